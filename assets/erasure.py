@@ -34,6 +34,7 @@ from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.erasure.landing import Landed, read_landing
 from logwright.erasure.request import Request
+from logwright.erasure.run import silent
 from logwright.erasure.store import merge, read_store, write_store
 from logwright.errors import LogwrightError
 from logwright.resources.clock import Clock
@@ -170,7 +171,9 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
     keys = KeySet.of(places.secret, requests=read_store(places.store, places.secret))
     now_ms = clock.now_ms()
     found = {
-        name: search_log_dir(log_dir, keys, _settings(settings, log_dir, now_ms), progress=_silent)
+        name: search_log_dir(
+            log_dir, keys, search_settings(settings, log_dir, now_ms), progress=silent
+        )
         for name, log_dir in log_dirs.named().items()
     }
     sources = [(log_dir, settings.sources(log_dir)) for log_dir in log_dirs.named().values()]
@@ -188,7 +191,7 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
     )
 
 
-def _settings(settings: DirectorySettings, log_dir: Path, now_ms: TimestampMs) -> Settings:
+def search_settings(settings: DirectorySettings, log_dir: Path, now_ms: TimestampMs) -> Settings:
     """Return what the search asks of a log directory's settings. Effects: reads them."""
     return Settings(
         of_topic=lambda topic: settings.of(log_dir, topic),
@@ -199,7 +202,3 @@ def _settings(settings: DirectorySettings, log_dir: Path, now_ms: TimestampMs) -
         appends_continue=settings.policies.erasure.appends_continue,
         metadata=settings.sources(log_dir).metadata,
     )
-
-
-def _silent(stage: str, done: int, total: int) -> None:
-    del stage, done, total

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright.assets.verdict import VALUE_CONTRACT, Severity, Verdict
+from logwright.batches.source import Source
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.source import Source
 from logwright.config.topic_tests import ValueContract
 from logwright.errors import LogwrightError
 from logwright.format.names import LOG, segment_file_name

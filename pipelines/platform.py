@@ -18,6 +18,7 @@ from logwright.config.policies import Policies
 from logwright.config.table import tables_of
 from logwright.errors import PolicyError
 from logwright.pipelines.disk import disk_space
+from logwright.pipelines.erase import erase
 from logwright.pipelines.erasure import erasure, erasure_deadlines
 from logwright.pipelines.failures import failed_runs
 from logwright.pipelines.ingest import ingest, landing
@@ -56,7 +57,7 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
             ],
         ),
         asset_checks=[equal_check(topic) for topic in tables],
-        jobs=[sweep, retention, purge, ingest, *([erasure] if erases else [])],
+        jobs=[sweep, retention, purge, ingest, *((erasure, erase) if erases else ())],
         sensors=[
             *(discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs),
             *([erasure_deadlines] if erases else []),

@@ -44,6 +44,13 @@ def request_places(settings: ErasureSettings) -> RequestPlaces:
     )
 
 
+def certificate_path(settings: ErasureSettings, name: str) -> Path | None:
+    """Return where the policies want a certificate; None if they want none."""
+    if settings.certificates is None:
+        return None
+    return Path(settings.certificates) / f"{name}.json"
+
+
 def countdown_path(storage: str | Path) -> Path:
     """Return the file of the countdown, below the instance's storage directory."""
     return Path(storage) / COUNTDOWN

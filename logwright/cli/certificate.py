@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Unpack, get_args
 
 import click
 
-from logwright import durable
 from logwright.cli.keys import KeyOptions, key_options, read_wanted, search_options
 from logwright.cli.output import Output
 from logwright.cli.request import Request, directory_options
 from logwright.errors import PolicyError, QualityError
 from logwright.extras import require
-from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     from logwright.cli.keys import Wanted
     from logwright.erasure.certificate.keys import PrivateKey
-    from logwright.erasure.certificate.make import Requested, Searched
+    from logwright.erasure.certificate.make import Searched
     from logwright.erasure.certificate.model import Certificate
     from logwright.erasure.certificate.search import Report
 
 _PATH: Final = click.Path(path_type=Path)
-PAGE: Final = ".html"
-_BAD: Final = frozenset(("missed", "not proved"))
-"""States in which a certificate is made and the exit status says that it does not prove enough."""
 
 
 class _Time(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
@@ -135,7 +127,8 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
     searched, or no log of a request's topics was found.
     """
     require("erasure", by="certificate")
-    from logwright.erasure.certificate.keys import load_private  # noqa: PLC0415 -- of an extra
+    from logwright.erasure.certificate.issue import PAGE, proves_too_little  # noqa: PLC0415 -- of an extra
+    from logwright.erasure.certificate.keys import load_private  # noqa: PLC0415
 
     if given["keys"] is None and given["requests"] is None:
         raise click.UsageError("give --keys or --requests")
@@ -151,7 +144,7 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
         _show(request.output, certificate)
         return
     _write(request.output, certificate, key, given["out"])
-    if any(one.state in _BAD for one in certificate.requests):
+    if proves_too_little(certificate):
         click.get_current_context().exit(QualityError.exit_status)
 
 
@@ -171,9 +164,9 @@ def _certificate(request: Request, given: _Given, wanted: Wanted, key: PrivateKe
     Raises:
         LogwrightError: a directory cannot be read, or changes meanwhile.
     """
+    from logwright.erasure.certificate.issue import requested_of, versions  # noqa: PLC0415
     from logwright.erasure.certificate.keys import fingerprint  # noqa: PLC0415 -- of an extra
     from logwright.erasure.certificate.make import make_certificate  # noqa: PLC0415
-    from logwright.erasure.certificate.model import Versions  # noqa: PLC0415
     from logwright.erasure.certificate.search import replicas_elsewhere  # noqa: PLC0415
     from logwright.erasure.certificate.signed import read_certificate  # noqa: PLC0415
 
@@ -181,16 +174,12 @@ def _certificate(request: Request, given: _Given, wanted: Wanted, key: PrivateKe
     with request.output.progress("certificate") as progress:
         searched = list(_searched(live, given, wanted, progress))
     return make_certificate(
-        _requested(wanted, given["deadline_ms"]),
+        requested_of(wanted.keys, given["deadline_ms"]),
         searched,
         now_ms=request.now_ms,
         signing_key_sha256=fingerprint(key.public_key()),
         secret=wanted.keys.secret.id,
-        versions=Versions(
-            logwright=version("logwright"),
-            python=platform.python_version(),
-            cryptography=version("cryptography"),
-        ),
+        versions=versions(),
         earlier=[read_certificate(one, key.public_key()) for one in given["earlier"]],
         replicas=replicas_elsewhere(
             [(one.log_dir, one.sources()) for one in live],
@@ -204,7 +193,8 @@ def _searched(
     live: Sequence[Request], given: _Given, wanted: Wanted, report: Report
 ) -> Iterator[Searched]:
     """Search each directory. Effects: reads them."""
-    from logwright.erasure.certificate.search import search  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.erasure.certificate.issue import search_live  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.erasure.certificate.search import search  # noqa: PLC0415
     from logwright.erasure.find.result import Settings  # noqa: PLC0415
     from logwright.erasure.find.search import search_log_dir  # noqa: PLC0415
     from logwright.erasure.find.tables import search_table_files  # noqa: PLC0415
@@ -220,18 +210,8 @@ def _searched(
             appends_continue=given["appends_continue"],
             metadata=one.sources().metadata,
         )
-        yield search(
-            one.log_dir,
-            partial(
-                search_log_dir,
-                keys=wanted.keys,
-                settings=settings,
-                patterns=wanted.patterns,
-                progress=report,
-            ),
-            requests=count,
-            sources=one.sources(),
-            report=report,
+        yield search_live(
+            one.log_dir, wanted.keys, settings, one.sources(), report, patterns=wanted.patterns
         )
     for archive in given["archives"]:
         yield search(
@@ -257,41 +237,13 @@ def _searched(
         )
 
 
-def _requested(wanted: Wanted, deadline_ms: int | None) -> list[Requested]:
-    """Return what the certificate says of each request; a time that was not given is None."""
-    from logwright.erasure.certificate.make import Requested  # noqa: PLC0415 -- not for --help
-
-    keys = wanted.keys
-    stored = [
-        Requested(
-            hmac=one.hmac.hex(),
-            topics=one.topics,
-            received_at_ms=one.received_at_ms,
-            deadline_ms=None if one.deadline_ms == INT64_MAX else one.deadline_ms,
-        )
-        for one in keys.requests
-    ]
-    clear = (keys.request(index) for index in range(len(stored), len(keys)))
-    return stored + [
-        Requested(hmac=one.hmac.hex(), topics=one.topics, deadline_ms=deadline_ms) for one in clear
-    ]
-
-
 def _write(output: Output, certificate: Certificate, key: PrivateKey, path: Path) -> None:
     """Write the certificate and its page, and say what it says. Effects: two files; output."""
-    from logwright.erasure.certificate.files import written  # noqa: PLC0415 -- not for --help
-    from logwright.erasure.certificate.page import certificate_html  # noqa: PLC0415
-    from logwright.erasure.certificate.signed import signed_file  # noqa: PLC0415
+    from logwright.erasure.certificate.issue import write_certificate  # noqa: PLC0415 -- not for --help
 
-    content = signed_file(certificate, key)
-    digest = hashlib.sha256(content).hexdigest()
-    page = path.with_suffix(PAGE)
-    text = certificate_html(certificate, file_name=path.name, file_sha256=digest)
-    with written(path):
-        durable.replace(path, content)
-    with written(page):
-        durable.replace(page, text.encode())
-    _show(output, certificate, certificate=str(path), page=str(page), sha256=digest)
+    written = write_certificate(certificate, key, path)
+    page, sha256 = str(written.page), written.sha256
+    _show(output, certificate, certificate=str(path), page=page, sha256=sha256)
     output.text(f"{path}: signed; {page}: for reading.")
 
 

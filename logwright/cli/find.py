@@ -11,17 +11,12 @@ import click
 from logwright.cli.find_show import show_findings, show_forecast
 from logwright.cli.keys import KeyOptions, Wanted, key_options, read_wanted, search_options
 from logwright.cli.request import Request, directory_options
+from logwright.erasure.status import FOUND, INCOMPLETE, LATE
 
 if TYPE_CHECKING:
     from logwright.erasure.find.model import Finding
     from logwright.erasure.find.result import Found, Settings
 
-FOUND: Final = 8
-"""Exit status: records were found, and all was searched."""
-INCOMPLETE: Final = 9
-"""Exit status: not all that could hold records was searched, whatever was found."""
-LATE: Final = 10
-"""Exit status: all was searched, and records were found that are not gone by the deadline."""
 _PATH: Final = click.Path(path_type=Path)
 
 

@@ -6,6 +6,8 @@
       landing: /var/lib/logwright/erasure/landing   # CSV, JSON lines, Parquet
       store: /var/lib/logwright/erasure/requests    # what is kept: HMACs
       secret_file: /etc/logwright/erasure.secret    # mode 0600
+      certificates: /var/lib/logwright/erasure/certificates
+      signing_key: /etc/logwright/signing.pem       # mode 0600
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ class ErasureSettings(BaseModel):
             directory.
         store: directory in which requests are kept, as HMACs.
         secret_file: the deployment's secret; without it, LOGWRIGHT_ERASURE_SECRET.
+        certificates: directory in which the job `erase` writes its certificates.
+        signing_key: the private key that signs them.
         look_every_ms: how often the logs are searched for what remains.
         margin_ms: how long before the last moment a log is swept for a deadline.
         appends_continue: forecast as if records of other keys were appended all the time, which a
@@ -37,13 +41,18 @@ class ErasureSettings(BaseModel):
     landing: str | None = Field(None, min_length=1, max_length=4096)
     store: str | None = Field(None, min_length=1, max_length=4096)
     secret_file: str | None = Field(None, min_length=1, max_length=4096)
+    certificates: str | None = Field(None, min_length=1, max_length=4096)
+    signing_key: str | None = Field(None, min_length=1, max_length=4096)
     look_every_ms: Annotated[Int64, Field(ge=60_000)] = _HOUR_MS
     margin_ms: Annotated[Int64, Field(ge=0)] = _HOUR_MS
     appends_continue: Boolean = False
 
     @model_validator(mode="after")
     def _has_a_store(self) -> Self:
-        if self.store is None and (self.landing or self.secret_file):
-            given = "landing" if self.landing else "secret_file"
-            raise contradiction("store is required", given)
+        for given in ("landing", "secret_file", "certificates", "signing_key"):
+            if self.store is None and getattr(self, given) is not None:
+                raise contradiction("store is required", given)
+        if (self.certificates is None) != (self.signing_key is None):
+            given = "signing_key" if self.certificates is None else "certificates"
+            raise contradiction("certificates and signing_key belong together", given)
         return self

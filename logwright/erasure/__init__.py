@@ -12,5 +12,6 @@ The words:
 the secret                                `secret`
 requests: files, store                    `request`, `landing`, `store`
 which request a key belongs to            `keys`, `match`
+the order of an erasure, what it leaves   `run`, `remains`
 ========================================  ====================================================
 """

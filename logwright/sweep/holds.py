@@ -56,6 +56,23 @@ def hold_from_retention(
     return _held(state, decide)
 
 
+def hold_from_erasure(state: SweepState, settings: LogSettings, *, at_once: bool) -> SweepState:
+    """Mark the logs that an erasure skips: those that are paused, and unless it is at once those
+    that are stray or whose ``cleanup.policy`` is unknown. Effects: as `hold`.
+    """
+
+    def decide(work: LogWork, known: PartitionState) -> Hold | None:
+        paused = known.hold(state.now_ms, force=True)
+        if paused is not None or at_once:
+            return paused
+        config, _ = settings.of(work.log_dir, work.partition.topic)
+        if not config.policy_known:
+            return Hold(kind="unknown", sentence="its cleanup.policy is unknown")
+        return stray(work, settings)
+
+    return _held(state, decide)
+
+
 def stray(work: LogWork, settings: LogSettings) -> Hold | None:
     """Return why a broker would not serve a log from its directory. Effects: may read the metadata;
     reads the log's topic id.

@@ -14,6 +14,7 @@ from logwright.assets.erasure import deletion_deadlines
 from logwright.assets.fleet import fleet_inventory
 from logwright.assets.fleet_page import fleet_page
 from logwright.assets.history import maintenance_history
+from logwright.pipelines.erase import ERASE
 from logwright.pipelines.erasure import ERASURE
 from logwright.pipelines.platform import platform_definitions
 from tests.e2e.command import call
@@ -114,6 +115,13 @@ def test_the_platform(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     for name in (ERASURE, "sweep"):
         job = defs.get_job_def(name)
         assert job.execute_in_process(run_config=QUIET, instance=platform.instance).success
+    for config in ({}, {"now_and_for_good": True}):
+        done = defs.get_job_def(ERASE).execute_in_process(
+            run_config=QUIET | {"ops": {"find_records": {"config": config}}},
+            instance=platform.instance,
+            raise_on_error=False,
+        )
+        assert bool(config) == done.success
     reported = dg.materialize(
         [fleet_inventory, maintenance_history, fleet_page, deletion_deadlines],
         instance=platform.instance,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +26,36 @@ if TYPE_CHECKING:
     from logwright.log.model import PartitionLog
 
 
+_NONE: Final = tuple(
+    np.zeros(0, dtype=dtype)
+    for dtype in (np.int64, np.int64, np.int32, np.bool_, np.int64, np.int64, np.int64)
+)
+"""The columns of a window without a match."""
+
+
 class Matches(NamedTuple):
-    """Matching records.
+    """Matching records of a window.
 
     Attributes:
         ordinals, offsets: int64[n], ascending.
         requests: int32[n], number of the request. tombstones: bool[n].
+        starts, lengths: int64[n], where a key is in its buffer, bytes.
+        packed: int64[n], the index of its buffer. buffers: of the file, and what was decompressed.
     """
 
     ordinals: NDArray[np.int64]
     offsets: NDArray[np.int64]
     requests: NDArray[np.int32]
     tombstones: NDArray[np.bool_]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    packed: NDArray[np.int64]
+    buffers: tuple[NDArray[np.uint8], NDArray[np.uint8]]
+
+    def key(self, row: int) -> bytes:
+        """Return the key of a match."""
+        start = int(self.starts[row])
+        return self.buffers[self.packed[row]][start : start + int(self.lengths[row])].tobytes()
 
 
 def open_segments(log: PartitionLog) -> list[Source]:
@@ -95,8 +113,8 @@ def scan_log(
 
 
 def matches_of(source: Source, keys: Matcher, *, runtime: Runtime) -> Iterator[Matches]:
-    """Yield the matches of a source, window by window, in their order. Effects: reads it, on as
-    many threads as there are.
+    """Yield the matches of a source, window by window, in their order; batches that the caller has
+    marked as discarded have none. Effects: reads it, on as many threads as there are.
 
     Raises:
         CorruptBatch: a batch cannot be read.
@@ -106,9 +124,9 @@ def matches_of(source: Source, keys: Matcher, *, runtime: Runtime) -> Iterator[M
     def matches(rows: tuple[int, int]) -> Matches:
         first, last = rows
         check_crcs(source.data, source.batches, source.path, first=first, last=last)
-        found = window_matches(source, open_window(source, slice(first, last)), keys)
+        hits = _window_matches(source, open_window(source, slice(first, last)), keys)
         runtime.throttle.observe(source.bytes_before(last) - source.bytes_before(first))
-        return found
+        return hits
 
     if runtime.threads == 1 or len(ranges) == 1:
         yield from map(matches, ranges)
@@ -117,52 +135,42 @@ def matches_of(source: Source, keys: Matcher, *, runtime: Runtime) -> Iterator[M
         yield from pool.map(matches, ranges)
 
 
-def window_matches(source: Source, window: Window, keys: Matcher) -> Matches:
+def _window_matches(source: Source, window: Window, keys: Matcher) -> Matches:
     """Return the matches of a window.
 
     Raises:
         CorruptBatch: a batch cannot be read.
     """
-    parts = [
-        Matches(matched.ordinals, matched.offsets, requests, matched.tombstones)
-        for _, matched, requests in matching_keys(source, window, keys)
-    ]
-    return _joined(parts)
-
-
-def matching_keys(
-    source: Source, window: Window, keys: Matcher
-) -> Iterator[tuple[NDArray[np.uint8], KeyList, NDArray[np.int32]]]:
-    """Yield the matching keys of a window, first of the batches that are not compressed: uint8[n]
-    that holds them, where they are, and int32[m], the request of each.
-
-    Raises:
-        CorruptBatch: a batch cannot be read.
-    """
-    batches = window.batches
+    if window.batches["discard"].any():
+        window = window.only(~window.batches["discard"])
+    batches, buffers = window.batches, (source.data, window.scratch)
     compressed = (batches["attributes"] & CODEC_MASK) != 0
     room = KeyList.room(int(batches["count"].sum(dtype=np.int64)))
-    for packed, buffer in ((False, source.data), (True, window.scratch)):
-        if not (compressed == packed).any():
+    parts = [_NONE]
+    for packed, buffer in enumerate(buffers):
+        if not (compressed == bool(packed)).any():
             continue
-        count, row, status = list_keys(buffer, batches, window.spans, packed, room)
+        count, row, status = list_keys(buffer, batches, window.spans, bool(packed), room)
         if status != OK:
             require_readable(source, window, row, status)
         listed = room.first(int(count))
         requests = keys.match(Keys(buffer, listed.starts, listed.lengths))
         rows = np.flatnonzero(requests >= 0)
-        yield buffer, KeyList._make(column[rows] for column in listed), requests[rows]
-
-
-def _joined(parts: list[Matches]) -> Matches:
-    """Return the matches of both kinds of batches in the order of the log."""
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        none = np.zeros(0, dtype=np.int64)
-        return Matches(none, none, none.astype(np.int32), none.astype(np.bool_))
-    ordinals, offsets, requests, tombstones = (
-        np.concatenate(columns) for columns in zip(*parts, strict=True)
+        parts.append(
+            (
+                listed.ordinals[rows],
+                listed.offsets[rows],
+                requests[rows],
+                listed.tombstones[rows],
+                listed.starts[rows],
+                listed.lengths[rows],
+                np.full(len(rows), packed),
+            )
+        )
+    ordinals, *others = (np.concatenate(column) for column in zip(*parts, strict=True))
+    # Packed and plain batches take turns in a log: back to its order.
+    order = np.argsort(ordinals, kind="stable")
+    offsets, requests, tombstones, starts, lengths, packed_ones = (each[order] for each in others)
+    return Matches(
+        ordinals[order], offsets, requests, tombstones, starts, lengths, packed_ones, buffers
     )
-    order = np.argsort(ordinals)
-    return Matches(ordinals[order], offsets[order], requests[order], tombstones[order])

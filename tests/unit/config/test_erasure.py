@@ -12,8 +12,8 @@ from logwright.errors import PolicyError
 from logwright.resources.erasure import request_places
 
 ALL = (
-    "{landing: in, store: kept, secret_file: s, look_every_ms: 60000, margin_ms: 0,"
-    " appends_continue: true}"
+    "{landing: in, store: kept, secret_file: s, certificates: c, signing_key: k,"
+    " look_every_ms: 60000, margin_ms: 0, appends_continue: true}"
 )
 
 
@@ -24,7 +24,7 @@ def load(tmp_path: Path, section: str) -> ErasureSettings:
 
 def test_section(tmp_path: Path) -> None:
     """All of its settings; none without the section."""
-    values = ("in", "kept", "s", 60_000, 0, True)
+    values = ("in", "kept", "s", "c", "k", 60_000, 0, True)
     assert values == tuple(load(tmp_path, ALL).model_dump().values())
     assert load(tmp_path, "{}").store is None
     assert (3_600_000, 3_600_000) == (
@@ -38,6 +38,9 @@ def test_section(tmp_path: Path) -> None:
     [
         ("{landing: in}", "p.yml:2:20: erasure.landing: store is required"),
         ("{secret_file: s}", "store is required"),
+        ("{signing_key: k, certificates: c}", "store is required"),
+        ("{store: s, signing_key: k}", "erasure.signing_key: certificates and signing_key belong"),
+        ("{store: s, certificates: c}", "erasure.certificates: certificates and signing_key"),
         ("{store: s, look_every_ms: 59999}", "erasure.look_every_ms"),
         ("{store: s, margin_ms: -1}", "erasure.margin_ms"),
         ("{stor: s}", "stor"),

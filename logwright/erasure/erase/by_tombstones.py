@@ -19,20 +19,18 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pyarrow as pa
 
 from logwright.batches.outcomes import aborted_intervals
-from logwright.batches.source import open_window, row_ranges
+from logwright.batches.runtime import Runtime
 from logwright.checks.kernels import discard_valueless
 from logwright.compaction.model import CleaningOptions
 from logwright.erasure.erase.remaining import tombstones_are_due
-from logwright.erasure.erase.scan import matching_keys, open_segments
+from logwright.erasure.erase.scan import matches_of, open_segments
 from logwright.errors import QualityError
 from logwright.format.batch import CONTROL, TRANSACTIONAL
-from logwright.format.scan import check_crcs
 from logwright.ingest.commit import commit_append, plan_append, stage_append
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions
@@ -40,16 +38,16 @@ from logwright.ingest.schema import SCHEMA
 from logwright.observe import observe_unlocked
 from logwright.purge.commit import purge_partition
 from logwright.roll.commit import plan_roll_of, roll_partition
-from logwright.sweep.build import build_and_examine
-from logwright.sweep.commit import commit
+from logwright.sweep.clean import clean_logs
+from logwright.sweep.executor import LocalExecutor
+from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.plan import plan_cleaning, plan_from_start
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from logwright.batches.source import Source
     from logwright.compaction.model import CleanPlan
     from logwright.config.policy_models import Checks
     from logwright.config.topic import CleanerConfig, TopicConfig
@@ -120,14 +118,14 @@ def missing_tombstones(
         LogwrightError: it cannot be read; see `observe_unlocked`.
     """
     log = observe_unlocked(log_dir, partition, high_watermark="end")
-    found, matches = _latest(log, keys)
-    lacking = {key: one for key, one in found.items() if not one.tombstone}
+    latest, matches = _latest(log, keys)
+    lacking = _without_tombstone(latest)
     ingest_id = _id_of(partition, lacking)
     pending = read_journal(log.directory).interrupted
     if pending is not None and pending.id.startswith(ID):
         # A broker may have recovered the log since: some of the tombstones may be there.
         before, _ = _latest(log, keys, end_offset=pending.first_offset)
-        lacking_then = {key: one for key, one in before.items() if not one.tombstone}
+        lacking_then = _without_tombstone(before)
         if _id_of(partition, lacking_then) == pending.id:
             lacking, ingest_id = lacking_then, pending.id
     if not config.compact:
@@ -218,15 +216,13 @@ def _clean(
         plan = _from_the_start(plan)
     if not plan.clean:
         return None
-    staged, facts = build_and_examine(plan)
-    if facts.failed:
-        problems = "; ".join(check.sentence for check in facts.failed)
-        raise QualityError(
-            f"the compacted output failed its checks: {problems}.",
-            path=plan.log.directory,
-            remedy="The log was not compacted.",
-        )
-    return commit(plan, staged)
+    work = LogWork(key=str(partition), log_dir=log_dir, partition=partition, plan=plan)
+    (work,) = clean_logs(SweepState(works=(work,), now_ms=now_ms), LocalExecutor())
+    if isinstance(work.failure, QualityError):
+        work.failure.remedy = "The log was not compacted."
+    if work.failure is not None:
+        raise work.failure
+    return work.result
 
 
 def _from_the_start(plan: CleanPlan) -> CleanPlan:
@@ -235,49 +231,38 @@ def _from_the_start(plan: CleanPlan) -> CleanPlan:
     return plan._replace(compaction=compaction, clean=compaction.cleanable_bytes > 0)
 
 
+def _without_tombstone(latest: Mapping[bytes, Latest]) -> dict[bytes, Latest]:
+    return {key: record for key, record in latest.items() if not record.tombstone}
+
+
 def _id_of(partition: TopicPartition, lacking: Mapping[bytes, Latest]) -> str:
     """Return the id of an append: a digest of the offsets of the records that it is for, in which
     nothing of a key is.
     """
-    text = f"{partition}:{sorted(one.offset for one in lacking.values())}"
+    text = f"{partition}:{sorted(record.offset for record in lacking.values())}"
     return ID + hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
 
 
 def _latest(
     log: PartitionLog, keys: Matcher, *, end_offset: int = INT64_MAX
 ) -> tuple[dict[bytes, Latest], int]:
-    """Return the latest record of each requested key, and how many records match."""
+    """Return the latest record of each requested key, and how many records match; aborted ones are
+    left out.
+    """
     sources = open_segments(log)
-    having = [one for one in sources if one.attributes & (TRANSACTIONAL | CONTROL)]
+    having = [source for source in sources if source.attributes & (TRANSACTIONAL | CONTROL)]
     if having:
         aborted = aborted_intervals(log, having)
         for source in having:
             discard_valueless(source.batches, aborted, log.log_start_offset, False)  # noqa: FBT003
-    found: dict[bytes, Latest] = {}
+    latest: dict[bytes, Latest] = {}
     count = 0
     for source in sources:
-        for key, offset, tombstone in _matches(source, keys):
-            if offset < end_offset:
-                decided = tombstone and offset < log.last_stable_offset
-                found[key] = Latest(offset, decided)
-                count += 1
-    return found, count
-
-
-def _matches(source: Source, keys: Matcher) -> Iterator[tuple[bytes, int, bool]]:
-    """Yield key, offset and whether it is a tombstone, of each matching record that is not aborted,
-    in the order of the log.
-    """
-    for first, last in row_ranges(source, first=0, last=len(source.batches)):
-        check_crcs(source.data, source.batches, source.path, first=first, last=last)
-        window = open_window(source, slice(first, last))
-        valid = window.only(~window.batches["discard"])
-        rows: list[tuple[int, bytes, bool]] = []
-        for buffer, matched, _ in matching_keys(source, valid, keys):
-            columns = (matched.starts, matched.lengths, matched.offsets, matched.tombstones)
-            for start, length, offset, tombstone in zip(
-                *(column.tolist() for column in columns), strict=True
-            ):
-                rows.append((offset, buffer[start : start + length].tobytes(), tombstone))
-        for offset, key, tombstone in sorted(rows, key=itemgetter(0)):
-            yield key, offset, tombstone
+        for matches in matches_of(source, keys, runtime=Runtime()):
+            columns = zip(matches.offsets.tolist(), matches.tombstones.tolist(), strict=True)
+            for row, (offset, tombstone) in enumerate(columns):
+                if offset < end_offset:
+                    decided = tombstone and offset < log.last_stable_offset
+                    latest[matches.key(row)] = Latest(offset, decided)
+                    count += 1
+    return latest, count

@@ -1,0 +1,115 @@
+"""Issue a certificate: search live log directories, sign what was found, write it with its page."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from logwright import durable
+from logwright.erasure.certificate.files import written
+from logwright.erasure.certificate.make import Requested, Searched
+from logwright.erasure.certificate.model import Certificate, Versions
+from logwright.erasure.certificate.page import certificate_html
+from logwright.erasure.certificate.search import Report, search
+from logwright.erasure.certificate.signed import signed_file
+from logwright.erasure.find.search import search_log_dir
+from logwright.units import INT64_MAX
+
+if TYPE_CHECKING:
+    from logwright.config.resolved import Sources
+    from logwright.erasure.certificate.keys import PrivateKey
+    from logwright.erasure.find.result import Settings
+    from logwright.erasure.keys import KeySet
+
+PAGE: Final = ".html"
+"""Suffix of the page for reading, next to the certificate."""
+
+
+_NOT_ENOUGH: Final = frozenset(("missed", "not proved"))
+"""States in which a certificate is made, and does not prove enough."""
+
+
+class Written(NamedTuple):
+    """The files of a certificate; `sha256`: of the certificate, in hex."""
+
+    certificate: Path
+    page: Path
+    sha256: str
+
+
+def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested]:
+    """Return what a certificate says of each request; a time that was not given is None.
+
+    Args:
+        deadline_ms: of the keys given in clear.
+    """
+    stored = [
+        Requested(
+            hmac=request.hmac.hex(),
+            topics=request.topics,
+            received_at_ms=request.received_at_ms,
+            deadline_ms=None if request.deadline_ms == INT64_MAX else request.deadline_ms,
+        )
+        for request in keys.requests
+    ]
+    clear = (keys.request(index) for index in range(len(stored), len(keys)))
+    return stored + [
+        Requested(hmac=request.hmac.hex(), topics=request.topics, deadline_ms=deadline_ms)
+        for request in clear
+    ]
+
+
+def search_live(
+    log_dir: Path,
+    keys: KeySet,
+    settings: Settings,
+    sources: Sources,
+    report: Report,
+    *,
+    patterns: tuple[bytes, ...] = (),
+) -> Searched:
+    """Search a live log directory for a certificate. Effects and errors: as `search`."""
+    return search(
+        log_dir,
+        partial(search_log_dir, keys=keys, settings=settings, patterns=patterns, progress=report),
+        requests=len(keys),
+        sources=sources,
+        report=report,
+    )
+
+
+def proves_too_little(certificate: Certificate) -> bool:
+    """Return whether a deadline was missed, or something that could hold records of a request was
+    not searched.
+    """
+    return any(request.state in _NOT_ENOUGH for request in certificate.requests)
+
+
+def versions() -> Versions:
+    """Return what a certificate says of the programs that made it."""
+    return Versions(
+        logwright=version("logwright"),
+        python=platform.python_version(),
+        cryptography=version("cryptography"),
+    )
+
+
+def write_certificate(certificate: Certificate, key: PrivateKey, path: Path) -> Written:
+    """Sign and write a certificate and its page. Effects: two files.
+
+    Raises:
+        PreconditionError: one cannot be written.
+    """
+    content = signed_file(certificate, key)
+    digest = hashlib.sha256(content).hexdigest()
+    page = path.with_suffix(PAGE)
+    text = certificate_html(certificate, file_name=path.name, file_sha256=digest)
+    with written(path):
+        durable.replace(path, content)
+    with written(page):
+        durable.replace(page, text.encode())
+    return Written(path, page, digest)
