@@ -78,16 +78,16 @@ def follow(error: dict[str, Any], world: World, random: Random, words: list[str]
         strange = re.findall(r"\S+", named.rstrip("."))
         ways.append(lambda: [(path / one.strip(",")).unlink() for one in strange] and None)
     if "restore the segment" in remedy.lower():
-        ways.append(lambda: restore(world, path))
+        ways.append(lambda: restore(world, path, is_refused="loading fails" in remedy))
     if not ways:
         raise Wrong(f"no remedy to follow: {error['message']}")
     random.choice(ways)()
 
 
-def restore(world: World, segment: Path) -> None:
-    """Restore a segment, and remember its content before."""
+def restore(world: World, segment: Path, *, is_refused: bool) -> None:
+    """Restore a segment, and remember its content before if Kafka is said to refuse it."""
     place = segment.relative_to(world.root)
-    world.restored[place] = segment.read_bytes()
+    world.restored[place] = segment.read_bytes() if is_refused else b""
     rewrite(segment, (world.whole / place).read_bytes())
 
 
