@@ -33,7 +33,7 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 UNMATCHED: Final = ""
 """In the place of a topic: requests whose topics match no log, and records of unknown topics."""
 NOTHING_SEARCHED: Final = Account(unsearched=("",))
-"""Of whom no account is given."""
+"""The account of a search that has given none."""
 Worst = Literal["missed", "will be late", "not proved", "in time", "not found", "gone"]
 
 

@@ -272,7 +272,7 @@ def unsupported_magic(magic: int, position: int) -> UnsupportedFormatError:
     return UnsupportedFormatError(
         f"the record batch's magic {magic} is unknown.",
         position=position,
-        remedy="The log was not changed.",
+        remedy="The log was not changed. Restore the segment.",
     )
 
 

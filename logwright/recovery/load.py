@@ -14,6 +14,8 @@
    snapshots stay.
 5. A segment whose offsets overflow is split (`splitting`), and the pass that found it starts again.
 6. Leader epochs and producer snapshots follow from the remaining batches.
+7. Offsets are looked up by the offset indexes. Without --like-kafka an index that misleads such a
+   look-up is built again (`lookup`).
 
 Kafka empties a segment whose offsets are out of order, if it notices that (only when it makes an
 index entry). Without --like-kafka the segment is cut before the first batch that is out of order.
@@ -50,11 +52,7 @@ from logwright.recovery.lookup import (
 )
 from logwright.recovery.model import Action, Finding, Observed
 from logwright.recovery.producers import ProducerState, SnapshotFiles
-from logwright.recovery.segments import (
-    ENDS,
-    LoadedSegment,
-    OffsetOverflow,
-)
+from logwright.recovery.segments import ENDS, LoadedSegment, OffsetOverflow
 from logwright.recovery.splitting import index_transactions, overflows, parts_of
 from logwright.units import INT64_MAX, Offset, TimestampMs
 

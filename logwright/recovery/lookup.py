@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.index import parse_offset_index
 from logwright.format.names import INDEX
+from logwright.format.valid import ValidBatches
 from logwright.log.producers import Replay
 from logwright.recovery.indexes import Content
 from logwright.recovery.segments import ENDS, NO_OFFSET_LEFT, RESTORE, LoadedSegment
@@ -74,7 +75,7 @@ def misled_at(
             continue
         found = segment.batches(check_crcs=False)
         reaches = bool((found.batches["last_offset"] >= offset).any())
-        if segment.recovered or (reaches and _names_batch(segment, offset, content)):
+        if segment.recovered or (reaches and _names_batch(segment, found, offset, content)):
             if reaches:
                 return None
         elif reaches or found.end not in ("whole", "torn"):
@@ -84,18 +85,19 @@ def misled_at(
 
 def last_entry_misleads(segment: LoadedSegment, content: Content) -> bool:
     """Return whether the last index entry names no batch. Effects: reads its index and headers."""
-    return not _names_batch(segment, INT64_MAX, content)
+    return not _names_batch(segment, segment.batches(check_crcs=False), INT64_MAX, content)
 
 
-def _names_batch(segment: LoadedSegment, offset: int, content: Content) -> bool:
-    """Return whether the index entry from which an offset is looked up names a batch that does not
-    begin after the entry's offset.
+def _names_batch(
+    segment: LoadedSegment, found: ValidBatches, offset: int, content: Content
+) -> bool:
+    """Return whether the index entry from which an offset is looked up names one of the segment's
+    batches that does not begin after the entry's offset. Effects: reads its index.
     """
     entries = parse_offset_index(content(segment, INDEX), segment.base_offset)
     below = entries[entries[:, 0] <= offset]
     if not len(below):
         return True
     named, position = below[-1].tolist()
-    batches = segment.batches(check_crcs=False).batches
-    at = batches[batches["position"] == position]
+    at = found.batches[found.batches["position"] == position]
     return bool(len(at)) and int(at[0]["base_offset"]) <= named

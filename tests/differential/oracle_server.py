@@ -11,6 +11,7 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
@@ -101,6 +102,11 @@ class OracleServer:
         """Send a request and wait for its answer."""
         self.send(request)
         return self.receive()
+
+    def boot(self, log_dir: Path, now_ms: int) -> Answer:
+        """What Kafka's start and stop on a log directory say."""
+        request = {"request": "boot", "logDirs": [str(log_dir)], "identity": True, "now": now_ms}
+        return self.ask(request)
 
     def ask_ahead(self, requests: Iterable[dict[str, Any]]) -> Generator[Answer, None, None]:
         """The answers in turn, one request ahead: the server works while the caller does.

@@ -91,8 +91,7 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 def kafka_opens(server: OracleServer, log_dir: Path) -> bool:
-    request = {"request": "boot", "logDirs": [str(log_dir)], "identity": True, "now": NOW_MS}
-    return "bootFailed" not in server.ask(request)
+    return "bootFailed" not in server.boot(log_dir, NOW_MS)
 
 
 @pytest.mark.parametrize("content", IDENTITIES, ids=range(len(IDENTITIES)))

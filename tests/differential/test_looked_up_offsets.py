@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,12 +22,6 @@ pytestmark = pytest.mark.oracle
 IDS = b"version=1\nnode.id=1\ncluster.id=Y2x1c3RlcmNsdXN0ZXJjbA\n"
 MARKER = ".kafka_cleanshutdown"
 NOW_MS = START_MS + 1_000_000
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[OracleServer]:
-    with OracleServer() as running:
-        yield running
 
 
 @pytest.fixture
@@ -66,12 +58,6 @@ def stop_uncleanly(log_dir: Path) -> None:
     (log_dir / "recovery-point-offset-checkpoint").write_bytes(points)
 
 
-def boot(server: OracleServer, log_dir: Path) -> dict[str, Any]:
-    """What Kafka's start and stop say."""
-    request = {"request": "boot", "logDirs": [str(log_dir)], "identity": True, "now": NOW_MS}
-    return server.ask(request)
-
-
 def recover(log_dir: Path, *words: str) -> Answer:
     return call("recover", log_dir, "--yes", "--now", NOW_MS, *words)
 
@@ -90,7 +76,7 @@ def test_kafka_opens_what_was_recovered(
     assert logs == {one.name: one.read_bytes() for one in (log_dir / "t-0").glob("*.log")}
     assert 0 == call("verify", log_dir, "t-0").status
     assert (log_dir / MARKER).exists()
-    assert 11 == boot(server, log_dir)["logs"]["t-0"]["endOffset"]
+    assert 11 == server.boot(log_dir, NOW_MS)["logs"]["t-0"]["endOffset"]
 
 
 @pytest.mark.parametrize("base", [0, 8], ids=["first unstable offset", "next offset"])
@@ -100,14 +86,14 @@ def test_kafka_fails_before(server: OracleServer, log_dir: Path, base: int) -> N
     refused = recover(log_dir, "--like-kafka")
     assert 3 == refused.status
     assert "Kafka's loading fails here" in refused.err
-    assert "record size" in boot(server, log_dir)["bootFailed"]
+    assert "record size" in server.boot(log_dir, NOW_MS)["bootFailed"]
 
 
 def test_an_entry_that_nothing_looks_up(server: OracleServer, log_dir: Path) -> None:
     """Below the recovery point, where no transaction is open, no batch is read."""
     mislead(log_dir, 5)
     assert "Nothing to repair" in recover(log_dir).out
-    assert 11 == boot(server, log_dir)["logs"]["t-0"]["endOffset"]
+    assert 11 == server.boot(log_dir, NOW_MS)["logs"]["t-0"]["endOffset"]
 
 
 def test_the_first_record_of_a_marker_counts(server: OracleServer, tmp_path: Path) -> None:
@@ -123,7 +109,7 @@ def test_the_first_record_of_a_marker_counts(server: OracleServer, tmp_path: Pat
     (tmp_path / "logs" / MARKER).unlink()
     broker = tmp_path / "broker"
     shutil.copytree(tmp_path / "logs", broker)
-    assert 2 == boot(server, broker)["logs"]["t-0"]["endOffset"]
+    assert 2 == server.boot(broker, NOW_MS)["logs"]["t-0"]["endOffset"]
     assert 0 == recover(tmp_path / "logs").status
     ends = [path.name for path in sorted((tmp_path / "logs/t-0").glob("*.snapshot"))]
     assert ends == [path.name for path in sorted((broker / "t-0").glob("*.snapshot"))]

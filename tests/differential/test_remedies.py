@@ -10,7 +10,6 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,20 +46,14 @@ def log_dir(tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-def boot(server: OracleServer, log_dir: Path) -> dict[str, Any]:
-    """What Kafka's start and stop say."""
-    request = {"request": "boot", "logDirs": [str(log_dir)], "identity": True, "now": NOW_MS}
-    return server.ask(request)
-
-
 def start(server: OracleServer, log_dir: Path) -> dict[str, dict[str, int]]:
     """The offsets of each log that Kafka has loaded."""
-    logs: dict[str, dict[str, int]] = boot(server, log_dir)["logs"]
+    logs: dict[str, dict[str, int]] = server.boot(log_dir, NOW_MS)["logs"]
     return logs
 
 
 def starts(server: OracleServer, log_dir: Path) -> bool:
-    return "bootFailed" not in boot(server, log_dir)
+    return "bootFailed" not in server.boot(log_dir, NOW_MS)
 
 
 def clean(log_dir: Path, *words: str) -> Answer:

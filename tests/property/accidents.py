@@ -50,7 +50,8 @@ class World:
         whole: as it was before the damage.
         logs: its partition directories' names, with the topic id.
         done: names of the damages.
-        restored: segments that were restored from `whole`, with their content before.
+        restored: segments that were restored from `whole`; with their content before if Kafka is
+            said to refuse it.
         by_hand: what makes a copy of the root one that Kafka loads, as an operator would do it.
     """
 

@@ -78,16 +78,16 @@ def follow(error: dict[str, Any], world: World, random: Random, words: list[str]
         strange = re.findall(r"\S+", named.rstrip("."))
         ways.append(lambda: [(path / one.strip(",")).unlink() for one in strange] and None)
     if "restore the segment" in remedy.lower():
-        ways.append(lambda: restore(world, path))
+        ways.append(lambda: restore(world, path, is_refused="loading fails" in remedy))
     if not ways:
         raise Wrong(f"no remedy to follow: {error['message']}")
     random.choice(ways)()
 
 
-def restore(world: World, segment: Path) -> None:
-    """Restore a segment, and remember its content before."""
+def restore(world: World, segment: Path, *, is_refused: bool) -> None:
+    """Restore a segment, and remember its content before if Kafka is said to refuse it."""
     place = segment.relative_to(world.root)
-    world.restored[place] = segment.read_bytes()
+    world.restored[place] = segment.read_bytes() if is_refused else b""
     rewrite(segment, (world.whole / place).read_bytes())
 
 
@@ -139,10 +139,6 @@ def batches_in(data: bytes) -> list[tuple[int, int, int]]:
     return [(int(r["position"]), int(r["size"]), int(r["base_offset"])) for r in rows]
 
 
-def boot(server: OracleServer, root: Path) -> dict[str, Any]:
-    return server.ask({"request": "boot", "logDirs": [str(root)], "identity": True, "now": NOW_MS})
-
-
 def load_by_hand(world: World, server: OracleServer, place: Path) -> Path | None:
     """The same damage with a root made right by hand, as Kafka loads it; None if it does not."""
     for number, checkpoints in enumerate(((), CHECKPOINTS)):
@@ -152,7 +148,7 @@ def load_by_hand(world: World, server: OracleServer, place: Path) -> Path | None
             make_right(root)
         for one in checkpoints:
             (root / one).unlink(missing_ok=True)
-        if "bootFailed" not in boot(server, root):
+        if "bootFailed" not in server.boot(root, NOW_MS):
             return root
     return None
 
@@ -170,7 +166,7 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
         raise Wrong(f"neither marked nor refused: {answer.status} {answer.err}")
     if kafkas is not None:
         compare(world, kafkas)
-    said = boot(server, world.root)
+    said = server.boot(world.root, NOW_MS)
     if "bootFailed" in said:
         raise Wrong(f"marked as clean: {clean}, and Kafka says {said['bootFailed']}")
     for name, log in said["logs"].items():

@@ -143,13 +143,22 @@ def test_a_length_without_room_for_the_header_is_refused() -> None:
         parse_batch(bytes(content))
 
 
-@pytest.mark.parametrize(("magic", "said"), [(0, "v0"), (1, "v1"), (3, "unknown"), (-1, "unknown")])
-def test_another_magic_is_refused(magic: int, said: str) -> None:
+@pytest.mark.parametrize(
+    ("magic", "said", "remedy"),
+    [
+        (0, "v0", "A broker loads it"),
+        (1, "v1", "A broker loads it"),
+        (3, "unknown", "Restore the segment"),
+        (-1, "unknown", "Restore the segment"),
+    ],
+)
+def test_another_magic_is_refused(magic: int, said: str, remedy: str) -> None:
     """Only magic 2 is read; the old formats are named as such."""
     content = bytearray(builders.EMPTIED)
     content[16] = magic & 0xFF
-    with pytest.raises(UnsupportedFormatError, match=said):
+    with pytest.raises(UnsupportedFormatError, match=said) as refused:
         parse_batch(bytes(content))
+    assert remedy in (refused.value.remedy or "")
 
 
 def walked(content: bytes, *, in_memory: bool = False) -> list[tuple[int, int]]:
