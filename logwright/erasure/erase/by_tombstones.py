@@ -21,8 +21,6 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import pyarrow as pa
-
 from logwright.batches.outcomes import aborted_intervals
 from logwright.batches.runtime import Runtime
 from logwright.checks.kernels import discard_valueless
@@ -34,7 +32,6 @@ from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.ingest.commit import commit_append, plan_append, stage_append
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions
-from logwright.ingest.schema import SCHEMA
 from logwright.observe import observe_unlocked
 from logwright.purge.commit import purge_partition
 from logwright.roll.commit import plan_roll_of, roll_partition
@@ -45,8 +42,10 @@ from logwright.sweep.plan import plan_cleaning, plan_from_start
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    import pyarrow as pa
 
     from logwright.compaction.model import CleanPlan
     from logwright.config.policy_models import Checks
@@ -155,15 +154,22 @@ def append_tombstones(
     )
     if isinstance(plan, Appended):
         return plan
-    count = len(tombstones.keys)
+    return commit_append(plan, stage_append(plan, [_records(tombstones.keys, now_ms)]))
+
+
+def _records(keys: Sequence[bytes], now_ms: TimestampMs) -> pa.RecordBatch:
+    """The tombstones as records to append."""
+    import pyarrow as pa  # noqa: PLC0415 -- of an extra; an erasure at once does not need it
+
+    from logwright.ingest.schema import SCHEMA  # noqa: PLC0415 -- it imports pyarrow
+
     columns = (
-        pa.array(tombstones.keys, type=pa.binary()),
-        pa.nulls(count, type=pa.binary()),
-        pa.nulls(count, type=SCHEMA.field("headers").type),
-        pa.array([int(now_ms)] * count, type=pa.int64()),
+        pa.array(keys, type=pa.binary()),
+        pa.nulls(len(keys), type=pa.binary()),
+        pa.nulls(len(keys), type=SCHEMA.field("headers").type),
+        pa.array([int(now_ms)] * len(keys), type=pa.int64()),
     )
-    records = pa.RecordBatch.from_arrays(list(columns), schema=SCHEMA)
-    return commit_append(plan, stage_append(plan, [records]))
+    return pa.RecordBatch.from_arrays(list(columns), schema=SCHEMA)
 
 
 def erase_by_rules(
