@@ -8,8 +8,8 @@ import dagster as dg
 
 from logwright.assets.ingest import INGESTED, log_dir_of
 from logwright.ingest.ledger import waiting_files
-from logwright.pipelines.due import RETRY_AFTER_MS
-from logwright.pipelines.runs import RUNS_IN_FLIGHT
+from logwright.pipelines.lib.runs import RUNS_IN_FLIGHT
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
