@@ -1,6 +1,6 @@
 """What is recorded of the retention and the purge of logs."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -8,6 +8,7 @@ import dagster as dg
 
 from logwright.assets.lib.evaluations import evaluations_of
 from logwright.assets.lib.partitions import PURGE_ASSET, RETENTION_ASSET, SEGMENT_SET
+from logwright.assets.lib.report import markdown_table
 from logwright.assets.lib.verdict import PURGE_CHECKS, RETENTION_CHECKS, Verdict, due_verdict
 from logwright.checks.due import check_retention
 from logwright.config.sources import DirectorySettings
@@ -49,7 +50,7 @@ def retention_metadata(
         "rolled": plan.rolls,
         # Kafka's gauge RetentionSizeInPercent
         "retention size in percent": plan.bytes_after * _PERCENT // limit if limit > 0 else 0,
-        "reasons": dg.MetadataValue.md(_table(plan)),
+        "reasons": _table(plan),
     }
 
 
@@ -68,14 +69,13 @@ def retention_evaluations(
     yield from evaluations_of(RETENTION_ASSET, RETENTION_CHECKS, judged)
 
 
-def _table(plan: RetentionPlan) -> str:
+def _table(plan: RetentionPlan) -> dg.MarkdownMetadataValue:
     kept = [verdict for verdict in plan.verdicts if not verdict.deleted][:1]
-    rows: Iterable[str] = (
-        f"| {verdict.base_offset} | {verdict.bytes} | {verdict.cause or 'stays'} |"
-        f" {verdict.reason} |"
+    rows = [
+        (verdict.base_offset, verdict.bytes, verdict.cause or "stays", verdict.reason)
         for verdict in (*plan.deleted[:SHOWN_SEGMENTS], *kept)
-    )
-    return "\n".join(["| segment | bytes | by | why |", "|---|---|---|---|", *rows])
+    ]
+    return markdown_table(("segment", "bytes", "by", "why"), rows)
 
 
 def purge_events(

@@ -22,8 +22,8 @@ from logwright.assets.erasure.report import (
     topic_metadata,
 )
 from logwright.assets.erasure.table_search import search_tables
-from logwright.assets.fleet.page_values import human_time
 from logwright.assets.lib.boundary import boundary
+from logwright.assets.lib.human import human_time
 from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.config.sources import DirectorySettings
 from logwright.erasure.account import account_of

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import dagster as dg
-
-from logwright.assets.fleet.page_values import human_time
+from logwright.assets.lib.human import human_time
+from logwright.assets.lib.report import SHOWN_LOGS, rows_table
 from logwright.erasure.erase.left import Left
 from logwright.erasure.outcome import (
     AtOnce,
@@ -30,8 +29,6 @@ from logwright.erasure.remains import (
 from logwright.erasure.status import FOUND, INCOMPLETE
 from logwright.errors import LogwrightError, QualityError
 
-SHOWN_ROWS: Final = 100
-"""Rows of a table in a step's metadata; counts are always of all."""
 TOO_LITTLE: Final = QualityError.exit_status
 """Status of a certificate that does not prove enough."""
 
@@ -74,10 +71,10 @@ class Checked:
             "not searched": len(self.places),
         }
         if self.left:
-            shown["left"] = _table(self.left)
+            shown["left"] = rows_table(self.left)
         if self.places:
             rows = [{"place": place} for place in self.places]
-            shown["places that were not searched"] = _table(rows)
+            shown["places that were not searched"] = rows_table(rows)
         return shown
 
 
@@ -118,7 +115,7 @@ def _not_searched(place: Remains) -> str:
 
 
 def _files(log_dir: str, left: Left) -> Iterable[Mapping[str, str | int]]:
-    for file in left.files[:SHOWN_ROWS]:
+    for file in left.files[:SHOWN_LOGS]:
         yield {
             "file": f"{log_dir}/{file.path}",
             "records": file.records,
@@ -143,7 +140,7 @@ def found_metadata(lefts: Mapping[str, Left], requests: int) -> dict[str, Any]:
     return {
         "requests": requests,
         "records": sum(left.records for left in lefts.values()),
-        "log directories": _table(rows),
+        "log directories": rows_table(rows),
     }
 
 
@@ -184,7 +181,7 @@ def rows_metadata(rows: Sequence[LogRow]) -> dict[str, Any]:
         "records": sum(row.records for row in concerned),
         "failed": sum(row.error is not None for row in rows),
     }
-    return shown | ({"by log": _table(table)} if table else {})
+    return shown | ({"by log": rows_table(table)} if table else {})
 
 
 def row_metadata(row: LogRow, *, at_once: bool) -> dict[str, Any]:
@@ -212,7 +209,3 @@ def _what(result: Result) -> str:
         case _:
             what = f"stays: {result.remaining.rule or 'nothing removes it'}"
     return what
-
-
-def _table(rows: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
-    return dg.MetadataValue.table([dg.TableRecord(dict(row)) for row in list(rows)[:SHOWN_ROWS]])

@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import dagster as dg
 
-from logwright.assets.fleet.page_values import human_ms, human_time
+from logwright.assets.lib.human import human_ms, human_time
+from logwright.assets.lib.report import rows_table
 from logwright.erasure.countdown import NEVER, Countdown, TopicCountdown
 from logwright.erasure.landing import Refusal
 
@@ -149,12 +150,12 @@ def contract_check(refused: Sequence[Refusal], broken: Mapping[str, int]) -> dg.
     break.
     """
     rows = [
-        dg.TableRecord({"file": one.file, "line": one.line, "problem": one.problem})
-        for one in refused[:SHOWN_ROWS]
+        {"file": refusal.file, "line": refusal.line, "problem": refusal.problem}
+        for refusal in refused[:SHOWN_ROWS]
     ]
     metadata: dict[str, Any] = {"rows refused": len(refused), "rules broken": len(broken)}
     if rows:
-        metadata["refused"] = dg.MetadataValue.table(rows)
+        metadata["refused"] = rows_table(rows, most=SHOWN_ROWS)
     if broken:
         metadata["broken"] = dg.MetadataValue.json(dict(broken))
     return dg.AssetCheckResult(

@@ -14,7 +14,7 @@ from logwright.assets.lib.automation import after_changes
 from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.holds import state_of, strays, uncleanable
 from logwright.assets.lib.partitions import FLEET_INVENTORY, SEGMENT_SET
-from logwright.assets.segments.report import metadata_in_use
+from logwright.assets.lib.report import metadata_in_use, rows_table
 from logwright.config.policy_models import DiskLimits
 from logwright.config.resolved import UNKNOWN
 from logwright.config.sources import DirectorySettings
@@ -74,19 +74,19 @@ class FleetRow:
 
     log: str
     state: str
-    segments: int
-    bytes: int
-    log_start_offset: int
-    log_end_offset: int
-    dirty_ratio: float
-    min_dirty_ratio: float
-    due_at_ms: int
+    segments: int = 0
+    bytes: int = 0
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+    dirty_ratio: float = 0.0
+    min_dirty_ratio: float = 0.0
+    due_at_ms: int = -1
     paused: str
     quarantined: str
     stray: str
-    policy: str
+    policy: str = ""
     why: str
-    compaction_delay_ms: int
+    compaction_delay_ms: int = 0
     log_dir: str
 
 
@@ -143,9 +143,7 @@ def fleet_inventory(
             **uncleanable(log.log_dir for log in logs),
             "unreadable log directories": len(listing.unreadable),
             **space_metadata(spaces, settings.policies.disk),
-            "logs": dg.MetadataValue.table(
-                [dg.TableRecord(asdict(row)) for row in rows[:SHOWN_LOGS]]
-            ),
+            "logs": rows_table(map(asdict, rows), most=SHOWN_LOGS),
         },
     )
 
@@ -236,19 +234,10 @@ def fleet_row(work: LogWork, hold: Hold | LogwrightError | None, stray: str = ""
         return FleetRow(
             log=work.key,
             state="due" if isinstance(work.failure, UncleanLogDir) else "refused",
-            segments=0,
-            bytes=0,
-            log_start_offset=-1,
-            log_end_offset=-1,
-            dirty_ratio=0.0,
-            min_dirty_ratio=0.0,
-            due_at_ms=-1,
             paused=paused,
             quarantined=quarantined,
             stray=stray,
-            policy="",
             why=str(work.failure),
-            compaction_delay_ms=0,
             log_dir=str(work.log_dir),
         )
     compaction = plan.compaction

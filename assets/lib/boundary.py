@@ -9,6 +9,7 @@ import dagster as dg
 from logwright.assets.lib.check_outputs import RESULT
 from logwright.assets.lib.events import show_as_failed
 from logwright.assets.lib.holds import quarantine_failed
+from logwright.assets.lib.report import markdown_table
 from logwright.errors import LogwrightError, NotALogDir, PreconditionError, StalePlan
 from logwright.sweep.model import SweepState
 from logwright.sweep.stages import discard_failed
@@ -132,12 +133,5 @@ def boundary(what: str) -> Iterator[None]:
 
 def failure_table(failures: Mapping[str, LogwrightError]) -> dg.MarkdownMetadataValue:
     """Return failures as a table."""
-    rows = [
-        f"| {key} | {type(error).__name__} | {_cell(str(error))} |"
-        for key, error in list(failures.items())[:SHOWN_FAILURES]
-    ]
-    return dg.MetadataValue.md("\n".join(["| log | error | what |", "|---|---|---|", *rows]))
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    rows = [(key, type(error).__name__, str(error)) for key, error in failures.items()]
+    return markdown_table(("log", "error", "what"), rows, most=SHOWN_FAILURES)

@@ -8,19 +8,16 @@ evaluation with its own partition (docs/adr/0025).
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import dagster as dg
 
+from logwright.assets.lib.report import Metadata, markdown_table
 from logwright.assets.lib.verdict import Verdict
 
-SHOWN_LOGS: Final = 100
-"""Maximum rows of an evaluation's table; the counts are always complete."""
 NAMED_LOGS: Final = 5
 """Maximum failed logs in an evaluation's description."""
 NOTHING_STAGED: Final = "No output was staged, so there was nothing to check."
-
-Metadata = dict[str, Any]
 
 
 def evaluations_of(
@@ -96,14 +93,13 @@ def _together(
         *((key, "passed") for key, verdict in verdicts.items() if verdict.passed),
         *((key, NOTHING_STAGED) for key in unstaged),
     ]
-    table = [f"| {key} | {said.replace('|', '/')} |" for key, said in rows[:SHOWN_LOGS]]
     metadata: Metadata = {
         "logs checked": len(verdicts),
         "logs failed": len(failed),
         "logs without output": len(unstaged),
         "violations": sum(verdict.violations for verdict in verdicts.values()),
         **_sums(verdicts.values()),
-        "logs": dg.MetadataValue.md("\n".join(["| log | result |", "|---|---|", *table])),
+        "logs": markdown_table(("log", "result"), rows),
     }
     return dg.AssetCheckEvaluation(
         asset_key=check.asset_key,

@@ -1,24 +1,17 @@
 """Metadata that a run shows for each log: numbers, never a record's key or value."""
 
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import dagster as dg
 
 from logwright.assets.lib.partitions import SEGMENT_SET
+from logwright.assets.lib.report import Metadata, markdown_table
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
-from logwright.config.resolved import disagreements
-from logwright.config.sources import DirectorySettings
-from logwright.errors import LogwrightError
 from logwright.forecast.model import forecast_error
-from logwright.resources.log_dirs import MaintainedLog
 from logwright.sweep.commit import CommitResult, lag_metrics
 from logwright.sweep.model import LogWork, SweepState
-
-SHOWN_LOGS: Final = 100
-"""Maximum rows of a table in a step's metadata; the counts are always complete."""
 
 REMOVED: Final = {
     "removed_superseded": "a later record has the same key",
@@ -29,46 +22,10 @@ REMOVED: Final = {
 }
 """CleaningStats' counters → why records were removed; in the metadata the names have spaces."""
 
-Metadata = dict[str, Any]
-
-
-def recovery_metadata(state: SweepState) -> Metadata:
-    """Return what was recovered before planning, and why."""
-    findings = {work.key: work.recovered for work in state.works if work.recovered is not None}
-    if not findings:
-        return {}
-    rows = [
-        f"| {key} | {_cell('; '.join(said) or 'nothing to repair')} |"
-        for key, said in list(findings.items())[:SHOWN_LOGS]
-    ]
-    table = "\n".join(["| log | recovered |", "|---|---|", *rows])
-    return {"recovered": len(findings), "recoveries": dg.MetadataValue.md(table)}
-
-
-def metadata_in_use(settings: DirectorySettings, logs: Iterable[MaintainedLog]) -> Metadata:
-    """Return the cluster metadata in use, and the entries of ``topics.yml`` that disagree with it
-    on settings that delete data; empty without metadata. Effects: may read the metadata.
-    """
-    found, disagreeing = set(), set()
-    for log_dir, topic in {(log.log_dir, log.partition.topic) for log in logs}:
-        with suppress(LogwrightError):
-            sources = settings.sources(log_dir)
-            used = sources.metadata
-            if used is not None:
-                snapshot = used.snapshot or "no snapshot"
-                found.add(f"cluster {used.cluster_id} up to offset {used.end_offset}, {snapshot}")
-            disagreeing |= {f"- {topic}: {one.sentence}" for one in disagreements(sources, topic)}
-    said: Metadata = {"cluster metadata": "; ".join(sorted(found))} if found else {}
-    if disagreeing:
-        shown = sorted(disagreeing)[:SHOWN_LOGS]
-        said["policies that disagree with the cluster"] = dg.MetadataValue.md("\n".join(shown))
-    return said
-
 
 def decision_metadata(state: SweepState) -> Metadata:
     """Return a table of the decision about each log, with the reason."""
-    rows = [_decision_row(work) for work in state.works[:SHOWN_LOGS]]
-    table = "\n".join(["| log | cleaning | roll | why |", "|---|---|---|---|", *rows])
+    rows = [_decision_row(work) for work in state.works]
     planned = [work.plan for work in state.works if work.plan is not None]
     return {
         "logs": len(state.works),
@@ -76,36 +33,34 @@ def decision_metadata(state: SweepState) -> Metadata:
         "to roll": sum(plan.roll.due for plan in planned),
         "skipped": sum(work.held is not None for work in state.works),
         "failed": len(state.failures),
-        "decisions": dg.MetadataValue.md(table),
+        "decisions": markdown_table(("log", "cleaning", "roll", "why"), rows),
     }
 
 
-def _decision_row(work: LogWork) -> str:
+def _decision_row(work: LogWork) -> tuple[str, str, str, str]:
     if work.held is not None:
-        return f"| {work.key} | skipped | | {_cell(work.held.sentence)} |"
+        return work.key, "skipped", "", work.held.sentence
     if work.plan is None:
-        return f"| {work.key} | refused | | {_cell(str(work.failure))} |"
+        return work.key, "refused", "", str(work.failure)
     plan = work.plan
     roll = f"at {plan.roll.new_base_offset}: {plan.roll.cause}" if plan.roll.due else "no"
     verb = "yes" if plan.clean else "not due"
     reasons = "; ".join((*plan.compaction.reasons, f"roll: {plan.roll.reason}"))
-    return f"| {work.key} | {verb} | {roll} | {_cell(reasons)} |"
+    return work.key, verb, roll, reasons
 
 
 def roll_metadata(state: SweepState) -> Metadata:
     """Return what was rolled, and what is cleaned now."""
     rolled = [(work.key, work.rolled.decision) for work in state.works if work.rolled is not None]
     rows = [
-        f"| {key} | {decision.new_base_offset} | {decision.cause} | {_cell(decision.reason)} |"
-        for key, decision in rolled[:SHOWN_LOGS]
+        (key, decision.new_base_offset, decision.cause, decision.reason) for key, decision in rolled
     ]
-    table = "\n".join(["| log | new segment | by | why |", "|---|---|---|---|", *rows])
     return {
         "logs": len(state.works),
         "rolled": len(rolled),
         "to clean": sum(work.plan is not None and work.plan.clean for work in state.works),
         "failed": len(state.failures),
-        **({"rolls": dg.MetadataValue.md(table)} if rolled else {}),
+        **({"rolls": markdown_table(("log", "new segment", "by", "why"), rows)} if rolled else {}),
     }
 
 
@@ -151,10 +106,9 @@ def swap_metadata(work: LogWork) -> Metadata:
 
 def _checks(work: LogWork) -> Metadata:
     """Return what each check found in this log's output; empty if nothing was staged."""
-    rows = [f"| {check} | {_cell(said)} |" for check, said in work.checked.items()]
-    if not rows:
+    if not work.checked:
         return {}
-    return {"checks": dg.MetadataValue.md("\n".join(["| check | result |", "|---|---|", *rows]))}
+    return {"checks": markdown_table(("check", "result"), work.checked.items())}
 
 
 def _cleaned_metadata(
@@ -294,8 +248,8 @@ def unchanged_observations(works: Iterable[LogWork]) -> Iterable[dg.AssetObserva
         )
     if others:
         rows = [
-            f"| {work.key} | {_cell('; '.join(work.plan.compaction.reasons))} |"
-            for work in others[:SHOWN_LOGS]
+            (work.key, "; ".join(work.plan.compaction.reasons))
+            for work in others
             if work.plan is not None
         ]
         yield dg.AssetObservation(
@@ -303,10 +257,6 @@ def unchanged_observations(works: Iterable[LogWork]) -> Iterable[dg.AssetObserva
             description=f"Nothing was due in {len(others):,} logs.",
             metadata={
                 "logs": len(others),
-                "reasons": dg.MetadataValue.md("\n".join(["| log | why |", "|---|---|", *rows])),
+                "reasons": markdown_table(("log", "why"), rows),
             },
         )
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

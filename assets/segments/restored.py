@@ -3,7 +3,6 @@
 Only logs that are still due take part: those that the first run has swapped are in order now.
 """
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -11,37 +10,14 @@ import dagster as dg
 
 from logwright.assets.segments.quality import examine_and_judge
 from logwright.compaction.model import CleaningOptions
-from logwright.config.sources import DirectorySettings
 from logwright.resources.states import LostState
 from logwright.spark.sweep import SparkExecutor
-from logwright.sweep import stages
-from logwright.sweep.holds import hold
 from logwright.sweep.model import SweepState
-from logwright.sweep.recover import recover
+from logwright.sweep.prepare import prepare
 from logwright.sweep.stages import build_all, discard_failed, unstaged_on_error
 
 NEEDED: Final = frozenset({"log_dirs", "policies", "clock", "spark"})
 """Resources of a step that calls `restored`."""
-
-
-def planned_again(
-    state: SweepState, settings: DirectorySettings, options: CleaningOptions
-) -> SweepState:
-    """Recover the unclean logs that are not held, then plan. Effects: as `recover` and
-    `stages.plan`.
-    """
-    policies = settings.policies
-    state = recover(hold(state, settings, force=options.force), settings)
-    return stages.plan(
-        state,
-        settings,
-        options=replace(
-            options,
-            checks=policies.checks,
-            keep_failed_output_ms=policies.sweep.keep_failed_output_ms,
-        ),
-        high_watermark=policies.high_watermark,
-    )
 
 
 def restored(context: dg.OpExecutionContext, state: SweepState, *, before: str) -> SweepState:
@@ -59,7 +35,7 @@ def restored(context: dg.OpExecutionContext, state: SweepState, *, before: str) 
         return state
     context.log.info("another process had the state of this run: its earlier steps are done again")
     resources = context.resources
-    state = planned_again(
+    state = prepare(
         SweepState(works=state.works, now_ms=resources.clock.now_ms()),
         resources.policies.settings(),
         CleaningOptions(force=state.force, like_kafka=state.like_kafka),

@@ -18,6 +18,7 @@ from logwright.assets.lib.boundary import after_failed_swap, boundary, checked
 from logwright.assets.lib.events import many_events
 from logwright.assets.lib.holds import state_of
 from logwright.assets.lib.partitions import LOGS, SEGMENT_SET
+from logwright.assets.lib.report import metadata_in_use, recovery_metadata
 from logwright.assets.lib.verdict import CHECKS
 from logwright.assets.segments.expectations import import_in_background
 from logwright.assets.segments.quality import check_evaluations, examine_and_judge
@@ -25,14 +26,12 @@ from logwright.assets.segments.report import (
     decision_metadata,
     failure_observations,
     materialization,
-    metadata_in_use,
-    recovery_metadata,
     roll_metadata,
     run_line,
     staged_metadata,
     swap_metadata,
 )
-from logwright.assets.segments.restored import NEEDED, planned_again, restored
+from logwright.assets.segments.restored import NEEDED, restored
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
 from logwright.history.model import roll_rows, sweep_rows
@@ -42,6 +41,7 @@ from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.spark.sweep import SparkExecutor
 from logwright.sweep.model import SweepState
+from logwright.sweep.prepare import prepare
 from logwright.sweep.stages import (
     build_all,
     commit_all,
@@ -51,6 +51,7 @@ from logwright.sweep.stages import (
 )
 from logwright.units import TimestampMs
 
+PLAN: Final = "plan"
 POOL: Final = "log_cleaner"
 """Its limit is how many runs clean at once: `log.cleaner.threads`."""
 
@@ -93,19 +94,20 @@ def recovered_plan(
     context: dg.OpExecutionContext,
     logs: Sequence[MaintainedLog],
     settings: DirectorySettings,
-    asked: tuple[TimestampMs, CleaningOptions],
+    *,
+    now_ms: TimestampMs,
+    options: CleaningOptions,
 ) -> SweepState:
-    """Recover unclean logs that are not held, report it, then plan. `asked`: clock, options."""
-    now_ms, options = asked
-    state = planned_again(state_of(logs, now_ms), settings, options)
+    """Recover unclean logs that are not held, report it, then plan."""
+    state = prepare(state_of(logs, now_ms), settings, options)
     context.add_output_metadata(
         recovery_metadata(state) | metadata_in_use(settings, logs) | decision_metadata(state)
     )
     return state
 
 
-@dg.op(out=SWEEP_OUT)
-def plan(
+@dg.op(name=PLAN, out=SWEEP_OUT)
+def plan_partitions(
     context: dg.AssetExecutionContext,
     config: CleaningConfig,
     log_dirs: LogDirs,
@@ -113,13 +115,14 @@ def plan(
     clock: Clock,
 ) -> SweepState:
     """Decide for each log of the run what is due, by its topic's policy."""
-    with boundary("plan"):
+    with boundary(PLAN):
         logs = log_dirs.listing().find_all(context.partition_keys)
         state = recovered_plan(
             context.op_execution_context,
             logs,
             policies.settings(),
-            (clock.now_ms(), config.options()),
+            now_ms=clock.now_ms(),
+            options=config.options(),
         )
     return checked(state, context.op_execution_context)
 
@@ -211,7 +214,7 @@ def segment_set() -> dict[str, Any]:
     """The segments of one Kafka log at rest: rolled, compacted, checked and swapped in when that is
     due.
     """
-    checks_and_state = quality(dedupe(roll(plan())))
+    checks_and_state = quality(dedupe(roll(plan_partitions())))
     prefix = SEGMENT_SET.to_python_identifier()
     checks = {f"{prefix}_{check}": getattr(checks_and_state, check) for check in CHECKS}
     return {"result": swap(checks_and_state.validated), **checks}

@@ -19,7 +19,7 @@ from logwright.pipelines.erasure.due import (
     load_requested,
     times_of,
 )
-from logwright.pipelines.lib.runs import PLAN_SWEEP, RUNS_IN_FLIGHT, SWEEP, logs_in_flight
+from logwright.pipelines.lib.runs import PLAN_SWEEP, SWEEP, logs_in_flight, runs_in_flight
 from logwright.pipelines.lib.skipped import RETRY_AFTER_MS, hold_reason, skip_message
 from logwright.pipelines.segments.sweep import sweep
 from logwright.resources.clock import Clock
@@ -117,8 +117,7 @@ def _why_look(
     look_ms: int,
 ) -> str | None:
     """Return why a search is requested, None if it is not. Effects: lists the landing directory."""
-    runs = dg.RunsFilter(job_name=ERASURE, statuses=RUNS_IN_FLIGHT)
-    if context.instance.get_runs_count(runs):
+    if runs_in_flight(context.instance, ERASURE):
         return None
     looked_ms = -1 if countdown is None else countdown.looked_ms
     if look_ms > looked_ms and now_ms < look_ms + RETRY_AFTER_MS:

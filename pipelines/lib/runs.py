@@ -30,9 +30,9 @@ def logs_in_flight(instance: dg.DagsterInstance) -> frozenset[str]:
     return frozenset(key for run in runs for key in run_logs(run, known))
 
 
-def sweeps_in_flight(instance: dg.DagsterInstance) -> int:
-    """Return the number of queued and started sweeps."""
-    return instance.get_runs_count(dg.RunsFilter(job_name=SWEEP, statuses=RUNS_IN_FLIGHT))
+def runs_in_flight(instance: dg.DagsterInstance, job: str) -> int:
+    """Return the number of queued and started runs of a job."""
+    return instance.get_runs_count(dg.RunsFilter(job_name=job, statuses=RUNS_IN_FLIGHT))
 
 
 def run_logs(run: dg.DagsterRun, known: list[str]) -> list[str]:

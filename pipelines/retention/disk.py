@@ -8,11 +8,11 @@ from typing import Final
 import dagster as dg
 
 from logwright.assets.fleet.inventory import spaces_of
-from logwright.assets.fleet.page_values import human_bytes
+from logwright.assets.lib.human import human_bytes
 from logwright.assets.lib.partitions import FLEET_INVENTORY
 from logwright.config.policy_models import DiskLimits
 from logwright.fleet.model import DirectorySpace
-from logwright.pipelines.lib.runs import RUNS_IN_FLIGHT
+from logwright.pipelines.lib.runs import runs_in_flight
 from logwright.pipelines.retention.purge import (
     LOGS_PER_RUN,
     PURGE,
@@ -94,9 +94,7 @@ def disk_space(
         if any(space.log_dir == log.log_dir and space.retired_due_bytes for space in found.low)
     ]
     due = purge_outlook(logs, settings, now_ms=now_ms).due[:LOGS_PER_RUN]
-    running = context.instance.get_runs_count(
-        dg.RunsFilter(job_name=PURGE, statuses=RUNS_IN_FLIGHT)
-    )
+    running = runs_in_flight(context.instance, PURGE)
     requests = []
     if due and not running:
         requests.append(

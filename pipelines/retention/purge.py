@@ -24,7 +24,7 @@ from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
 from logwright.garbage import rare_collections
 from logwright.history.model import HistoryRow, RowOrigin, purge_rows, purged_log_rows
-from logwright.pipelines.lib.runs import RUNS_IN_FLIGHT
+from logwright.pipelines.lib.runs import runs_in_flight
 from logwright.pipelines.lib.skipped import shortened, skip_message
 from logwright.pipelines.lib.unchanged import Remembered
 from logwright.purge.commit import purge_partition
@@ -347,9 +347,7 @@ def purge_due(
     listing = log_dirs.listing()
     outlook = purge_outlook(listing.logs.values(), settings, now_ms=now_ms)
     deleted = deleted_outlook(log_dirs.named(), settings, now_ms=now_ms)
-    running = context.instance.get_runs_count(
-        dg.RunsFilter(job_name=PURGE, statuses=RUNS_IN_FLIGHT)
-    )
+    running = runs_in_flight(context.instance, PURGE)
     if running:
         return dg.SensorResult(skip_reason="A purge is running.")
     if not (outlook.due or deleted.due):

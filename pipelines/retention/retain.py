@@ -13,18 +13,18 @@ from logwright.assets.lib.boundary import boundary, dagster_failure, recorded
 from logwright.assets.lib.check_outputs import asset_outputs, check_specs, checks_made, op_outputs
 from logwright.assets.lib.holds import state_of
 from logwright.assets.lib.partitions import LOGS, RETENTION_ASSET, SEGMENT_SET
+from logwright.assets.lib.report import metadata_in_use, recovery_metadata
 from logwright.assets.lib.verdict import RETENTION_CHECKS
 from logwright.assets.retention import (
     retention_evaluations,
     retention_metadata,
     retention_observation,
 )
-from logwright.assets.segments.report import metadata_in_use, recovery_metadata
 from logwright.assets.segments.segment_set import POOL
 from logwright.config.sources import DirectorySettings
 from logwright.config.topic import broker_settings
 from logwright.history.model import sweep_rows
-from logwright.pipelines.lib.runs import RUNS_IN_FLIGHT
+from logwright.pipelines.lib.runs import runs_in_flight
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
@@ -57,12 +57,13 @@ def retained(
     context: dg.OpExecutionContext,
     logs: Sequence[MaintainedLog],
     settings: DirectorySettings,
-    asked: tuple[TimestampMs, bool],
+    *,
+    now_ms: TimestampMs,
+    force: bool,
 ) -> SweepState:
     """Recover unclean logs, then delete old segments by each log's policy; a failing log does not
-    stop the others. `asked`: the clock, and whether held logs are included.
+    stop the others. `force`: as in `RetentionConfig`.
     """
-    now_ms, force = asked
     state = hold_from_retention(state_of(logs, now_ms), settings, force=force)
     for work in state.works:
         if work.held is not None:
@@ -103,7 +104,7 @@ def retain_logs(
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
         settings = policies.settings()
-    state = retained(context, logs, settings, (clock.now_ms(), config.force))
+    state = retained(context, logs, settings, now_ms=clock.now_ms(), force=config.force)
     record_history(context, sweep_rows(state, run_id=context.run_id, ended_ms=clock.now_ms()))
     yield from _events(state, settings)
     failures = state.failures if config.logs else {**listing.unreadable, **state.failures}
@@ -145,7 +146,7 @@ def retain_partitions(
         logs = log_dirs.listing().find_all(context.partition_keys)
         settings = policies.settings()
     op_context = context.op_execution_context
-    state = retained(op_context, logs, settings, (clock.now_ms(), config.force))
+    state = retained(op_context, logs, settings, now_ms=clock.now_ms(), force=config.force)
     ended_ms = clock.now_ms()
     record_history(op_context, sweep_rows(state, run_id=op_context.run_id, ended_ms=ended_ms))
     yield from _events(state, settings)
@@ -208,9 +209,7 @@ def retention_check(
     interval_ms = broker_settings(policies.load().defaults).retention_check_interval_ms
     if not is_due(scheduled_ms, interval_ms):
         return dg.SkipReason(f"log.retention.check.interval.ms={interval_ms} has not passed.")
-    running = context.instance.get_runs_count(
-        dg.RunsFilter(job_name=RETENTION, statuses=RUNS_IN_FLIGHT)
-    )
+    running = runs_in_flight(context.instance, RETENTION)
     if running:
         return dg.SkipReason("A retention is running.")
     return dg.RunRequest(run_key=f"{RETENTION}:{scheduled_ms}")

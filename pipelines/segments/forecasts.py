@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Final
 
 from logwright.assets.lib.holds import state_of
-from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.pipelines.segments.due import REFUSED, UNKNOWN, Reading
 from logwright.resources.log_dirs import MaintainedLog
-from logwright.sweep.stages import plan
+from logwright.sweep.prepare import plan_by_policies
 from logwright.units import TimestampMs
 
 FORECAST_BYTES: Final = 256 * 1024 * 1024
@@ -58,12 +57,7 @@ def with_forecasts(
     chosen = to_forecast(readings, keys)
     if not chosen:
         return found
-    state = plan(
-        state_of([logs[key] for key in chosen], now_ms),
-        settings,
-        options=CleaningOptions(checks=settings.policies.checks),
-        high_watermark=settings.policies.high_watermark,
-    )
+    state = plan_by_policies(state_of([logs[key] for key in chosen], now_ms), settings)
     for work in state.works:
         forecast_bytes = REFUSED
         if work.plan is not None:

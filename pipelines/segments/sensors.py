@@ -7,14 +7,13 @@ import dagster as dg
 
 from logwright.assets.lib.holds import holds_of, state_of
 from logwright.assets.lib.partitions import LOGS, LOGS_NAME
-from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import LOG
 from logwright.garbage import rare_collections
 from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
-from logwright.pipelines.lib.runs import logs_in_flight, sweeps_in_flight
+from logwright.pipelines.lib.runs import SWEEP, logs_in_flight, runs_in_flight
 from logwright.pipelines.lib.skipped import hold_reason, skip_message
 from logwright.pipelines.segments.due import (
     Choice,
@@ -38,8 +37,8 @@ from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.sweep.model import LogWork, planned
+from logwright.sweep.prepare import plan_by_policies
 from logwright.sweep.schedule import Occasion
-from logwright.sweep.stages import plan
 from logwright.units import TimestampMs
 
 DISCOVERY_SECONDS: Final = 60
@@ -124,7 +123,7 @@ def due_logs(
         limits=settings.policies.sweep,
         spent=load_spent(context.cursor),
         free_bytes=free,
-        runs=sweeps_in_flight(context.instance),
+        runs=runs_in_flight(context.instance, SWEEP),
     )
     in_flight = markers.together(logs_in_flight(context.instance), logs)
     choice = choose(readings, occasion, in_flight=in_flight, held=held, volumes=volumes)
@@ -190,12 +189,7 @@ def read_changed(
         elif len(changed) < READS_PER_TICK:
             changed[key] = signature
         # Otherwise it has no reading until the next tick: an old one might be wrong.
-    state = plan(
-        state_of([logs[key] for key in changed], now_ms),
-        settings,
-        options=CleaningOptions(checks=settings.policies.checks),
-        high_watermark=settings.policies.high_watermark,
-    )
+    state = plan_by_policies(state_of([logs[key] for key in changed], now_ms), settings)
     readings |= {
         work.key: _reading(work, changed[work.key], before.get(work.key), now_ms)
         for work in state.works

@@ -83,7 +83,7 @@ def plan_sweep(
         # A sweep may include logs that discovery has not seen yet; their events need the partition.
         context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
         state = recovered_plan(
-            context, logs, policies.settings(), (clock.now_ms(), config.options())
+            context, logs, policies.settings(), now_ms=clock.now_ms(), options=config.options()
         )
         state = with_forecast_bytes(state, config.forecasts)
     return checked(state, context)

@@ -21,7 +21,7 @@ from logwright.pipelines.segments.due import load_cursor
 from logwright.pipelines.segments.sensors import discovered, discovery, due_logs
 from logwright.pipelines.segments.sweep import sweep, sweep_run_config
 from logwright.sweep.model import SweepState
-from logwright.sweep.stages import plan
+from logwright.sweep.stages import plan_all
 from tests.e2e.harness import MARKS, POLICY, QUIET, Platform, make_platform
 
 pytestmark = MARKS
@@ -163,7 +163,7 @@ def test_tick_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def counting(state: SweepState, *rest: Any, **more: Any) -> SweepState:  # noqa: ANN401
         read.extend(work.key for work in state.works)
-        return plan(state, *rest, **more)
+        return plan_all(state, *rest, **more)
 
     monkeypatch.setattr(sensors, "plan", counting)
     first = tick(due_logs, platform)

@@ -93,8 +93,8 @@ PLATFORM = (
     ),
     Fault(
         family="sensor: the policies' high watermark is ignored",
-        file="pipelines/segments/sensors.py",
-        right="high_watermark=settings.policies.high_watermark,",
+        file="sweep/prepare.py",
+        right="high_watermark=policies.high_watermark,",
         wrong='high_watermark="end",',
         tests=_SENSORS,
     ),

@@ -11,21 +11,18 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.by import By
 
-from logwright.assets.fleet.page import fleet_html
-from logwright.assets.fleet.page_values import (
+from logwright.assets.fleet.page import (
     DAYS,
     SHOWN_LOGS,
     days_of,
     deadline_counts,
-    human_bytes,
-    human_ms,
-    human_time,
+    fleet_html,
     passed_horizons,
     ratio_counts,
     shown_rows,
     tiles,
-    unit_of,
 )
+from logwright.assets.lib.human import human_bytes, human_ms, human_time, unit_of
 from logwright.config.policy_models import DiskLimits
 from logwright.fleet.model import DirectorySpace
 from tests.browser.site import chromium
