@@ -14,7 +14,7 @@ from logwright.assets.segments.segment_set import (
     CHECK_SPECS,
     SWEEP_OUT,
     dedupe,
-    plan,
+    plan_partitions,
     quality,
     roll,
     swap,
@@ -41,7 +41,7 @@ def faulty_asset(fault: Fault, key: str) -> dg.AssetsDefinition:
         check_specs=CHECK_SPECS,
     )
     def segment_set() -> dict[str, object]:
-        judged = quality(spoil(dedupe(roll(plan()))))
+        judged = quality(spoil(dedupe(roll(plan_partitions()))))
         prefix = SEGMENT_SET.to_python_identifier()
         checks = {f"{prefix}_{check}": getattr(judged, check) for check in CHECKS}
         return {"result": swap(judged.validated), **checks}
