@@ -6,7 +6,7 @@ from typing import Final
 
 import dagster as dg
 
-from logwright.assets.boundary import boundary
+from logwright.assets.lib.boundary import boundary
 from logwright.config.policy_models import IngestSource
 from logwright.errors import PolicyError
 from logwright.format.codec import CODEC_NAMES

@@ -8,8 +8,8 @@ import dagster as dg
 
 from logwright.assets.ingest import INGESTED, log_dir_of
 from logwright.ingest.ledger import waiting_files
-from logwright.pipelines.due import RETRY_AFTER_MS
-from logwright.pipelines.runs import RUNS_IN_FLIGHT
+from logwright.pipelines.lib.runs import runs_in_flight
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
@@ -40,7 +40,7 @@ def landing(
     """Request a run if there are new files or an interrupted run; for the same files again only
     after a while. Effects: lists the landing directories, without reading files.
     """
-    if context.instance.get_runs_count(dg.RunsFilter(job_name=INGEST, statuses=RUNS_IN_FLIGHT)):
+    if runs_in_flight(context.instance, INGEST):
         return dg.SensorResult(skip_reason="An ingest is running.")
     sources = policies.load().ingest.sources
     directories = log_dirs.named() if sources else {}

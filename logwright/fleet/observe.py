@@ -6,7 +6,6 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from logwright.compaction.model import CleaningOptions
 from logwright.deletion.commit import plan_purge_deleted
 from logwright.errors import LogwrightError
 from logwright.fleet.model import DirectorySpace, Fleet
@@ -16,7 +15,7 @@ from logwright.purge.plan import plan_purge
 from logwright.state.uncleanable import uncleanable_metrics
 from logwright.sweep.holds import hold
 from logwright.sweep.model import LogWork, SweepState
-from logwright.sweep.stages import plan
+from logwright.sweep.prepare import plan_by_policies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,12 +59,7 @@ def look(
     spaces = tuple(spaces)
     return Fleet(
         now_ms=now_ms,
-        works=plan(
-            state,
-            settings,
-            options=CleaningOptions(checks=settings.policies.checks),
-            high_watermark=settings.policies.high_watermark,
-        ).works,
+        works=plan_by_policies(state, settings).works,
         held={key: one for key, one in found.items() if one is not None},
         spaces=spaces,
         uncleanable=uncleanable_by_directory(space.log_dir for space in spaces),

@@ -17,7 +17,7 @@ from logwright.sweep.stages import (
     commit_each,
     discard,
     judged,
-    plan,
+    plan_all,
     to_clean,
 )
 
@@ -104,4 +104,4 @@ def plan_again(
     if not cleaned:
         return state
     options = replace(plans_of(cleaned)[0].options, force=True)
-    return plan(state, settings, options=options, high_watermark=high_watermark)
+    return plan_all(state, settings, options=options, high_watermark=high_watermark)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from logwright.sweep.model import LogSettings, LogWork, SweepState
 
 
-def plan(
+def plan_all(
     state: SweepState,
     settings: LogSettings,
     *,
@@ -97,7 +97,7 @@ def roll_all(
     options = planned(due[0]).options
     alone = [replace(work, plan=planned(work)._replace(clean=False)) for work in due]
     rolled = [work if work.failure is not None else _rolled(work) for work in commit_each([alone])]
-    again = plan(
+    again = plan_all(
         replace(state, works=tuple(rolled)),
         settings,
         options=options,

@@ -16,11 +16,11 @@ import pytest
 from dagster import AssetCheckEvaluation
 from dagster_shared.record import replace as record_replace
 
-from logwright.assets.evaluations import NOTHING_STAGED
-from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
-from logwright.assets.segment_set import segment_set
-from logwright.assets.verdict import CHECKS, VALUE_CONTRACT
-from logwright.pipelines.sweep import sweep, sweep_run_config
+from logwright.assets.lib.evaluations import NOTHING_STAGED
+from logwright.assets.lib.partitions import LOGS_NAME, SEGMENT_SET
+from logwright.assets.lib.verdict import CHECKS, VALUE_CONTRACT
+from logwright.assets.segments.segment_set import segment_set
+from logwright.pipelines.segments.sweep import sweep, sweep_run_config
 from logwright.resources.catalogue import platform_resources
 from logwright.resources.clock import Clock
 from logwright.resources.policies import PolicyDirectory

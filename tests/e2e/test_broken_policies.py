@@ -13,15 +13,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import fleet_inventory
+from logwright.assets.fleet.inventory import fleet_inventory
 from logwright.assets.ingest import ingested
 from logwright.errors import PolicyError
 from logwright.pipelines.ingest import landing
-from logwright.pipelines.pauses import pauses
-from logwright.pipelines.purge import purge, purge_due
-from logwright.pipelines.retention import retention, retention_check
-from logwright.pipelines.sensors import due_logs
-from logwright.pipelines.sweep import sweep
+from logwright.pipelines.retention.purge import purge, purge_due
+from logwright.pipelines.retention.retain import retention, retention_check
+from logwright.pipelines.segments.pauses import pauses
+from logwright.pipelines.segments.sensors import due_logs
+from logwright.pipelines.segments.sweep import sweep
 from tests.e2e.harness import MARKS, POLICY, QUIET, Platform, make_platform, tree
 
 pytestmark = MARKS

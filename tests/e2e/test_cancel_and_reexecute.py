@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
+from logwright.assets.lib.partitions import LOGS_NAME, SEGMENT_SET
 from tests.browser.server import REPOSITORY, until
 from tests.e2e.command import free_port
 from tests.e2e.harness import POLICY, Platform, make_platform, staged_files, tree

@@ -9,11 +9,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import FREE_SPACE, fleet_inventory
+from logwright.assets.fleet.inventory import FREE_SPACE, fleet_inventory
 from logwright.config.policy_models import DiskLimits
 from logwright.fleet.model import DirectorySpace
-from logwright.pipelines.disk import disk_space, find_crossings
-from logwright.pipelines.purge import PURGE_LOGS, purge
+from logwright.pipelines.retention.disk import disk_space, find_crossings
+from logwright.pipelines.retention.purge import PURGE_LOGS, purge
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform
 
 pytestmark = MARKS

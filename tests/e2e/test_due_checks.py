@@ -12,12 +12,12 @@ from dagster import AssetCheckEvaluation
 
 import logwright.purge.plan as purge_plan
 import logwright.retention.plan as retention_plan
-from logwright.assets.partitions import LOGS_NAME, PURGE_ASSET, RETENTION_ASSET
-from logwright.assets.verdict import PURGE_CHECKS, RETENTION_CHECKS
+from logwright.assets.lib.partitions import LOGS_NAME, PURGE_ASSET, RETENTION_ASSET
+from logwright.assets.lib.verdict import PURGE_CHECKS, RETENTION_CHECKS
 from logwright.checks.due import FILES_LEFT, FILES_PURGED, SEGMENTS_DELETED, SEGMENTS_LEFT
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.purge import purge, purge_asset
-from logwright.pipelines.retention import retention_asset
+from logwright.pipelines.retention.purge import purge, purge_asset
+from logwright.pipelines.retention.retain import retention_asset
 from tests.e2e.harness import MARKS, Platform, make_platform
 from tests.e2e.test_retention import LOGS, POLICY, run
 from tests.fixtures import description

@@ -14,8 +14,8 @@ from logwright.erasure.certificate.signed import read_certificate
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.erase import ERASE, erase
-from logwright.pipelines.erasure import ERASURE
+from logwright.pipelines.erasure.deadlines import ERASURE
+from logwright.pipelines.erasure.erase import ERASE, erase
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.clock import NOW_VARIABLE
 from logwright.resources.log_dirs import LOG_DIRS_VARIABLE

@@ -10,12 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.erasure import DELETION_DEADLINES, ERASURE_REQUESTS, deadline_key
-from logwright.assets.erasure_report import CONTRACT, IN_TIME, MET
+from logwright.assets.erasure.deadlines import DELETION_DEADLINES, ERASURE_REQUESTS, deadline_key
+from logwright.assets.erasure.report import CONTRACT, IN_TIME, MET
 from logwright.erasure.countdown import Countdown, read_countdown
-from logwright.pipelines.due import RETRY_AFTER_MS
-from logwright.pipelines.erasure import ERASURE, erasure_deadlines
-from logwright.pipelines.erasure_due import times_of
+from logwright.pipelines.erasure.deadlines import ERASURE, erasure_deadlines
+from logwright.pipelines.erasure.due import times_of
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.erasure import countdown_path
 from tests.e2e.harness import MARKS, QUIET, Platform, new_instance

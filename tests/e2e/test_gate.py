@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logwright.assets.verdict import CHECKS
+from logwright.assets.lib.verdict import CHECKS
 from tests.e2e.command import call
 from tests.e2e.faults import (
     Fault,

@@ -11,16 +11,16 @@ import dagster as dg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from logwright.assets.fleet import fleet_inventory
-from logwright.assets.fleet_page import fleet_page
+from logwright.assets.fleet.inventory import fleet_inventory
+from logwright.assets.fleet.page import fleet_page
 from logwright.assets.history import maintenance_history
-from logwright.assets.segment_set import segment_set
+from logwright.assets.segments.segment_set import segment_set
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.record import read_records
 from logwright.history.schema import COLUMNS
 from logwright.history.store import read_history
-from logwright.pipelines.purge import purge
-from logwright.pipelines.retention import retention, retention_asset
+from logwright.pipelines.retention.purge import purge
+from logwright.pipelines.retention.retain import retention, retention_asset
 from logwright.resources.history import HISTORY_VARIABLE, history_directory
 from logwright.resources.metrics import METRICS_VARIABLE
 from tests.e2e.harness import MARKS, Platform, make_platform

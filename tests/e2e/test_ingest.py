@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 
 from logwright.assets.ingest import INGESTED, ingested
-from logwright.pipelines.due import RETRY_AFTER_MS
 from logwright.pipelines.ingest import landing
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from tests.e2e.harness import MARKS, Platform, make_platform
 from tests.ingested import read_batches
 

@@ -15,9 +15,9 @@ import dagster as dg
 import pytest
 
 from logwright.assets.ingest import INGESTED
-from logwright.assets.partitions import SEGMENT_SET
-from logwright.assets.table_checks import EQUAL
-from logwright.assets.tables import LATEST_STATE
+from logwright.assets.lib.partitions import SEGMENT_SET
+from logwright.assets.tables.checks import EQUAL
+from logwright.assets.tables.topic_logs import LATEST_STATE
 from logwright.pipelines.component import LogwrightComponent
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.catalogue import platform_resources

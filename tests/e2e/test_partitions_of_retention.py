@@ -10,8 +10,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import FleetRow
-from logwright.assets.partitions import (
+from logwright.assets.fleet.inventory import FleetRow
+from logwright.assets.lib.partitions import (
     FLEET_INVENTORY,
     LOGS_NAME,
     PURGE_ASSET,
@@ -19,8 +19,8 @@ from logwright.assets.partitions import (
     SEGMENT_SET,
 )
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.purge import purge_asset
-from logwright.pipelines.retention import retention_asset
+from logwright.pipelines.retention.purge import purge_asset
+from logwright.pipelines.retention.retain import retention_asset
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
 from tests.e2e.test_retention import LOGS, POLICY
 

@@ -16,8 +16,8 @@ import dagster as dg
 import pytest
 
 import logwright
-from logwright.assets.partitions import LOGS as LOGS_DEFINITION
-from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.lib.partitions import LOGS as LOGS_DEFINITION
+from logwright.assets.lib.partitions import SEGMENT_SET
 from tests.e2e.command import call
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform, staged_files, tree
 from tests.e2e.servers import DATABASE_USER, cluster, connect_server, postgres

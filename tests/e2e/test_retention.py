@@ -14,8 +14,8 @@ from logwright.deletion.commit import delete_log
 from logwright.errors import CorruptBatch
 from logwright.format.names import TopicPartition
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.purge import purge, purge_due
-from logwright.pipelines.retention import RETENTION, is_due, retention, retention_check
+from logwright.pipelines.retention.purge import purge, purge_due
+from logwright.pipelines.retention.retain import RETENTION, is_due, retention, retention_check
 from logwright.state.hold import quarantine_failure
 from logwright.units import TimestampMs
 from tests.e2e.harness import MARKS, Platform, make_platform, tree

@@ -8,10 +8,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.partitions import RETENTION_ASSET
+from logwright.assets.lib.partitions import RETENTION_ASSET
 from logwright.checks.due import SEGMENTS_DELETED, SEGMENTS_LEFT
 from logwright.format.names import TopicPartition
-from logwright.pipelines.sweep import sweep
+from logwright.pipelines.segments.sweep import sweep
 from tests.e2e.faults import bit_flipped
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
 from tests.e2e.test_due_checks import passed

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from logwright.history.store import read_history
-from logwright.pipelines.sweep import sweep
+from logwright.pipelines.segments.sweep import sweep
 from logwright.resources.history import history_directory
 from tests.e2e.faults import faulty_asset, faulty_sweep, last_batch_lost
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform, steps_run, tree

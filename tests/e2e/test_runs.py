@@ -10,13 +10,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import fleet_inventory
-from logwright.assets.partitions import LOGS as LOGS_OF_ASSET
-from logwright.assets.partitions import SEGMENT_SET
-from logwright.assets.verdict import CHECKS, VALUE_CONTRACT
+from logwright.assets.fleet.inventory import fleet_inventory
+from logwright.assets.lib.partitions import LOGS as LOGS_OF_ASSET
+from logwright.assets.lib.partitions import SEGMENT_SET
+from logwright.assets.lib.verdict import CHECKS, VALUE_CONTRACT
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
-from logwright.pipelines.purge import purge
+from logwright.pipelines.retention.purge import purge
 from logwright.sweep.commit import lag_metrics
 from tests.e2e.faults import bit_flipped, faulty_asset, faulty_sweep, last_batch_lost
 from tests.e2e.harness import (

@@ -11,16 +11,17 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.partitions import LOGS_NAME
-from logwright.pipelines import sensors
+from logwright.assets.lib.partitions import LOGS_NAME
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.due import RETRY_AFTER_MS, load_cursor
 from logwright.pipelines.failures import LEDGER, failed_runs
-from logwright.pipelines.purge import purge_due
-from logwright.pipelines.sensors import discovered, discovery, due_logs
-from logwright.pipelines.sweep import sweep, sweep_run_config
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
+from logwright.pipelines.retention.purge import purge_due
+from logwright.pipelines.segments import sensors
+from logwright.pipelines.segments.due import load_cursor
+from logwright.pipelines.segments.sensors import discovered, discovery, due_logs
+from logwright.pipelines.segments.sweep import sweep, sweep_run_config
 from logwright.sweep.model import SweepState
-from logwright.sweep.stages import plan
+from logwright.sweep.stages import plan_all
 from tests.e2e.harness import MARKS, POLICY, QUIET, Platform, make_platform
 
 pytestmark = MARKS
@@ -162,7 +163,7 @@ def test_tick_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def counting(state: SweepState, *rest: Any, **more: Any) -> SweepState:  # noqa: ANN401
         read.extend(work.key for work in state.works)
-        return plan(state, *rest, **more)
+        return plan_all(state, *rest, **more)
 
     monkeypatch.setattr(sensors, "plan", counting)
     first = tick(due_logs, platform)

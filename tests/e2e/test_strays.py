@@ -10,9 +10,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import fleet_inventory
-from logwright.pipelines.retention import retention
-from logwright.pipelines.sensors import due_logs
+from logwright.assets.fleet.inventory import fleet_inventory
+from logwright.pipelines.retention.retain import retention
+from logwright.pipelines.segments.sensors import due_logs
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
 from tests.fixtures import description
 from tests.metadata_builder import MetadataBuilder, config, partition, topic, uuid_text

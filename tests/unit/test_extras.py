@@ -72,7 +72,7 @@ def test_a_command_names_the_extra_that_it_needs(
     ("extra", "hidden", "module"),
     [
         ("spark", "pyspark", "logwright.spark.sweep"),
-        ("dagster", "pandera", "logwright.assets.segment_set"),
+        ("dagster", "pandera", "logwright.assets.segments.segment_set"),
         ("dagster", "dagster_pyspark", "logwright.resources.spark"),
         ("dagster", "dagster", "logwright.pipelines.definitions"),
     ],

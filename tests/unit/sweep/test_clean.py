@@ -21,7 +21,7 @@ from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.plan import Settings
 from logwright.sweep.recover import recover
-from logwright.sweep.stages import plan, to_clean
+from logwright.sweep.stages import plan_all, to_clean
 from logwright.units import TimestampMs
 from tests.ingested import read_batches
 from tests.log_builder import START_MS, LogBuilder
@@ -56,7 +56,7 @@ def planned(log_dir: Path, number: int = LOGS) -> SweepState:
         works.append(LogWork(key=f"t-{each}", log_dir=log_dir, partition=builder.partition))
     state = SweepState(works=tuple(works), now_ms=NOW_MS)
     options = CleaningOptions(force=True)
-    return plan(state, Compact(), options=options, high_watermark="end")
+    return plan_all(state, Compact(), options=options, high_watermark="end")
 
 
 def staged_directories(log_dir: Path) -> list[Path]:
