@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright.cli.planning import compaction_object
+from logwright.cli.run.planning import compaction_object
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.kafka_version import BY_NAME
 from logwright.config.topic import CleanerConfig, TopicConfig, effective

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright.cli.planning import plan_object
+from logwright.cli.run.planning import plan_object
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.format.names import TopicPartition
 from logwright.sweep.order import pick_order

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright.cli.retain import plan_object
+from logwright.cli.run.retain import plan_object
 from logwright.config.topic import TopicConfig
 from logwright.format.names import TopicPartition
 from logwright.purge.commit import purge_partition

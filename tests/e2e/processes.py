@@ -9,7 +9,12 @@ from pathlib import Path
 
 from logwright.cli.main import main
 
-READY = ["logwright.cli.main", "logwright.cli.move", "logwright.cli.clean", "logwright.sweep.clean"]
+READY = [
+    "logwright.cli.main",
+    "logwright.cli.run.move",
+    "logwright.cli.run.clean",
+    "logwright.sweep.clean",
+]
 
 
 def context() -> ForkServerContext:

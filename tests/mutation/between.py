@@ -302,8 +302,8 @@ BETWEEN = (
     Fault(
         family="policies: the high watermark",
         file="cli/request.py",
-        right='            or (policies.high_watermark if policies else "end"),',
-        wrong='            or "end",',
+        right=' or (policies.high_watermark if policies else "end"),',
+        wrong=' or "end",',
         tests=("tests/unit/cli/test_high_watermark.py",),
     ),
 )

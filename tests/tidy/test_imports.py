@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.kernel_compiler",
         "logwright.ofd_lock",
         "logwright.garbage",
+        "logwright.times",
     ),
     ("logwright.format",),
     ("logwright.log",),
