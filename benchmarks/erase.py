@@ -82,10 +82,9 @@ def _erase(log: BenchLog, copy: Path, keys: KeySet) -> tuple[tuple[float, ...], 
         )
     )
     made, staged = _timed(lambda: build_erasure(planned, progress=lambda *_: None))
-    output = staged.staged
     check = 0.0
-    if output is not None:
-        check, _ = _timed(lambda: require_correct(planned, output, keys))
+    if staged.segments:
+        check, _ = _timed(lambda: require_correct(planned, staged.segments, keys))
     committing, done = _timed(lambda: commit_erasure(staged, keys))
     return (scan, made, check, committing), done.records, len(done.segments)
 

@@ -1,6 +1,6 @@
 """The specification of a cleaning, as plain as can be: what the kernels must agree with.
 
-1. The rules, on decoded batches and records; the numbers are those of `logwright.compaction.rules`.
+1. The rules, on decoded batches and records; the numbers are those of `logwright.cleaner_rules`.
 2. A whole cleaning by these rules (`clean`).
 3. The hash of the keys (`siphash128`).
 """

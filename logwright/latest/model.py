@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from logwright.compaction.keys.superseded import Superseded
 from logwright.config.topic import CleanerConfig
 from logwright.format.names import TopicPartition
+from logwright.keys.superseded import Superseded
 from logwright.records.model import RecordsRange
 from logwright.units import Offset
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.batches.runtime import Runtime, silent
 from logwright.batches.source import Source
-from logwright.compaction.keys.superseded import find_superseded
 from logwright.errors import enough_memory
+from logwright.keys.superseded import find_superseded
 from logwright.latest.ahead import in_order
 from logwright.latest.model import LatestCounts, LatestPlan
 from logwright.locks import broker_kept_out

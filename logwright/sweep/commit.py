@@ -12,7 +12,6 @@ and Dagster have, and a lock that one of them holds stays locked in a forked pro
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -22,14 +21,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.errors import LogwrightError, StalePlan
-from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, LOG, segment_file_name
+from logwright.errors import LogwrightError
+from logwright.format.names import CLEANER_OFFSET_CHECKPOINT
 from logwright.live_plans import end_plan
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import checkpoint_contents
 from logwright.log.mapped import map_file
+from logwright.rewrite.staging import discard_staging, require_complete
+from logwright.rewrite.steps import checkpoint_steps, swap_steps, unchanged_steps
 from logwright.roll.commit import sealing_steps
 from logwright.state.hold import end_quarantine, refuse_held
 from logwright.state.model import LogDirState
@@ -40,7 +40,6 @@ from logwright.steps.interpreter import execute
 from logwright.steps.live import locked_partition, refuse_changed
 from logwright.steps.step import FileStep
 from logwright.steps.together import execute_together
-from logwright.swap.steps import checkpoint_steps, swap_steps, unchanged_steps
 from logwright.units import ByteCount, Offset
 
 GROUP: Final = 32
@@ -239,7 +238,8 @@ def _refuse(one: _Commit, checkpoints: Mapping[str, bytes], state: LogDirState) 
     refuse_changed(log, checkpoints)
     force = plan.options.force
     refuse_held(log.log_dir, log.partition, plan.now_ms, force=force, state=state)
-    _refuse_incomplete(one.staged)
+    if one.staged is not None:
+        require_complete(plan, one.staged.segments)
 
 
 def _steps(one: _Commit) -> Iterator[FileStep]:
@@ -301,23 +301,3 @@ def _delay_at_finish(plan: CleanPlan) -> int:
     """Return the delay at the plan's clock, plus the time since the plan was made."""
     passed_ms = max(time.time_ns() - plan.planned_ns, 0) // 1_000_000
     return plan.compaction.compaction_delay_ms + passed_ms
-
-
-def _refuse_incomplete(staged: StagedCleaning | None) -> None:
-    """Raise unless all of the staged output exists before the first step: a purge may have removed
-    it as that of a dead plan.
-    """
-    if staged is None:
-        return
-    for segment in staged.segments:
-        path = f"{staged.directory}/{segment_file_name(segment.base_offset, LOG)}"
-        try:
-            found = os.stat(path, follow_symlinks=False).st_size  # noqa: PTH116 -- a path costs
-        except FileNotFoundError:
-            found = None
-        if found != segment.log_bytes:
-            raise StalePlan(
-                f"the staged output is incomplete: {found} of {segment.log_bytes} bytes.",
-                path=path,
-                remedy="Nothing was changed. Run it again.",
-            )

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.invariant_sum import sum_headers
 from logwright.batches.outcomes import is_data
 from logwright.batches.source import each_source
 from logwright.compaction.coordination import lowest_clean_offset
-from logwright.compaction.lasting import sum_headers
 from logwright.compaction.model import RemovalBound
 from logwright.errors import PreconditionError
 from logwright.observe import holds, observe_unlocked

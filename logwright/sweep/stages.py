@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from logwright.checks.model import refusal
-from logwright.compaction.build import discard_staging, staging_directory
 from logwright.errors import LogwrightError, QualityError
 from logwright.locks import lock_log_dir
+from logwright.rewrite.staging import discard_staging, staging_directory
 from logwright.steps.failed_output import FailedOutput, keep_failed_output
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit_many

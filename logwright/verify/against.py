@@ -18,17 +18,12 @@ from logwright.checks.model import (
     SURVIVORS_IDENTICAL,
 )
 from logwright.checks.thorough import examine_thoroughly
-from logwright.compaction.model import (
-    CleaningOptions,
-    CleaningStats,
-    CleanPlan,
-    StagedCleaning,
-    StagedSegment,
-)
+from logwright.compaction.model import CleaningOptions, CleaningStats, CleanPlan, StagedCleaning
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog, Segment
+from logwright.rewrite.model import StagedSegment
 from logwright.sweep.plan import plan_cleaning
 from logwright.units import ByteCount, Offset, TimestampMs
 from logwright.verify.model import Fault

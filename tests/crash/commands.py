@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from logwright.compaction.build import discard_staging
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
@@ -27,6 +26,7 @@ from logwright.purge.commit import purge_partition
 from logwright.recovery.directory_plan import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.retention.commit import plan_retention_of
+from logwright.rewrite.staging import discard_staging
 from logwright.roll.commit import plan_roll_of, roll_partition
 from logwright.state.hold import quarantine_failure
 from logwright.state.model import Pause

@@ -26,7 +26,7 @@ ERASING = (
     ),
     Fault(
         family="erase: a tombstone gets a delete horizon",
-        file="compaction/rewrite/batch.py",
+        file="rewrite/batch.py",
         right="horizon_ms != NO_HORIZON and sets_delete_horizon",
         wrong="sets_delete_horizon",
         tests=_ERASE,
@@ -34,14 +34,14 @@ ERASING = (
     Fault(
         family="erase: the last batch of a producer goes",
         file="erasure/erase/build.py",
-        right="        keep_ends(clean, source.batches, clean.log.producers)\n",
+        right="        keep_ends(log, source.batches, log.producers, end_offset=end)\n",
         wrong="",
         tests=_ERASE,
     ),
     Fault(
         family="erase: the first batch of an open transaction goes",
         file="erasure/erase/build.py",
-        right="        _keep_open(source.batches, clean.log.producers)\n",
+        right="        _keep_open(source.batches, log.producers)\n",
         wrong="",
         tests=(*_ERASE, *_CHECK),
     ),
@@ -118,7 +118,7 @@ ERASING = (
     Fault(
         family="erase: an undo takes it for a swap",
         file="erasure/erase/commit.py",
-        right='                operation="erase",\n',
+        right='            operation="erase",\n',
         wrong="",
         tests=_ERASE,
     ),

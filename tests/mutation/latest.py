@@ -24,10 +24,9 @@ LATEST = (
     ),
     Fault(
         family="latest: keys above the end supersede",
-        file="compaction/keys/rows.py",
-        right="    return map_rows(task, work, MapMode(offsets=offsets, primary=primary))\n",
-        wrong="    offsets = (first, end + 1)\n"
-        "    return map_rows(task, work, MapMode(offsets=offsets, primary=primary))\n",
+        file="keys/rows.py",
+        right='source.first_row("base_offset", end))',
+        wrong='source.first_row("base_offset", end + 1))',
         tests=_READ,
     ),
     Fault(

@@ -22,11 +22,11 @@ from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
-from logwright.compaction.build import discard_staging
-from logwright.compaction.keys.survivors import Survivors
 from logwright.compaction.model import CleanPlan, StagedCleaning
+from logwright.compaction.survivors import Survivors
 from logwright.errors import LogwrightError
 from logwright.format.names import segment_file_name
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build
 from tests.property.planted_faults import planted, wrong_index, wrong_log
 from tests.property.wrong_hints import all_wrong

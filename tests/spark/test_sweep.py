@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from logwright.checks.model import OutputFacts
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import CorruptBatch, LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.live_plans import plan_is_alive
+from logwright.rewrite.staging import discard_staging
 from logwright.spark import sweep
 from logwright.spark.session import TASKS_PER_CORE
 from logwright.spark.sweep import SparkExecutor

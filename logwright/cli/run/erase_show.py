@@ -98,7 +98,7 @@ class Shown:
 
     @show.register
     def _at_once(self, result: AtOnce) -> None:
-        output, log = self._output, result.plan.clean.log
+        output, log = self._output, result.plan.log
         segments = result.plan.scan.segments
         is_marked = isinstance(log.partition, MarkedPartition)
         output.json_object(
@@ -108,7 +108,7 @@ class Shown:
                 "erased": result.done,
                 "records": result.records,
                 "segments": [segment.base_offset for segment in segments],
-                "rolled": result.plan.clean.roll.due,
+                "rolled": result.plan.roll.due,
                 "bytesBefore": log.log_bytes,
                 "bytesAfter": log.log_bytes if result.erased is None else result.erased.bytes_after,
                 "purged": result.purged,

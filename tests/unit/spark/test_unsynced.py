@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from logwright.batches.runtime import Runtime, Throttle
-from logwright.compaction import unsynced
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.unsynced import Unsynced
 from logwright.errors import StepFailed
+from logwright.rewrite import unsynced
+from logwright.rewrite.staging import discard_staging
+from logwright.rewrite.unsynced import Unsynced
 from logwright.sweep.build import build
 from logwright.sweep.calls import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, Group, call_groups, together
 from tests.log_builder import LogBuilder

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from logwright.batches.runtime import Runtime
-from logwright.compaction.build import discard_staging
 from logwright.errors import StalePlan
 from logwright.ingest.appender import Appender
 from logwright.ingest.model import AppendPlan
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
 from tests.ingested import Row, arrow, planned
