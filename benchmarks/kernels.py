@@ -24,7 +24,7 @@ from logwright.compaction.rewrite.copy import CopyRule, copy_batches
 from logwright.compaction.rewrite.output import new_output
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 from logwright.units import INT64_MAX
 
 ROUNDS: Final = 5

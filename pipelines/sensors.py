@@ -12,7 +12,6 @@ from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import LOG
 from logwright.garbage import rare_collections
-from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.pipelines.due import (
     Choice,
@@ -34,6 +33,7 @@ from logwright.pipelines.runs import logs_in_flight, sweeps_in_flight
 from logwright.pipelines.signature import Signatures
 from logwright.pipelines.sweep import sweep, sweep_run_config
 from logwright.pipelines.tags import run_tags
+from logwright.place.files import open_partition_dir
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory

@@ -26,7 +26,7 @@ from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_whatever
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,6 +11,7 @@ from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
 from logwright.cli.output import Format, Output
 from logwright.cli.planning import FailureLog
 from logwright.errors import CorruptLogError, LogwrightError, NotALogDir, PreconditionError
+from logwright.place.model import Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +108,7 @@ def _metadata(given: Path | None, log_dirs: tuple[Path, ...]) -> ClusterMetadata
 
     if given is not None:
         return read_metadata(given)
-    found = next(filter(None, map(find_metadata, log_dirs)), None)
+    found = next((path for path in map(find_metadata, log_dirs) if path is not None), None)
     return None if found is None else read_metadata(found)
 
 
@@ -227,7 +228,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def _as_object(
-    audit: PartitionAudit, holders: Holders, nodes: Mapping[Path, int | None]
+    audit: PartitionAudit, holders: Holders, nodes: Mapping[Place, int | None]
 ) -> dict[str, object]:
     return {
         "topicPartition": str(audit.partition),
@@ -251,7 +252,7 @@ def _as_object(
 
 
 def _replica_object(
-    audit: PartitionAudit, replica: Replica, nodes: Mapping[Path, int | None]
+    audit: PartitionAudit, replica: Replica, nodes: Mapping[Place, int | None]
 ) -> dict[str, object]:
     log = replica.log
     return {

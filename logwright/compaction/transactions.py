@@ -31,9 +31,9 @@ from logwright.format.index import AbortedTransaction, check_txn_index
 from logwright.format.names import INDEX, TXNINDEX, segment_file_name
 from logwright.format.snapshot import ProducerEntry
 from logwright.kernel import kernel
-from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
 from logwright.log.producers import active_producers
+from logwright.place.mapped import map_file
 
 UNMAPPED: Final = TRANSACTIONAL | CONTROL
 """A batch that has neither of these bits is mapped, and stays or goes by its records alone."""

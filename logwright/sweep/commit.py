@@ -29,7 +29,7 @@ from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, LOG, segment_file_
 from logwright.live_plans import end_plan
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import checkpoint_contents
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.roll.commit import sealing_steps
 from logwright.state.hold import end_quarantine, refuse_held
 from logwright.state.model import LogDirState

@@ -35,6 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.garbage",
     ),
     ("logwright.format",),
+    ("logwright.place",),
     ("logwright.log",),
     ("logwright.batches",),
     ("logwright.metadata",),

@@ -16,7 +16,7 @@ from logwright.compaction.rewrite.cache import CACHED_BATCH
 from logwright.config.topic import CleanerConfig
 from logwright.errors import PolicyError
 from logwright.format.scan import BATCH
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 
 _RECORDS_PER_BYTE: Final = 4
 _ROOMY_LOAD: Final = 0.75

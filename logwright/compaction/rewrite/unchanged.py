@@ -24,8 +24,8 @@ from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.kernel import inline_kernel, kernel
-from logwright.log.mapped import map_file
 from logwright.log.model import Segment
+from logwright.place.mapped import map_file
 from logwright.units import INT64_MAX, ByteCount, TimestampMs
 
 _SUMS: Final = np.dtype(

@@ -30,7 +30,7 @@ from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.index import AbortedTransaction, check_txn_index
 from logwright.format.names import STAGING, TXNINDEX, WORK_DIRECTORY, segment_file_name
 from logwright.live_plans import hold_plan
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.steps.work import PrivateDirectory, make_private, remove_private
 from logwright.units import ByteCount, Offset
 

@@ -19,7 +19,7 @@ from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.rewrite import chunks
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 from logwright.sweep.build import build, examine
 from tests import faults
 from tests.log_builder import LogBuilder
