@@ -25,7 +25,7 @@ from logwright.erasure.keys import KeySet
 from logwright.erasure.secret import Secret
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.record import read_records
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from tests.oracle_runner import java, oracle_classpath
 
 CASES: Final = ("u100", "u1k", "lz4", "zstd")

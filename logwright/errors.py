@@ -62,12 +62,13 @@ class LogwrightError(Exception):
         self,
         problem: str,
         *,
-        path: Path | str | None = None,
+        path: object | None = None,
         position: int | None = None,
         remedy: str | None = None,
     ) -> None:
         self.problem = problem
-        self.path = Path(path) if path is not None else None
+        # Of another place there is a name, for messages only.
+        self.path = None if path is None else Path(str(path))
         self.position = position
         self.remedy = remedy
         super().__init__(str(self))
@@ -227,7 +228,7 @@ class StepFailed(LogwrightError):
 
 
 @contextmanager
-def enough_memory(log: Path) -> Iterator[None]:
+def enough_memory(log: object) -> Iterator[None]:
     """Turn MemoryError into an error of the one log that needs the memory.
 
     Raises:

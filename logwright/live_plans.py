@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogwrightError
 from logwright.locks import give_lock_back, take_lock
-from logwright.log.files import names_in
 from logwright.ofd_lock import try_lock
+from logwright.place.files import names_in
 
 if TYPE_CHECKING:
     from pathlib import Path

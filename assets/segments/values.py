@@ -22,7 +22,7 @@ from logwright.config.topic_tests import ValueContract
 from logwright.errors import LogwrightError
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_segment
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 from logwright.records.model import Selection
 from logwright.sweep.model import LogWork, SweepState, planned
 from logwright.sweep.stages import brokers_kept_out

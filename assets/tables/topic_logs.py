@@ -13,10 +13,10 @@ from logwright.config.table import TopicTable, tables_of
 from logwright.errors import LogwrightError, NotALogDir, PolicyError
 from logwright.format.names import TopicPartition
 from logwright.locks import broker_kept_out
-from logwright.log.files import open_partition_dir
 from logwright.log.load import observe
 from logwright.log.topic_id import read_topic_id
 from logwright.log.watermark import require_high_watermark
+from logwright.place.files import open_partition_dir
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.secrets import with_secrets

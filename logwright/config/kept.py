@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from logwright.config.values import problems
 from logwright.errors import UnreadableFile
 from logwright.locks import lock_checkpoints
-from logwright.log.files import exists, open_log_dir, read_part
+from logwright.place.files import open_log_dir
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.replace import replace_file
@@ -68,9 +68,9 @@ def read_kept(log_dir: Path) -> dict[str, KeptTopic]:
         UnreadableFile: the file cannot be read, or is not of the form above.
     """
     with open_log_dir(log_dir) as directory:
-        if not exists(directory, KEPT_FILE):
+        if not directory.exists(KEPT_FILE):
             return {}
-        content = read_part(directory, KEPT_FILE, 0, LARGEST_KEPT_BYTES + 1)
+        content = directory.read_part(KEPT_FILE, 0, LARGEST_KEPT_BYTES + 1)
     return parse_kept(content, log_dir / KEPT_FILE)
 
 

@@ -16,12 +16,12 @@ from logwright.config.resolved import Sources, effective_pairs, given_configs, s
 from logwright.config.topic import CleanerConfig, TopicConfig, broker_settings
 from logwright.errors import LogwrightError, PolicyError
 from logwright.format.names import TopicPartition
-from logwright.log.files import open_partition_dir
 from logwright.log.topic_id import read_topic_id
 from logwright.metadata.find import find_metadata
 from logwright.metadata.model import NO_IDS, ClusterMetadata, DirectoryIds
 from logwright.metadata.places import stray_reason
 from logwright.metadata.read import read_directory_ids, read_metadata
+from logwright.place.files import open_partition_dir
 
 _LOG = logging.getLogger(__name__)
 

@@ -37,7 +37,7 @@ from logwright.format.names import (
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
-from logwright.log.files import names_in, open_partition_dir
+from logwright.place.files import names_in, open_partition_dir
 from logwright.state.model import PartitionState
 from logwright.state.store import change_state_locked, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem

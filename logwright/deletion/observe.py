@@ -18,8 +18,8 @@ from logwright.format.names import (
     TopicPartition,
     parse_deleted_directory_name,
 )
-from logwright.log.files import exists, open_log_dir, read_file
 from logwright.log.log_dir import MarkedDirectory, TreeEntry, list_log_dir, list_tree
+from logwright.place.files import open_log_dir
 from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
     """
     with open_log_dir(log_dir) as root:
         found = list_log_dir(root)
-        record = read_file(root, DELETED_LOGS) if exists(root, DELETED_LOGS) else None
+        record = root.read(DELETED_LOGS) if root.exists(DELETED_LOGS) else None
     deletions = parse_deletions(record or b"")
     directories: dict[str, DeletedDirectory] = {}
     for one in found.marked:

@@ -37,7 +37,7 @@ from logwright.erasure.request import Request, topics_problem
 from logwright.erasure.secret import HMAC_BYTES, Secret
 from logwright.errors import PolicyError
 from logwright.extras import require
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.times import time_ms
 
 CSV: Final = ".csv"

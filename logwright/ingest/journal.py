@@ -26,8 +26,8 @@ import numpy as np
 from logwright.errors import CorruptLogError
 from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import INGEST_BATCHES, INGEST_JOURNAL, WORK_DIRECTORY
-from logwright.log.files import names_in
-from logwright.log.mapped import map_file
+from logwright.place.files import names_in
+from logwright.place.mapped import map_file
 from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep, Unlink
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.errors import CorruptLogError, StalePlan, UnreadableFile
 from logwright.locks import lock_checkpoints
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.replace import replace_file

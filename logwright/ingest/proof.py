@@ -36,7 +36,7 @@ from logwright.format.names import (
     segment_file_name,
 )
 from logwright.format.valid import valid_batches
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -31,9 +31,9 @@ from logwright.ingest.proof import RECOVER, Found, kept_end, prove_cut
 from logwright.ingest.steps import WATCHED, end_steps, undo_steps
 from logwright.locks import lock_partition
 from logwright.log.checkpoints import read_checkpoints, read_open_checkpoints
-from logwright.log.files import names_in, open_log_dir
 from logwright.log.load import list_partitions, observe_one, share
-from logwright.log.mapped import map_file
+from logwright.place.files import names_in, open_log_dir
+from logwright.place.mapped import map_file
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.marker import aside, discard_markers, lock_marker, markers_aside

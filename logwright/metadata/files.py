@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -34,8 +33,8 @@ from logwright.format.batch import (
 from logwright.format.names import LOG
 from logwright.format.record import SMALLEST_RECORD_BYTES, Record, read_records
 from logwright.format.valid import End, ValidBatches, valid_batches
-from logwright.log.files import LARGEST_FILE_BYTES
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
+from logwright.place.model import LARGEST_FILE_BYTES, Place
 from logwright.units import INT64_MAX, Offset
 
 REMEDY: Final = "Restore the directory, or give another copy of it with --metadata."
@@ -82,7 +81,7 @@ class Batch:
     last_offset: Offset
     is_control: bool
     position: int
-    path: Path
+    path: Place
     _content: bytes
 
     def records(self) -> tuple[Record, ...]:
@@ -141,7 +140,7 @@ class MetadataFile:
         UnreadableFile: it cannot be opened, is not a regular file, or is too large.
     """
 
-    def __init__(self, path: Path, base_offset: Offset) -> None:
+    def __init__(self, path: Place, base_offset: Offset) -> None:
         self.path = path
         self.end_offset = base_offset
         self.is_torn = False

@@ -9,7 +9,6 @@ from typing import Final
 from logwright.batches.runtime import Progress
 from logwright.errors import DiskFull, QualityError, StalePlan
 from logwright.log.checkpoints import read_checkpoints
-from logwright.log.model import FileStamp
 from logwright.move.observe import (
     Files,
     check_destination,
@@ -20,6 +19,7 @@ from logwright.move.observe import (
 )
 from logwright.move.plan import Places, files_to_copy
 from logwright.move.steps import copy_steps, directory_steps, settle_steps
+from logwright.place.model import FileStamp
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import CopyRange, FileStep

@@ -21,20 +21,13 @@ from logwright.format.names import (
     INGEST_JOURNAL,
     WORK_DIRECTORY,
 )
-from logwright.log.files import (
-    OpenDir,
-    names_in,
-    not_regular,
-    open_file,
-    open_log_dir,
-    read_file,
-    read_span,
-    unreadable,
-)
 from logwright.log.listing import read_listing, segment_stems, stamp_files, stamp_of
 from logwright.log.load import META_PROPERTIES, list_partitions
-from logwright.log.model import FileStamp
 from logwright.move.plan import Places
+from logwright.place.files import names_in, open_log_dir
+from logwright.place.local import LocalDir
+from logwright.place.model import FileStamp
+from logwright.place.unreadable import not_regular
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
@@ -202,7 +195,7 @@ def differing(
 
 
 @contextmanager
-def open_below(root: Path, *names: str) -> Iterator[OpenDir]:
+def open_below(root: Path, *names: str) -> Iterator[LocalDir]:
     """Open a directory below a log directory; no link on the way is followed.
 
     Raises:
@@ -212,29 +205,19 @@ def open_below(root: Path, *names: str) -> Iterator[OpenDir]:
     with ExitStack() as stack:
         current = stack.enter_context(open_log_dir(root))
         for name in names:
-            path = current.path / name
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                fd = os.open(name, flags, dir_fd=current.fd)
-            except OSError as error:
-                raise unreadable(error, path) from error
-            stack.callback(os.close, fd)
-            current = OpenDir(fd, str(path))
+            current = stack.enter_context(current.open_dir(name))
         yield current
 
 
-def _digest(directory: OpenDir, name: str, *, dropped: bool = False) -> bytes:
+def _digest(directory: LocalDir, name: str, *, dropped: bool = False) -> bytes:
     digest = hashlib.blake2b(digest_size=32)
-    fd = open_file(directory, name)
-    try:
+    with directory.open(name) as file:
         if dropped:
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.posix_fadvise(file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
         position = 0
-        while chunk := read_span(fd, position, CHUNK_BYTES, directory.file(name)):
+        while chunk := file.span(position, CHUNK_BYTES):
             digest.update(chunk)
             position += len(chunk)
-    finally:
-        os.close(fd)
     return digest.digest()
 
 
@@ -246,7 +229,7 @@ def _identity(log_dir: Path) -> dict[bytes, bytes]:
             return {}
         if not stat.S_ISREG(found.st_mode):
             raise not_regular(directory.path / META_PROPERTIES)
-        content = read_file(directory, META_PROPERTIES)
+        content = directory.read(META_PROPERTIES)
     pairs = (line.partition(b"=") for line in content.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in IDENTITY}
 

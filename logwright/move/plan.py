@@ -17,7 +17,7 @@ from logwright.format.names import (
     TopicPartition,
     marked_directory_name,
 )
-from logwright.log.model import FileStamp
+from logwright.place.model import FileStamp
 
 COPY: Final = "copy"
 MOVED_DIRECTORY: Final = "-moved"

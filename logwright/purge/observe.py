@@ -12,9 +12,9 @@ from logwright.errors import UnreadableFile
 from logwright.format.deletions import LEDGER
 from logwright.format.names import DELETED, STAGING, WORK_DIRECTORY
 from logwright.live_plans import plan_is_alive
-from logwright.log.files import names_in, open_log_dir, open_named_dir
 from logwright.log.listing import read_listing
 from logwright.log.log_dir import bytes_below, list_tree
+from logwright.place.files import names_in, open_log_dir
 from logwright.steps.failed_output import FAILED, FailedOutput, parse_failed_output
 from logwright.units import ByteCount
 
@@ -99,7 +99,7 @@ def list_partition(directory: Path) -> PartitionListing:
     """
     with (
         open_log_dir(directory.parent) as parent,
-        open_named_dir(parent, directory.name) as opened,
+        parent.open_dir(directory.name) as opened,
     ):
         found = read_listing(opened, _plain_file)
     for name in found.others:

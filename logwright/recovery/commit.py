@@ -32,9 +32,9 @@ from logwright.format.names import (
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition_directory
 from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
-from logwright.log.files import names_in, open_log_dir, open_named_dir
 from logwright.log.listing import stamp_files
 from logwright.log.recovered import RECOVERED, recovered_record
+from logwright.place.files import names_in, open_log_dir
 from logwright.recovery.model import (
     DirectoryPlan,
     DirectoryResult,
@@ -204,7 +204,7 @@ def _record(plan: RecoveryPlan, files: FileSystem) -> None:
     """Record that a log is now as a clean stop leaves it. Effects: writes into its work
     directory.
     """
-    with open_log_dir(plan.observed.log_dir) as parent, open_named_dir(parent, plan.name) as opened:
+    with open_log_dir(plan.observed.log_dir) as parent, parent.open_dir(plan.name) as opened:
         content = recovered_record(stamp_files(opened))
     path = plan.observed.directory / WORK_DIRECTORY / RECOVERED
     execute(replace_file(path, content, like=None), files)

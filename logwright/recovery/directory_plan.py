@@ -22,11 +22,11 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
-from logwright.log.files import open_log_dir, open_named_dir, open_partition_dir
 from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
-from logwright.log.mapped import map_file
 from logwright.log.recovered import is_recovered
+from logwright.place.files import open_log_dir, open_partition_dir
+from logwright.place.mapped import map_file
 from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPlan
 from logwright.recovery.observe import left_out, marked_logs, observe_log, read_all_offsets
 from logwright.recovery.plan import plan_recovery
@@ -75,7 +75,7 @@ def marked_to_recover(log_dir: Path, names: Iterable[str]) -> tuple[str, ...]:
     found = []
     for name in names:
         try:
-            with open_log_dir(log_dir) as parent, open_named_dir(parent, name) as directory:
+            with open_log_dir(log_dir) as parent, parent.open_dir(name) as directory:
                 if not look_for_damage(stamp_files(directory)).findings:
                     continue
         except LogwrightError:

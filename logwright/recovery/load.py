@@ -39,7 +39,7 @@ from logwright.format.names import (
 from logwright.format.reindex import build_indexes
 from logwright.format.valid import ValidBatches
 from logwright.log.kinds import file_kinds
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.recovery.epochs import assign_batches, epochs_of, trim
 from logwright.recovery.indexes import index_problem
 from logwright.recovery.lookup import (

@@ -28,7 +28,7 @@ from logwright.format.names import (
 )
 from logwright.format.valid import valid_batches
 from logwright.log.kinds import file_kinds
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.recovery.leftovers import find_leftovers
 from logwright.recovery.load import Loading
 from logwright.recovery.model import (

@@ -18,8 +18,8 @@ from logwright.errors import CorruptBatch, CorruptProducerSnapshot, UnsupportedF
 from logwright.format.names import SNAPSHOT, parse_segment_file_name, segment_file_name
 from logwright.format.snapshot import ProducerEntry, parse_snapshot, serialize_snapshot
 from logwright.format.valid import ValidBatches
-from logwright.log.mapped import map_file
 from logwright.log.producers import Replay, active_producers, replay_batches
+from logwright.place.mapped import map_file
 from logwright.recovery.segments import LoadedSegment
 from logwright.units import Offset, TimestampMs
 

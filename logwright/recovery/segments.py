@@ -14,8 +14,8 @@ from logwright.format.batch import MAGIC_AT, unsupported_magic
 from logwright.format.index import AbortedTransaction
 from logwright.format.scan import bad_crcs
 from logwright.format.valid import End, ValidBatches, valid_batches
-from logwright.log.mapped import map_file
-from logwright.log.model import FileStamp
+from logwright.place.mapped import map_file
+from logwright.place.model import FileStamp
 
 ENDS: Final[dict[End, str]] = {
     "whole": "nothing is wrong",

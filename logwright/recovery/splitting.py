@@ -23,7 +23,7 @@ import numpy as np
 from logwright.errors import CorruptBatch
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.valid import valid_batches
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.recovery.producers import ProducerState
 from logwright.recovery.segments import ENDS, LoadedSegment
 from logwright.units import INT32_MAX

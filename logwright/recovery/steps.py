@@ -52,8 +52,8 @@ from logwright.format.names import (
 )
 from logwright.format.reindex import build_indexes
 from logwright.format.valid import valid_batches
-from logwright.log.files import names_in
-from logwright.log.mapped import map_file
+from logwright.place.files import names_in
+from logwright.place.mapped import map_file
 from logwright.recovery.model import RecoveryPlan, SegmentRepair
 from logwright.recovery.split_steps import split_steps
 from logwright.steps.retire import deleted_names, record_retirement, recorded_names

@@ -31,6 +31,7 @@ from logwright.config.values import (
 from logwright.errors import PolicyError
 from logwright.format.codec import CodecName
 from logwright.format.names import TopicPartition
+from logwright.place.model import Place
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -156,7 +157,7 @@ class ReadOptions(_Options):
     push_filters: Boolean = False
 
     @property
-    def log_dirs(self) -> tuple[Path, ...]:
+    def log_dirs(self) -> tuple[Place, ...]:
         """The log directories. A task may have another working directory."""
         paths = self.paths if self.path is None else (self.path,)
         return tuple(Path(path).absolute() for path in paths)

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from pydantic.alias_generators import to_camel
@@ -25,11 +24,12 @@ from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestPlan
 from logwright.latest.plan import plan_latest
 from logwright.locks import broker_kept_out
-from logwright.log.checkpoints import read_checkpoints
+from logwright.log.checkpoints import Checkpoints, read_checkpoints
 from logwright.log.load import list_partitions, observe
 from logwright.log.local_start import require_local_start
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 from logwright.log.watermark import require_high_watermark
+from logwright.place.model import Place
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import plan_records, visible_offsets
@@ -89,7 +89,7 @@ def plan_read(options: ReadOptions, pruning: Pruning) -> list[Work]:
         return [*_tasks(requests, options)]
 
 
-def _latest(log: PartitionLog, options: ReadOptions) -> LatestPlan:
+def _latest(log: ReadableLog, options: ReadOptions) -> LatestPlan:
     """Return the latest state of one partition. Effects and errors: see `plan_latest`."""
     as_of = options.as_of_offset
     return plan_latest(
@@ -101,7 +101,7 @@ def _latest(log: PartitionLog, options: ReadOptions) -> LatestPlan:
 
 
 @contextmanager
-def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[PartitionLog]]:
+def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[Sequence[ReadableLog]]:
     """Observe each log that is read, once. Effects: keeps brokers out of the log directories within
     the block; reads them.
 
@@ -116,7 +116,9 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
             locks.enter_context(broker_kept_out(log_dir))
         places = _places(options.log_dirs)
         chosen = chosen_partitions(options, places)
-        checkpoints = {log_dir: read_checkpoints(log_dir) for log_dir in options.log_dirs}
+        checkpoints: dict[Place, Checkpoints] = {
+            log_dir: read_checkpoints(log_dir) for log_dir in options.log_dirs
+        }
         logs = [
             observe(
                 places[one],
@@ -135,9 +137,9 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
         yield logs
 
 
-def _places(log_dirs: Sequence[Path]) -> dict[TopicPartition, Path]:
+def _places(log_dirs: Sequence[Place]) -> dict[TopicPartition, Place]:
     """Return the log directory of each partition. Effects: lists them."""
-    places: dict[TopicPartition, Path] = {}
+    places: dict[TopicPartition, Place] = {}
     for log_dir in log_dirs:
         for one in list_partitions(log_dir):
             if one in places:
@@ -210,7 +212,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def request_of(options: ReadOptions, pruning: Pruning, log: PartitionLog) -> ReadRequest:
+def request_of(options: ReadOptions, pruning: Pruning, log: ReadableLog) -> ReadRequest:
     """Return what is read of one log, without ``starting…`` and ``ending…`` times. Pure.
 
     Raises:
@@ -253,7 +255,7 @@ def _asked(offsets: str | PerPartition, one: TopicPartition) -> int | None:
     return None if found in {EARLIEST, LATEST} else found
 
 
-def _with_times(log: PartitionLog, request: ReadRequest, options: ReadOptions) -> ReadRequest:
+def _with_times(log: ReadableLog, request: ReadRequest, options: ReadOptions) -> ReadRequest:
     """Return the request with the options' times. Effects: reads the log, to find the first one.
 
     Raises:
@@ -278,7 +280,7 @@ def _with_times(log: PartitionLog, request: ReadRequest, options: ReadOptions) -
     return replace(request, start_timestamp_ms=start, end_timestamp_ms=end)
 
 
-_Request = tuple[PartitionLog, ReadRequest]
+_Request = tuple[ReadableLog, ReadRequest]
 
 
 def _divided(requests: Iterable[_Request], most: int) -> list[_Request]:

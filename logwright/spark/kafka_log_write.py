@@ -37,8 +37,8 @@ from logwright.ingest.commit import prepare_log_dir, stage_append
 from logwright.ingest.ledger import Run, read_ledger, record_run
 from logwright.ingest.model import AppendOptions, AppendPlan, StagedAppend
 from logwright.locks import broker_kept_out
-from logwright.log.files import names_in
 from logwright.log.load import list_partitions
+from logwright.place.files import names_in
 from logwright.spark.append import (
     Target,
     append_rows,

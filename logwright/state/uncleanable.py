@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from logwright.errors import LogwrightError
 from logwright.format.names import LOG, TopicPartition, parse_segment_file_name
 from logwright.log.checkpoints import read_checkpoints
-from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.log.load import list_partitions
+from logwright.place.files import open_partition_dir
 from logwright.state.store import read_state
 
 if TYPE_CHECKING:

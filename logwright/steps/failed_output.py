@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright.errors import LogwrightError
 from logwright.format.names import STAGING, WORK_DIRECTORY
-from logwright.log.files import names_in
 from logwright.log.log_dir import bytes_below
+from logwright.place.files import names_in
 from logwright.steps.work import move_private, remove_private
 from logwright.units import TimestampMs
 

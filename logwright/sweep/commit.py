@@ -27,7 +27,7 @@ from logwright.format.names import CLEANER_OFFSET_CHECKPOINT
 from logwright.live_plans import end_plan
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import checkpoint_contents
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.rewrite.staging import discard_staging, require_complete
 from logwright.rewrite.steps import checkpoint_steps, swap_steps, unchanged_steps
 from logwright.roll.commit import sealing_steps

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT
 from logwright.format.snapshot import serialize_snapshot
 from logwright.format.valid import valid_batches
-from logwright.log.mapped import map_file
 from logwright.log.producers import Replay, replay_batches
+from logwright.place.mapped import map_file
 from logwright.state.hold import refuse_held
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from logwright.format.deletions import Operation
-    from logwright.log.model import FileStamp, PartitionLog
+    from logwright.log.model import PartitionLog
+    from logwright.place.model import FileStamp
 
 _OF_EVERY_SEGMENT: Final = (LOG, INDEX, TIMEINDEX)
 _NOT_THERE: Final = (

@@ -11,7 +11,6 @@ from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import LOG
 from logwright.garbage import rare_collections
-from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.pipelines.lib.runs import SWEEP, logs_in_flight, runs_in_flight
 from logwright.pipelines.lib.skipped import hold_reason, skip_message
@@ -33,6 +32,7 @@ from logwright.pipelines.segments.markers import Markers, read_markers
 from logwright.pipelines.segments.signature import Signatures
 from logwright.pipelines.segments.sweep import sweep, sweep_run_config
 from logwright.pipelines.segments.tags import run_tags
+from logwright.place.files import open_partition_dir
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory

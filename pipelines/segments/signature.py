@@ -8,10 +8,10 @@ from logwright.config.resolved import maintenance_pairs
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.log.checkpoints import Checkpoints, read_checkpoints
-from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.pipelines.lib.unchanged import Remembered, active_segment
 from logwright.pipelines.segments.markers import Markers
+from logwright.place.files import open_partition_dir
 from logwright.resources.log_dirs import MaintainedLog
 
 _BYTES = 8

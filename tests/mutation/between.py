@@ -57,8 +57,8 @@ BETWEEN = (
     Fault(
         family="recovery: a recovered log that changed is trusted",
         file="log/recovered.py",
-        right="            return read_part(work, RECOVERED, 0, len(expected) + 1) == expected\n",
-        wrong="            return bool(read_part(work, RECOVERED, 0, len(expected) + 1))\n",
+        right="            return work.read_part(RECOVERED, 0, len(expected) + 1) == expected\n",
+        wrong="            return bool(work.read_part(RECOVERED, 0, len(expected) + 1))\n",
         tests=("tests/unit/cli/test_recover_root.py",),
     ),
     Fault(

@@ -17,7 +17,7 @@ from logwright.errors import CorruptProducerSnapshot, LogwrightError, Unsupporte
 from logwright.format.names import TopicPartition
 from logwright.format.snapshot import ProducerEntry, parse_snapshot
 from logwright.format.valid import valid_batches
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.recovery.model import RecoveryOptions
 from logwright.sweep.recover import recover_directory
 from logwright.units import INT64_MAX, TimestampMs

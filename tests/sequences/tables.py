@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from logwright.config.topic import CleanerConfig
-from logwright.log.files import open_partition_dir
 from logwright.log.load import observe
 from logwright.log.topic_id import read_topic_id
+from logwright.place.files import open_partition_dir
 from logwright.tables.logs import TopicLog
 from logwright.tables.topic import open_store, read_rows, update_topic
 from tests.latest_rows import replayed

@@ -14,9 +14,9 @@ from logwright.config.topic import parse_settings
 from logwright.erasure.erase.commit import erase_partition
 from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
-from logwright.log.files import open_partition_dir
 from logwright.log.topic_id import read_topic_id
 from logwright.move.commit import move_partition
+from logwright.place.files import open_partition_dir
 from logwright.purge.commit import purge_partition
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit

@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.times",
     ),
     ("logwright.format",),
+    ("logwright.place",),
     ("logwright.log",),
     ("logwright.batches",),
     ("logwright.metadata",),

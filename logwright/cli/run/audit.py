@@ -20,6 +20,7 @@ from logwright.log.load import list_partitions
 from logwright.metadata.find import find_metadata
 from logwright.metadata.model import ClusterMetadata
 from logwright.metadata.read import read_metadata
+from logwright.place.model import Place
 
 _WRONG: Final = CorruptLogError.exit_status
 
@@ -64,7 +65,7 @@ def _metadata(given: Path | None, log_dirs: tuple[Path, ...]) -> ClusterMetadata
     """Return the cluster's metadata, None if there is none. Effects: reads it."""
     if given is not None:
         return read_metadata(given)
-    found = next(filter(None, map(find_metadata, log_dirs)), None)
+    found = next((path for path in map(find_metadata, log_dirs) if path is not None), None)
     return None if found is None else read_metadata(found)
 
 
@@ -177,7 +178,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def _as_object(
-    audit: PartitionAudit, holders: Holders, nodes: Mapping[Path, int | None]
+    audit: PartitionAudit, holders: Holders, nodes: Mapping[Place, int | None]
 ) -> dict[str, object]:
     return {
         "topicPartition": str(audit.partition),
@@ -201,7 +202,7 @@ def _as_object(
 
 
 def _replica_object(
-    audit: PartitionAudit, replica: Replica, nodes: Mapping[Path, int | None]
+    audit: PartitionAudit, replica: Replica, nodes: Mapping[Place, int | None]
 ) -> dict[str, object]:
     log = replica.log
     return {

@@ -4,7 +4,6 @@ work. Read-only.
 
 from __future__ import annotations
 
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,9 +20,9 @@ from logwright.format import names
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import Checkpoints
-from logwright.log.files import list_directory, open_partition_dir
 from logwright.log.load import observe
 from logwright.log.log_dir import MarkedDirectory, bytes_below, list_marked
+from logwright.place.files import open_partition_dir
 from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
 from logwright.steps.failed_output import failed_outputs
@@ -209,22 +208,20 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
     leftovers: list[str] = []
     others: list[str] = []
     with open_partition_dir(log_dir, partition) as directory:
-        entries = sorted(list_directory(directory), key=lambda entry: entry.name)
-        for entry in entries:
-            found = entry.stat(follow_symlinks=False)
-            parsed = names.parse_segment_file_name(entry.name)
-            if not stat.S_ISREG(found.st_mode):
-                if entry.name != names.WORK_DIRECTORY:
-                    others.append(f"{entry.name}/" if stat.S_ISDIR(found.st_mode) else entry.name)
-            elif entry.name.endswith(_LEFTOVERS):
-                leftovers.append(entry.name)
+        for kind, (name, size, modified_ns, _) in directory.entries():
+            parsed = names.parse_segment_file_name(name)
+            if kind != "file":
+                if name != names.WORK_DIRECTORY:
+                    others.append(f"{name}/" if kind == "directory" else name)
+            elif name.endswith(_LEFTOVERS):
+                leftovers.append(name)
             elif parsed is None:
-                if entry.name not in _EXPECTED:
-                    others.append(entry.name)
+                if name not in _EXPECTED:
+                    others.append(name)
             elif parsed[1] == names.SNAPSHOT:
                 snapshots.append(parsed[0])
             else:
-                facts = (found.st_size, found.st_mtime_ns // _MS)
+                facts = (size, modified_ns // _MS)
                 segments.setdefault(parsed[0], {})[parsed[1]] = facts
     work = log_dir / partition.directory_name / names.WORK_DIRECTORY
     staging = work / "staging"

@@ -14,9 +14,9 @@ from logwright.config.decoding import spec_named
 from logwright.config.table import TopicTable, UpdateMode, tables_of
 from logwright.errors import PreconditionError, QualityError
 from logwright.latest.model import LatestPlan
-from logwright.log.files import open_partition_dir
 from logwright.log.model import PartitionLog
 from logwright.log.topic_id import read_topic_id
+from logwright.place.files import open_partition_dir
 from logwright.tables.logs import TopicLog
 from logwright.tables.topic import (
     QUARANTINE,

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from logwright.format.names import TopicPartition
-from logwright.log.model import FileStamp
 from logwright.move.plan import Places, files_to_copy
 from logwright.move.steps import (
     RANGE_BYTES,
@@ -19,6 +18,7 @@ from logwright.move.steps import (
     retire_steps,
     settle_steps,
 )
+from logwright.place.model import FileStamp
 from logwright.steps.step import (
     CopyRange,
     FileStep,

@@ -8,7 +8,7 @@ import pytest
 
 from logwright.errors import CorruptBatch
 from logwright.format.names import LOG, segment_file_name
-from logwright.log.model import FileStamp
+from logwright.place.model import FileStamp
 from logwright.recovery.segments import LoadedSegment, OffsetOverflow
 from logwright.recovery.splitting import overflows, parts_of
 from logwright.units import INT32_MAX, ByteCount

@@ -13,8 +13,8 @@ from logwright.batches.segment_file import SegmentPart
 from logwright.errors import LogDirLocked, PolicyError, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestPlan
-from logwright.log.model import FileStamp
 from logwright.ofd_lock import release, try_lock
+from logwright.place.model import FileStamp
 from logwright.records.model import RecordsRange
 from logwright.spark.kafka_log_options import Pruning, ReadOptions, read_options
 from logwright.spark.kafka_log_plan import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import StalePlan
-from logwright.log.mapped import MOST_MAPPED, MappedFile, MappedFiles
+from logwright.place.mapped import MOST_MAPPED, MappedFile, MappedFiles
 
 
 @pytest.fixture

@@ -11,15 +11,25 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import UnreadableFile
-from logwright.log.files import OpenDir, open_file, open_log_dir, read_file, read_part
+from logwright.place.files import open_log_dir
+from logwright.place.model import OpenDir
 
 
 def read_some(directory: OpenDir, name: str) -> object:
-    return read_part(directory, name, 0, 61)
+    return directory.read_part(name, 0, 61)
+
+
+def read_all(directory: OpenDir, name: str) -> object:
+    return directory.read(name)
+
+
+def read_opened(directory: OpenDir, name: str) -> object:
+    with directory.open(name) as file:
+        return file.whole()
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory", "symlink", "socket"])
-@pytest.mark.parametrize("read", [open_file, read_file, read_some])
+@pytest.mark.parametrize("read", [read_opened, read_all, read_some])
 def test_what_took_a_files_place_after_the_listing_is_refused(
     tmp_path: Path, kind: str, read: Callable[[OpenDir, str], object]
 ) -> None:
@@ -44,7 +54,7 @@ def test_what_took_a_files_place_after_the_listing_is_refused(
 def test_a_vanished_file_is_named(tmp_path: Path) -> None:
     """It was listed, and is gone when it is opened."""
     with open_log_dir(tmp_path) as directory, pytest.raises(UnreadableFile, match="vanished"):
-        read_file(directory, "gone.log")
+        directory.read("gone.log")
 
 
 def test_a_file_larger_than_any_of_a_log_is_refused_unread(tmp_path: Path) -> None:
@@ -53,7 +63,7 @@ def test_a_file_larger_than_any_of_a_log_is_refused_unread(tmp_path: Path) -> No
     path.touch()
     os.truncate(path, 2**31)
     with open_log_dir(tmp_path) as directory, pytest.raises(UnreadableFile, match="2147483648"):
-        read_file(directory, path.name)
+        directory.read(path.name)
 
 
 def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
@@ -62,9 +72,9 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     before = len(list(Path("/proc/self/fd").iterdir()))
     with open_log_dir(tmp_path) as directory:
-        assert read_file(directory, "file") == b"content"
-        assert read_part(directory, "file", 1, 3) == b"ont"
-        for read in (read_file, read_some):
+        assert directory.read("file") == b"content"
+        assert directory.read_part("file", 1, 3) == b"ont"
+        for read in (read_opened, read_all, read_some):
             with pytest.raises(UnreadableFile):
                 read(directory, "fifo")
     assert before == len(list(Path("/proc/self/fd").iterdir()))
