@@ -35,7 +35,7 @@ def find_metadata(log_dir: Path) -> Path | None:
     here = Path(os.path.abspath(log_dir))  # noqa: PTH100 -- resolve() would follow symlinks
     with open_log_dir(here.parent) as parent:
         names = file_names(parent)[:MOST_SIBLINGS]
-    found: list[Path] = []
+    candidates: list[Path] = []
     for name in names:
         sibling = here.parent / name
         if name == here.name or not _is_directory(sibling / METADATA_DIRECTORY):
@@ -45,14 +45,14 @@ def find_metadata(log_dir: Path) -> Path | None:
         except LogwrightError:
             continue  # unknown owner
         if (ids.cluster_id, ids.node_id) == (own.cluster_id, own.node_id):
-            found.append(sibling / METADATA_DIRECTORY)
-    if len(found) > 1:
+            candidates.append(sibling / METADATA_DIRECTORY)
+    if len(candidates) > 1:
         raise PreconditionError(
-            f"found metadata of this node in both {found[0]} and {found[1]}.",
+            f"found metadata of this node in both {candidates[0]} and {candidates[1]}.",
             path=log_dir,
             remedy="Give the one in use with --metadata.",
         )
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def _is_directory(path: Path) -> bool:

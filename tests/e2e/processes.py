@@ -14,9 +14,9 @@ READY = ["logwright.cli.main", "logwright.cli.move", "logwright.cli.clean", "log
 
 def context() -> ForkServerContext:
     """Where processes are forked from."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(READY)
-    return found
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload(READY)
+    return forkserver
 
 
 def run(words: list[str]) -> None:
