@@ -163,7 +163,7 @@ def _note_line(
     """How what was found grows with the size: of each size, and from each to the next.
 
     Args:
-        found: of each round, one value for each size.
+        times: of each round, one value for each size.
     """
     for at, name in enumerate(names):
         values = [of_round[at] for of_round in times]

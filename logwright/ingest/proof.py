@@ -79,7 +79,7 @@ def kept_end(
 
     Args:
         listed: the batches of the append.
-        found: ((base offset, CRC), next offset) of the log's batches from the old log end offset.
+        present: ((base offset, CRC), next offset) of the log's batches from the old log end offset.
         log_end: the log end offset.
 
     Returns:

@@ -41,7 +41,7 @@ class OffsetOverflow(Exception):
     recovery of a segment handles it (LogSegmentOffsetOverflowException).
 
     Attributes:
-        found: its batches before that.
+        valid: its batches before that.
     """
 
     def __init__(self, segment: LoadedSegment, valid: ValidBatches) -> None:

@@ -67,7 +67,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
     """Return a log as an update takes it.
 
     Args:
-        one: the log.
+        topic_log: the log.
         now_ms: when it was observed.
         progress: of reading it, see `read_latest`.
     """
