@@ -45,16 +45,18 @@ def landing(
     sources = policies.load().ingest.sources
     directories = log_dirs.named() if sources else {}
     waiting = {
-        one.topic: waiting_files(log_dir_of(one, directories), one.topic, Path(one.path))
-        for one in sources
+        source.topic: waiting_files(
+            log_dir_of(source, directories), source.topic, Path(source.path)
+        )
+        for source in sources
     }
     files = [f"{topic}\0{path}" for topic, paths in waiting.items() for path in paths]
     if not files:
         return dg.SensorResult(skip_reason=f"{len(sources)} landing directories, no new files.")
     now_ms = clock.now_ms()
     digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
-    asked, _, asked_ms = (context.cursor or "::0").rpartition(":")
-    if asked == digest and now_ms < int(asked_ms) + RETRY_AFTER_MS:
+    requested, _, asked_ms = (context.cursor or "::0").rpartition(":")
+    if requested == digest and now_ms < int(asked_ms) + RETRY_AFTER_MS:
         return dg.SensorResult(skip_reason=f"A run was requested; {len(files)} files are waiting.")
     key = f"{digest}:{now_ms}"
     request = dg.RunRequest(run_key=key, tags={"logwright/files": str(len(files))})

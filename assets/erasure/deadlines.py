@@ -170,7 +170,7 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
     places = request_places(settings.policies.erasure)
     keys = KeySet.of(places.secret, requests=read_store(places.store, places.secret))
     now_ms = clock.now_ms()
-    found = {
+    searches = {
         name: search_log_dir(
             log_dir, keys, search_settings(settings, log_dir, now_ms), progress=silent
         )
@@ -178,7 +178,7 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
     }
     sources = [(log_dir, settings.sources(log_dir)) for log_dir in log_dirs.named().values()]
     elsewhere = [one.topic for one in replicas_elsewhere(sources, keys)]
-    logs = {name: one.findings for name, one in found.items()}
+    logs = {name: one.findings for name, one in searches.items()}
     tables = search_tables(settings.policies, keys, logs.values(), now_ms=now_ms)
     return count_down(
         keys.requests,
@@ -186,7 +186,7 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
         {log.partition.topic for log in log_dirs.listing().logs.values()},
         now_ms=now_ms,
         account=account_of(
-            found.values(), secret=keys.secret.id, unsearched=(*elsewhere, *tables.unsearched)
+            searches.values(), secret=keys.secret.id, unsearched=(*elsewhere, *tables.unsearched)
         ),
     )
 

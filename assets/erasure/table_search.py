@@ -37,25 +37,25 @@ def search_tables(
             it no longer.
         now_ms: the clock, ms since the epoch.
     """
-    found = TableSearch()
+    search = TableSearch()
     in_logs = [one for some in logs for one in some]
     for topic, table in sorted(tables_of(policies).items()):
         own = keys.for_topic(topic)
         if own.is_empty:
             continue
         if table.path is None or not Path(table.path).is_dir():
-            found.unsearched.append(topic)
+            search.unsearched.append(topic)
             continue
         try:
             searched = search_table_files(Path(table.path), own, topic=topic)
         except LogwrightError:
-            found.unsearched.append(topic)
+            search.unsearched.append(topic)
             continue
-        found.unsearched += [topic] * len(searched.unsearched)
-        found.findings[table.path] = list(
+        search.unsearched += [topic] * len(searched.unsearched)
+        search.findings[table.path] = list(
             _until(searched.findings, [one for one in in_logs if one.topic == topic], table, now_ms)
         )
-    return found
+    return search
 
 
 def _until(
@@ -63,11 +63,11 @@ def _until(
 ) -> Iterator[Finding]:
     """Yield what a table has, with when it is gone: by an update after the log has it no longer."""
     last: dict[int, int | None] = {}
-    for one in in_log:
-        before = last.get(one.request, now_ms)
-        known = before is not None and one.gone_by_ms is not None
-        last[one.request] = max(before or 0, one.gone_by_ms or 0) if known else None
-    for one in findings:
-        updated_ms = last.get(one.request, now_ms)
+    for finding in in_log:
+        before = last.get(finding.request, now_ms)
+        known = before is not None and finding.gone_by_ms is not None
+        last[finding.request] = max(before or 0, finding.gone_by_ms or 0) if known else None
+    for finding in findings:
+        updated_ms = last.get(finding.request, now_ms)
         until_ms = None if updated_ms is None else table.held_until_ms(updated_ms, at_once=False)
-        yield replace(one, rule="the table's next update", gone_by_ms=until_ms)
+        yield replace(finding, rule="the table's next update", gone_by_ms=until_ms)

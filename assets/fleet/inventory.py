@@ -173,13 +173,13 @@ def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg
     spaces = tuple(spaces)
     low = [one for one in spaces if limits.is_low(one.free_bytes, one.total_bytes)]
     unknown = [one for one in spaces if one.total_bytes < 1]
-    said = [f"{one.log_dir}: {one.free_share:.1%} are free" for one in low]
-    said += [f"{one.log_dir}: its free space is not known. {one.problem}" for one in unknown]
+    problems = [f"{one.log_dir}: {one.free_share:.1%} are free" for one in low]
+    problems += [f"{one.log_dir}: its free space is not known. {one.problem}" for one in unknown]
     return dg.AssetCheckResult(
         check_name=FREE_SPACE,
-        passed=bool(spaces) and not said,
+        passed=bool(spaces) and not problems,
         severity=dg.AssetCheckSeverity.WARN,
-        description="; ".join(said),
+        description="; ".join(problems),
         metadata={
             "min_free_bytes": limits.min_free_bytes,
             "min_free_share": limits.min_free_share,

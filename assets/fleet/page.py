@@ -202,7 +202,7 @@ def _space(space: DirectorySpace, rows: Sequence[Row], limits: DiskLimits) -> di
 
 def _row(row: Row) -> dict[str, Any]:
     holds = [name for name in ("paused", "quarantined", "stray") if row[name]]
-    said = "; ".join(filter(None, (*(row[name] for name in holds), row["why"])))
+    reasons = "; ".join(filter(None, (*(row[name] for name in holds), row["why"])))
     delay_ms = row["compaction_delay_ms"]
     return {
         **row,
@@ -212,7 +212,7 @@ def _row(row: Row) -> dict[str, Any]:
         "size": human_bytes(row["bytes"]),
         "due_at": human_time(row["due_at_ms"]),
         "delay": human_ms(delay_ms) if delay_ms else "",
-        "why": said,
+        "why": reasons,
     }
 
 

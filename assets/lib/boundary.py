@@ -104,14 +104,14 @@ def recorded(
         Failure: a log failed. The others are recorded before.
     """
     if failures:
-        for key, one in metadata.items():
-            yield dg.AssetMaterialization(asset_key=asset_key, partition=key, metadata=dict(one))
+        for key, shown in metadata.items():
+            yield dg.AssetMaterialization(asset_key=asset_key, partition=key, metadata=dict(shown))
         logs = len(metadata) + len(failures)
         raise dagster_failure(
             failures, logs=logs, retry_number=context.op_execution_context.retry_number
         )
-    for key, one in metadata.items():
-        context.add_asset_metadata(dict(one), partition_key=key)
+    for key, shown in metadata.items():
+        context.add_asset_metadata(dict(shown), partition_key=key)
     yield dg.Output(None, RESULT)
 
 

@@ -59,11 +59,11 @@ def in_batches(
     batch = str(uuid4())
     waiting: dg.AssetMaterialization | None = None
     try:
-        for one in materializations:
+        for materialization in materializations:
             if waiting is not None:
                 more = DagsterEventBatchMetadata(batch, is_end=False)
                 dg.DagsterEvent.asset_materialization(step, waiting, more)
-            waiting = one
+            waiting = materialization
     finally:
         if waiting is not None:
             end = DagsterEventBatchMetadata(batch, is_end=True)

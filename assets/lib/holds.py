@@ -42,24 +42,24 @@ def holds_of(
 
 def held(state: SweepState) -> dict[str, Hold | LogwrightError]:
     """Return why logs are held or failed, by key."""
-    found = {work.key: work.failure or work.held for work in state.works}
-    return {key: one for key, one in found.items() if one is not None}
+    reasons = {work.key: work.failure or work.held for work in state.works}
+    return {key: one for key, one in reasons.items() if one is not None}
 
 
 def strays(logs: Iterable[MaintainedLog], settings: DirectorySettings) -> dict[str, str]:
     """Return why a broker would not serve logs from their directories, or why that is not known, by
     key. Effects: may read the metadata; reads each log's topic id.
     """
-    found = {}
+    reasons = {}
     for log in logs:
         try:
-            one = stray(_work(log), settings)
+            reason = stray(_work(log), settings)
         except LogwrightError as error:
-            found[log.key] = f"it is not known whether it is stray: {error}"
+            reasons[log.key] = f"it is not known whether it is stray: {error}"
         else:
-            if one is not None:
-                found[log.key] = one.sentence
-    return found
+            if reason is not None:
+                reasons[log.key] = reason.sentence
+    return reasons
 
 
 def quarantine_failed(state: SweepState) -> None:
@@ -78,9 +78,9 @@ def uncleanable(log_dirs: Iterable[Path]) -> dict[str, int]:
     total: dict[str, int] = {}
     for log_dir in sorted(set(log_dirs)):
         try:
-            found = uncleanable_metrics([log_dir])
+            metrics = uncleanable_metrics([log_dir])
         except LogwrightError as error:
             _LOG.warning("log_dir=%s state cannot be read: %s", log_dir, error)
-            found = uncleanable_metrics([])
-        total = {name: total.get(name, 0) + count for name, count in found.items()}
+            metrics = uncleanable_metrics([])
+        total = {name: total.get(name, 0) + count for name, count in metrics.items()}
     return total or uncleanable_metrics([])

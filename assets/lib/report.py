@@ -60,17 +60,19 @@ def metadata_in_use(settings: DirectorySettings, logs: Iterable[MaintainedLog]) 
     """Return the cluster metadata in use, and the entries of ``topics.yml`` that disagree with it
     on settings that delete data; empty without metadata. Effects: may read the metadata.
     """
-    found, disagreeing = set(), set()
+    clusters, disagreeing = set(), set()
     for log_dir, topic in {(log.log_dir, log.partition.topic) for log in logs}:
         with suppress(LogwrightError):
             sources = settings.sources(log_dir)
             used = sources.metadata
             if used is not None:
                 snapshot = used.snapshot or "no snapshot"
-                found.add(f"cluster {used.cluster_id} up to offset {used.end_offset}, {snapshot}")
+                clusters.add(
+                    f"cluster {used.cluster_id} up to offset {used.end_offset}, {snapshot}"
+                )
             disagreeing |= {f"- {topic}: {one.sentence}" for one in disagreements(sources, topic)}
-    said: Metadata = {"cluster metadata": "; ".join(sorted(found))} if found else {}
+    metadata: Metadata = {"cluster metadata": "; ".join(sorted(clusters))} if clusters else {}
     if disagreeing:
         shown = sorted(disagreeing)[:SHOWN_LOGS]
-        said["policies that disagree with the cluster"] = dg.MetadataValue.md("\n".join(shown))
-    return said
+        metadata["policies that disagree with the cluster"] = dg.MetadataValue.md("\n".join(shown))
+    return metadata

@@ -151,11 +151,11 @@ def _run_suite(
     source = context.data_sources.add_or_update_pandas("staged")
     batch = source.add_dataframe_asset("profile").add_batch_definition_whole_dataframe("whole")
     expectations = [*_expectations(suite.policy), *_entry_expectations(suite.entries)]
-    asked = context.suites.add_or_update(
+    stored_suite = context.suites.add_or_update(
         gx.ExpectationSuite(name=LOG_PROFILE, expectations=expectations)
     )
     validation = context.validation_definitions.add_or_update(
-        gx.ValidationDefinition(name=LOG_PROFILE, data=batch, suite=asked)
+        gx.ValidationDefinition(name=LOG_PROFILE, data=batch, suite=stored_suite)
     )
     checkpoint = context.checkpoints.add_or_update(
         gx.Checkpoint(
@@ -250,15 +250,15 @@ def _verdicts(
             meta = expectation.expectation_config.meta
             rule, entry = str(meta["rule"]), entries.get(meta.get("entry", ""))
             test = None if entry is None else entry.tests[meta["test"]]
-            asked = rows.keys() if entry is None else entry.keys & rows.keys()
-            offenders = () if expectation.success else _offenders(expectation, asked)
+            keys = rows.keys() if entry is None else entry.keys & rows.keys()
+            offenders = () if expectation.success else _offenders(expectation, keys)
             for key in offenders:
                 severity = suite.severities[key]
                 if test is not None:
                     severity = severity_of(test, severity)
                 broken[key].append(_Broken(rule=rule, severity=severity))
             if test is not None:
-                for key in asked:
+                for key in keys:
                     outcome = "failed" if key in offenders else "passed"
                     details[key][rule] = f"{outcome}: observed {observed(rows[key], test)}"
     return {
@@ -275,11 +275,11 @@ def _verdicts(
 
 def _offenders(
     expectation: Any,  # noqa: ANN401 - as above
-    asked: Collection[str],
+    keys: Collection[str],
 ) -> frozenset[str]:
     """Return the logs that break an expectation: all, if it could not be evaluated."""
-    found = expectation.result.get("unexpected_index_list")
-    return frozenset(str(row["topic_partition"]) for row in found) if found else frozenset(asked)
+    indices = expectation.result.get("unexpected_index_list")
+    return frozenset(str(row["topic_partition"]) for row in indices) if indices else frozenset(keys)
 
 
 def _severity(broken: Collection[_Broken], of_topic: Severity) -> Severity:

@@ -39,7 +39,7 @@ def entry_tests(policies: Policies, topics: Mapping[str, str]) -> tuple[EntryTes
         policies: the entries of all that match a topic are asked of it.
         topics: log key → topic.
     """
-    found = []
+    tests_of_entries = []
     for number, entry in enumerate(policies.topics):
         tests = tuple(test for test in entry.tests if isinstance(test, Expectation))
         keys = frozenset(key for key, topic in topics.items() if tests and entry.applies_to(topic))
@@ -49,8 +49,10 @@ def entry_tests(policies: Policies, topics: Mapping[str, str]) -> tuple[EntryTes
                 if entry.labels.name is not None
                 else f"pattern {entry.labels.pattern}"
             )
-            found.append(EntryTests(column=f"entry_{number}", label=label, tests=tests, keys=keys))
-    return tuple(found)
+            tests_of_entries.append(
+                EntryTests(column=f"entry_{number}", label=label, tests=tests, keys=keys)
+            )
+    return tuple(tests_of_entries)
 
 
 def with_entries(profiles: pd.DataFrame, entries: Iterable[EntryTests]) -> pd.DataFrame:

@@ -113,9 +113,9 @@ def row_failures(schemas: Schemas, rows: Sequence[tuple[int, object]]) -> Iterat
     cells: dict[str, pd.Series[Any]] = {}
     for name, column in contract.columns:
         path = name.split(".")
-        found = [_cell(_field(value, path), column) for _, value in rows]
-        kinds[name] = pd.Series([kind for kind, _ in found], offsets, dtype="string")
-        cells[name] = pd.Series([cell for _, cell in found], offsets, dtype=_DTYPES[column.type])
+        typed = [_cell(_field(value, path), column) for _, value in rows]
+        kinds[name] = pd.Series([kind for kind, _ in typed], offsets, dtype="string")
+        cells[name] = pd.Series([cell for _, cell in typed], offsets, dtype=_DTYPES[column.type])
     yield from _cases(schemas.kinds, pd.DataFrame(kinds))
     yield from _cases(schemas.cells, pd.DataFrame(cells))
 

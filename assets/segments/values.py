@@ -95,19 +95,19 @@ def value_verdicts(
     contracts = {work.key: contracts_of(policies, work.partition.topic) for work in examined}
     verdicts: dict[str, Verdict] = {}
     failed: list[LogWork] = []
-    asked = [work for work in examined if contracts[work.key]]
-    with brokers_kept_out(asked, failed) as works:
+    with_contracts = [work for work in examined if contracts[work.key]]
+    with brokers_kept_out(with_contracts, failed) as works:
         calls = [
             (planned(work), work.staged, tuple(one for one, _ in contracts[work.key]))
             for work in works
         ]
         left = iter(works)
         for results in executor.call_each(check_values, calls):
-            for found in results:
+            for facts in results:
                 work = next(left)
                 severities = [severity for _, severity in contracts[work.key]]
-                if isinstance(found, LogwrightError) or found.checked:
-                    verdicts[work.key] = _verdict(found, severities)
+                if isinstance(facts, LogwrightError) or facts.checked:
+                    verdicts[work.key] = _verdict(facts, severities)
     return state.with_works(failed), verdicts
 
 
@@ -144,7 +144,7 @@ def check_values(
     return ValueFacts(
         records=records,
         checked=min(check.checked for check in checks),
-        failures=tuple(found for check in checks for found in check.found()),
+        failures=tuple(found for check in checks for found in check.broken()),
     )
 
 
@@ -198,7 +198,7 @@ class _Check:
         self.waiting = []
         self.waiting_bytes = 0
 
-    def found(self) -> Iterator[RuleFailures]:
+    def broken(self) -> Iterator[RuleFailures]:
         """Yield the rules that were broken."""
         for rule, (records, offsets) in sorted(self.failed.items()):
             yield RuleFailures(contract=self.number, rule=rule, records=records, offsets=offsets)
@@ -239,26 +239,26 @@ def _sources(plan: CleanPlan, staged: StagedCleaning) -> Iterator[Source]:
         yield Source(base_offset=base_offset, log=log, batches=batches)
 
 
-def _verdict(found: ValueFacts | LogwrightError, severities: Sequence[Severity]) -> Verdict:
+def _verdict(facts: ValueFacts | LogwrightError, severities: Sequence[Severity]) -> Verdict:
     """Return the verdict on one log. `severities`: of its contracts."""
-    if isinstance(found, LogwrightError):
-        broken = f"the output could not be read: {type(found).__name__}"
+    if isinstance(facts, LogwrightError):
+        broken = f"the output could not be read: {type(facts).__name__}"
         return Verdict(check=VALUE_CONTRACT, violations=1, broken=(broken,))
     details: dict[str, int | float | str] = {
-        "records checked": found.checked,
-        "records with a value": found.records,
+        "records checked": facts.checked,
+        "records with a value": facts.records,
     }
-    for one in found.failures:
-        shown = ", ".join(map(str, one.offsets))
-        details[one.rule] = (
-            f"{severities[one.contract]}: records {one.records}, first offsets {shown}"
+    for failure in facts.failures:
+        shown = ", ".join(map(str, failure.offsets))
+        details[failure.rule] = (
+            f"{severities[failure.contract]}: records {failure.records}, first offsets {shown}"
         )
-    broken_severities = {severities[one.contract] for one in found.failures}
+    broken_severities = {severities[one.contract] for one in facts.failures}
     return Verdict(
         check=VALUE_CONTRACT,
-        violations=sum(one.records for one in found.failures),
-        first_offset=min((one.offsets[0] for one in found.failures), default=None),
-        broken=tuple(dict.fromkeys(one.rule for one in found.failures)),
+        violations=sum(one.records for one in facts.failures),
+        first_offset=min((one.offsets[0] for one in facts.failures), default=None),
+        broken=tuple(dict.fromkeys(one.rule for one in facts.failures)),
         severity="WARN" if broken_severities == {"WARN"} else "ERROR",
         details=details,
     )

@@ -128,10 +128,13 @@ def equal_check(topic: str) -> dg.AssetChecksDefinition:
         with boundary(f"{EQUAL} {topic}"):
             place, _ = place_of(policies, topic)
             settings = policies.settings()
-            with topic_logs(topic, place.table, log_dirs, settings) as found, table_errors(place):
-                for error in found.failures.values():
+            with (
+                topic_logs(topic, place.table, log_dirs, settings) as readable,
+                table_errors(place),
+            ):
+                for error in readable.failures.values():
                     raise error
-                return _equal_result(place, found.logs)
+                return _equal_result(place, readable.logs)
 
     return rows_equal_live_keys
 
@@ -151,37 +154,37 @@ def _equal_result(place: Place, logs: Iterable[Any]) -> dg.AssetCheckResult:
     quarantine = Quarantine(
         store=refused, topic=place.topic, work=directory if directory is not None else place.base
     )
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     skipped: list[str] = []
-    for one in logs:
+    for log in logs:
         try:
-            comparison = compare(store, snapshot, quarantine, one)
+            comparison = compare(store, snapshot, quarantine, log)
         except PointNotHeld:
-            skipped.append(str(one.partition))
+            skipped.append(str(log.partition))
             continue
         if comparison is not None:
-            found.append(comparison)
-    wrong = [one for one in found if not one.equal]
-    said = [
-        f"partition {one.partition}: {one.live_keys} live keys, {one.rows} rows and {one.refused}"
-        " in quarantine"
-        for one in wrong
+            comparisons.append(comparison)
+    wrong = [one for one in comparisons if not one.equal]
+    problems = [
+        f"partition {comparison.partition}: {comparison.live_keys} live keys,"
+        f" {comparison.rows} rows and {comparison.refused} in quarantine"
+        for comparison in wrong
     ]
     if skipped:
-        said.append(
+        problems.append(
             f"not compared, since the log was cleaned after the last update: {', '.join(skipped)}"
         )
-    if not found:
-        return _not_compared("; ".join(said) or "The topic has no log here.")
+    if not comparisons:
+        return _not_compared("; ".join(problems) or "The topic has no log here.")
     return dg.AssetCheckResult(
-        passed=not said,
+        passed=not problems,
         severity=dg.AssetCheckSeverity.ERROR if wrong else dg.AssetCheckSeverity.WARN,
-        description="; ".join(said) or None,
+        description="; ".join(problems) or None,
         metadata={
-            "live keys": sum(one.live_keys for one in found),
-            "rows": sum(one.rows for one in found),
-            "refused": sum(one.refused for one in found),
-            "partitions compared": len(found),
+            "live keys": sum(one.live_keys for one in comparisons),
+            "rows": sum(one.rows for one in comparisons),
+            "refused": sum(one.refused for one in comparisons),
+            "partitions compared": len(comparisons),
             "partitions not compared": len(skipped),
         },
     )
@@ -227,9 +230,9 @@ def _broken_rules(
     while chunk := list(islice(rows, _CHUNK)):
         count += len(chunk)
         if raw:
-            found = failures(schemas, [(offset, row[VALUE]) for offset, row in chunk])
+            failed_rows = failures(schemas, [(offset, row[VALUE]) for offset, row in chunk])
         else:
-            found = row_failures(schemas, chunk)
-        for failure in found:
+            failed_rows = row_failures(schemas, chunk)
+        for failure in failed_rows:
             failed.setdefault(failure.rule, []).append(failure.offset)
     return count, failed

@@ -108,11 +108,11 @@ def _updated(
     with boundary(f"{LATEST_STATE}/{topic}"):
         place, loaded = place_of(policies, topic)
         settings = policies.settings()
-        with topic_logs(topic, place.table, log_dirs, settings) as found:
+        with topic_logs(topic, place.table, log_dirs, settings) as readable:
             now_ms = clock.now_ms()
-            update = update_topic(place, found.logs, now_ms=now_ms)
-            logs = {one.partition: one for one in found.logs}
-            failures: dict[str, LogwrightError] = dict(found.failures)
+            update = update_topic(place, readable.logs, now_ms=now_ms)
+            logs = {one.partition: one for one in readable.logs}
+            failures: dict[str, LogwrightError] = dict(readable.failures)
             failures |= {
                 logs[number].log.partition.directory_name: error
                 for number, error in update.result.failures.items()
@@ -120,9 +120,9 @@ def _updated(
             with table_errors(place):
                 metadata = update_metadata(place, update, logs, now_ms=now_ms)
                 metadata |= _preview(place, update)
-                checks = list(_results(place, update, loaded, found.logs))
+                checks = list(_results(place, update, loaded, readable.logs))
     if failures:
-        context.log.info("updated but for %s: %s", ", ".join(failures), said(metadata))
+        context.log.info("updated but for %s: %s", ", ".join(failures), figures(metadata))
         raise dagster_failure(
             failures,
             logs=len(failures) + len(update.result.partitions),
@@ -131,7 +131,7 @@ def _updated(
     return dg.MaterializeResult(asset_key=table_key(topic), metadata=metadata, check_results=checks)
 
 
-def said(metadata: Mapping[str, Any]) -> str:
+def figures(metadata: Mapping[str, Any]) -> str:
     """Return the figures of an update as one line."""
     shown = {name: value for name, value in metadata.items() if isinstance(value, (int, float))}
     return ", ".join(f"{name} {value}" for name, value in shown.items())

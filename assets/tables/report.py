@@ -105,29 +105,29 @@ def _cell(value: object) -> str | int | float | bool | None:
     return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
 
 
-def _row(one: PartitionResult, log: TopicLog, now_ms: int) -> dict[str, Any]:
+def _row(result: PartitionResult, log: TopicLog, now_ms: int) -> dict[str, Any]:
     """Return a partition's row of the table. Effects: may read a record."""
-    lag = int(log.log.high_watermark) - one.held
-    first_ms = first_time_ms(log.log, one.held) if lag > 0 else None
+    lag = int(log.log.high_watermark) - result.held
+    first_ms = first_time_ms(log.log, result.held) if lag > 0 else None
     waits = 0.0 if first_ms is None else max(now_ms - first_ms, 0) / _MS
     return {
-        "partition": one.partition,
-        "held offset": one.held,
+        "partition": result.partition,
+        "held offset": result.held,
         "log start offset": int(log.log.log_start_offset),
         "last stable offset": int(log.log.last_stable_offset),
         "high watermark": int(log.log.high_watermark),
         "lag offsets": lag,
         "lag seconds": waits,
-        "step": one.step.kind,
-        "from offset": one.step.start_offset
-        if one.step.start_offset is not None
+        "step": result.step.kind,
+        "from offset": result.step.start_offset
+        if result.step.start_offset is not None
         else int(log.log.log_start_offset),
-        "records read": one.records,
-        "bytes read": one.bytes_read,
-        "rows upserted": one.written,
-        "rows deleted": one.deleted,
-        "records refused": one.refused,
-        "why rebuilt": one.step.reason,
+        "records read": result.records,
+        "bytes read": result.bytes_read,
+        "rows upserted": result.written,
+        "rows deleted": result.deleted,
+        "records refused": result.refused,
+        "why rebuilt": result.step.reason,
     }
 
 

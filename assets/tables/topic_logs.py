@@ -73,16 +73,16 @@ def topic_logs(
         NotALogDir: there is none.
         PolicyError: a partition is in several log directories.
     """
-    found = _maintained(topic, table, log_dirs)
+    maintained = _maintained(topic, table, log_dirs)
     with ExitStack() as stack:
         refused: dict[str, LogwrightError] = {}
-        for directory in sorted({log.log_dir for log in found}):
+        for directory in sorted({log.log_dir for log in maintained}):
             try:
                 stack.enter_context(broker_kept_out(directory))
             except LogwrightError as error:
-                refused |= {log.key: error for log in found if log.log_dir == directory}
+                refused |= {log.key: error for log in maintained if log.log_dir == directory}
         logs: list[TopicLog] = []
-        for log in found:
+        for log in maintained:
             if log.key in refused:
                 continue
             try:
@@ -94,23 +94,23 @@ def topic_logs(
 
 def _maintained(topic: str, table: TopicTable, log_dirs: LogDirs) -> Sequence[MaintainedLog]:
     listing = log_dirs.listing()
-    found: dict[TopicPartition, MaintainedLog] = {}
+    by_partition: dict[TopicPartition, MaintainedLog] = {}
     for log in listing.logs.values():
         name = log.long_key.partition(":")[0]
         if log.partition.topic != topic or table.log_dir not in (None, name):
             continue
-        if log.partition in found:
+        if log.partition in by_partition:
             raise PolicyError(
                 f"{log.partition} is in several log directories.",
                 remedy=f"Set log_dir in the table of topic {topic}.",
             )
-        found[log.partition] = log
-    if not found:
+        by_partition[log.partition] = log
+    if not by_partition:
         unreadable = next(iter(listing.unreadable.values()), None)
         if unreadable is not None:
             raise unreadable
         raise NotALogDir(f"no log directory has a partition of topic {topic}.")
-    return [found[partition] for partition in sorted(found)]
+    return [by_partition[partition] for partition in sorted(by_partition)]
 
 
 def _observed(log: MaintainedLog, settings: DirectorySettings) -> TopicLog:

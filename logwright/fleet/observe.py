@@ -39,7 +39,8 @@ def observe_fleet(
             spaces.append(DirectorySpace(name=name, log_dir=log_dir, problem=str(error)))
             continue
         works += [
-            LogWork(key=f"{name}:{one}", log_dir=log_dir, partition=one) for one in partitions
+            LogWork(key=f"{name}:{partition}", log_dir=log_dir, partition=partition)
+            for partition in partitions
         ]
         spaces.append(space_of(name, log_dir, partitions, settings, now_ms=now_ms))
     return look(works, spaces, settings, now_ms=now_ms)
@@ -55,12 +56,12 @@ def look(
     """Return these logs with their plans, whether they are held or not. Effects: reads them."""
     state = SweepState(works=tuple(works), now_ms=now_ms)
     marked = hold(state, None)
-    found = {work.key: work.failure or work.held for work in marked.works}
+    reasons = {work.key: work.failure or work.held for work in marked.works}
     spaces = tuple(spaces)
     return Fleet(
         now_ms=now_ms,
         works=plan_by_policies(state, settings).works,
-        held={key: one for key, one in found.items() if one is not None},
+        held={key: one for key, one in reasons.items() if one is not None},
         spaces=spaces,
         uncleanable=uncleanable_by_directory(space.log_dir for space in spaces),
     )
@@ -70,11 +71,11 @@ def uncleanable_by_directory(log_dirs: Iterable[Path]) -> dict[Path, dict[str, i
     """Return Kafka's metrics of what cannot be cleaned, without the directories whose state cannot
     be read. Effects: reads.
     """
-    found = {}
+    metrics = {}
     for log_dir in log_dirs:
         with suppress(LogwrightError):
-            found[log_dir] = uncleanable_metrics([log_dir])
-    return found
+            metrics[log_dir] = uncleanable_metrics([log_dir])
+    return metrics
 
 
 def space_of(

@@ -66,10 +66,10 @@ def _built(
     appended to `failed`.
     """
     by_plan = {one.plan_id: work for work, one in zip(works, plans_of(works), strict=True)}
-    for found in call_builds(executor, build_and_examine, plans_of(works)):
+    for outcomes in call_builds(executor, build_and_examine, plans_of(works)):
         ready: list[LogWork] = []
-        for one, result in found:
-            work = by_plan[one.plan_id]
+        for plan, result in outcomes:
+            work = by_plan[plan.plan_id]
             if isinstance(result, LogwrightError):
                 work = work.failed(result)
             else:

@@ -88,9 +88,9 @@ def dump_requested(requested: Mapping[str, int], look_ms: int) -> str:
 def load_requested(cursor: str | None) -> tuple[dict[str, int], int]:
     """Return what `dump_requested` wrote; nothing for a cursor of another form."""
     try:
-        found = json.loads(cursor or "{}")
-        sweeps = {str(key): int(at_ms) for key, at_ms in found.get("sweeps", {}).items()}
-        return sweeps, int(found.get("looks", -1))
+        loaded = json.loads(cursor or "{}")
+        sweeps = {str(key): int(at_ms) for key, at_ms in loaded.get("sweeps", {}).items()}
+        return sweeps, int(loaded.get("looks", -1))
     except (ValueError, AttributeError, TypeError):
         return {}, -1
 
@@ -98,23 +98,23 @@ def load_requested(cursor: str | None) -> tuple[dict[str, int], int]:
 def _wait(row: LogCountdown, times: Times, requested_ms: int, now_ms: int) -> str | None:
     """Return why a log is not swept now, None if it is."""
     if not (row.missed or row.late):
-        return f"gone by {_said(row.gone_by_ms)}, before its deadline {_said(row.deadline_ms)}"
+        return f"gone by {_time(row.gone_by_ms)}, before its deadline {_time(row.deadline_ms)}"
     if not row.superseded + row.tombstones + row.aborted:
         return (
             f"{row.live + row.values} records stay: no tombstone, needs `logwright erase`;"
-            f" deadline {_said(row.deadline_ms)}"
+            f" deadline {_time(row.deadline_ms)}"
         )
     if now_ms < times.first_ms:
-        return f"deadline {_said(row.deadline_ms)}; swept for it from {_said(times.first_ms)} on"
+        return f"deadline {_time(row.deadline_ms)}; swept for it from {_time(times.first_ms)} on"
     if requested_ms < times.first_ms or requested_ms < times.second_ms <= now_ms:
         return None
     if now_ms < times.second_ms:
-        return f"swept for its deadline; again from {_said(times.second_ms)} on"
+        return f"swept for its deadline; again from {_time(times.second_ms)} on"
     waits_ms = requested_ms + RETRY_AFTER_MS - now_ms
     return None if waits_ms <= 0 else f"a sweep was requested; again in {waits_ms // 1000} s"
 
 
-def _said(time_ms: int) -> str:
+def _time(time_ms: int) -> str:
     try:
         return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%F %H:%M}Z"
     except (OverflowError, ValueError, OSError):

@@ -44,8 +44,8 @@ def run_logs(run: dg.DagsterRun, known: list[str]) -> list[str]:
     """
     if run.job_name == SWEEP:
         config: Any = run.run_config
-        asked = config.get("ops", {}).get(PLAN_SWEEP, {}).get("config", {}).get("logs")
-        return list(asked or known)
+        logs = config.get("ops", {}).get(PLAN_SWEEP, {}).get("config", {}).get("logs")
+        return list(logs or known)
     if PARTITION_TAG in run.tags:
         return [run.tags[PARTITION_TAG]]
     start, end = run.tags.get(RANGE_START_TAG), run.tags.get(RANGE_END_TAG)

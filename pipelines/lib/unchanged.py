@@ -49,9 +49,9 @@ class Remembered(Generic[_T]):
                 return value
         self._kept.pop(directory, None)
         value, active = read()
-        found = _key(directory, active)
-        if found and max(found[1::2]) < now_ns - RACE_NS:
-            self._kept[directory] = (found, active, now_ns, value)
+        stamp = _key(directory, active)
+        if stamp and max(stamp[1::2]) < now_ns - RACE_NS:
+            self._kept[directory] = (stamp, active, now_ns, value)
         return value
 
 

@@ -81,17 +81,17 @@ def disk_space(
     listing = log_dirs.listing()
     spaces = spaces_of(log_dirs.named(), listing, settings, now_ms)
     before = _load(context.cursor)
-    found = find_crossings(spaces, settings.policies.disk, before)
+    crossings = find_crossings(spaces, settings.policies.disk, before)
     events = [
-        *(_observation(space, low=True) for space in found.fell),
-        *(_observation(space, low=False) for space in found.rose),
+        *(_observation(space, low=True) for space in crossings.fell),
+        *(_observation(space, low=False) for space in crossings.rose),
     ]
     for event in events:
         context.log.warning("%s", event.description)
     logs = [
         log
         for log in listing.logs.values()
-        if any(space.log_dir == log.log_dir and space.retired_due_bytes for space in found.low)
+        if any(space.log_dir == log.log_dir and space.retired_due_bytes for space in crossings.low)
     ]
     due = purge_outlook(logs, settings, now_ms=now_ms).due[:LOGS_PER_RUN]
     running = runs_in_flight(context.instance, PURGE)
@@ -105,11 +105,11 @@ def disk_space(
             )
         )
     unknown = before & {str(space.log_dir) for space in spaces if space.problem}
-    low = unknown | {str(space.log_dir) for space in found.low}
+    low = unknown | {str(space.log_dir) for space in crossings.low}
     return dg.SensorResult(
         run_requests=requests,
         asset_events=events,
-        skip_reason=None if events or requests else _said(found, spaces),
+        skip_reason=None if events or requests else _free_spaces(crossings, spaces),
         cursor=json.dumps(sorted(low)),
     )
 
@@ -130,9 +130,9 @@ def _observation(space: DirectorySpace, *, low: bool) -> dg.AssetObservation:
     )
 
 
-def _said(found: Crossings, spaces: Iterable[DirectorySpace]) -> str:
+def _free_spaces(crossings: Crossings, spaces: Iterable[DirectorySpace]) -> str:
     """Return why a tick does nothing."""
-    low = {space.log_dir for space in found.low}
+    low = {space.log_dir for space in crossings.low}
     return "; ".join(
         f"{space.log_dir}: {space.problem or _free(space)}"
         + (", low since an earlier tick" if space.log_dir in low else "")
@@ -149,7 +149,7 @@ def _free(space: DirectorySpace) -> str:
 def _load(cursor: str | None) -> frozenset[str]:
     """Parse a cursor; one of another form is empty."""
     try:
-        found = json.loads(cursor or "[]")
+        paths = json.loads(cursor or "[]")
     except ValueError:
         return frozenset()
-    return frozenset(map(str, found)) if isinstance(found, list) else frozenset()
+    return frozenset(map(str, paths)) if isinstance(paths, list) else frozenset()

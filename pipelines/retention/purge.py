@@ -124,12 +124,12 @@ def purge_logs(
     for name, log_dir in log_dirs.named().items():
         try:
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
-            found = purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
+            purged_logs = purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
         except LogwrightError as error:
             failures[name] = error
         else:
-            purged += found
-            rows += _rows(context, (name, log_dir), found, clock)
+            purged += purged_logs
+            rows += _rows(context, (name, log_dir), purged_logs, clock)
     record_history(context, rows)
     if failures:
         raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
@@ -169,15 +169,15 @@ def _rows_of(
 def _rows(
     context: dg.OpExecutionContext,
     log_dir: tuple[str, Path],
-    found: Iterable[PurgedLog],
+    logs: Iterable[PurgedLog],
     clock: Clock,
 ) -> list[HistoryRow]:
     """Return the rows of the deleted logs of a log directory that were purged."""
     rows: list[HistoryRow] = []
-    for one in found:
-        key = f"{log_dir[0]}:{one.partition}"
-        log = MaintainedLog(key=key, long_key=key, log_dir=log_dir[1], partition=one.partition)
-        rows += purged_log_rows(one, _origin(context, log, clock))
+    for purged in logs:
+        key = f"{log_dir[0]}:{purged.partition}"
+        log = MaintainedLog(key=key, long_key=key, log_dir=log_dir[1], partition=purged.partition)
+        rows += purged_log_rows(purged, _origin(context, log, clock))
     return rows
 
 
@@ -287,11 +287,11 @@ def _retired_files(log: MaintainedLog) -> PartitionListing | None:
     log. Effects: lists the directory, if it has changed.
     """
     directory = log.log_dir / log.partition.directory_name
-    found: list[PartitionListing] = []
+    listings: list[PartitionListing] = []
 
     def read() -> tuple[bool, None]:
         listing = list_partition(directory)
-        found.append(listing)
+        listings.append(listing)
         result = plan_purge(listing, now_ms=TimestampMs(0), file_delete_delay_ms=0).result
         return not (
             result.pending
@@ -303,7 +303,7 @@ def _retired_files(log: MaintainedLog) -> PartitionListing | None:
 
     if _NOTHING_RETIRED.value(str(directory), read):
         return None
-    return found[0] if found else list_partition(directory)
+    return listings[0] if listings else list_partition(directory)
 
 
 def deleted_outlook(
@@ -315,7 +315,7 @@ def deleted_outlook(
         the names of those whose delay has passed; name of a log directory → why its deleted logs
         are not known.
     """
-    found: list[str] = []
+    due: list[str] = []
     waiting: dict[str, str] = {}
     for name, log_dir in directories.items():
         try:
@@ -324,8 +324,8 @@ def deleted_outlook(
         except LogwrightError as error:
             waiting[name] = shortened(f"{type(error).__name__}: {error}")
         else:
-            found += [one.directory for one in plans if one.goes]
-    return PurgeOutlook(due=tuple(found), waiting=waiting)
+            due += [one.directory for one in plans if one.goes]
+    return PurgeOutlook(due=tuple(due), waiting=waiting)
 
 
 @dg.sensor(
@@ -352,8 +352,8 @@ def purge_due(
         return dg.SensorResult(skip_reason="A purge is running.")
     if not (outlook.due or deleted.due):
         waiting = {**deleted.waiting, **outlook.waiting}
-        said = skip_message(waiting) if waiting else "No log has retired files."
-        return dg.SensorResult(skip_reason=listing.sentence(said))
+        message = skip_message(waiting) if waiting else "No log has retired files."
+        return dg.SensorResult(skip_reason=listing.sentence(message))
     logs = list(outlook.due[:LOGS_PER_RUN])
     return dg.SensorResult(
         run_requests=[

@@ -117,8 +117,8 @@ def retain_logs(
         "segments deleted": sum(len(plan.deleted) for plan in plans),
         "bytes to be freed": sum(plan.freed_bytes for plan in plans),
     }
-    said = recovery_metadata(state) | metadata_in_use(settings, logs)
-    yield dg.Output(None, metadata=totals | said)
+    more = recovery_metadata(state) | metadata_in_use(settings, logs)
+    yield dg.Output(None, metadata=totals | more)
 
 
 class ForceConfig(dg.Config):

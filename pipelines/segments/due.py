@@ -234,19 +234,19 @@ def choose(
             skipped[key] = f"unchanged since its last sweep; retry in {waits_ms // 1000} s"
         else:
             candidates.append(_candidate(key, reading, now_ms, volumes.get(key, "")))
-    found = schedule(candidates, _without_running(occasion, readings, in_flight, volumes))
-    for key, wait in found.waiting.items():
+    scheduled = schedule(candidates, _without_running(occasion, readings, in_flight, volumes))
+    for key, wait in scheduled.waiting.items():
         skipped[key] = f"{wait.reason}{_when(wait.at_ms)}{_frees(readings[key])}"
-    chosen = set(found.chosen)
-    for one in candidates:
-        if one.key not in chosen:
-            skipped.setdefault(one.key, readings[one.key].reason)
-    ahead = [readings[key].deadline_ms - now_ms + 1 for key in found.early]
+    chosen = set(scheduled.chosen)
+    for candidate in candidates:
+        if candidate.key not in chosen:
+            skipped.setdefault(candidate.key, readings[candidate.key].reason)
+    ahead = [readings[key].deadline_ms - now_ms + 1 for key in scheduled.early]
     return Choice(
-        logs=found.chosen,
+        logs=scheduled.chosen,
         skipped=skipped,
-        next=tuple(found.waiting),
-        spent=found.spent,
+        next=tuple(scheduled.waiting),
+        spent=scheduled.spent,
         ahead_ms=max(ahead, default=0),
     )
 
@@ -297,9 +297,9 @@ def with_requests(
     readings: Mapping[str, Reading], keys: Iterable[str], *, now_ms: int
 ) -> dict[str, Reading]:
     """Return the readings, with the time of the request for these keys."""
-    asked = set(keys)
+    requested = set(keys)
     return {
-        key: replace(reading, requested_ms=now_ms) if key in asked else reading
+        key: replace(reading, requested_ms=now_ms) if key in requested else reading
         for key, reading in readings.items()
     }
 

@@ -53,18 +53,18 @@ def with_forecasts(
     """
     from logwright.forecast.method import forecast_cheaply  # noqa: PLC0415 -- compiled kernels
 
-    found = dict(readings)
+    forecast = dict(readings)
     chosen = to_forecast(readings, keys)
     if not chosen:
-        return found
+        return forecast
     state = plan_by_policies(state_of([logs[key] for key in chosen], now_ms), settings)
     for work in state.works:
         forecast_bytes = REFUSED
         if work.plan is not None:
             with suppress(LogwrightError):
                 forecast_bytes = max(forecast_cheaply(work.plan).cleaned_bytes, 0)
-        found[work.key] = replace(found[work.key], forecast_bytes=forecast_bytes)
-    return found
+        forecast[work.key] = replace(forecast[work.key], forecast_bytes=forecast_bytes)
+    return forecast
 
 
 def free_space(logs: Mapping[str, MaintainedLog]) -> tuple[dict[str, str], dict[str, int]]:

@@ -29,9 +29,9 @@ class Markers:
             keys: keys of logs; logs that no longer exist are allowed.
             logs: key → log, all logs.
         """
-        asked = frozenset(keys)
-        whole = {logs[key].log_dir for key in asked if key in logs} & self.missing
-        return asked | {key for key, log in logs.items() if log.log_dir in whole}
+        requested = frozenset(keys)
+        whole = {logs[key].log_dir for key in requested if key in logs} & self.missing
+        return requested | {key for key, log in logs.items() if log.log_dir in whole}
 
 
 def read_markers(log_dirs: Iterable[Path]) -> Markers:

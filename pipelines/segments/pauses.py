@@ -162,11 +162,11 @@ def pauses(
     ]
     for event in events:
         context.log.warning("%s: %s", event.partition, event.description)
-    said = "; ".join(f"{key} is {shortened(cause)}" for key, cause in causes.items())
-    said = said or "Nothing is paused, no log is due for too long."
+    message = "; ".join(f"{key} is {shortened(cause)}" for key, cause in causes.items())
+    message = message or "Nothing is paused, no log is due for too long."
     return dg.SensorResult(
         asset_events=events,
-        skip_reason=None if events else listing.sentence(said),
+        skip_reason=None if events else listing.sentence(message),
         cursor=_dump(readings, waiting),
     )
 
@@ -192,17 +192,17 @@ def _lifted(key: str, over: list[Pause]) -> dg.AssetObservation:
     )
 
 
-def _unmaintained(one: Unmaintained) -> dg.AssetObservation:
-    since = datetime.fromtimestamp(one.since_ms / 1000, tz=UTC)
+def _unmaintained(log: Unmaintained) -> dg.AssetObservation:
+    since = datetime.fromtimestamp(log.since_ms / 1000, tz=UTC)
     return dg.AssetObservation(
         asset_key=SEGMENT_SET,
-        partition=one.key,
-        description=f"Unmaintained: due since {since:%F %T}Z and not cleaned. {one.cause}",
+        partition=log.key,
+        description=f"Unmaintained: due since {since:%F %T}Z and not cleaned. {log.cause}",
         metadata={
             "unmaintained": True,
             "due since": dg.MetadataValue.timestamp(since),
-            "limit (ms)": one.limit_ms,
-            "why": one.cause,
+            "limit (ms)": log.limit_ms,
+            "why": log.cause,
         },
     )
 

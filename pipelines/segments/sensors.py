@@ -76,9 +76,9 @@ def discovered(listing: Listing, known: Sequence[str]) -> dg.SensorResult:
         requests.append(LOGS.build_add_request(new))
     if gone:
         requests.append(LOGS.build_delete_request(gone))
-    said = listing.sentence(f"{len(listing.logs)} logs, no changes.")
+    message = listing.sentence(f"{len(listing.logs)} logs, no changes.")
     return dg.SensorResult(
-        dynamic_partitions_requests=requests, skip_reason=None if requests else said
+        dynamic_partitions_requests=requests, skip_reason=None if requests else message
     )
 
 
@@ -134,8 +134,8 @@ def due_logs(
         choice = choose(readings, occasion, in_flight=in_flight, held=held, volumes=volumes)
     unread = dict.fromkeys(logs.keys() - readings.keys(), "not read yet")
     message = listing.sentence(skip_message({**choice.skipped, **unread}))
-    asked = markers.together(choice.logs, logs)
-    cursor = dump_cursor(with_requests(readings, asked, now_ms=now_ms), choice.spent)
+    requested = markers.together(choice.logs, logs)
+    cursor = dump_cursor(with_requests(readings, requested, now_ms=now_ms), choice.spent)
     if not choice.logs:
         return dg.SensorResult(skip_reason=message, cursor=cursor)
     context.log.info("requested %s logs; skipped:\n%s", len(choice.logs), message)

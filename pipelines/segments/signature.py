@@ -25,7 +25,7 @@ class Signatures:
         self._settings = settings
         self._markers = markers
         self._checkpoints: dict[Path, Checkpoints | str] = {}
-        self._said: dict[tuple[Path, str], str] = {}
+        self._settings_texts: dict[tuple[Path, str], str] = {}
 
     def of(self, log: MaintainedLog) -> str:
         """Return a signature that changes with the log's files, checkpoints and settings, and when
@@ -49,20 +49,20 @@ class Signatures:
             except LogwrightError as error:
                 # The plan reports the error; the signature only has to differ from readable files.
                 self._checkpoints[log.log_dir] = str(error)
-        found = self._checkpoints[log.log_dir]
-        return found if isinstance(found, str) else found.of(log.partition)
+        checkpoints = self._checkpoints[log.log_dir]
+        return checkpoints if isinstance(checkpoints, str) else checkpoints.of(log.partition)
 
     def _settings_of(self, log_dir: Path, topic: str) -> str:
         key = (log_dir, topic)
-        if key not in self._said:
+        if key not in self._settings_texts:
             high_watermark = self._settings.policies.high_watermark
             try:
                 pairs = maintenance_pairs(self._settings.sources(log_dir), topic)
             except LogwrightError as error:
-                self._said[key] = str(error)
+                self._settings_texts[key] = str(error)
             else:
-                self._said[key] = repr((sorted(pairs.items()), high_watermark))
-        return self._said[key]
+                self._settings_texts[key] = repr((sorted(pairs.items()), high_watermark))
+        return self._settings_texts[key]
 
 
 def _stamps(log: MaintainedLog) -> str:

@@ -19,9 +19,9 @@ READY = [
 
 def context() -> ForkServerContext:
     """Where processes are forked from."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(READY)
-    return found
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload(READY)
+    return forkserver
 
 
 def run(words: list[str]) -> None:

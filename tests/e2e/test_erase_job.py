@@ -130,7 +130,9 @@ def failure(result: dg.ExecutionResult) -> tuple[str, str, dict[str, Any]]:
 def shown(result: dg.ExecuteInProcessResult, step: str) -> Mapping[str, Any]:
     """The metadata of an op's output."""
     (event,) = (
-        one for one in result.all_events if one.is_successful_output and one.step_key == step
+        event
+        for event in result.all_events
+        if event.is_successful_output and event.step_key == step
     )
     return {name: value.value for name, value in event.event_specific_data.metadata.items()}
 

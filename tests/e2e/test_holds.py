@@ -49,12 +49,12 @@ def tick(
 
 
 def output_metadata(run: dg.ExecuteInProcessResult, step: str) -> dict[str, Any]:
-    (found,) = [
+    (metadata,) = [
         event.step_output_data.metadata
         for event in run.all_events
         if event.event_type is dg.DagsterEventType.STEP_OUTPUT and event.step_key == step
     ]
-    return {name: value.value for name, value in found.items()}
+    return {name: value.value for name, value in metadata.items()}
 
 
 def observations(run: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:

@@ -53,13 +53,14 @@ def test_discovery_adds_new_and_removes_vanished_logs(tmp_path: Path) -> None:
     platform.instance.delete_dynamic_partition(LOGS_NAME, "orders-1")
     platform.instance.add_dynamic_partitions(LOGS_NAME, ["gone-0"])
     data = tick(discovery, platform)
-    asked = {
-        type(one).__name__: list(one.partition_keys) for one in data.dynamic_partitions_requests
+    requests = {
+        type(request).__name__: list(request.partition_keys)
+        for request in data.dynamic_partitions_requests
     }
     assert {
         "AddDynamicPartitionsRequest": ["orders-1"],
         "DeleteDynamicPartitionsRequest": ["gone-0"],
-    } == asked
+    } == requests
 
 
 def test_discovery_adds_in_the_order_of_topics_and_numbers(tmp_path: Path) -> None:

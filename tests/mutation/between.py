@@ -183,7 +183,7 @@ BETWEEN = (
     Fault(
         family="ingest: another append's marker",
         file="ingest/settle.py",
-        right="last.nonce and [log_dir / aside(last.nonce)] == list(found):",
+        right="last.nonce and [log_dir / aside(last.nonce)] == list(renamed):",
         wrong="last.nonce:",
         tests=("tests/unit/ingest/test_settle.py",),
     ),

@@ -115,7 +115,7 @@ PLATFORM = (
     Fault(
         family="nothing checked: an output without values meets its contract",
         file="assets/segments/values.py",
-        right="if isinstance(found, LogwrightError) or found.checked:",
+        right="if isinstance(facts, LogwrightError) or facts.checked:",
         wrong="if True:",
         tests=("tests/unit/assets/lib/test_evaluations.py",),
     ),
@@ -129,15 +129,15 @@ PLATFORM = (
     Fault(
         family="nothing checked: free space that is not known is enough",
         file="assets/fleet/inventory.py",
-        right="passed=bool(spaces) and not said",
+        right="passed=bool(spaces) and not problems",
         wrong="passed=not low",
         tests=("tests/unit/assets/fleet/test_inventory.py",),
     ),
     Fault(
         family="nothing checked: a directory that was not listed is not named",
         file="resources/log_dirs.py",
-        right="        if not self.unreadable:\n            return said\n",
-        wrong="        if True:\n            return said\n",
+        right="        if not self.unreadable:\n            return sentence\n",
+        wrong="        if True:\n            return sentence\n",
         tests=_SENSORS,
     ),
     Fault(

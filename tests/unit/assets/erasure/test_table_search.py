@@ -65,9 +65,11 @@ def write(tmp_path: Path, table: Path) -> None:
 @pytest.mark.parametrize("gone_by_ms", [None, NOW_MS + 5])
 def test_a_row_goes_after_the_record(policies: Path, gone_by_ms: int | None) -> None:
     """Once the log has lost the record, an update takes the row, and its versions go by age."""
-    found = search_tables(load_policies(policies), asked(), [[in_log(gone_by_ms)]], now_ms=NOW_MS)
-    assert [] == found.unsearched
-    (findings,) = found.findings.values()
+    searched = search_tables(
+        load_policies(policies), asked(), [[in_log(gone_by_ms)]], now_ms=NOW_MS
+    )
+    assert [] == searched.unsearched
+    (findings,) = searched.findings.values()
     assert findings
     assert {"t"} == {one.topic for one in findings}
     expected = None if gone_by_ms is None else gone_by_ms + 2 * KEEP_MS
@@ -79,11 +81,11 @@ def test_what_was_not_searched(policies: Path, tmp_path: Path) -> None:
     (tmp_path / "table/strange.bin").write_bytes(b"?" * 100)
     assert ["t"] == search_tables(load_policies(policies), asked(), [], now_ms=NOW_MS).unsearched
     write(tmp_path, tmp_path / "elsewhere")
-    found = search_tables(load_policies(policies), asked(), [], now_ms=NOW_MS)
-    assert (["t"], {}) == (found.unsearched, found.findings)
+    searched = search_tables(load_policies(policies), asked(), [], now_ms=NOW_MS)
+    assert (["t"], {}) == (searched.unsearched, searched.findings)
 
 
 def test_tables_of_other_topics(policies: Path) -> None:
     """A table of a topic that no request is about is not searched, and concerns none."""
-    found = search_tables(load_policies(policies), asked("other"), [], now_ms=NOW_MS)
-    assert ([], {}) == (found.unsearched, found.findings)
+    searched = search_tables(load_policies(policies), asked("other"), [], now_ms=NOW_MS)
+    assert ([], {}) == (searched.unsearched, searched.findings)

@@ -31,10 +31,10 @@ def test_a_directory_whose_space_is_not_known_does_not_pass() -> None:
     """Nor does an inventory of no directory: nothing was looked at."""
     known = DirectorySpace(name="a", log_dir=Path("/a"), total_bytes=100, free_bytes=50)
     unknown = DirectorySpace(name="b", log_dir=Path("/b"), problem="/b: it is gone.")
-    found = free_space_check([known, unknown], DiskLimits())
-    assert not found.passed
-    assert dg.AssetCheckSeverity.WARN is found.severity
-    assert "/b: its free space is not known. /b: it is gone." == found.description
-    assert 1 == found.metadata["log directories looked at"].value
+    check = free_space_check([known, unknown], DiskLimits())
+    assert not check.passed
+    assert dg.AssetCheckSeverity.WARN is check.severity
+    assert "/b: its free space is not known. /b: it is gone." == check.description
+    assert 1 == check.metadata["log directories looked at"].value
     assert free_space_check([known], DiskLimits()).passed
     assert not free_space_check([], DiskLimits()).passed

@@ -100,10 +100,10 @@ def test_page_needs_nothing_from_elsewhere(count: int) -> None:
     """No script, and references only to parts of itself; also for no log and for many."""
     rows = [ROW | {"log": f"t-{number}", "bytes": number} for number in range(count)]
     page = html(rows, [saved("clean", 10**9, 10**8), saved("purge", 10**9, 0, days_ago=3)])
-    found = _Tags()
-    found.feed(page)
-    assert not found.tags & {"script", "link", "iframe", "object", "embed", "img", "image"}
-    assert all(one.startswith("#") for one in found.loaded), found.loaded
+    tags = _Tags()
+    tags.feed(page)
+    assert not tags.tags & {"script", "link", "iframe", "object", "embed", "img", "image"}
+    assert all(one.startswith("#") for one in tags.loaded), tags.loaded
     assert not re.search(r"url\((?!#)|@import", page)
     assert 4 == page.count("<svg")
     assert ("of 2,000 logs" in page) == (count > SHOWN_LOGS)
@@ -117,9 +117,9 @@ def test_everything_is_escaped() -> None:
         DirectorySpace(name="e", log_dir=Path(f"/{EVIL}"), total_bytes=1),
     ]
     page = fleet_html([evil], spaces, [], limits=DiskLimits(), now_ms=NOW_MS)
-    found = _Tags()
-    found.feed(page)
-    assert not found.tags & {"script", "img"}
+    tags = _Tags()
+    tags.feed(page)
+    assert not tags.tags & {"script", "img"}
     assert "&lt;script&gt;" in page
 
 
@@ -184,11 +184,11 @@ def test_days() -> None:
 def test_tiles() -> None:
     """What needs attention is marked."""
     rows = [ROW | {"compaction_delay_ms": 3 * HOUR_MS, "paused": "by ann", "due_at_ms": NOW_MS + 5}]
-    found = {title: (value, bad) for title, value, bad in tiles(rows, [SPACE], [], [], NOW_MS)}
-    assert ("1, up to 3 h", True) == found["over compaction lag"]
-    assert ("1", True) == found["paused"]
-    assert ("0", False) == found["refused"]
-    assert ("100 B", False) == found["wait for a purge"]
+    shown = {title: (value, bad) for title, value, bad in tiles(rows, [SPACE], [], [], NOW_MS)}
+    assert ("1, up to 3 h", True) == shown["over compaction lag"]
+    assert ("1", True) == shown["paused"]
+    assert ("0", False) == shown["refused"]
+    assert ("100 B", False) == shown["wait for a purge"]
     assert "low on space" in html(rows)
 
 

@@ -53,8 +53,8 @@ def judged(
 def said(state: SweepState, judgement: Judgement) -> dict[str, tuple[str | None, bool, str | None]]:
     """Check → (partition, passed, description)."""
     return {
-        one.check_name: (one.partition, one.passed, one.description)
-        for one in check_evaluations(state, judgement)
+        evaluation.check_name: (evaluation.partition, evaluation.passed, evaluation.description)
+        for evaluation in check_evaluations(state, judgement)
     }
 
 
@@ -66,27 +66,27 @@ def test_where_nothing_was_staged_no_check_has_passed(tmp_path: Path) -> None:
 
 def test_a_log_without_a_contract_has_not_passed_one(tmp_path: Path) -> None:
     """The other checks have."""
-    found = said(*judged(tmp_path, ["free"], Policies()))
-    assert CHECKS.keys() - {VALUE_CONTRACT} == found.keys()
-    assert {("free", True)} == {one[:2] for one in found.values()}
+    by_check = said(*judged(tmp_path, ["free"], Policies()))
+    assert CHECKS.keys() - {VALUE_CONTRACT} == by_check.keys()
+    assert {("free", True)} == {one[:2] for one in by_check.values()}
 
 
 def test_a_contract_that_found_no_value_has_not_passed(tmp_path: Path) -> None:
     """All that survives are tombstones."""
     (tmp_path / "p.yml").write_text(CONTRACT)
-    found = said(*judged(tmp_path, ["asked"], load_policies(tmp_path), value=None))
-    assert VALUE_CONTRACT not in found
+    by_check = said(*judged(tmp_path, ["asked"], load_policies(tmp_path), value=None))
+    assert VALUE_CONTRACT not in by_check
 
 
 def test_several_logs_share_the_evaluation_of_those_that_were_checked(tmp_path: Path) -> None:
     """It counts only them, and names those without output."""
     (tmp_path / "p.yml").write_text(CONTRACT)
     state, judgement = judged(tmp_path, ["asked", "free", "idle"], load_policies(tmp_path))
-    found = said(state, judgement)
-    assert (None, True, "All 1 logs passed.") == found.pop(VALUE_CONTRACT)
-    assert {(None, True, "All 2 logs passed.")} == set(found.values())
-    for one in check_evaluations(state, judgement):
-        assert f"| idle | {NOTHING_STAGED} |" in str(one.metadata["logs"].value)
+    by_check = said(state, judgement)
+    assert (None, True, "All 1 logs passed.") == by_check.pop(VALUE_CONTRACT)
+    assert {(None, True, "All 2 logs passed.")} == set(by_check.values())
+    for evaluation in check_evaluations(state, judgement):
+        assert f"| idle | {NOTHING_STAGED} |" in str(evaluation.metadata["logs"].value)
 
 
 def test_a_sample_has_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,10 +130,10 @@ def verdicts(outputs: dict[str, Output], policy: Expectations, storage: Path) ->
 def test_every_rule_is_broken_by_an_output_that_breaks_no_other(tmp_path: Path) -> None:
     """By as little as possible; an output at the limits breaks none. There are no other rules."""
     assert BREACHES.keys() == {one.meta["rule"] for one in _expectations(POLICY)}
-    found = verdicts(BREACHES | WITHIN, POLICY, tmp_path)
+    judged = verdicts(BREACHES | WITHIN, POLICY, tmp_path)
     expected = {rule: (rule,) for rule in BREACHES} | dict.fromkeys(WITHIN, ())
-    assert expected == {key: verdict.broken for key, verdict in found.items()}
-    assert set(BREACHES) == {key for key, verdict in found.items() if verdict.stops}
+    assert expected == {key: verdict.broken for key, verdict in judged.items()}
+    assert set(BREACHES) == {key for key, verdict in judged.items() if verdict.stops}
 
 
 def test_a_topic_with_larger_messages_may_have_larger_batches(tmp_path: Path) -> None:
@@ -141,8 +141,8 @@ def test_a_topic_with_larger_messages_may_have_larger_batches(tmp_path: Path) ->
     policy = POLICY.model_copy(update={"max_largest_batch_bytes": MAX_MESSAGE_BYTES - 1})
     sizes = {"a": MAX_MESSAGE_BYTES, "b": MAX_MESSAGE_BYTES + 1}
     outputs = {key: but(largest_batch_bytes=size) for key, size in sizes.items()}
-    found = verdicts(outputs, policy, tmp_path)
-    assert {"a": 0, "b": 1} == {key: verdict.violations for key, verdict in found.items()}
+    judged = verdicts(outputs, policy, tmp_path)
+    assert {"a": 0, "b": 1} == {key: verdict.violations for key, verdict in judged.items()}
 
 
 def repeat_a_batch(staged: StagedCleaning) -> None:
@@ -210,11 +210,11 @@ def test_the_rules_are_about_what_is_in_the_staged_files(tmp_path: Path) -> None
     _, judgement = examine_and_judge(
         state, Policies(), LocalExecutor(), storage=tmp_path, run_name="r"
     )
-    found = {
+    profiles = {
         key: next(one.broken for one in each if one.check == LOG_PROFILE)
         for key, each in judgement.verdicts.items()
     }
-    assert {key: rules for key, (_, rules) in SPOILED.items()} == found
+    assert {key: rules for key, (_, rules) in SPOILED.items()} == profiles
 
 
 @pytest.mark.parametrize(("records", "stops"), [(0, False), (1, True)])

@@ -38,12 +38,12 @@ def broken(tmp_path: Path, text: str, values: Iterable[bytes]) -> list[tuple[str
     return sorted(tuple(found) for found in failures(schemas, list(enumerate(values, 100))))  # type: ignore[misc]  # a pair
 
 
-def columns(asked: str) -> str:
-    return f"{{format: json, columns: {{{asked}}}}}"
+def columns(rules: str) -> str:
+    return f"{{format: json, columns: {{{rules}}}}}"
 
 
 @pytest.mark.parametrize(
-    ("asked", "good", "bad", "rule"),
+    ("rules", "good", "bad", "rule"),
     [
         (
             "a: {type: long}",
@@ -65,19 +65,19 @@ def columns(asked: str) -> str:
     ],
 )
 def test_each_rule_finds_its_records(
-    tmp_path: Path, asked: str, good: list[object], bad: list[object], rule: str
+    tmp_path: Path, rules: str, good: list[object], bad: list[object], rule: str
 ) -> None:
     """Every bad one is one failure with its offset; no good one is."""
     values = [json.dumps({"a": value, "b": PLANTED}).encode() for value in [*bad, *good]]
     expected = [(f"a: {rule}", 100 + number) for number in range(len(bad))]
-    assert expected == broken(tmp_path, columns(asked), values)
+    assert expected == broken(tmp_path, columns(rules), values)
 
 
 def test_a_field_inside_an_object_and_one_that_is_missing(tmp_path: Path) -> None:
     """A name with a dot; what is missing is null."""
     values = [b'{"a": {"b": 1}}', b'{"a": {}}', b'{"a": 1}', b"{}", b'{"a": {"b": null}}']
-    found = broken(tmp_path, columns("a.b: {type: long, nullable: false}"), values)
-    assert [("a.b: not null", offset) for offset in range(101, 105)] == found
+    broken_rules = broken(tmp_path, columns("a.b: {type: long, nullable: false}"), values)
+    assert [("a.b: not null", offset) for offset in range(101, 105)] == broken_rules
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,12 @@ def test_survivors_are_read_back_in_chunks(tmp_path: Path, monkeypatch: pytest.M
     """
     monkeypatch.setattr("logwright.assets.segments.values._CHUNK_RECORDS", 64)
     plan = planned_log(tmp_path / "logs", 1_000)
-    found = check_values(plan, build(plan), [contract(tmp_path, columns("a: {type: long}"))])
-    assert 999 == found.records == found.checked
-    wrong_type, not_json = found.failures
+    facts = check_values(plan, build(plan), [contract(tmp_path, columns("a: {type: long}"))])
+    assert 999 == facts.records == facts.checked
+    wrong_type, not_json = facts.failures
     assert ("a: type long", 500, tuple(range(1, 21, 2))) == wrong_type[1:]
     assert ("value is json", 499, tuple(range(2, 22, 2))) == not_json[1:]
-    assert "s3cret" not in repr(found)
+    assert "s3cret" not in repr(facts)
 
 
 ASKED = {
@@ -184,20 +184,20 @@ def test_each_rule_stops_an_output_that_breaks_it_alone(tmp_path: Path) -> None:
     log.segment(len(rules) + 3)
     log.write()
     plan = forced_plan(log.log_dir, log.partition, {"cleanup.policy": "compact"})
-    asked = ", ".join(f"{name}: {text}" for name, (text, _) in ASKED.items())
-    found = check_values(plan, build(plan), [contract(tmp_path, columns(asked))])
+    all_rules = ", ".join(f"{name}: {text}" for name, (text, _) in ASKED.items())
+    facts = check_values(plan, build(plan), [contract(tmp_path, columns(all_rules))])
     expected = {rule: (1, (offset,)) for offset, rule in enumerate(rules, 1)}
     expected["value is json"] = (1, (len(rules) + 1,))
-    assert expected == {one.rule: (one.records, one.offsets) for one in found.failures}
-    assert len(rules) + 2 == found.checked == found.records
+    assert expected == {one.rule: (one.records, one.offsets) for one in facts.failures}
+    assert len(rules) + 2 == facts.checked == facts.records
 
 
 def test_a_large_log_is_sampled_by_key(tmp_path: Path) -> None:
     """About as many as the contract says; the same again for the same plan."""
     plan = planned_log(tmp_path / "logs", 5_000)
-    asked = contract(tmp_path, "{format: json, max_records: 500, columns: {a: {type: string}}}")
+    sampled = contract(tmp_path, "{format: json, max_records: 500, columns: {a: {type: string}}}")
     staged = build(plan)
-    found = check_values(plan, staged, [asked])
-    assert 4_999 == found.records
-    assert 350 < found.checked < 650
-    assert found == check_values(plan, staged, [asked])
+    facts = check_values(plan, staged, [sampled])
+    assert 4_999 == facts.records
+    assert 350 < facts.checked < 650
+    assert facts == check_values(plan, staged, [sampled])

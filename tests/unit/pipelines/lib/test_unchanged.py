@@ -92,9 +92,9 @@ def test_a_change_is_noticed(directory: Path, change: Callable[[Path], None]) ->
     remembered, reader = Remembered[list[str]](), Reader(directory)
     remembered.value(str(directory), reader)
     change(directory)
-    found = remembered.value(str(directory), reader)
+    value = remembered.value(str(directory), reader)
     assert 2 == reader.reads
-    assert sorted(path.name for path in directory.iterdir()) == found
+    assert sorted(path.name for path in directory.iterdir()) == value
 
 
 def test_a_directory_that_changed_just_now_is_not_remembered(directory: Path) -> None:

@@ -90,9 +90,9 @@ def test_logs_in_a_run_are_not_asked_for_twice() -> None:
 
 def test_log_that_a_sweep_left_as_it_was_waits() -> None:
     """One that cannot be swept is not asked for at every tick, and not for ever forgotten."""
-    asked = with_requests({"a": reading()}, ["a"], now_ms=NOW_MS)
-    assert () == chosen(asked, now_ms=NOW_MS + RETRY_AFTER_MS - 1)
-    assert ("a",) == chosen(asked, now_ms=NOW_MS + RETRY_AFTER_MS)
+    requested = with_requests({"a": reading()}, ["a"], now_ms=NOW_MS)
+    assert () == chosen(requested, now_ms=NOW_MS + RETRY_AFTER_MS - 1)
+    assert ("a",) == chosen(requested, now_ms=NOW_MS + RETRY_AFTER_MS)
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_a_full_disk_stops_nothing_that_nobody_asked_to_be_stopped() -> None:
     """Without ``min_free_bytes`` free disk is not looked at, and never for a recovery."""
     readings = {"due": reading(), "unclean": reading(unclean=True)}
     volumes = dict.fromkeys(readings, "disk")
-    asked = SweepLimits(min_free_bytes=1_000)
-    for limits, expected in ((SweepLimits(), ("unclean", "due")), (asked, ("unclean",))):
+    tight = SweepLimits(min_free_bytes=1_000)
+    for limits, expected in ((SweepLimits(), ("unclean", "due")), (tight, ("unclean",))):
         occasion = Occasion(now_ms=NOW_MS, limits=limits, free_bytes={"disk": 0})
         choice = choose(readings, occasion, in_flight=frozenset(), volumes=volumes)
         assert expected == choice.logs

@@ -69,7 +69,7 @@ def a_log(log_dir: Path, *, high_watermark: int | None) -> LogBuilder:
 
 
 @pytest.mark.parametrize(
-    ("section", "high_watermark", "asked"),
+    ("section", "high_watermark", "requested"),
     [
         ("", 4, True),
         ("", 2, False),
@@ -78,15 +78,15 @@ def a_log(log_dir: Path, *, high_watermark: int | None) -> LogBuilder:
     ],
 )
 def test_nothing_that_is_not_committed_makes_a_log_due(
-    tmp_path: Path, section: str, high_watermark: int, *, asked: bool
+    tmp_path: Path, section: str, high_watermark: int, *, requested: bool
 ) -> None:
     """The last record of the closed segment may still be replaced by another leader's: by default
     the checkpoint of the high watermark says so; `end` takes all of a stopped log for committed.
     """
     log = a_log(tmp_path / "logs", high_watermark=high_watermark)
     data = tick(log.log_dir, POLICY + section)
-    assert asked is bool(data.run_requests)
-    assert asked is ("dirty ratio 0.00 of 0.50" not in str(data.skip_message))
+    assert requested is bool(data.run_requests)
+    assert requested is ("dirty ratio 0.00 of 0.50" not in str(data.skip_message))
 
 
 def test_a_sweep_before_the_window_closes_cleans_what_is_due_before_the_next(
