@@ -111,7 +111,7 @@ def _some_keys(log: BenchLog, count: int) -> list[bytes]:
         for rows in row_ranges(source, first=0, last=len(source.batches))
     ]
     random = np.random.default_rng(_SEED)
-    found: dict[bytes, None] = {}
+    chosen: dict[bytes, None] = {}
     each = max(count // max(len(windows), 1), 1) + 1
     for at in random.permutation(len(windows)).tolist():
         source, (first, last) = windows[at]
@@ -122,5 +122,5 @@ def _some_keys(log: BenchLog, count: int) -> list[bytes]:
         listed, _, _ = list_keys(buffer, window.batches, window.spans, packed, room)
         for row in random.integers(0, max(listed, 1), size=min(each, listed)).tolist():
             start, length = int(room.starts[row]), int(room.lengths[row])
-            found[buffer[start : start + length].tobytes()] = None
-    return list(found)[:count]
+            chosen[buffer[start : start + length].tobytes()] = None
+    return list(chosen)[:count]

@@ -18,7 +18,7 @@ from logwright.format.scan import check_crcs, scan_segment
 from logwright.keys import fill, offset_map
 from logwright.keys import read as reading
 from logwright.keys import receipt as receipts
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 from logwright.rewrite import batch_receipt
 from logwright.rewrite.batch import RewriteWorkspace
 from logwright.rewrite.cache import NOTHING_REBUILT

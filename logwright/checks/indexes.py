@@ -15,7 +15,7 @@ from logwright.format.index import (
     parse_time_index,
 )
 from logwright.format.names import INDEX, TIMEINDEX, segment_file_name
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.rewrite.model import StagedSegment
 
 

@@ -25,7 +25,7 @@ from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_whatever
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 from logwright.rewrite.model import StagedSegment
 
 if TYPE_CHECKING:

@@ -46,8 +46,8 @@ from logwright.keys.rows import (
     map_rows,
     rows_within,
 )
-from logwright.log.mapped import MappedFiles
 from logwright.log.model import Segment
+from logwright.place.mapped import MappedFiles
 from logwright.rewrite.cache import CACHED_BATCH, NOTHING_REBUILT, Rebuilt
 from logwright.rewrite.copy import discard_batches
 

@@ -29,9 +29,9 @@ from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.index import AbortedTransaction, check_txn_index
 from logwright.format.names import INDEX, TXNINDEX, segment_file_name
 from logwright.kernel import kernel
-from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
 from logwright.log.producers import active_producers
+from logwright.place.mapped import map_file
 from logwright.rewrite.kept_ends import keep_ends
 
 UNMAPPED: Final = TRANSACTIONAL | CONTROL

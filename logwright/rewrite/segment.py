@@ -59,7 +59,7 @@ class SegmentWriter:
         self._receipt = rewrite.receipt.emptied()
         self._base_offset = sources[0][0].base_offset
         self._modified_ns = sources[-1][0].modified_ns
-        self._like = os.stat(sources[0][1].log.path)  # noqa: PTH116 -- a path costs
+        self._like = os.stat(str(sources[0][1].log.path))  # noqa: PTH116 -- a path costs
         batches = sum(len(source.batches) for _, source in sources)
         self.output: Output = new_output(batches=batches)
         self.output.state["next_offset"] = self._base_offset

@@ -114,13 +114,13 @@ def _replacement(
         old=segment_files(base, present),
         covered=tuple(
             name
-            for one in vanishing
-            if one < staged.next_offset
-            for name in segment_files(one, present)
+            for base in vanishing
+            if base < staged.next_offset
+            for name in segment_files(base, present)
         ),
         tails=tuple(segment_files(one, present) for one in vanishing if one >= staged.next_offset),
         snapshots=tuple(
-            segment_file_name(one, SNAPSHOT) for one in vanishing if one in log.snapshot_offsets
+            segment_file_name(base, SNAPSHOT) for base in vanishing if base in log.snapshot_offsets
         ),
     )
 

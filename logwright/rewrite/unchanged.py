@@ -22,8 +22,8 @@ from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.kernel import inline_kernel, kernel
 from logwright.keys.receipt import keeps_most, mix_batch
-from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog, Segment
+from logwright.place.mapped import map_file
 from logwright.rewrite.model import GroupFacts, UnchangedSegment
 from logwright.rewrite.output import index_files, new_output, note_batch
 from logwright.units import INT64_MAX, ByteCount, TimestampMs

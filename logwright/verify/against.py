@@ -107,14 +107,14 @@ def compare_partition(
 
 
 def _check_bounds(earlier: PartitionLog, later: PartitionLog) -> list[Fault]:
-    found = []
+    faults = []
     if later.log_end_offset != earlier.log_end_offset:
         problem = f"the log ends at {later.log_end_offset}, before at {earlier.log_end_offset}"
-        found.append(Fault(path=later.directory, position=None, problem=problem))
+        faults.append(Fault(path=later.directory, position=None, problem=problem))
     if later.log_start_offset != earlier.log_start_offset:
         problem = f"it starts at {later.log_start_offset}, before at {earlier.log_start_offset}"
-        found.append(Fault(path=later.directory, position=None, problem=problem))
-    return found
+        faults.append(Fault(path=later.directory, position=None, problem=problem))
+    return faults
 
 
 def _as_staged(

@@ -86,8 +86,8 @@ def make_place(root: Path) -> Place:
     entries = dict(zip(CHECKPOINT_FILES, (16, None, 16, None), strict=True))
     for log_dir, partitions in ((place.logs, logs), (place.other, ())):
         for name, offset in entries.items():
-            found = {} if offset is None else dict.fromkeys(partitions, offset)
-            (log_dir / name).write_bytes(serialize_offset_checkpoint(found))
+            offsets = {} if offset is None else dict.fromkeys(partitions, offset)
+            (log_dir / name).write_bytes(serialize_offset_checkpoint(offsets))
         (log_dir / CLEAN_SHUTDOWN_MARKER).write_text('{"version":0,"brokerEpoch":7}')
         (log_dir / "meta.properties").write_text(META.format("D" + log_dir.name[0].upper() * 21))
     return place

@@ -22,7 +22,8 @@ from logwright.format.names import (
     parse_segment_file_name,
     segment_file_name,
 )
-from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
+from logwright.log.model import Fingerprint, PartitionLog, Segment
+from logwright.place.model import FileStamp
 from logwright.rewrite.model import StagedSegment
 from logwright.rewrite.steps import swap_steps
 from logwright.steps.step import FileStep

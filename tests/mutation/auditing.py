@@ -159,8 +159,8 @@ AUDITING = (
     Fault(
         family="coordination: diverged replicas are cleaned",
         file="sweep/replicas.py",
-        right="        if found is not None:\n",
-        wrong="        if found is not None and found < 0:\n",
+        right="        if difference is not None:\n",
+        wrong="        if difference is not None and difference < 0:\n",
         tests=_SCENARIOS,
     ),
 )

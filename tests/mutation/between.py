@@ -57,8 +57,8 @@ BETWEEN = (
     Fault(
         family="recovery: a recovered log that changed is trusted",
         file="log/recovered.py",
-        right="            return read_part(work, RECOVERED, 0, len(expected) + 1) == expected\n",
-        wrong="            return bool(read_part(work, RECOVERED, 0, len(expected) + 1))\n",
+        right="            return work.read_part(RECOVERED, 0, len(expected) + 1) == expected\n",
+        wrong="            return bool(work.read_part(RECOVERED, 0, len(expected) + 1))\n",
         tests=("tests/unit/cli/test_recover_root.py",),
     ),
     Fault(
@@ -183,7 +183,7 @@ BETWEEN = (
     Fault(
         family="ingest: another append's marker",
         file="ingest/settle.py",
-        right="last.nonce and [log_dir / aside(last.nonce)] == list(found):",
+        right="last.nonce and [log_dir / aside(last.nonce)] == list(renamed):",
         wrong="last.nonce:",
         tests=("tests/unit/ingest/test_settle.py",),
     ),
@@ -302,8 +302,8 @@ BETWEEN = (
     Fault(
         family="policies: the high watermark",
         file="cli/request.py",
-        right='            or (policies.high_watermark if policies else "end"),',
-        wrong='            or "end",',
+        right=' or (policies.high_watermark if policies else "end"),',
+        wrong=' or "end",',
         tests=("tests/unit/cli/test_high_watermark.py",),
     ),
 )

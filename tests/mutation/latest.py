@@ -39,8 +39,8 @@ LATEST = (
     Fault(
         family="latest: a gap between batches is not seen",
         file="latest/missing.py",
-        right="        found = np.flatnonzero(gap | thinned)\n",
-        wrong="        found = np.flatnonzero(thinned)\n",
+        right="        apart = np.flatnonzero(gap | thinned)\n",
+        wrong="        apart = np.flatnonzero(thinned)\n",
         tests=_COMMAND,
     ),
     Fault(

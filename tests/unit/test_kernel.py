@@ -142,8 +142,8 @@ def test_kernels_ahead_are_those_of_a_cleaning() -> None:
         "from tests.kernels_ahead import kernels_of_a_cleaning\n"
         "print(json.dumps(kernels_of_a_cleaning()))\n"
     )
-    found = json.loads(run(code).splitlines()[-1])
-    assert [{(name, tuple(words)) for name, words in group} for group in found] == [
+    names = json.loads(run(code).splitlines()[-1])
+    assert [{(name, tuple(words)) for name, words in group} for group in names] == [
         set(group) for group in kernels_ahead()
     ]
 

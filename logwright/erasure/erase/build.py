@@ -15,7 +15,7 @@ from logwright.erasure.erase.model import ErasePlan, StagedErasure
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.index import AbortedTransaction, check_txn_index
 from logwright.format.names import TXNINDEX, segment_file_name
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.rewrite.batch import NO_HORIZON
 from logwright.rewrite.batch_receipt import new_receipt
 from logwright.rewrite.cache import NOTHING_REBUILT

@@ -48,7 +48,7 @@ from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, TXNINDEX, segment_file_name
 from logwright.format.scan import bad_crcs, scan_whatever
 from logwright.format.walk import OK
-from logwright.log.mapped import MappedFiles, map_file
+from logwright.place.mapped import MappedFiles, map_file
 from logwright.rewrite.staging import staging_directory
 
 if TYPE_CHECKING:

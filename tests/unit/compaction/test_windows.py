@@ -17,7 +17,7 @@ from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.keys import read as reading
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 from logwright.rewrite import chunks
 from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build, examine

@@ -36,14 +36,14 @@ T0 = TopicPartition("t", 0)
 
 def phases(steps: tuple[FileStep, ...], directory: Path) -> list[list[FileStep]]:
     """The renames, links and removals between two fsyncs of the partition's directory."""
-    found: list[list[FileStep]] = [[]]
+    phases_of: list[list[FileStep]] = [[]]
     for step in steps:
         if step == FsyncDir(directory):
-            found.append([])
+            phases_of.append([])
         elif not isinstance(step, (FsyncDir, FsyncFile, SetMtime)):
-            found[-1].append(step)
-    assert found.pop() == []
-    return found
+            phases_of[-1].append(step)
+    assert phases_of.pop() == []
+    return phases_of
 
 
 def renamed(phase: list[FileStep]) -> set[tuple[str, str]]:

@@ -107,11 +107,11 @@ def test_build_that_begins_and_one_that_ends_during_a_purge(
     built: list[tuple[CleanPlan, StagedCleaning]] = []
 
     def looked(directory: Path) -> PartitionListing:
-        found = list_partition(directory)
+        listing = list_partition(directory)
         plan = plan_of(log_dir)
         built.append((plan, build(plan)))
         dead.rmdir()
-        return found
+        return listing
 
     monkeypatch.setattr(purge_run, "list_partition", looked)
     assert purged_here(log_dir) == 1
