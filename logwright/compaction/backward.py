@@ -84,11 +84,13 @@ class Rebuilder:
     Attributes:
         cache: takes them.
         horizon_ms: delete horizon that they get now.
+        last_mapped_offset: of the last record that the map may take.
         workspace: also the one that they are read with.
     """
 
     cache: RebuildCache
     horizon_ms: int
+    last_mapped_offset: int
     workspace: RewriteWorkspace = field(default_factory=RewriteWorkspace)
 
 
@@ -102,6 +104,7 @@ def new_rebuilder(plan: CleanPlan, sources: list[Source], *, threads: int) -> Re
     return Rebuilder(
         cache=RebuildCache(plan.log.directory, output_bytes=output_bytes),
         horizon_ms=delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms),
+        last_mapped_offset=plan.compaction.first_uncleanable_offset - 1,
     )
 
 
@@ -137,8 +140,8 @@ def _map_step_backwards(task: MapTask, rebuilder: Rebuilder, step: Rows, mode: M
     cache, space = rebuilder.cache, rebuilder.workspace
     prepare(reader, step)
     entries = cache.entries_of(source.base_offset, len(source.batches))
-    last_mapped = task.last_mapped_offset
-    receipt = new_receipt((task.state.key.low, task.state.key.high), last_mapped)
+    key = (task.state.key.low, task.state.key.high)
+    receipt = new_receipt(key, rebuilder.last_mapped_offset)
     window = room_for_sums(WINDOW_RECORDS, together=True)
     given = NOT_GIVEN
     while first < row and len(task.shards) == 1 and not cache.closed:
