@@ -8,13 +8,9 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-import click
-
-from logwright.cli.failures import FailureLog
 from logwright.cli.request import Request
 from logwright.cli.run.inspect_text import InspectedLog, Listing, show, size_of
-from logwright.cli.run.wording import clock, counted
-from logwright.cli.selection import stray
+from logwright.cli.wording import clock, counted
 from logwright.config.topic import TopicConfig
 from logwright.errors import LogDirLocked, LogwrightError, UncleanLogDir, UnsupportedFormatError
 from logwright.format import names
@@ -45,67 +41,61 @@ def run(request: Request) -> None:
     lock = _lock(request.log_dir)
     entire = not request.named
     if entire:
-        output.json_object(
-            {
-                "logDir": str(request.log_dir),
-                "partitions": len(partitions),
-                "cleanShutdown": clean,
-                "lockedBy": lock,
-            }
+        output.result(
+            None,
+            logDir=str(request.log_dir),
+            partitions=len(partitions),
+            cleanShutdown=clean,
+            lockedBy=lock,
         )
     output.text(f"{request.log_dir}: {counted(len(partitions), 'partition')} shown")
     output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
     output.text(f"  {clock(request.now_ms)}")
     if entire:
-        _say_root(request)
+        _show_root(request)
     marked = _marked(request) if entire else []
     checkpoints = read_all_offsets(request.log_dir)
-    failures = FailureLog(output=output)
     shown: list[InspectedLog] = []
     try:
         request.sources()
     except LogwrightError as error:
         output.message(f"Settings cannot be read: {error}")
     for partition in partitions:
-        try:
+        with request.failures.of(partition):
             log = _look(request, partition, checkpoints)
-        except LogwrightError as error:
-            failures.add(partition, error)
-        else:
-            output.json_object(_log_object(log))
+            output.result(None, **_log_object(log))
             shown.append(log)
     if not output.is_json:
         show(request, shown, marked)
-    click.get_current_context().exit(failures.exit_status)
 
 
-def _say_root(request: Request) -> None:
+def _show_root(request: Request) -> None:
     """Show what in the root would stop a broker. Effects: reads the root; output."""
     root = look_at_root(request.log_dir)
-    found = {str(one.path): one.problem for one in root.problems}
-    found |= {str(request.log_dir / name): problem for name, problem in root.malformed.items()}
-    for path, problem in found.items():
-        request.output.text(f"  a broker would not start: {path}: {problem}")
-        request.output.json_object({"path": path, "stopsABroker": problem})
+    problems = {str(error.path): error.problem for error in root.problems}
+    problems |= {str(request.log_dir / name): problem for name, problem in root.malformed.items()}
+    for path, problem in problems.items():
+        request.output.result(
+            f"  a broker would not start: {path}: {problem}", path=path, stopsABroker=problem
+        )
 
 
 def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
     """Return the directories of deleted, future and stray logs with their sizes in bytes. Effects:
     reads them; writes JSON to stdout.
     """
-    found: list[tuple[MarkedDirectory, int]] = []
-    for one in list_marked(request.log_dir):
-        size = bytes_below(request.log_dir / one.name)
-        request.output.json_object(
-            {
-                "directory": one.name,
-                "mark": one.mark,
-                "topicPartition": str(one.partition),
-                "bytes": size,
-            }
+    sizes: list[tuple[MarkedDirectory, int]] = []
+    for marked in list_marked(request.log_dir):
+        size = bytes_below(request.log_dir / marked.name)
+        request.output.result(
+            None,
+            directory=marked.name,
+            mark=marked.mark,
+            topicPartition=str(marked.partition),
+            bytes=size,
         )
-        found.append((one, size))
-    return found
+        sizes.append((marked, size))
+    return sizes
 
 
 def _lock(log_dir: Path) -> str | None:
@@ -157,8 +147,8 @@ def _log_object(log: InspectedLog) -> dict[str, object]:
         "leftovers": list(listing.leftovers),
         "staging": list(listing.staging),
         "failedOutputs": [
-            {"plan": one.plan_id, "bytes": size, "dueAtMs": one.due_at_ms}
-            for one, size in listing.failed_outputs.items()
+            {"plan": failed.plan_id, "bytes": size, "dueAtMs": failed.due_at_ms}
+            for failed, size in listing.failed_outputs.items()
         ],
         "others": list(listing.others),
         "problem": None if log.problem is None else str(log.problem),
@@ -173,7 +163,7 @@ def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig 
     """
     try:
         config, _ = request.settings(partition.topic)
-        return config, stray(request, partition)
+        return config, request.stray(partition)
     except LogwrightError:
         return None, None
 
@@ -211,11 +201,11 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
     with open_partition_dir(log_dir, partition) as directory:
         entries = sorted(list_directory(directory), key=lambda entry: entry.name)
         for entry in entries:
-            found = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
             parsed = names.parse_segment_file_name(entry.name)
-            if not stat.S_ISREG(found.st_mode):
+            if not stat.S_ISREG(status.st_mode):
                 if entry.name != names.WORK_DIRECTORY:
-                    others.append(f"{entry.name}/" if stat.S_ISDIR(found.st_mode) else entry.name)
+                    others.append(f"{entry.name}/" if stat.S_ISDIR(status.st_mode) else entry.name)
             elif entry.name.endswith(_LEFTOVERS):
                 leftovers.append(entry.name)
             elif parsed is None:
@@ -224,7 +214,7 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
             elif parsed[1] == names.SNAPSHOT:
                 snapshots.append(parsed[0])
             else:
-                facts = (found.st_size, found.st_mtime_ns // _MS)
+                facts = (status.st_size, status.st_mtime_ns // _MS)
                 segments.setdefault(parsed[0], {})[parsed[1]] = facts
     work = log_dir / partition.directory_name / names.WORK_DIRECTORY
     staging = work / "staging"
