@@ -24,10 +24,10 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic since cli
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        found = _DURATION.fullmatch(str(value))
-        if found is None:
+        parts = _DURATION.fullmatch(str(value))
+        if parts is None:
             self.fail(f"{value!r} is not a duration such as 90s, 30m, 2h or 7d", param, ctx)
-        return int(found[1]) * _UNITS[found[2]]
+        return int(parts[1]) * _UNITS[parts[2]]
 
 
 @declare("pause")

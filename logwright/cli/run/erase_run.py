@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from logwright.batches.runtime import available_cores
-from logwright.cli.failures import FailureLog
+from logwright.cli.options.erase import Given
 from logwright.cli.request import Request
 from logwright.cli.run.erase_show import Shown, sentence
-from logwright.cli.run.recover import recover_first, show_recovery_first, topic_ids
-from logwright.cli.selection import leave_held, leave_strays, leave_unknown
+from logwright.cli.run.keys import search_settings
+from logwright.cli.selection import choose, ready
 from logwright.config.table import tables_of
-from logwright.erasure.find.result import Settings
 from logwright.erasure.keys import KeySet
 from logwright.erasure.outcome import PlannedTombstones, Result
 from logwright.erasure.remains import exit_status, not_reached, search_remains
@@ -21,76 +20,44 @@ from logwright.extras import require
 from logwright.format.names import TopicPartition
 
 
-def run_erasure(
-    request: Request, keys: KeySet, failures: FailureLog, options: tuple[bool, bool, int | None]
-) -> int:
+def run_erasure(request: Request, keys: KeySet, given: Given) -> int:
     """Erase from a log directory, and show what is left. Effects: changes the log directory, unless
     it is a dry run; output.
-
-    Args:
-        options: at once, whether unreadable files go then, and the threads for each log.
 
     Returns:
         the exit status, if no log failed; see `logwright.erasure.remains.exit_status`.
     """
     topics = topics_of(request.log_dir, request.sources().metadata)
-    erasure = _erasure(request, keys, options)
-    concerned = tuple(
+    erasure = Erasure(
+        log_dir=request.log_dir,
+        keys=keys,
+        now_ms=request.now_ms,
+        of_topic=request.settings,
+        search=lambda: search_settings(request),
+        topic_ids=request.topic_id,
+        at_once=given["at_once"],
+        purge_unreadable=given["purge_unreadable"],
+        threads=given["threads"] or available_cores(),
+        is_wanted=request.is_wanted,
+        progress=request.output.progress,
+    )
+    logs = tuple(
         partition
         for partition in request.partitions()
         if not keys.for_topic(partition.topic).is_empty
     )
-    shell = _Terminal(request, failures, _free(request, concerned, failures, erasure))
+    if not erasure.at_once:
+        require("spark", by="logwright erase without --now-and-for-good")
+        logs = choose(request, logs)
+    shell = _Terminal(request, logs)
     if request.dry_run:
-        ready = show_recovery_first(request, failures, like_kafka=False, partitions=shell.free)
-        has_matches = plan_log_dir(erasure, ready, shell)
+        has_matches = plan_log_dir(erasure, ready(request, logs), shell)
     else:
         has_matches = erase_log_dir(erasure, shell)
     if not has_matches:
         would = "would be" if request.dry_run else "was"
         request.output.text(f"No log has a record of these keys: nothing {would} erased.")
     return _show_remains(request, erasure, topics, shell)
-
-
-def _erasure(request: Request, keys: KeySet, options: tuple[bool, bool, int | None]) -> Erasure:
-    at_once, purge_unreadable, threads = options
-
-    def search() -> Settings:
-        return Settings(
-            of_topic=request.settings,
-            broker=request.broker(),
-            now_ms=request.now_ms,
-            high_watermark=request.high_watermark,
-            metadata=request.sources().metadata,
-        )
-
-    return Erasure(
-        log_dir=request.log_dir,
-        keys=keys,
-        now_ms=request.now_ms,
-        of_topic=request.settings,
-        search=search,
-        topic_ids=topic_ids(request),
-        at_once=at_once,
-        purge_unreadable=purge_unreadable,
-        threads=threads or available_cores(),
-        is_wanted=request.is_wanted,
-        progress=request.output.progress,
-    )
-
-
-def _free(
-    request: Request,
-    partitions: Sequence[TopicPartition],
-    failures: FailureLog,
-    erasure: Erasure,
-) -> tuple[TopicPartition, ...]:
-    """Return the logs that may be changed, and show why others are left. Effects: output."""
-    if not erasure.at_once:
-        require("spark", by="logwright erase without --now-and-for-good")
-        partitions = leave_strays(request, partitions, failures)
-        partitions = leave_unknown(request, partitions, failures)
-    return leave_held(request, partitions, force=True)
 
 
 def _show_remains(
@@ -114,27 +81,18 @@ def _show_remains(
 
 
 class _Terminal:
-    """Shows and asks on the terminal.
+    """Shows and asks on the terminal."""
 
-    Attributes:
-        free: the logs that may be changed.
-    """
-
-    def __init__(
-        self, request: Request, failures: FailureLog, free: tuple[TopicPartition, ...]
-    ) -> None:
+    def __init__(self, request: Request, logs: Sequence[TopicPartition]) -> None:
         self._request = request
-        self._failures = failures
-        self.free = free
-        self.results = Shown(request, failures)
+        self._logs = logs
+        self.results = Shown(request)
 
-    def recover(self) -> list[TopicPartition]:
+    def recover(self) -> tuple[TopicPartition, ...]:
         """Recover what a crash has left; return the logs to continue with. Effects: changes them;
         output.
         """
-        recover_first(self._request, self._failures, like_kafka=False, partitions=self.free)
-        failed = {partition for partition, _ in self._failures.failures}
-        return [partition for partition in self.free if partition not in failed]
+        return ready(self._request, self._logs, locked=True)
 
     def ask(self, erasure: Erasure, logs: int, planned: Sequence[PlannedTombstones]) -> None:
         """Ask whether to continue, unless nothing is to be appended. Effects: output; exits."""
@@ -144,10 +102,11 @@ class _Terminal:
                 f"Erase {len(erasure.keys)} keys from {logs} logs in {request.log_dir}, at once"
                 " and beyond undo?"
             )
-        elif any(plan.has_matches for plan in planned) and not request.yes:
-            for plan in planned:
-                request.output.message(sentence(plan))
-            request.confirm(f"Append tombstones in {request.log_dir}, roll, compact and purge?")
+        elif any(plan.has_matches for plan in planned):
+            request.confirm(
+                f"Append tombstones in {request.log_dir}, roll, compact and purge?",
+                map(sentence, planned),
+            )
 
     def show(self, result: Result) -> None:
         """Show what became of a log. Effects: output."""

@@ -7,13 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import click
-
-from logwright.cli.failures import FailureLog
 from logwright.cli.request import Request
 from logwright.cli.run.inspect_text import InspectedLog, Listing, show, size_of
-from logwright.cli.run.wording import clock, counted
-from logwright.cli.selection import stray
+from logwright.cli.wording import clock, counted
 from logwright.config.topic import TopicConfig
 from logwright.errors import LogDirLocked, LogwrightError, UncleanLogDir, UnsupportedFormatError
 from logwright.format import names
@@ -44,67 +40,61 @@ def run(request: Request) -> None:
     lock = _lock(request.log_dir)
     entire = not request.named
     if entire:
-        output.json_object(
-            {
-                "logDir": str(request.log_dir),
-                "partitions": len(partitions),
-                "cleanShutdown": clean,
-                "lockedBy": lock,
-            }
+        output.result(
+            None,
+            logDir=str(request.log_dir),
+            partitions=len(partitions),
+            cleanShutdown=clean,
+            lockedBy=lock,
         )
     output.text(f"{request.log_dir}: {counted(len(partitions), 'partition')} shown")
     output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
     output.text(f"  {clock(request.now_ms)}")
     if entire:
-        _say_root(request)
+        _show_root(request)
     marked = _marked(request) if entire else []
     checkpoints = read_all_offsets(request.log_dir)
-    failures = FailureLog(output=output)
     shown: list[InspectedLog] = []
     try:
         request.sources()
     except LogwrightError as error:
         output.message(f"Settings cannot be read: {error}")
     for partition in partitions:
-        try:
+        with request.failures.of(partition):
             log = _look(request, partition, checkpoints)
-        except LogwrightError as error:
-            failures.add(partition, error)
-        else:
-            output.json_object(_log_object(log))
+            output.result(None, **_log_object(log))
             shown.append(log)
     if not output.is_json:
         show(request, shown, marked)
-    click.get_current_context().exit(failures.exit_status)
 
 
-def _say_root(request: Request) -> None:
+def _show_root(request: Request) -> None:
     """Show what in the root would stop a broker. Effects: reads the root; output."""
     root = look_at_root(request.log_dir)
-    found = {str(one.path): one.problem for one in root.problems}
-    found |= {str(request.log_dir / name): problem for name, problem in root.malformed.items()}
-    for path, problem in found.items():
-        request.output.text(f"  a broker would not start: {path}: {problem}")
-        request.output.json_object({"path": path, "stopsABroker": problem})
+    problems = {str(error.path): error.problem for error in root.problems}
+    problems |= {str(request.log_dir / name): problem for name, problem in root.malformed.items()}
+    for path, problem in problems.items():
+        request.output.result(
+            f"  a broker would not start: {path}: {problem}", path=path, stopsABroker=problem
+        )
 
 
 def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
     """Return the directories of deleted, future and stray logs with their sizes in bytes. Effects:
     reads them; writes JSON to stdout.
     """
-    found: list[tuple[MarkedDirectory, int]] = []
-    for one in list_marked(request.log_dir):
-        size = bytes_below(request.log_dir / one.name)
-        request.output.json_object(
-            {
-                "directory": one.name,
-                "mark": one.mark,
-                "topicPartition": str(one.partition),
-                "bytes": size,
-            }
+    sizes: list[tuple[MarkedDirectory, int]] = []
+    for marked in list_marked(request.log_dir):
+        size = bytes_below(request.log_dir / marked.name)
+        request.output.result(
+            None,
+            directory=marked.name,
+            mark=marked.mark,
+            topicPartition=str(marked.partition),
+            bytes=size,
         )
-        found.append((one, size))
-    return found
+        sizes.append((marked, size))
+    return sizes
 
 
 def _lock(log_dir: Path) -> str | None:
@@ -156,8 +146,8 @@ def _log_object(log: InspectedLog) -> dict[str, object]:
         "leftovers": list(listing.leftovers),
         "staging": list(listing.staging),
         "failedOutputs": [
-            {"plan": one.plan_id, "bytes": size, "dueAtMs": one.due_at_ms}
-            for one, size in listing.failed_outputs.items()
+            {"plan": failed.plan_id, "bytes": size, "dueAtMs": failed.due_at_ms}
+            for failed, size in listing.failed_outputs.items()
         ],
         "others": list(listing.others),
         "problem": None if log.problem is None else str(log.problem),
@@ -172,7 +162,7 @@ def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig 
     """
     try:
         config, _ = request.settings(partition.topic)
-        return config, stray(request, partition)
+        return config, request.stray(partition)
     except LogwrightError:
         return None, None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from logwright.cli.options.keys import KeyOptions
 from logwright.cli.request import Request
 from logwright.erasure.find.patterns import read_patterns
+from logwright.erasure.find.result import Settings
 from logwright.erasure.keys import KeySet
 from logwright.erasure.keys_file import KeysFile, read_keys
 from logwright.erasure.landing import read_landing
@@ -62,13 +63,30 @@ def read_wanted(request: Request, given: KeyOptions, pattern: Path | None = None
     clear: tuple[bytes, ...] = ()
     patterns: tuple[bytes, ...] = ()
     if given["keys"] is not None:
-        clear = _said(request, given["keys"], read_keys(given["keys"], given["keys_format"]))
+        clear = _keys_of(request, given["keys"], read_keys(given["keys"], given["keys_format"]))
     if pattern is not None:
-        patterns = _said(request, pattern, read_patterns(pattern, given["keys_format"]))
+        patterns = _keys_of(request, pattern, read_patterns(pattern, given["keys_format"]))
     if not (stored or clear or patterns):
         raise PolicyError("there are no requests.", remedy="Give keys, or a store with requests.")
     return Wanted(
         keys=KeySet.of(secret, requests=stored, clear=clear, topics=topics), patterns=patterns
+    )
+
+
+def search_settings(
+    request: Request, *, run_interval_ms: int = 0, appends_continue: bool = False
+) -> Settings:
+    """Return what a search asks of a log directory that is maintained. Effects: reads the sources
+    of the settings.
+    """
+    return Settings(
+        of_topic=request.settings,
+        broker=request.broker(),
+        now_ms=request.now_ms,
+        high_watermark=request.high_watermark,
+        run_interval_ms=run_interval_ms,
+        appends_continue=appends_continue,
+        metadata=request.sources().metadata,
     )
 
 
@@ -89,13 +107,13 @@ def _stored(request: Request, directory: Path, secret: Secret) -> tuple[ErasureR
     if (directory / STORE).exists():
         return read_store(directory, secret)
     landed = read_landing(directory, secret)
-    for one in landed.doubts:
-        request.output.message(f"{directory}: {one}")
+    for doubt in landed.doubts:
+        request.output.message(f"{directory}: {doubt}")
     return landed.require_all(directory)
 
 
-def _said(request: Request, path: Path, file: KeysFile) -> tuple[bytes, ...]:
-    """Return the keys of a file, and say which lines may not be meant. Effects: output."""
+def _keys_of(request: Request, path: Path, file: KeysFile) -> tuple[bytes, ...]:
+    """Return the keys of a file, and report which lines may not be meant. Effects: output."""
     for warning in file.warnings:
         request.output.message(f"{path}: {warning}.")
     return file.keys

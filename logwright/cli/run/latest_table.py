@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from logwright.cli.failures import FailureLog
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.config.decoding import spec_named
@@ -18,6 +17,7 @@ from logwright.log.model import PartitionLog
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
 from logwright.tables.logs import TopicLog
+from logwright.tables.model import Snapshot
 from logwright.tables.topic import (
     QUARANTINE,
     Place,
@@ -50,13 +50,13 @@ class Wanted:
 
 
 def write_table(
-    request: Request, wanted: Wanted, found: Sequence[tuple[PartitionLog, LatestPlan]]
+    request: Request, wanted: Wanted, logs: Sequence[tuple[PartitionLog, LatestPlan]]
 ) -> int:
     """Make or update a table; return the exit status, which is 6 if no record could be decoded.
     Effects: reads the logs, writes the table; output.
 
     Args:
-        found: each partition's log and plan.
+        logs: each partition's log and plan.
 
     Raises:
         PreconditionError: there is a table already, and a state in the past is asked for.
@@ -65,15 +65,14 @@ def write_table(
     place = _place(request, wanted)
     if wanted.is_past:
         _require_new(place)
-    logs = [_topic_log(request, log, plan) for log, plan in found]
+    read = [_topic_log(request, log, plan) for log, plan in logs]
     with request.output.progress(wanted.topic) as progress:
-        update = update_topic(place, logs, now_ms=request.now_ms, progress=progress)
+        update = update_topic(place, read, now_ms=request.now_ms, progress=progress)
     _show(request, wanted, update)
-    failures = FailureLog(output=request.output)
-    partitions = {one.partition: one.log.partition for one in logs}
+    partitions = {each.partition: each.log.partition for each in read}
     for number, error in update.result.failures.items():
-        failures.add(partitions[number], error)
-    return failures.exit_status or (QualityError.exit_status if update.only_refused else 0)
+        request.failures.add(partitions[number], error)
+    return QualityError.exit_status if update.only_refused else 0
 
 
 def _place(request: Request, wanted: Wanted) -> Place:
@@ -130,19 +129,20 @@ def _topic_log(request: Request, log: PartitionLog, plan: LatestPlan) -> TopicLo
 
 def _show(request: Request, wanted: Wanted, update: TopicUpdate) -> None:
     snapshot = update.result.snapshot
-    rows = []
-    for one in update.result.partitions:
-        name = f"{wanted.topic}-{one.partition}"
-        part = None if snapshot is None else snapshot.of_partition(one.partition)
-        count, size = (0, 0) if part is None else (part.rows, part.bytes)
-        request.output.json_object(
-            {"topicPartition": name, "rows": count, "bytes": size, **_as_object(one)}
-        )
-        rows.append((name, one.step.kind, count, one.written, one.deleted, one.refused, one.held))
-    header = ("partition", "step", "rows", "written", "deleted", "refused", "end offset")
-    request.output.table(header, rows)
+    request.output.show(
+        [_as_object(wanted.topic, result, snapshot) for result in update.result.partitions],
+        {
+            "partition": "topicPartition",
+            "step": "step",
+            "rows": "rows",
+            "written": "rowsWritten",
+            "deleted": "rowsDeleted",
+            "refused": "recordsRefused",
+            "end offset": "endOffset",
+        },
+    )
     for number in update.result.left:
-        request.output.json_object({"topicPartition": f"{wanted.topic}-{number}", "step": "left"})
+        request.output.result(None, topicPartition=f"{wanted.topic}-{number}", step="left")
         request.output.message(
             f"{wanted.topic}-{number}: {request.log_dir} has no log of it, so its rows stay as they"
             " were, also those that were deleted or erased since."
@@ -159,16 +159,20 @@ def _show(request: Request, wanted: Wanted, update: TopicUpdate) -> None:
         )
 
 
-def _as_object(one: PartitionResult) -> dict[str, object]:
+def _as_object(topic: str, result: PartitionResult, snapshot: Snapshot | None) -> dict[str, object]:
+    part = None if snapshot is None else snapshot.of_partition(result.partition)
     return {
-        "step": one.step.kind,
-        "reason": one.step.reason,
-        "startOffset": one.step.start_offset,
-        "endOffset": one.held,
-        "records": one.records,
-        "rowsWritten": one.written,
-        "rowsDeleted": one.deleted,
-        "recordsRefused": one.refused,
-        "filesWritten": one.buckets,
-        "bytesRead": one.bytes_read,
+        "topicPartition": f"{topic}-{result.partition}",
+        "rows": 0 if part is None else part.rows,
+        "bytes": 0 if part is None else part.bytes,
+        "step": result.step.kind,
+        "reason": result.step.reason,
+        "startOffset": result.step.start_offset,
+        "endOffset": result.held,
+        "records": result.records,
+        "rowsWritten": result.written,
+        "rowsDeleted": result.deleted,
+        "recordsRefused": result.refused,
+        "filesWritten": result.buckets,
+        "bytesRead": result.bytes_read,
     }
