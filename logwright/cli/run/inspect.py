@@ -198,7 +198,7 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
     leftovers: list[str] = []
     others: list[str] = []
     with open_partition_dir(log_dir, partition) as directory:
-        for kind, (name, size, modified_ns, _) in directory.entries():
+        for kind, (name, size, modified_ns, _), *_ in directory.entries():
             parsed = names.parse_segment_file_name(name)
             if kind != "file":
                 if name != names.WORK_DIRECTORY:

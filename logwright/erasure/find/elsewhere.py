@@ -8,9 +8,7 @@ before its first segment.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from logwright.erasure.find.places import NO_PARTITION, Inventory, RecordFile
@@ -20,7 +18,9 @@ from logwright.format.batch import crc_is_valid, parse_batch, walk_batches
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import LOG, LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from logwright.format.record import read_records
+from logwright.place.files import exists
 from logwright.place.mapped import map_file
+from logwright.place.model import Place
 
 if TYPE_CHECKING:
     from logwright.metadata.model import ClusterMetadata
@@ -51,7 +51,7 @@ def is_remote(topic: str, metadata: ClusterMetadata | None) -> bool:
 
 
 def places_elsewhere(
-    log_dir: Path, inventory: Inventory, metadata: ClusterMetadata | None
+    log_dir: Place, inventory: Inventory, metadata: ClusterMetadata | None
 ) -> Iterator[Unsearched]:
     """Yield where else records of the topics are. Effects: reads checkpoints and
     ``__remote_log_metadata``.
@@ -103,14 +103,14 @@ def _missing(inventory: Inventory, starts: Mapping[str, int]) -> Iterator[Unsear
             yield _elsewhere(partition, directory, problem)
 
 
-def _starts(log_dir: Path) -> Mapping[TopicPartition, int]:
+def _starts(log_dir: Place) -> Mapping[TopicPartition, int]:
     """Return the log start offsets on record.
 
     Raises:
         LogwrightError: they cannot be read.
     """
     path = log_dir / LOG_START_OFFSET_CHECKPOINT
-    if not os.path.lexists(path):
+    if not exists(path):
         return {}
     return parse_offset_checkpoint(map_file(path).tobytes(), path)
 
@@ -132,7 +132,7 @@ def remote_topics(files: Iterable[RecordFile]) -> set[str]:
     return set(segments.values())
 
 
-def _values(path: Path) -> Iterator[bytes]:
+def _values(path: Place) -> Iterator[bytes]:
     content, end = map_file(path).data, 0
     for span in walk_batches(content):
         end = span.position + span.bytes

@@ -26,11 +26,12 @@ from logwright.erasure.find.result import Found, LiveHits, Settings, Unsearched
 from logwright.erasure.find.scan import Scanned, Scanner, Unread, nothing_found, whole_file
 from logwright.erasure.find.texts import scan_texts
 from logwright.erasure.keys import KeySet
-from logwright.errors import LogwrightError, StalePlan
+from logwright.errors import LogwrightError, StalePlan, UnreadableFile
 from logwright.format.names import INDEX, LOG, TopicPartition
 from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
+from logwright.place.files import entry_at
 from logwright.place.mapped import map_file
 from logwright.state.model import NOTHING, Hold, PartitionState
 from logwright.state.store import read_state
@@ -162,7 +163,7 @@ class _Search:
             scanned = scan_texts((*texts, *small_texts(data)), keys, self._patterns)
             return scanned, SEARCHED if texts else NO_RECORDS
         if file.form == "rows":
-            return scan_spool(file.path, keys, self._patterns), SEARCHED
+            return scan_spool(data, keys, self._patterns), SEARCHED
         scanned = self._scanner.scan(data, file.path, keys)
         if scanned.unread:
             scanned.unread = (whole_file(_FOREIGN),)
@@ -272,8 +273,11 @@ class _Search:
 
 
 def _log_bytes(path: Path) -> int | None:
-    """Return the size of the segment of an index. Effects: reads its status."""
-    try:
-        return path.with_suffix(LOG).lstat().st_size if path.name.endswith(INDEX) else None
-    except OSError:
+    """Return the size of the segment of an index. Effects: looks at it."""
+    if not path.name.endswith(INDEX):
         return None
+    try:
+        entry = entry_at(path.parent / f"{path.name.removesuffix(INDEX)}{LOG}")
+    except UnreadableFile:
+        return None
+    return None if entry is None else entry.stamp.bytes
