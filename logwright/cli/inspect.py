@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from logwright.log.log_dir import MarkedDirectory
 
 _MS = 1_000_000
-_LEFTOVERS = (names.CLEANED, names.SWAP, names.DELETED)
-_EXPECTED = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
+_OF_A_SEGMENT = ("segment", "index")
+_LEFTOVERS = ("cleaned", "swap", "retired", "metadata snapshot")
 
 
 @click.command(name="inspect")
@@ -93,7 +93,8 @@ def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
     """Return the directories of deleted, future and stray logs with their sizes in bytes. Effects:
     reads them; writes JSON to stdout.
     """
-    from logwright.log.log_dir import bytes_below, list_marked  # noqa: PLC0415 -- not for --help
+    from logwright.log.log_dir import list_marked  # noqa: PLC0415 -- not for --help
+    from logwright.log.tree import bytes_below  # noqa: PLC0415
 
     found: list[tuple[MarkedDirectory, int]] = []
     for one in list_marked(request.log_dir):
@@ -211,6 +212,7 @@ def _offsets(
 def _list(log_dir: Path, partition: TopicPartition) -> Listing:
     """List the partition's directory, without following links. Effects: reads the directory."""
     from logwright.log.files import list_directory, open_partition_dir  # noqa: PLC0415
+    from logwright.log.inventory import place_of  # noqa: PLC0415
     from logwright.steps.failed_output import failed_outputs  # noqa: PLC0415
 
     segments: dict[int, dict[str, tuple[int, int]]] = {}
@@ -221,22 +223,22 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
         entries = sorted(list_directory(directory), key=lambda entry: entry.name)
         for entry in entries:
             found = entry.stat(follow_symlinks=False)
-            parsed = names.parse_segment_file_name(entry.name)
+            kind = place_of("log", entry.name).kind
             if not stat.S_ISREG(found.st_mode):
                 if entry.name != names.WORK_DIRECTORY:
                     others.append(f"{entry.name}/" if stat.S_ISDIR(found.st_mode) else entry.name)
-            elif entry.name.endswith(_LEFTOVERS):
+            elif kind in _LEFTOVERS:
                 leftovers.append(entry.name)
-            elif parsed is None:
-                if entry.name not in _EXPECTED:
-                    others.append(entry.name)
-            elif parsed[1] == names.SNAPSHOT:
-                snapshots.append(parsed[0])
-            else:
+            elif kind == "snapshot":
+                snapshots.append(int(entry.name.removesuffix(names.SNAPSHOT)))
+            elif kind in _OF_A_SEGMENT:
+                base, dot, suffix = entry.name.partition(".")
                 facts = (found.st_size, found.st_mtime_ns // _MS)
-                segments.setdefault(parsed[0], {})[parsed[1]] = facts
+                segments.setdefault(int(base), {})[dot + suffix] = facts
+            elif kind != "fact":
+                others.append(entry.name)
     work = log_dir / partition.directory_name / names.WORK_DIRECTORY
-    staging = work / "staging"
+    staging = work / names.STAGING
     plans = sorted(path.name for path in staging.iterdir()) if staging.is_dir() else []
     return Listing(
         segments=dict(sorted(segments.items())),

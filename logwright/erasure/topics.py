@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from logwright.erasure.find.places import list_files
 from logwright.erasure.request import ALL_TOPICS, applies_to
+from logwright.log.record_files import list_files
 from logwright.metadata.model import ClusterMetadata
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from logwright.erasure.certificate.manifest import File, Report, Tree, hash_files, list_tree
+from logwright.erasure.certificate.manifest import File, Report, hash_files
 from logwright.erasure.certificate.model import Certificate, ManifestFile
+from logwright.log.tree import Tree, list_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

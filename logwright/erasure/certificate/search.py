@@ -11,7 +11,7 @@ from pathlib import Path
 
 from logwright.config.resolved import Sources
 from logwright.erasure.certificate.make import Searched
-from logwright.erasure.certificate.manifest import hash_files, list_tree, require_same
+from logwright.erasure.certificate.manifest import hash_files, require_same
 from logwright.erasure.certificate.model import Cluster, Replicas
 from logwright.erasure.certificate.replicas import not_searched
 from logwright.erasure.find.model import Finding
@@ -20,6 +20,7 @@ from logwright.erasure.keys import KeySet
 from logwright.erasure.request import applies_to
 from logwright.locks import broker_kept_out
 from logwright.log.load import list_partitions
+from logwright.log.tree import list_tree
 from logwright.metadata.model import TopicMetadata
 
 Report = Callable[[str, int, int], None]
