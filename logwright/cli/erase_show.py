@@ -244,14 +244,16 @@ class Shown:
                 "lastOffset": file.last_offset,
                 "rule": file.rule,
                 "goneByMs": file.gone_by_ms,
+                "why": file.why,
             }
         )
         if is_shown:
             rule = file.rule or "nothing removes them"
             until = "" if file.gone_by_ms is None else f", by {instant(file.gone_by_ms)}"
+            why = f"; {file.why}" if file.why else ""
             self._output.text(
                 f"left: {file.path}: {file.records} records, offsets {file.first_offset} to"
-                f" {file.last_offset}: {rule}{until}"
+                f" {file.last_offset}: {rule}{until}{why}"
             )
 
     def _unreadable(self, name: str, files: Sequence[str]) -> None:

@@ -145,20 +145,18 @@ def _settings(request: Request, given: _Given) -> Settings:
 
 def _search(request: Request, given: _Given, wanted: Wanted) -> list[Found]:
     """Search all directories and tables. Effects: reads them."""
-    from logwright.erasure.find.places import list_files  # noqa: PLC0415 -- kernels: not for --help
-    from logwright.erasure.find.search import search_log_dir  # noqa: PLC0415
+    from logwright.erasure.find.search import search_log_dir  # noqa: PLC0415 -- kernels: not for --help
     from logwright.erasure.find.tables import search_table_files  # noqa: PLC0415
+    from logwright.log.record_files import list_files  # noqa: PLC0415
 
     live = (request.log_dir, *given["more_dirs"])
     found: list[Found] = []
     for log_dir in (*live, *given["archives"]):
         if request.dry_run:
-            files = list_files(log_dir).files
-            size = sum(one.stamp[1] for one in files)
-            request.output.text(f"{log_dir}: {len(files)} files, {size} bytes.")
-            request.output.json_object(
-                {"directory": str(log_dir), "files": len(files), "bytes": size}
-            )
+            tree = list_files(log_dir).tree
+            files, size = len(tree.files), tree.total_bytes
+            request.output.text(f"{log_dir}: {files} files, {size} bytes.")
+            request.output.json_object({"directory": str(log_dir), "files": files, "bytes": size})
             continue
         maintained = log_dir in live
         settings = _settings(request.of(log_dir), given) if maintained else None
@@ -191,7 +189,8 @@ def _forecast(
 
     late = False
     for one in found:
-        settings = _settings(request.of(one.directory), given) if one.live else None
+        log_dir = next((live.log.log_dir for live in one.live.values()), None)
+        settings = None if log_dir is None else _settings(request.of(log_dir), given)
         for partition, live in one.live.items():
             if settings is None:
                 continue
