@@ -92,11 +92,13 @@ class LocalDir(OpenDir):
             raise unreadable(error, self.name) from error
 
     def entries(self) -> list[Entry]:
-        """See `OpenDir.entries`; what vanishes meanwhile is an error."""
+        """See `OpenDir.entries`; what vanishes meanwhile is left out."""
         found = []
         for name in self.names():
             try:
                 status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
             except OSError as error:
                 raise unreadable(error, self.file(name)) from error
             found.append(entry_of(name, status))

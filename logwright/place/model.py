@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -324,6 +324,11 @@ if TYPE_CHECKING:
     )
 else:
     AnyPlace_co = TypeVar("AnyPlace_co")  # noqa: PLC0105 -- Python 3.11 knows no default
+
+
+def is_local(place: Place) -> TypeGuard[Path]:
+    """Return whether a place is of this machine, and can be changed."""
+    return isinstance(place, Path)
 
 
 def below(directory: PlaceOrText, name: str) -> PlaceOrText:

@@ -8,6 +8,7 @@ _ERASE = ("tests/unit/erasure/erase/test_erase.py",)
 _CHECK = ("tests/unit/erasure/erase/test_check.py",)
 _COMMAND = ("tests/unit/cli/test_erase.py",)
 _CRASH = ("tests/crash/test_erase.py",)
+_INVENTORY = ("tests/property/test_inventory.py",)
 
 ERASING = (
     Fault(
@@ -97,14 +98,14 @@ ERASING = (
     Fault(
         family="erase: retired files of a cleaning stay",
         file="erasure/erase/commit.py",
-        right="            copies = (*plan.copies, *work_copies(log.directory, keys))\n",
-        wrong="            copies = (*work_copies(log.directory, keys),)\n",
+        right="            copies = (*plan.copies, *inner_copies(log.directory, keys))\n",
+        wrong="            copies = (*inner_copies(log.directory, keys),)\n",
         tests=_CRASH,
     ),
     Fault(
         family="erase: kept outputs and cut pieces stay",
         file="erasure/erase/commit.py",
-        right="            copies = (*plan.copies, *work_copies(log.directory, keys))\n",
+        right="            copies = (*plan.copies, *inner_copies(log.directory, keys))\n",
         wrong="            copies = plan.copies\n",
         tests=_CRASH,
     ),
@@ -198,6 +199,34 @@ ERASING = (
         right="        if paused is not None or at_once:\n            return paused\n",
         wrong="        if at_once:\n            return None\n",
         tests=("tests/unit/sweep/test_holds.py",),
+    ),
+    Fault(
+        family="inventory: an erasure removes retired files alone",
+        file="erasure/erase/copies.py",
+        right='if place_of(where, name).erasure == "removed"',
+        wrong='if place_of(where, name).kind == "retired"',
+        tests=_INVENTORY,
+    ),
+    Fault(
+        family="inventory: files of the root are left out",
+        file="log/record_files.py",
+        right='        parts[name if slash else ""].files[rest if slash else path] = stamp\n',
+        wrong="        parts[name].files.update({rest: stamp}) if slash else None\n",
+        tests=_INVENTORY,
+    ),
+    Fault(
+        family="inventory: a deleted log with foreign files is said to be purged",
+        file="log/record_files.py",
+        right="frozenset(tree.files if foreign_entries(tree) else ())",
+        wrong="frozenset(())",
+        tests=_INVENTORY,
+    ),
+    Fault(
+        family="inventory: an index without a log is said to stay",
+        file="log/record_files.py",
+        right="        if path in orphans:\n",
+        wrong="        if False:\n",
+        tests=_INVENTORY,
     ),
     Fault(
         family="keys: a byte order mark is part of the key",

@@ -10,6 +10,20 @@ from tests.tidy.trees import Module, imports, modules
 READERS = (
     "logwright.audit",
     "logwright.batches",
+    "logwright.erasure.certificate.changes",
+    "logwright.erasure.certificate.make",
+    "logwright.erasure.certificate.manifest",
+    "logwright.erasure.certificate.replicas",
+    "logwright.erasure.certificate.search",
+    "logwright.erasure.find.columns",
+    "logwright.erasure.find.elsewhere",
+    "logwright.erasure.find.kinds",
+    "logwright.erasure.find.removal",
+    "logwright.erasure.find.result",
+    "logwright.erasure.find.scan",
+    "logwright.erasure.find.search",
+    "logwright.erasure.find.texts",
+    "logwright.erasure.find.walk",
     "logwright.latest.missing",
     "logwright.latest.model",
     "logwright.latest.plan",
@@ -24,9 +38,10 @@ READERS = (
 
 OF_THIS_MACHINE = {
     "logwright.batches.runtime": "it asks how many cores there are",
+    "logwright.erasure.certificate.manifest": "it asks how many cores there are",
+    "logwright.erasure.find.columns": "a table is a directory of this machine",
     "logwright.log.enclosing": "it protects this machine's log directories from other output",
     "logwright.log.listing": "it makes values of a status; the listing of a fleet takes no detour",
-    "logwright.log.log_dir": "what a purge removes and a move copies is listed as it is here",
     "logwright.verify.against": "it plans a cleaning, which only a directory of this machine has",
 }
 """Modules of readers that are about this machine, each with its reason."""

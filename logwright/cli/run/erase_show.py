@@ -218,9 +218,10 @@ class Shown:
     def _file(self, file: FileLeft, *, is_shown: bool) -> None:
         rule = file.rule or "nothing removes them"
         until = "" if file.gone_by_ms is None else f", by {instant(file.gone_by_ms)}"
+        why = f"; {file.why}" if file.why else ""
         line = (
             f"left: {file.path}: {file.records} records, offsets {file.first_offset} to"
-            f" {file.last_offset}: {rule}{until}"
+            f" {file.last_offset}: {rule}{until}{why}"
         )
         self._output.result(
             line if is_shown else None,
@@ -231,6 +232,7 @@ class Shown:
             lastOffset=file.last_offset,
             rule=file.rule,
             goneByMs=file.gone_by_ms,
+            why=file.why,
         )
 
     def _unreadable(self, name: str, files: Sequence[str]) -> None:

@@ -14,12 +14,12 @@ from logwright.cli.run.keys import Wanted, read_wanted, search_settings
 from logwright.erasure.account import account_of
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.deadline import forecast_log
-from logwright.erasure.find.places import list_files
 from logwright.erasure.find.removal import upkeep_of
 from logwright.erasure.find.result import Found, Settings
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.status import FOUND, INCOMPLETE, LATE
+from logwright.log.record_files import list_files
 
 
 def run(request: Request, **given: Unpack[Given]) -> int:
@@ -89,12 +89,12 @@ def _settings(request: Request, given: Given) -> Settings:
 def _show_files(request: Request, given: Given) -> None:
     """Show what would be searched. Effects: lists the directories; output."""
     for log_dir in (request.log_dir, *given["more_dirs"], *given["archives"]):
-        files = list_files(log_dir).files
-        size = sum(file.stamp[1] for file in files)
+        tree = list_files(log_dir).tree
+        files, size = len(tree.files), tree.total_bytes
         request.output.result(
-            f"{log_dir}: {len(files)} files, {size} bytes.",
+            f"{log_dir}: {files} files, {size} bytes.",
             directory=str(log_dir),
-            files=len(files),
+            files=files,
             bytes=size,
         )
 
@@ -122,9 +122,10 @@ def _forecast(request: Request, wanted: Wanted, searched: Sequence[Found], given
     deadline_ms = given["deadline_ms"]
     late = False
     for place in searched:
-        if not place.live:
+        log_dir = next((live.log.log_dir for live in place.live.values()), None)
+        if log_dir is None:
             continue
-        settings = _settings(request.of(place.directory), given)
+        settings = _settings(request.of(log_dir), given)
         for partition, live in place.live.items():
             forecast = forecast_log(
                 live,

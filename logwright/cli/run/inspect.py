@@ -16,20 +16,18 @@ from logwright.format import names
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import Checkpoints
+from logwright.log.inventory import place_of
 from logwright.log.load import observe
-from logwright.log.log_dir import MarkedDirectory, bytes_below, list_marked
+from logwright.log.log_dir import MarkedDirectory, list_marked
+from logwright.log.tree import bytes_below
 from logwright.place.files import open_partition_dir
 from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
 from logwright.steps.failed_output import failed_outputs
 
 _MS = 1_000_000
-
-
-_LEFTOVERS = (names.CLEANED, names.SWAP, names.DELETED)
-
-
-_EXPECTED = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
+_OF_A_SEGMENT = ("segment", "index")
+_LEFTOVERS = ("cleaned", "swap", "retired", "metadata snapshot")
 
 
 def run(request: Request) -> None:
@@ -198,23 +196,22 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
     leftovers: list[str] = []
     others: list[str] = []
     with open_partition_dir(log_dir, partition) as directory:
-        for kind, (name, size, modified_ns, _), *_ in directory.entries():
-            parsed = names.parse_segment_file_name(name)
-            if kind != "file":
+        for what, (name, size, modified_ns, _), *_ in directory.entries():
+            kind = place_of("log", name).kind
+            if what != "file":
                 if name != names.WORK_DIRECTORY:
-                    others.append(f"{name}/" if kind == "directory" else name)
-            elif name.endswith(_LEFTOVERS):
+                    others.append(f"{name}/" if what == "directory" else name)
+            elif kind in _LEFTOVERS:
                 leftovers.append(name)
-            elif parsed is None:
-                if name not in _EXPECTED:
-                    others.append(name)
-            elif parsed[1] == names.SNAPSHOT:
-                snapshots.append(parsed[0])
-            else:
-                facts = (size, modified_ns // _MS)
-                segments.setdefault(parsed[0], {})[parsed[1]] = facts
+            elif kind == "snapshot":
+                snapshots.append(int(name.removesuffix(names.SNAPSHOT)))
+            elif kind in _OF_A_SEGMENT:
+                base, dot, suffix = name.partition(".")
+                segments.setdefault(int(base), {})[dot + suffix] = (size, modified_ns // _MS)
+            elif kind != "fact":
+                others.append(name)
     work = log_dir / partition.directory_name / names.WORK_DIRECTORY
-    staging = work / "staging"
+    staging = work / names.STAGING
     plans = sorted(path.name for path in staging.iterdir()) if staging.is_dir() else []
     return Listing(
         segments=dict(sorted(segments.items())),

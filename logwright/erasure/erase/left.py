@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from logwright.erasure.find.search import search_log_dir
 from logwright.format.names import TopicPartition
+from logwright.log.inventory import place_at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.batches.runtime import Progress
-    from logwright.erasure.find.model import Finding, Place
+    from logwright.erasure.find.model import Finding
     from logwright.erasure.find.result import Found, Settings, Unsearched
     from logwright.erasure.keys import KeySet
 
@@ -29,12 +30,14 @@ class FileLeft:
         path: relative to the log directory. place: what the file is.
         partition: of the records; its topic is empty if it is not known.
         records: how many. first_offset, last_offset: of them.
+        why: an erasure at once leaves the file, empty if it does not.
         rule: the Kafka config or the step that removes the last of them, empty: nothing will.
         gone_by_ms: when they are gone, ms since the epoch, None: never, or it is not known.
     """
 
     path: str
-    place: Place
+    place: str
+    why: str
     partition: TopicPartition
     records: int
     first_offset: int
@@ -97,10 +100,12 @@ def _files(findings: Iterable[Finding]) -> Iterable[FileLeft]:
         # Of one key asked for twice a record is found once: records, not findings, are counted.
         records = {(one.offset, one.batch_position): one for one in some}
         never = [one for one in some if one.gone_by_ms is None]
+        place = place_at(path)
         last = never[0] if never else max(some, key=lambda one: one.gone_by_ms or 0)
         yield FileLeft(
             path=path,
             place=last.place,
+            why=place.why if place.erasure == "left" else "",
             partition=TopicPartition(last.topic, last.partition),
             records=len(records),
             first_offset=min(one.offset for one in some),

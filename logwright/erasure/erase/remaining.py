@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from logwright.batches.runtime import Runtime
-from logwright.erasure.erase.copies import is_retired_log, retired_copies, work_copies
+from logwright.erasure.erase.copies import inner_copies, top_copies
 from logwright.erasure.erase.scan import matches_of, open_segments
 from logwright.format.batch import DELETE_HORIZON
+from logwright.log.inventory import DELETE_DELAY, expires_ms, place_of
 from logwright.observe import observe_unlocked
 from logwright.purge.observe import list_partition
 from logwright.purge.plan import retired_files
-from logwright.steps.failed_output import FAILED, parse_failed_output
 from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from logwright.batches.source import Source
     from logwright.config.topic import TopicConfig
     from logwright.erasure.erase.model import Matcher
     from logwright.erasure.erase.scan import Matches
     from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
-
-
-_KEEP_FAILED: Final = "sweep.keep_failed_output_ms"
 
 
 class Remaining(NamedTuple):
@@ -140,11 +138,9 @@ def _of_records(
 def _kept(log: PartitionLog, keys: Matcher) -> list[Remaining]:
     """Return the kept outputs, which expire, and the cut pieces, which nothing removes."""
     found = []
-    for copy in work_copies(log.directory, keys):
-        parts = Path(copy.path).parts
-        output = parse_failed_output(parts[2]) if parts[1] == FAILED else None
-        rule, until = ("", None) if output is None else (_KEEP_FAILED, output.due_at_ms)
-        found.append(Remaining(copy.path, 1, rule, until))
+    for copy in inner_copies(log.directory, keys):
+        rule, until = place_of("log", copy.path).rule, expires_ms(copy.path)
+        found.append(Remaining(copy.path, 1, rule, None if until is None else TimestampMs(until)))
     return found
 
 
@@ -152,12 +148,9 @@ def _retired(log: PartitionLog, config: TopicConfig, keys: Matcher) -> list[Rema
     """Return the retired files with a match, or that cannot be read, and when they are due."""
     listing = list_partition(log.directory)
     delay_ms = config.file_delete_delay_ms
-    due = {
-        file.name: until
-        for file, until in retired_files(listing, file_delete_delay_ms=delay_ms)
-        if is_retired_log(file.name)
-    }
+    retired = retired_files(listing, file_delete_delay_ms=delay_ms)
+    due = {file.name: until for file, until in retired}
     return [
-        Remaining(copy.path, 1, "file.delete.delay.ms", due[copy.path])
-        for copy in retired_copies(log.directory, due, keys)
+        Remaining(copy.path, 1, DELETE_DELAY, due[copy.path])
+        for copy in top_copies(log.directory, due, keys)
     ]

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from logwright.erasure.find.places import NO_PARTITION, Inventory, RecordFile
 from logwright.erasure.find.result import Unsearched
 from logwright.errors import CorruptBatch, LogwrightError, UnsupportedFormatError
 from logwright.format.batch import crc_is_valid, parse_batch, walk_batches
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import LOG, LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from logwright.format.record import read_records
+from logwright.log.inventory import NO_PARTITION, owner_of
+from logwright.log.record_files import Inventory, RecordFile
 from logwright.place.files import exists
 from logwright.place.mapped import map_file
 from logwright.place.model import Place
@@ -57,11 +58,12 @@ def places_elsewhere(
     ``__remote_log_metadata``.
     """
     topics = inventory.topics if metadata is None else inventory.topics | metadata.topics.keys()
-    remote = inventory.elsewhere | {topic for topic in topics if is_remote(topic, metadata)}
+    remote = {topic for topic in topics if is_remote(topic, metadata)}
+    remote |= {one.partition.topic for one in inventory.deletions.values() if one.elsewhere}
     events = [
         one
         for one in inventory.files
-        if one.place == "segment" and one.partition.topic == REMOTE_LOG_METADATA
+        if one.place.name == "segment" and one.partition.topic == REMOTE_LOG_METADATA
     ]
     try:
         remote |= remote_topics(events)
@@ -86,16 +88,22 @@ def _missing(inventory: Inventory, starts: Mapping[str, int]) -> Iterator[Unsear
     """
     first: dict[str, tuple[int, TopicPartition]] = {}
     for one in inventory.files:
-        local = one.place in _LOCAL and one.path.suffix == LOG
-        if local and one.form == "segment" and one.relative.count("/") == 1:
+        local = one.place.name in _LOCAL and one.path.name.endswith(LOG)
+        if local and one.place.form == "segment" and one.relative.count("/") == 1:
             directory = one.relative.partition("/")[0]
             known, _ = first.get(directory, (one.base_offset, one.partition))
             first[directory] = min(known, one.base_offset), one.partition
-    for directory, start in {**inventory.starts, **starts}.items():
+    recorded = {
+        name: deletion.checkpoints.get(LOG_START_OFFSET_CHECKPOINT)
+        for name, deletion in inventory.deletions.items()
+    }
+    for directory, start in {**recorded, **starts}.items():
+        if start is None:
+            continue
         if directory not in first:
-            if directory in inventory.partitions:
+            if directory in inventory.logs and owner_of(directory)[0] == "log":
                 problem = f"no segment; offsets from {start} on are in remote storage, or lost"
-                yield _elsewhere(inventory.partitions[directory], directory, problem)
+                yield _elsewhere(inventory.logs[directory], directory, problem)
             continue
         base, partition = first[directory]
         if start < base:

@@ -1,4 +1,4 @@
-"""Which rule removes the records that were found, and by when. Pure.
+"""Which rule removes the records that were found, and by when.
 
 Records of a live log are removed by cleanings and by retention (`logwright.erasure.forecast`). Any
 other file is removed as a whole, or nothing removes it.
@@ -6,29 +6,18 @@ other file is removed as a whole, or nothing removes it.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.erasure.find.kinds import ABORTED, SUPERSEDED, Judged
-from logwright.erasure.find.model import Place
-from logwright.erasure.find.places import RecordFile
 from logwright.erasure.find.result import LiveHits, Settings
-from logwright.erasure.forecast import DELETE_DELAY, NO_TIME, RULES, Records, Upkeep, removals
+from logwright.erasure.forecast import NO_TIME, RULES, Records, Upkeep, removals
 from logwright.format.batch import DELETE_HORIZON
+from logwright.live_plans import plan_is_alive
+from logwright.log.inventory import DELETE_DELAY, DELETED_LOG_DELAY, PURGE, UPKEEP, WRITE
+from logwright.log.record_files import RecordFile
+from logwright.place.model import Place
 from logwright.state.model import Hold
-
-PURGE: Final = "purge"
-DELETED_LOG_DELAY: Final = "log.segment.delete.delay.ms"
-FAILED_OUTPUT: Final = "sweep.keep_failed_output_ms"
-SPOOL_RULE: Final = "write"
-_DELAYS: Final[dict[Place, str]] = {
-    "deleted": DELETE_DELAY,
-    "deleted log": DELETED_LOG_DELAY,
-    "quarantine": FAILED_OUTPUT,
-}
-"""Place → what removes its files some time after `RecordFile.since_ms`."""
 
 
 def upkeep_of(settings: Settings, topic: str, hold: Hold | None) -> Upkeep:
@@ -74,18 +63,23 @@ def removal_of_records(
     return rules, [None if time == NO_TIME else time for time in found.times.tolist()]
 
 
-def removal_of_file(file: RecordFile, settings: Settings | None) -> tuple[str, int | None]:
-    """Return what removes a file that is not part of a live log, and by when."""
-    if settings is None:
+def removal_of_file(
+    file: RecordFile, settings: Settings | None, log_dir: Place
+) -> tuple[str, int | None]:
+    """Return what removes a file that is not part of a live log, and by when. Effects: looks
+    whether the plan of a staged file is alive.
+
+    Raises:
+        LogwrightError: the settings of its topic cannot be read.
+    """
+    rule = file.place.rule
+    if settings is None or rule == UPKEEP or file.is_kept:
         return "", None
-    if file.place == "staging":
-        if file.form == "rows":
-            return SPOOL_RULE, None
-        return ("", None) if file.is_kept else (PURGE, settings.now_ms + settings.run_interval_ms)
-    if file.since_ms is None or file.place not in _DELAYS:
+    if file.place.kind == "staged" and plan_is_alive(log_dir, file.plan):
         return "", None
-    rule = _DELAYS[file.place]
-    due_ms = file.since_ms
+    due_ms = settings.now_ms if rule == PURGE else file.since_ms
+    if due_ms is None:
+        return rule if rule == WRITE else "", None
     if rule == DELETE_DELAY:
         due_ms += settings.of_topic(file.partition.topic)[0].file_delete_delay_ms
     elif rule == DELETED_LOG_DELAY:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -114,7 +113,7 @@ class Scanner:
         self._work = Workspace()
         self._room = new_room(_ROWS, _KEY_BYTES, scratch=self._work.scratch, cells=self._work.cells)
 
-    def scan(self, data: NDArray[np.uint8], path: Path, keys: KeySet) -> Scanned:
+    def scan(self, data: NDArray[np.uint8], path: object, keys: KeySet) -> Scanned:
         """Scan a file.
 
         Args:

@@ -7,8 +7,8 @@ log directory change while they are read, the search of it begins again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -18,21 +18,25 @@ from logwright.batches.runtime import Progress
 from logwright.erasure.find.columns import scan_spool
 from logwright.erasure.find.elsewhere import places_elsewhere
 from logwright.erasure.find.kinds import KINDS, Judged, judge
-from logwright.erasure.find.model import Finding, Looked, Place
-from logwright.erasure.find.places import NO_PARTITION, Inventory, RecordFile, list_files
+from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.proofs import known_texts, small_texts
 from logwright.erasure.find.removal import removal_of_file, removal_of_records
 from logwright.erasure.find.result import Found, LiveHits, Settings, Unsearched
 from logwright.erasure.find.scan import Scanned, Scanner, Unread, nothing_found, whole_file
 from logwright.erasure.find.texts import scan_texts
 from logwright.erasure.keys import KeySet
+from logwright.erasure.mark import erased_keys
 from logwright.errors import LogwrightError, StalePlan, UnreadableFile
 from logwright.format.names import INDEX, LOG, TopicPartition
 from logwright.locks import broker_kept_out
+from logwright.log.inventory import NO_PARTITION, UPKEEP
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
+from logwright.log.record_files import Inventory, RecordFile, list_files
+from logwright.log.tree import list_tree
 from logwright.place.files import entry_at
 from logwright.place.mapped import map_file
+from logwright.place.model import Place, is_local
 from logwright.state.model import NOTHING, Hold, PartitionState
 from logwright.state.store import read_state
 from logwright.units import TimestampMs
@@ -48,7 +52,7 @@ _FOREIGN: Final = (
 
 
 def search_log_dir(
-    log_dir: Path,
+    log_dir: Place,
     keys: KeySet,
     settings: Settings | None,
     *,
@@ -71,8 +75,7 @@ def search_log_dir(
         for _ in range(ATTEMPTS):
             inventory = list_files(log_dir)
             found = _Search(log_dir, keys, settings, patterns, progress).run(inventory)
-            after = list_files(log_dir)
-            if (after.files, after.not_searched) == (inventory.files, inventory.not_searched):
+            if list_tree(log_dir) == inventory.tree:
                 return found
     raise StalePlan(
         "its files change while they are searched.",
@@ -86,7 +89,7 @@ class _Search:
 
     def __init__(
         self,
-        log_dir: Path,
+        log_dir: Place,
         keys: KeySet,
         settings: Settings | None,
         patterns: tuple[bytes, ...],
@@ -102,10 +105,10 @@ class _Search:
 
     def run(self, inventory: Inventory) -> Found:
         """Search all files, log by log."""
-        total = sum(one.stamp[1] for one in inventory.files)
+        total = inventory.tree.total_bytes
         self._found.topics |= inventory.topics
         self._found.deleted |= inventory.deleted
-        self._found.erased |= inventory.erased
+        self._marks(inventory)
         metadata = None if self._settings is None else self._settings.metadata
         self._found.topics |= set() if metadata is None else metadata.topics.keys()
         self._found.unsearched += [
@@ -115,14 +118,24 @@ class _Search:
             or self._patterns
             or not self._keys.for_topic(one.partition.topic).is_empty
         ]
-        for missing in inventory.not_searched:
-            whole = Unread(position=0, bytes=-1, problem=missing.problem)
-            self._unread(missing.partition, missing.relative, whole)
+        for path, problem in inventory.tree.others.items():
+            whole = Unread(position=0, bytes=-1, problem=problem)
+            self._unread(inventory.partition_at(path), path, whole)
         groups = sorted(inventory.files, key=lambda one: (one.group, one.base_offset, one.relative))
         for _, files in groupby(groups, key=lambda one: one.group):
             self._log(list(files), total)
         self._found.findings.sort(key=lambda one: (one.path, one.offset, one.request))
         return self._found
+
+    def _marks(self, inventory: Inventory) -> None:
+        """Note which keys the marks of erasures have. Effects: reads them."""
+        for name, partition in inventory.logs.items():
+            directory = self._found.directory / name
+            with suppress(UnreadableFile):
+                entry = entry_at(directory)
+                if entry is not None and entry.kind == "directory":
+                    keys = erased_keys(directory) or ()
+                    self._found.erased.setdefault(partition.topic, set()).update(keys)
 
     def _log(self, files: Sequence[RecordFile], total: int) -> None:
         """Search the files of one log."""
@@ -145,24 +158,24 @@ class _Search:
         except LogwrightError as error:
             scanned, looked = nothing_found(whole_file(error.problem)), SEARCHED
         if scanned.unread:
-            whole = any(one.bytes in (-1, file.stamp[1]) for one in scanned.unread)
+            whole = any(one.bytes in (-1, file.stamp.size) for one in scanned.unread)
             looked = "not searched" if whole else "in part"
         found.looked[file.relative] = looked
         found.files += 1
-        found.bytes += file.stamp[1]
+        found.bytes += file.stamp.size
         self._progress("search", found.bytes, total)
         return scanned
 
     def _read(self, file: RecordFile, keys: KeySet) -> tuple[Scanned, Looked]:
         """Search a file by what it is."""
-        data = map_file(file.path, expected_bytes=file.stamp[1])
-        if file.form == "segment":
+        data = map_file(file.path, expected_bytes=file.stamp.size)
+        if file.place.form == "segment":
             return self._scanner.scan(data, file.path, keys), SEARCHED
         texts = known_texts(file.path.name, data, _log_bytes(file.path))
         if texts is not None:
             scanned = scan_texts((*texts, *small_texts(data)), keys, self._patterns)
             return scanned, SEARCHED if texts else NO_RECORDS
-        if file.form == "rows":
+        if file.place.form == "rows":
             return scan_spool(data, keys, self._patterns), SEARCHED
         scanned = self._scanner.scan(data, file.path, keys)
         if scanned.unread:
@@ -188,8 +201,8 @@ class _Search:
         hits["row"] += rows[owners]
         batches = np.concatenate([one.batches for one in scanned])
         markers = np.concatenate([one.markers for one in scanned])
-        place, partition = files[0].place, files[0].partition
-        log = self._observe(partition) if place == "segment" and self._settings else None
+        is_live, partition = files[0].place.rule == UPKEEP, files[0].partition
+        log = self._observe(partition) if is_live and self._settings else None
         start = 0 if log is None else int(log.log_start_offset)
         judged = judge(hits, batches, markers, log_start_offset=start)
         if log is not None and self._settings is not None:
@@ -225,14 +238,13 @@ class _Search:
             zip(*columns, strict=True), rules, times, strict=True
         ):
             file = files[owner]
-            place: Place = "archive" if archived else file.place
             self._found.findings.append(
                 Finding(
                     request=request,
                     topic=file.partition.topic,
                     partition=file.partition.partition,
                     path=file.relative,
-                    place=place,
+                    place="archive" if archived else file.place.name,
                     offset=offset,
                     batch_position=position,
                     kind=KINDS[kind],
@@ -244,7 +256,7 @@ class _Search:
     def _of_file(self, file: RecordFile) -> tuple[str, int | None]:
         """Return what removes a file that is not part of a live log, and by when."""
         try:
-            return removal_of_file(file, self._settings)
+            return removal_of_file(file, self._settings, self._found.directory)
         except LogwrightError as error:
             self._found.undecided[file.partition] = str(error)
             return "", None
@@ -263,6 +275,9 @@ class _Search:
         settings, found = self._settings, self._found
         if settings is None:
             return None
+        if not is_local(found.directory):
+            found.undecided[partition] = "what removes its records is not known of another place"
+            return None
         try:
             log = observe(found.directory, partition, high_watermark=settings.high_watermark)
             settings.of_topic(partition.topic)
@@ -272,7 +287,7 @@ class _Search:
         return log
 
 
-def _log_bytes(path: Path) -> int | None:
+def _log_bytes(path: Place) -> int | None:
     """Return the size of the segment of an index. Effects: looks at it."""
     if not path.name.endswith(INDEX):
         return None

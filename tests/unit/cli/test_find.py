@@ -148,11 +148,11 @@ def test_every_kind_of_file(call: Call, tmp_path: Path) -> None:
         "future",
         "staging",
         "cut",
-        "quarantine",
+        "failed output",
     } == {one["place"] for one in findings(answer)}
     rules = {(one["place"], one["rule"], one["goneByMs"]) for one in findings(answer)}
     assert ("deleted", "file.delete.delay.ms", NOW + 60_000) in rules
-    assert ("quarantine", "sweep.keep_failed_output_ms", NOW + 5) in rules
+    assert ("failed output", "sweep.keep_failed_output_ms", NOW + 5) in rules
     assert {("cut", "", None), ("stray", "", None), ("future", "", None)} <= rules
     assert ("staging", "purge", NOW) in rules
     assert 0 == answer.lines[-1]["unsearched"]
@@ -225,7 +225,7 @@ def test_what_cannot_be_searched_is_named(call: Call, tmp_path: Path) -> None:
     assert {
         "dump.bin": FOREIGN,
         "t-0/00000000000000000000.log": "the record batch's CRC is wrong",
-        "t-0/00000000000000000009.log.deleted": "it is a symbolic link, which is not followed",
+        "t-0/00000000000000000009.log.deleted": "a symbolic link, which is not followed",
         "t-0/core": FOREIGN,
     } == named
 
