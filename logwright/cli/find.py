@@ -15,7 +15,7 @@ from logwright.erasure.status import FOUND, INCOMPLETE, LATE
 
 if TYPE_CHECKING:
     from logwright.erasure.find.model import Finding
-    from logwright.erasure.find.result import Found, Settings
+    from logwright.erasure.find.result import SearchResult, Settings
 
 _PATH: Final = click.Path(path_type=Path)
 
@@ -29,6 +29,7 @@ class _Given(KeyOptions):
     pattern: Path | None
     forecast: bool
     deadline: str | None
+    threads: int | None
     run_interval_ms: int
     appends_continue: bool
 
@@ -54,6 +55,12 @@ class _Given(KeyOptions):
     "--deadline",
     metavar="TIME",
     help="When the keys must be gone: ms since the epoch, or ISO 8601 with a time zone.",
+)
+@click.option(
+    "--threads",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Threads that read [default: all cores].",
 )
 @directory_options
 def command(request: Request, **given: Unpack[_Given]) -> None:
@@ -87,7 +94,9 @@ def command(request: Request, **given: Unpack[_Given]) -> None:
     )
 
 
-def _show_rest(request: Request, given: _Given, wanted: Wanted, found: Sequence[Found]) -> bool:
+def _show_rest(
+    request: Request, given: _Given, wanted: Wanted, found: Sequence[SearchResult]
+) -> bool:
     """Name replicas elsewhere and topics without a log; return whether something that could hold
     records was not searched. Effects: lists the directories; output.
     """
@@ -143,14 +152,14 @@ def _settings(request: Request, given: _Given) -> Settings:
     )
 
 
-def _search(request: Request, given: _Given, wanted: Wanted) -> list[Found]:
+def _search(request: Request, given: _Given, wanted: Wanted) -> list[SearchResult]:
     """Search all directories and tables. Effects: reads them."""
     from logwright.erasure.find.places import list_files  # noqa: PLC0415 -- kernels: not for --help
     from logwright.erasure.find.search import search_log_dir  # noqa: PLC0415
     from logwright.erasure.find.tables import search_table_files  # noqa: PLC0415
 
     live = (request.log_dir, *given["more_dirs"])
-    found: list[Found] = []
+    found: list[SearchResult] = []
     for log_dir in (*live, *given["archives"]):
         if request.dry_run:
             files = list_files(log_dir).files
@@ -165,7 +174,12 @@ def _search(request: Request, given: _Given, wanted: Wanted) -> list[Found]:
         with request.output.progress(str(log_dir)) as progress:
             found.append(
                 search_log_dir(
-                    log_dir, wanted.keys, settings, patterns=wanted.patterns, progress=progress
+                    log_dir,
+                    wanted.keys,
+                    settings,
+                    patterns=wanted.patterns,
+                    progress=progress,
+                    threads=given["threads"],
                 )
             )
     if not request.dry_run:
@@ -176,14 +190,18 @@ def _search(request: Request, given: _Given, wanted: Wanted) -> list[Found]:
     return found
 
 
-def _is_late(rows: Sequence[tuple[Found, Finding]], deadline_ms: int) -> bool:
+def _is_late(rows: Sequence[tuple[SearchResult, Finding]], deadline_ms: int) -> bool:
     return any(
         finding.gone_by_ms is None or finding.gone_by_ms > deadline_ms for _, finding in rows
     )
 
 
 def _forecast(
-    request: Request, wanted: Wanted, found: Sequence[Found], given: _Given, deadline_ms: int | None
+    request: Request,
+    wanted: Wanted,
+    found: Sequence[SearchResult],
+    given: _Given,
+    deadline_ms: int | None,
 ) -> bool:
     """Show when the keys are gone; return whether some are late."""
     from logwright.erasure.deadline import forecast_log  # noqa: PLC0415 -- kernels: not for --help

@@ -13,14 +13,14 @@ from logwright.cli.request import Request
 if TYPE_CHECKING:
     from logwright.erasure.deadline import LogForecast
     from logwright.erasure.find.model import Finding
-    from logwright.erasure.find.result import Found
+    from logwright.erasure.find.result import SearchResult
     from logwright.format.names import TopicPartition
 
 _MOST_ROWS: Final = 1000
 _SHORT: Final = 16
 
 
-def show_findings(request: Request, wanted: Wanted, found: Sequence[Found]) -> None:
+def show_findings(request: Request, wanted: Wanted, found: Sequence[SearchResult]) -> None:
     """Show all records that were found, and what could not be searched. Effects: output."""
     output = request.output
     rows = [(one, finding) for one in found for finding in one.findings]
@@ -59,7 +59,9 @@ def show_findings(request: Request, wanted: Wanted, found: Sequence[Found]) -> N
     _sum(request, wanted, found)
 
 
-def _cells(rows: Sequence[tuple[Found, Finding]], wanted: Wanted) -> Iterator[tuple[object, ...]]:
+def _cells(
+    rows: Sequence[tuple[SearchResult, Finding]], wanted: Wanted
+) -> Iterator[tuple[object, ...]]:
     for one, finding in rows[:_MOST_ROWS]:
         yield (
             (wanted.hmac(finding.request) or "")[:_SHORT],
@@ -72,7 +74,7 @@ def _cells(rows: Sequence[tuple[Found, Finding]], wanted: Wanted) -> Iterator[tu
         )
 
 
-def _sum(request: Request, wanted: Wanted, found: Sequence[Found]) -> None:
+def _sum(request: Request, wanted: Wanted, found: Sequence[SearchResult]) -> None:
     findings = [finding for one in found for finding in one.findings]
     requests = {finding.request for finding in findings}
     unsearched = sum(len(one.unsearched) for one in found)
@@ -99,7 +101,7 @@ def _sum(request: Request, wanted: Wanted, found: Sequence[Found]) -> None:
     )
 
 
-def _as_object(one: Found, finding: Finding, wanted: Wanted) -> dict[str, object]:
+def _as_object(one: SearchResult, finding: Finding, wanted: Wanted) -> dict[str, object]:
     return {
         "directory": str(one.directory),
         "path": finding.path,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
+from logwright.compaction.keys.hashing import hash_keys, lane_buffers
 from logwright.erasure.match import (
     CANDIDATES,
     UNKNOWN,
@@ -251,7 +251,7 @@ class KeySet:
             self._clear.starts[lines].astype(np.uint64),
             self._clear.lengths[lines].astype(np.uint64),
         )
-        hash_keys(self._clear.data, halves, 0, len(lines), hash_key, room_for_lanes())
+        hash_keys(self._clear.data, halves, 0, len(lines), hash_key, lane_buffers())
         filters = np.concatenate(
             [
                 np.array([self.requests[index].filter for index in known], dtype=np.uint32),

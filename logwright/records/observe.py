@@ -32,7 +32,7 @@ _HEADER_PIECE: Final = 64 * 1024
 _LARGEST_MS: Final = INT64_MAX // 1000
 
 
-class Place(NamedTuple):
+class BatchAt(NamedTuple):
     """Where a batch begins: its position, and its base offset."""
 
     position: int
@@ -74,21 +74,21 @@ class IndexedSegment:
         self._path = path
         self._data = file.data
 
-    def before(self, offset: int) -> Place | None:
+    def before(self, offset: int) -> BatchAt | None:
         """Return the last batch with an entry that ends at or before an offset; None if there is
         none, or the entry is wrong.
         """
         row = bisect_right(self._rows, offset, key=lambda row: self._entry(row)[0]) - 1
         return self._at(row) if row >= 0 else None
 
-    def after(self, offset: int) -> Place | None:
+    def after(self, offset: int) -> BatchAt | None:
         """Return a batch with an entry, all of which is at or after an offset; as `before`."""
         row = bisect_left(self._rows, offset, key=lambda row: self._entry(row)[0]) + 1
         place = self._at(row) if row < len(self._rows) else None
         # The entries of a wrong index do not ascend.
         return place if place is not None and place.offset >= offset else None
 
-    def near(self, position: int) -> Place | None:
+    def near(self, position: int) -> BatchAt | None:
         """Return the first batch with an entry at or after a position; as `before`."""
         row = bisect_left(self._rows, position, key=lambda row: self._entry(row)[1])
         return self._at(row) if row < len(self._rows) else None
@@ -98,7 +98,7 @@ class IndexedSegment:
         offset, position = _ENTRY.unpack_from(self._entries, row * OFFSET_ENTRY_BYTES)
         return self._part.base_offset + offset, position
 
-    def _at(self, row: int) -> Place | None:
+    def _at(self, row: int) -> BatchAt | None:
         last_offset, position = self._entry(row)
         part = self._part
         if not part.start < position < part.end:
@@ -115,7 +115,7 @@ class IndexedSegment:
             return None
         if bad_crcs(self._data, batches[:1]):
             return None
-        return Place(position, int(batches["base_offset"][0]))
+        return BatchAt(position, int(batches["base_offset"][0]))
 
 
 def first_offset_at(log: PartitionLog, timestamp_ms: int, on_corrupt: OnCorrupt) -> int | None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from logwright.batches.bitmap import count_dead
 from logwright.batches.source import Source
-from logwright.batches.status import OWN
+from logwright.batches.status import STORE_FULL
 from logwright.batches.unpack import NOT_GIVEN, is_packed
 from logwright.compaction.batch_receipt import (
     BatchReceipt,
@@ -25,7 +25,7 @@ from logwright.compaction.batch_receipt import (
     new_receipt,
 )
 from logwright.compaction.keys.fill import put_window
-from logwright.compaction.keys.read import FLAG, WindowSums, read_batches, room_for_sums
+from logwright.compaction.keys.read import FLAG, WindowSums, read_batches, sum_buffers
 from logwright.compaction.keys.state import MapMode, MapTask, Rows, split_shard
 from logwright.compaction.keys.step import account, map_step, prepare, unblock
 from logwright.compaction.model import CleanPlan
@@ -40,9 +40,6 @@ from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import OK
 from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT64_MAX
-
-STORE_FULL: Final = OWN + 1
-"""The buffer for rebuilt batches must be emptied. A status besides those of `read`."""
 
 WINDOW_RECORDS: Final = 2048
 """Records read before they are mapped: decompressed, they stay in the CPU's cache."""
@@ -114,7 +111,7 @@ def _map_step_backwards(task: MapTask, cache: RebuildCache, step: Rows, mode: Ma
     entries = cache.entries_of(source.base_offset, len(source.batches))
     last_mapped = task.last_mapped_offset
     receipt = new_receipt((task.state.key.low, task.state.key.high), last_mapped)
-    window = room_for_sums(WINDOW_RECORDS, together=True)
+    window = sum_buffers(WINDOW_RECORDS, together=True)
     given = NOT_GIVEN
     while first < row and len(task.shards) == 1 and not cache.closed:
         space.need_plain(_plain_bytes(len(space.scratch)))

@@ -30,7 +30,7 @@ _COUNT: Final = 5 * LANES
 _FIRST: Final = 6 * LANES
 
 
-def room_for_lanes() -> NDArray[np.uint64]:
+def lane_buffers() -> NDArray[np.uint64]:
     """Return the memory that `hash_keys` works in."""
     return np.empty(7 * LANES, dtype=np.uint64)
 
@@ -42,7 +42,7 @@ def hash_keys(data: Any, spans: Any, first: int, end: int, key: Any, lanes: Any)
     Args:
         spans: two arrays uint64[n], each key's position and length; the halves of its hash
             (`siphash.siphash128`) take their place. Bounds are the caller's.
-        key: uint64[2]. lanes: of `room_for_lanes`.
+        key: uint64[2]. lanes: of `lane_buffers`.
     """
     for start in range(first, end, LANES):
         count = min(end - start, LANES)

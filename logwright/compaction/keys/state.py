@@ -47,7 +47,7 @@ class Reader:
         """Return a reader for a log of this number of records."""
         return cls(
             receipt=receipts.new_receipt(records),
-            found=reading.room_for_records(min(records, reading.FOUND_RECORDS)),
+            found=reading.record_buffers(min(records, reading.FOUND_RECORDS)),
         )
 
     def buffers(self, hash_key: NDArray[np.uint64]) -> reading.ReadBuffers:

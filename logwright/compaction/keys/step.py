@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.source import Source
-from logwright.batches.status import StoppedAt, remove_obstacle
-from logwright.batches.unpack import NOT_GIVEN
+from logwright.batches.status import MANY_RECORDS, OK, StoppedAt
+from logwright.batches.unpack import NOT_GIVEN, remove_obstacle
 from logwright.compaction import receipt as receipts
 from logwright.compaction.keys import read as reading
 from logwright.compaction.keys.fill import put_window
 from logwright.compaction.keys.state import MapMode, MapTask, Reader, Rows, presplit, split_shard
-from logwright.format.walk import OK
 
 
 def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | None:
@@ -32,7 +31,7 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
     """
     source, row, last = step
     prepare(reader, step)
-    window = reading.room_for_sums(last - row)
+    window = reading.sum_buffers(last - row)
     given = NOT_GIVEN
     while row < last:
         scope, sampled = task.scope(mode), int(reader.receipt.sampled[0])
@@ -111,8 +110,8 @@ def unblock(reader: Reader, source: Source, row: int, status: int) -> int:
     Raises:
         CorruptBatch, UnsupportedFormatError: the batch cannot be read.
     """
-    if status == reading.MANY_RECORDS:
-        reader.found = reading.room_for_records(int(source.batches["count"][row]))
+    if status == MANY_RECORDS:
+        reader.found = reading.record_buffers(int(source.batches["count"][row]))
         return NOT_GIVEN
     stopped = StoppedAt(source.data, source.path, source.batches, row)
     return remove_obstacle(reader.workspace, stopped, status)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from logwright.compaction.keys.hashing import LANES, hash_keys, room_for_lanes
+from logwright.compaction.keys.hashing import LANES, hash_keys, lane_buffers
 from tests import twins
 
 
@@ -27,7 +27,7 @@ def test_each_key_has_the_hash_that_it_has_alone(
     spans = (positions.copy(), lengths.copy())
     low, high = secret, secret ^ 0x5555
     key = np.array([low, high], dtype=np.uint64)
-    hash_keys(data, spans, min(first, len(keys)), len(keys), key, room_for_lanes())
+    hash_keys(data, spans, min(first, len(keys)), len(keys), key, lane_buffers())
     for number, one in enumerate(keys):
         expected = (int(positions[number]), len(one))
         if number >= first:
