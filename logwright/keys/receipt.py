@@ -151,7 +151,7 @@ def new_receipt(records: int) -> KeyReceipt:
     return KeyReceipt(
         totals=np.zeros(1, dtype=TOTALS),
         mask=np.uint64((1 << bits) - 1),
-        sample=_room(0),
+        sample=_sample_buffers(0),
         sampled=np.zeros(1, dtype=np.int64),
     )
 
@@ -161,10 +161,10 @@ def with_room(receipt: KeyReceipt, records: int) -> KeyReceipt:
     receipt.sampled[0] = 0
     if len(receipt.sample.hash1) >= records:
         return receipt
-    return receipt._replace(sample=_room(records))
+    return receipt._replace(sample=_sample_buffers(records))
 
 
-def _room(size: int) -> Sample:
+def _sample_buffers(size: int) -> Sample:
     return Sample(
         np.empty(size, dtype=np.uint64),
         np.empty(size, dtype=np.int64),
@@ -333,7 +333,7 @@ def _joined(parts: list[Sample]) -> Sample:
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return _room(0)
+        return _sample_buffers(0)
     return Sample(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 

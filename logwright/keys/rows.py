@@ -28,11 +28,10 @@ from numpy.typing import NDArray
 
 from logwright.batches.runtime import Progress, Runtime
 from logwright.batches.source import Source, row_ranges
-from logwright.batches.status import StoppedAt, remove_obstacle
-from logwright.batches.unpack import NOT_GIVEN, Workspace
+from logwright.batches.status import MANY_RECORDS, OK, StoppedAt
+from logwright.batches.unpack import NOT_GIVEN, Workspace, remove_obstacle
 from logwright.config.topic import CleanerConfig
 from logwright.errors import invariant
-from logwright.format.walk import OK
 from logwright.keys import offset_map
 from logwright.keys import read as reading
 from logwright.keys import receipt as receipts
@@ -62,7 +61,7 @@ class Reader:
         """Return a reader for a log of this number of records."""
         return cls(
             receipt=receipts.new_receipt(records),
-            found=reading.room_for_records(min(records, reading.FOUND_RECORDS)),
+            found=reading.record_buffers(min(records, reading.FOUND_RECORDS)),
         )
 
     def buffers(self, hash_key: NDArray[np.uint64]) -> reading.ReadBuffers:
@@ -299,7 +298,7 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
     """
     source, row, last = step
     prepare(reader, step)
-    window = reading.room_for_sums(last - row)
+    window = reading.sum_buffers(last - row)
     given = NOT_GIVEN
     while row < last:
         scope, sampled = task.scope(mode), int(reader.receipt.sampled[0])
@@ -378,8 +377,8 @@ def unblock(reader: Reader, source: Source, row: int, status: int) -> int:
     Raises:
         CorruptBatch, UnsupportedFormatError: the batch cannot be read.
     """
-    if status == reading.MANY_RECORDS:
-        reader.found = reading.room_for_records(int(source.batches["count"][row]))
+    if status == MANY_RECORDS:
+        reader.found = reading.record_buffers(int(source.batches["count"][row]))
         return NOT_GIVEN
     stopped = StoppedAt(source.data, source.path, source.batches, row)
     return remove_obstacle(reader.workspace, stopped, status)

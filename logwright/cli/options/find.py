@@ -23,6 +23,7 @@ class Given(KeyOptions):
     pattern: Path | None
     forecast: bool
     deadline_ms: int | None
+    threads: int | None
     run_interval_ms: int
     appends_continue: bool
 
@@ -50,6 +51,12 @@ class Given(KeyOptions):
     metavar="TIME",
     type=Time(),
     help="When the keys must be gone: ms since the epoch, or ISO 8601 with a time zone.",
+)
+@click.option(
+    "--threads",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Threads that read [default: all cores].",
 )
 @directory_options
 def command() -> None:

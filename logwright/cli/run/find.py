@@ -15,7 +15,7 @@ from logwright.erasure.account import account_of
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.deadline import forecast_log
 from logwright.erasure.find.removal import upkeep_of
-from logwright.erasure.find.result import Found, Settings
+from logwright.erasure.find.result import SearchResult, Settings
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.status import FOUND, INCOMPLETE, LATE
@@ -44,7 +44,9 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     return FOUND if findings else 0
 
 
-def _show_rest(request: Request, given: Given, wanted: Wanted, searched: Sequence[Found]) -> bool:
+def _show_rest(
+    request: Request, given: Given, wanted: Wanted, searched: Sequence[SearchResult]
+) -> bool:
     """Name replicas elsewhere and topics without a log; return whether something that could hold
     records was not searched. Effects: lists the directories; output.
     """
@@ -99,16 +101,21 @@ def _show_files(request: Request, given: Given) -> None:
         )
 
 
-def _search(request: Request, given: Given, wanted: Wanted) -> list[Found]:
+def _search(request: Request, given: Given, wanted: Wanted) -> list[SearchResult]:
     """Search all directories and tables. Effects: reads them."""
     live = (request.log_dir, *given["more_dirs"])
-    searched: list[Found] = []
+    searched: list[SearchResult] = []
     for log_dir in (*live, *given["archives"]):
         settings = _settings(request.of(log_dir), given) if log_dir in live else None
         with request.output.progress(str(log_dir)) as progress:
             searched.append(
                 search_log_dir(
-                    log_dir, wanted.keys, settings, patterns=wanted.patterns, progress=progress
+                    log_dir,
+                    wanted.keys,
+                    settings,
+                    patterns=wanted.patterns,
+                    progress=progress,
+                    threads=given["threads"],
                 )
             )
     tables = given["tables"]
@@ -117,7 +124,9 @@ def _search(request: Request, given: Given, wanted: Wanted) -> list[Found]:
     ]
 
 
-def _forecast(request: Request, wanted: Wanted, searched: Sequence[Found], given: Given) -> bool:
+def _forecast(
+    request: Request, wanted: Wanted, searched: Sequence[SearchResult], given: Given
+) -> bool:
     """Show when the keys are gone; return whether some are late."""
     deadline_ms = given["deadline_ms"]
     late = False

@@ -84,7 +84,7 @@ class LiveHits:
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """The result for one directory.
 
     Attributes:
