@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 
 import pytest
@@ -106,6 +107,14 @@ HANDED_OVER = {
 """The values that one operation takes from another, each with its reason."""
 
 
+WAITING = {
+    ("logwright.cli.options.common", "logwright.cli.call"): "a command's help needs no engine",
+    ("logwright.cli.output", "logwright.cli.bar"): "only a terminal has progress bars",
+    ("logwright.cli.run.clean", "logwright.spark.sweep"): "--engine spark is of an extra",
+}
+"""The imports of the command line that are inside functions, each with its reason."""
+
+
 def engine() -> list[Module]:
     """The modules of the package; tests and scripts may import what they like of it."""
     return [module for module in modules() if module.name.split(".")[0] == "logwright"]
@@ -163,6 +172,28 @@ def test_checks_have_rules_of_their_own() -> None:
         and name not in SHARED_WITH_CHECKS
     ]
     assert wrong == []
+
+
+def test_the_command_line_imports_at_the_top() -> None:
+    """Its options import nothing of what commands do, and WAITING are all that wait for a call."""
+    cli = [module for module in engine() if within(module.name, ["logwright.cli"])]
+    inside = {
+        (module.name, node.module)
+        for module in cli
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert set(WAITING) == inside
+    wrong = [
+        f"{module.path}:{line} imports {name}"
+        for module in cli
+        if within(module.name, ["logwright.cli.options"])
+        for line, name in imports(module)
+        if within(name, ["logwright.cli.run"])
+    ]
+    assert [] == wrong
 
 
 @pytest.mark.parametrize("library", ONLY_IN)

@@ -26,9 +26,7 @@ from logwright.steps.failed_output import failed_outputs
 
 _MS = 1_000_000
 
-
 _LEFTOVERS = (names.CLEANED, names.SWAP, names.DELETED)
-
 
 _EXPECTED = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
 
