@@ -17,7 +17,6 @@ from logwright.format.names import TopicPartition
 
 _MOST_ROWS: Final = 1000
 
-
 _SHORT: Final = 16
 
 
