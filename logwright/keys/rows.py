@@ -308,8 +308,8 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
         )
         given = NOT_GIVEN
         with task.turn:
-            found = _Found(source.batches, row, int(stop), int(taken), scope, buffers, window)
-            row = _put(task, found)
+            read = _Read(source.batches, row, int(stop), int(taken), scope, buffers, window)
+            row = _put(task, read)
         if row < stop:
             if task.map_.ends_when_full:
                 task.sample.add(reader.receipt, probed=False)
@@ -321,7 +321,7 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
     return None
 
 
-class _Found(NamedTuple):
+class _Read(NamedTuple):
     """What was read of a window: the batches [first, stop) and the number of their records."""
 
     batches: NDArray[np.void]
@@ -333,11 +333,11 @@ class _Found(NamedTuple):
     window: reading.WindowSums
 
 
-def _put(task: MapTask, found: _Found) -> int:
+def _put(task: MapTask, read: _Read) -> int:
     """Map what was read; return the row from which it must be read again, or where the map ended;
     `stop` otherwise. Nothing is mapped if the shard was split since it was read.
     """
-    batches, first, stop, taken, scope, buffers, window = found
+    batches, first, stop, taken, scope, buffers, window = read
     if first == stop or task.shards[0] != (scope.shard_start, scope.shard_end):
         return first
     reached = put_window(batches, (first, stop), taken, scope, task.map_, buffers, window)
