@@ -86,7 +86,7 @@ class KeyTable:
 
     def _weigh(self, source: Source, window: Window, *, only_tombstones: bool, judge: bool) -> None:
         records = int(window.batches["count"].sum(dtype=np.int64))
-        found = (
+        hashes = (
             np.empty(records, dtype=np.uint64),
             np.empty(records, dtype=np.uint64),
             np.empty(records, dtype=np.int64),
@@ -98,7 +98,7 @@ class KeyTable:
             thorough_kernels.KeyRange(self._last_mapped_offset, *self._shard, only_tombstones),
             self._room,
             self._verdict,
-            found,
+            hashes,
             judge,
         )
         require_readable(source, window, row, status)

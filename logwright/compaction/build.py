@@ -174,7 +174,6 @@ def _rewrite(
             [source for _, source in sources],
             survivors.dead,
             log_start_offset=plan.log.log_start_offset,
-            last_mapped_offset=survivors.last_mapped_offset,
         )
         stays = unchanged_segment(plan, sources, facts, aborted)
         if stays is not None:

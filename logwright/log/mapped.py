@@ -38,25 +38,30 @@ def map_file(path: Path | str, *, expected_bytes: int | None = None) -> NDArray[
 
 
 class MappedFiles:
-    """Any number of files, of which those that were used last are mapped. For several threads."""
+    """Any number of files, of which those that were used last are mapped, each once: the pages of a
+    map cost time when they are first touched. For several threads.
+    """
 
     def __init__(self) -> None:
-        self._mapped: OrderedDict[Path | str, NDArray[np.uint8]] = OrderedDict()
+        self._mapped: OrderedDict[Path | str, tuple[NDArray[np.uint8], _Stamp]] = OrderedDict()
         self._turn = Lock()
 
     def open(self, path: Path | str, *, expected_bytes: int | None = None) -> MappedFile:
-        """Map a file. Effects and errors: see `map_file`."""
-        data, stamp = _map(path, expected_bytes)
-        self._keep(path, data)
+        """Map a file, unless it is mapped. Effects and errors: see `map_file`."""
+        with self._turn:
+            known = self._mapped.get(path)
+        data, stamp = mapped = _map(path, expected_bytes, known)
+        self._keep(path, mapped)
         return MappedFile(path=path, bytes=len(data), _stamp=stamp, _files=self)
 
     def find(self, path: Path | str) -> NDArray[np.uint8] | None:
         """Return the bytes of a file if it is mapped."""
         with self._turn:
-            data = self._mapped.get(path)
-            if data is not None:
-                self._mapped.move_to_end(path)
-            return data
+            mapped = self._mapped.get(path)
+            if mapped is None:
+                return None
+            self._mapped.move_to_end(path)
+            return mapped[0]
 
     def map_again(self, path: Path | str, stamp: _Stamp) -> NDArray[np.uint8]:
         """Map the file again. Effects: maps the file.
@@ -65,15 +70,16 @@ class MappedFiles:
             UnreadableFile: as `map_file`.
             StalePlan: it is not the file that was opened.
         """
-        data, found = _map(path, None)
+        data, found = mapped = _map(path, None)
         if found != stamp:
             raise StalePlan("has been written or replaced.", path=path, remedy="Plan again.")
-        self._keep(path, data)
+        self._keep(path, mapped)
         return data
 
-    def _keep(self, path: Path | str, data: NDArray[np.uint8]) -> None:
+    def _keep(self, path: Path | str, mapped: tuple[NDArray[np.uint8], _Stamp]) -> None:
         with self._turn:
-            self._mapped[path] = data
+            self._mapped[path] = mapped
+            self._mapped.move_to_end(path)
             if len(self._mapped) > MOST_MAPPED:
                 self._mapped.popitem(last=False)
 
@@ -110,7 +116,12 @@ class MappedFile:
             raise StalePlan("has been written or replaced.", path=self.path, remedy="Plan again.")
 
 
-def _map(path: Path | str, expected_bytes: int | None) -> tuple[NDArray[np.uint8], _Stamp]:
+def _map(
+    path: Path | str,
+    expected_bytes: int | None,
+    known: tuple[NDArray[np.uint8], _Stamp] | None = None,
+) -> tuple[NDArray[np.uint8], _Stamp]:
+    """Return a file's bytes and its stamp; `known` is taken if it is of that file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -130,6 +141,8 @@ def _map(path: Path | str, expected_bytes: int | None) -> tuple[NDArray[np.uint8
                 remedy="Plan again.",
             )
         stamp = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+        if known is not None and known[1] == stamp:
+            return known
         if status.st_size == 0:
             return _NOTHING, stamp
         mapped = mmap.mmap(descriptor, status.st_size, access=mmap.ACCESS_READ)

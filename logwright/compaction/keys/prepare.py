@@ -23,13 +23,17 @@ _ROOMY_LOAD: Final = 0.75
 """Load of a map that does not need all its memory: inserts are twice as fast as at 0.9."""
 
 
-def open_sources(plan: CleanPlan) -> list[Source]:
+def open_sources(plan: CleanPlan, files: MappedFiles | None = None) -> list[Source]:
     """Return all segments below the first uncleanable offset, with an ordinal for each record.
     Effects: maps them.
+
+    Args:
+        plan: of the cleaning.
+        files: the maps, to which they are added.
     """
     directory, segments = plan.log.directory_text, plan.rolled_log.segments
     sources: list[Source] = []
-    files = MappedFiles()
+    files = MappedFiles() if files is None else files
     ordinal = 0
     for segment, following in pairwise(segments):
         if segment.base_offset >= plan.compaction.first_uncleanable_offset:

@@ -116,7 +116,7 @@ def find_survivors(
         PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
     """
     started = time.perf_counter()
-    sources = open_sources(plan)
+    sources = open_sources(plan, runtime.files)
     indexes = TransactionIndexes(plan.log)
     mapping = _map_task(plan, sources, progress, runtime, rebuilds=rebuilds)
     task = _Pass(plan=plan, sources=sources, indexes=indexes, map=mapping)
