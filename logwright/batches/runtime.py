@@ -14,6 +14,8 @@ from math import inf
 from threading import Lock
 from typing import Final, TypeVar
 
+from logwright.place.mapped import MappedFiles
+
 STEP_BYTES: Final = 16 * 1024 * 1024
 """Bytes of log that one thread works on before it reports progress."""
 _SMALLEST_STEP_BYTES: Final = 64 * 1024
@@ -118,8 +120,10 @@ class Runtime:
         throttle: shared by all cleanings that the rate is for.
         sync: make a staged file or directory durable, or note that it must become so before anybody
             relies on it (`unsynced`).
+        files: the maps of the log's segments: its checks read through those of its build.
     """
 
     threads: int = 1
     throttle: Throttle = field(default_factory=Throttle)
     sync: Callable[[int], None] = sync_now
+    files: MappedFiles = field(default_factory=MappedFiles)

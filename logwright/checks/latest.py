@@ -85,7 +85,7 @@ class KeyTable:
 
     def _weigh(self, source: Source, window: Window, *, only_tombstones: bool, judge: bool) -> None:
         records = int(window.batches["count"].sum(dtype=np.int64))
-        found = (
+        hashes = (
             np.empty(records, dtype=np.uint64),
             np.empty(records, dtype=np.uint64),
             np.empty(records, dtype=np.int64),
@@ -97,7 +97,7 @@ class KeyTable:
             thorough_kernels.KeyRange(self._last_mapped_offset, *self._shard, only_tombstones),
             self._room,
             self._verdict,
-            found,
+            hashes,
             judge,
         )
         require_batch(source, window.batches, row, status)

@@ -237,13 +237,13 @@ def _rebuild(
             continue
         end = at + HEADER_BYTES + packed
         finish_batch(out, at, end, data, batch, summary)
-        sums.content = sums.digest = sums.mapped = np.uint64(0)
-        add_batch(scratch, span, batch, dead, store.receipt)
+        sums.content = sums.digest = np.uint64(0)
+        add_batch(scratch, span, batch, dead, 0, store.receipt)
         entry = store.entries[row]
         entry.at, entry.size = state.before + at, end - at
         entry.kept, entry.max_timestamp = summary.kept, summary.max_timestamp
         entry.sets_horizon = summary.sets_horizon
-        entry.content, entry.digest, entry.mapped = sums.content, sums.digest, sums.mapped
+        entry.content, entry.digest = sums.content, sums.digest
         state.used = end
 
 

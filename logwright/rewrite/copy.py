@@ -118,7 +118,6 @@ def _take_rebuilt(
     sums = receipt.sums
     sums.content += entry.content
     sums.digest += entry.digest
-    sums.mapped += np.uint64(entry.mapped)
     note_batch(output, interval, batch.last_offset, np.int64(entry.size), entry.max_timestamp)
     return OK
 
@@ -154,13 +153,15 @@ def _place_packed(
     packed = pack(plain, written, codec, output.buffer, at, space.table, space.cells)
     if packed <= 0:
         return NOT_PACKED
-    add_batch(source, (start, end), batch, dead, receipt)
+    add_batch(source, (start, end), batch, dead, summary.kept, receipt)
     place_rebuilt(data, batch, at + packed, rule.interval_bytes, output, summary)
     return OK
 
 
 @kernel
-def _place_plain(data: Any, batch: Any, dead: Any, rule: Any, output: Any, space: Any) -> None:
+def _place_plain(
+    data: Any, batch: Any, dead: Any, rule: Any, output: Any, space: Any, receipt: Any
+) -> None:
     """Rebuild an uncompressed batch that loses records at the end of the buffer, which has room."""
     summary, kept = space.summary, space.kept
     start, end = batch.position + HEADER_BYTES, batch.position + batch.size
@@ -171,6 +172,7 @@ def _place_plain(data: Any, batch: Any, dead: Any, rule: Any, output: Any, space
         return
     at = output.state.buffered + HEADER_BYTES
     written = write_records(output.buffer, at, data, summary, kept)
+    add_batch(data, (start, end), batch, dead, summary.kept, receipt)
     place_rebuilt(data, batch, written, rule.interval_bytes, output, summary)
 
 
@@ -217,7 +219,7 @@ def copy_batches(
             end = state.buffered + HEADER_BYTES
             place_rebuilt(data, batch, end, rule.interval_bytes, output, space.summary)
         elif batch.attributes & CODEC_MASK == 0:
-            _place_plain(data, batch, dead, rule, output, space)
+            _place_plain(data, batch, dead, rule, output, space, receipt)
         else:
             why = _take_rebuilt(batch, row, dead, rule.interval_bytes, output, receipt, cache)
             if why == NOT_REBUILT:

@@ -63,14 +63,21 @@ ERASING = (
     Fault(
         family="erase check: an added batch is not noticed",
         file="erasure/erase/check.py",
-        right="        self._blame_rows(output.batches[~found])\n",
+        right="        self._blame_rows(output.batches[~known])\n",
         wrong="",
         tests=_CHECK,
     ),
     Fault(
         family="erase check: the output is not searched",
         file="erasure/erase/check.py",
-        right="            self._search(output)\n",
+        right="            self._search(output, self._compare(source, output))\n",
+        wrong="            self._compare(source, output)\n",
+        tests=_CHECK,
+    ),
+    Fault(
+        family="erase check: what a CRC does not cover is not compared",
+        file="erasure/erase/check.py",
+        right="            self._blame_rows(right[~same])\n",
         wrong="",
         tests=_CHECK,
     ),

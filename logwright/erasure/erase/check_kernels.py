@@ -4,7 +4,7 @@ It shares no code with the scan and the copy but the walk over a record.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,9 +20,25 @@ from logwright.format.header import read_int16, read_int64
 from logwright.format.walk import OK, read_record
 from logwright.kernel import inline_kernel, kernel
 
-_BEFORE_LENGTH, _AFTER_LENGTH, _CRC = (0, 8), (12, 17), 17
+_BEFORE_LENGTH, _AFTER_LENGTH = (0, 8), (12, 17)
+_FIXED_START: Final = 21
+"""Up to here a batch's header is not covered by its CRC."""
 _LAST_OFFSET_DELTA, _PRODUCER = (23, 27), (43, 57)
 _ATTRIBUTES, _BASE_TIMESTAMP, _MAX_TIMESTAMP = 21, 27, 35
+
+
+@kernel
+def match_heads(output: Any, left: Any, data: Any, right: Any, same: Any) -> None:
+    """Set which output batches, whose CRCs are right, are their source's byte for byte: those with
+    the same length and CRC, and whatever else the CRC does not cover.
+
+    Args:
+        output, data: uint8[], the two files. left, right: BATCH[n] of both.
+        same: bool[n], is set.
+    """
+    for row in range(len(left)):
+        at, position = left[row].position, right[row].position
+        same[row] = same_bytes(output, at, data, position, _FIXED_START)
 
 
 @inline_kernel
