@@ -18,3 +18,22 @@ def test_every_fault_can_be_planted() -> None:
         if fault.right not in (PACKAGE / fault.file).read_text() or fault.right == fault.wrong
     ]
     assert stale == []
+
+
+def test_every_fault_is_python() -> None:
+    """A module that cannot be loaded fails every test, which shows nothing of any of them."""
+    sources = {fault.family: (PACKAGE / fault.file).read_text() for fault in FAULTS}
+    unreadable = [
+        fault.family
+        for fault in FAULTS
+        if not _is_python(sources[fault.family].replace(fault.right, fault.wrong, 1))
+    ]
+    assert [] == unreadable
+
+
+def _is_python(text: str) -> bool:
+    try:
+        compile(text, "fault", "exec")
+    except SyntaxError:
+        return False
+    return True
