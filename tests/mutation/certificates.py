@@ -45,7 +45,7 @@ CERTIFICATES = (
         family="certificate: an unreadable file is ignored",
         file="erasure/certificate/make.py",
         right="        unsearched=(*(one.topic for one in not_read), ",
-        wrong="        unsearched=(",
+        wrong="        unsearched=(*(), ",
         tests=_MAKE,
     ),
     Fault(
