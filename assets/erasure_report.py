@@ -6,8 +6,8 @@ from typing import Any, Final
 import dagster as dg
 
 from logwright.assets.page_values import human_ms, human_time
-from logwright.erasure.countdown import NEVER, Countdown, TopicCountdown
 from logwright.erasure.landing import Refusal
+from logwright.erasure.outlook.countdown import NEVER, Countdown, TopicCountdown
 
 CONTRACT: Final = "contract"
 MET: Final = "no_deadline_missed"

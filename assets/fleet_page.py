@@ -31,7 +31,7 @@ from logwright.assets.page_values import (
 )
 from logwright.assets.partitions import FLEET_INVENTORY, FLEET_PAGE, MAINTENANCE_HISTORY
 from logwright.config.policy_models import DiskLimits
-from logwright.erasure.countdown import Countdown, read_countdown
+from logwright.erasure.outlook.countdown import Countdown, read_countdown
 from logwright.errors import LogwrightError
 from logwright.fleet.model import DirectorySpace
 from logwright.resources.clock import Clock

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final, Unpack, get_args
 
 import click
 
-from logwright.cli.keys import KeyOptions, key_options, read_wanted, search_options
+from logwright.cli.keys import (
+    SearchOptions,
+    key_options,
+    read_wanted,
+    search_options,
+    search_settings,
+)
 from logwright.cli.output import Output
 from logwright.cli.request import Request, directory_options
 from logwright.errors import PolicyError, QualityError
@@ -42,16 +48,12 @@ class _Time(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
         return found
 
 
-class _Given(KeyOptions):
+class _Given(SearchOptions):
     """Values of the options below, as click passes them."""
 
     more_dirs: tuple[Path, ...]
-    archives: tuple[Path, ...]
     tables: tuple[Path, ...]
-    pattern: Path | None
     deadline_ms: int | None
-    run_interval_ms: int
-    appends_continue: bool
     earlier: tuple[Path, ...]
     signing_key: Path
     out: Path
@@ -195,21 +197,12 @@ def _searched(
     """Search each directory. Effects: reads them."""
     from logwright.erasure.certificate.issue import search_live  # noqa: PLC0415 -- kernels: not for --help
     from logwright.erasure.certificate.search import search  # noqa: PLC0415
-    from logwright.erasure.find.result import Settings  # noqa: PLC0415
     from logwright.erasure.find.search import search_log_dir  # noqa: PLC0415
     from logwright.erasure.find.tables import search_table_files  # noqa: PLC0415
 
     count = len(wanted.keys)
     for one in live:
-        settings = Settings(
-            of_topic=one.settings,
-            broker=one.broker(),
-            now_ms=one.now_ms,
-            high_watermark=one.high_watermark,
-            run_interval_ms=given["run_interval_ms"],
-            appends_continue=given["appends_continue"],
-            metadata=one.sources().metadata,
-        )
+        settings = search_settings(one, given)
         yield search_live(
             one.log_dir, wanted.keys, settings, one.sources(), report, patterns=wanted.patterns
         )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from logwright.batches.runtime import available_cores
 from logwright.cli.erase_show import Shown, sentence
+from logwright.cli.keys import search_settings
 from logwright.cli.leaving import leave_held, leave_strays, leave_unknown
 from logwright.cli.recover import recover_first, show_recovery_first, topic_ids
 from logwright.config.table import tables_of
-from logwright.erasure.find.result import Settings
 from logwright.erasure.remains import exit_status, not_reached, search_remains
 from logwright.erasure.run import Erasure, erase_log_dir, plan_log_dir
 from logwright.erasure.topics import topics_of
@@ -59,21 +60,12 @@ def run_erasure(
 def _erasure(request: Request, keys: KeySet, options: tuple[bool, bool, int | None]) -> Erasure:
     at_once, purge_unreadable, threads = options
 
-    def search() -> Settings:
-        return Settings(
-            of_topic=request.settings,
-            broker=request.broker(),
-            now_ms=request.now_ms,
-            high_watermark=request.high_watermark,
-            metadata=request.sources().metadata,
-        )
-
     return Erasure(
         log_dir=request.log_dir,
         keys=keys,
         now_ms=request.now_ms,
         of_topic=request.settings,
-        search=search,
+        search=partial(search_settings, request),
         topic_ids=topic_ids(request),
         at_once=at_once,
         purge_unreadable=purge_unreadable,

@@ -9,28 +9,31 @@ from typing import TYPE_CHECKING, Final, Unpack
 import click
 
 from logwright.cli.find_show import show_findings, show_forecast
-from logwright.cli.keys import KeyOptions, Wanted, key_options, read_wanted, search_options
+from logwright.cli.keys import (
+    SearchOptions,
+    Wanted,
+    key_options,
+    read_wanted,
+    search_options,
+    search_settings,
+)
 from logwright.cli.request import Request, directory_options
 from logwright.erasure.status import FOUND, INCOMPLETE, LATE
 
 if TYPE_CHECKING:
     from logwright.erasure.find.model import Finding
-    from logwright.erasure.find.result import Found, Settings
+    from logwright.erasure.find.result import Found
 
 _PATH: Final = click.Path(path_type=Path)
 
 
-class _Given(KeyOptions):
+class _Given(SearchOptions):
     """Values of the options below, as click passes them."""
 
     more_dirs: tuple[Path, ...]
-    archives: tuple[Path, ...]
     tables: tuple[Path, ...]
-    pattern: Path | None
     forecast: bool
     deadline: str | None
-    run_interval_ms: int
-    appends_continue: bool
 
 
 @click.command(name="find")
@@ -129,20 +132,6 @@ def _deadline(text: str | None) -> int | None:
     return found
 
 
-def _settings(request: Request, given: _Given) -> Settings:
-    from logwright.erasure.find.result import Settings  # noqa: PLC0415 -- kernels: not for --help
-
-    return Settings(
-        of_topic=request.settings,
-        broker=request.broker(),
-        now_ms=request.now_ms,
-        high_watermark=request.high_watermark,
-        run_interval_ms=given["run_interval_ms"],
-        appends_continue=given["appends_continue"],
-        metadata=request.sources().metadata,
-    )
-
-
 def _search(request: Request, given: _Given, wanted: Wanted) -> list[Found]:
     """Search all directories and tables. Effects: reads them."""
     from logwright.erasure.find.places import list_files  # noqa: PLC0415 -- kernels: not for --help
@@ -161,7 +150,7 @@ def _search(request: Request, given: _Given, wanted: Wanted) -> list[Found]:
             )
             continue
         maintained = log_dir in live
-        settings = _settings(request.of(log_dir), given) if maintained else None
+        settings = search_settings(request.of(log_dir), given) if maintained else None
         with request.output.progress(str(log_dir)) as progress:
             found.append(
                 search_log_dir(
@@ -186,19 +175,19 @@ def _forecast(
     request: Request, wanted: Wanted, found: Sequence[Found], given: _Given, deadline_ms: int | None
 ) -> bool:
     """Show when the keys are gone; return whether some are late."""
-    from logwright.erasure.deadline import forecast_log  # noqa: PLC0415 -- kernels: not for --help
-    from logwright.erasure.find.removal import upkeep_of  # noqa: PLC0415
+    from logwright.erasure.outlook.suggestions import forecast_log  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.erasure.outlook.upkeep import upkeep_of  # noqa: PLC0415
 
     late = False
     for one in found:
-        settings = _settings(request.of(one.directory), given) if one.live else None
+        settings = search_settings(request.of(one.directory), given) if one.live else None
         for partition, live in one.live.items():
             if settings is None:
                 continue
             forecast = forecast_log(
                 live,
                 settings.of_topic(partition.topic)[0],
-                upkeep_of(settings, partition.topic, live.hold),
+                upkeep_of(settings, live),
                 now_ms=request.now_ms,
                 deadline_ms=deadline_ms,
             )

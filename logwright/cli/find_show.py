@@ -11,9 +11,9 @@ from logwright.cli.keys import Wanted
 from logwright.cli.request import Request
 
 if TYPE_CHECKING:
-    from logwright.erasure.deadline import LogForecast
     from logwright.erasure.find.model import Finding
     from logwright.erasure.find.result import Found
+    from logwright.erasure.outlook.suggestions import LogForecast
     from logwright.format.names import TopicPartition
 
 _MOST_ROWS: Final = 1000

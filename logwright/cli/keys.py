@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
 
@@ -14,6 +14,7 @@ from logwright.cli.request import Request
 from logwright.errors import PolicyError
 
 if TYPE_CHECKING:
+    from logwright.erasure.find.result import Settings
     from logwright.erasure.keys import KeySet
     from logwright.erasure.keys_file import KeysFile
     from logwright.erasure.request import Request as ErasureRequest
@@ -78,14 +79,14 @@ _SEARCH: Final = (
         "run_interval_ms",
         metavar="MS",
         type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="The longest time between two runs of maintenance.",
+        help="The longest time between two runs of maintenance [default: 300000 if the policies "
+        "have erasure.store, otherwise 0].",
     ),
     click.option(
         "--appends-continue",
         is_flag=True,
-        help="Forecast for logs to which records of other keys are appended all the time.",
+        help="Forecast for logs to which records of other keys are appended all the time [default: "
+        "erasure.appends_continue of the policies].",
     ),
 )
 
@@ -98,6 +99,15 @@ class KeyOptions(TypedDict):
     requests: Path | None
     secret: Path | None
     topics: str | None
+
+
+class SearchOptions(KeyOptions):
+    """Those of the options that say what else is searched, too."""
+
+    archives: tuple[Path, ...]
+    pattern: Path | None
+    run_interval_ms: int | None
+    appends_continue: bool
 
 
 def key_options(command: Callable[..., _R]) -> Callable[..., _R]:
@@ -140,6 +150,34 @@ class Wanted:
         if request < len(self.keys):
             return self.keys.request(request).id
         return f"pattern {request - len(self.keys) + 1}"
+
+
+def search_settings(request: Request, given: SearchOptions | None = None) -> Settings:
+    """Return what a search asks of a log directory's settings. Effects: reads metadata.
+
+    Args:
+        given: what was said of the maintenance, besides the policies.
+
+    Raises:
+        PolicyError: the settings of the broker are invalid.
+    """
+    from logwright.config.policies import Policies  # noqa: PLC0415 -- yaml: not for --help
+    from logwright.erasure.find.result import Settings  # noqa: PLC0415 -- kernels: not for --help
+    from logwright.erasure.outlook.upkeep import Upkeep  # noqa: PLC0415
+
+    upkeep = Upkeep.of_policies((request.policies or Policies()).erasure)
+    if given is not None and given["run_interval_ms"] is not None:
+        upkeep = replace(upkeep, run_interval_ms=given["run_interval_ms"])
+    if given is not None and given["appends_continue"]:
+        upkeep = replace(upkeep, appends_continue=True)
+    return Settings(
+        of_topic=request.settings,
+        broker=request.broker(),
+        now_ms=request.now_ms,
+        high_watermark=request.high_watermark,
+        upkeep=upkeep,
+        metadata=request.sources().metadata,
+    )
 
 
 def read_wanted(request: Request, given: KeyOptions, pattern: Path | None = None) -> Wanted:

@@ -12,10 +12,10 @@ import pytest
 
 from logwright.assets.erasure import DELETION_DEADLINES, ERASURE_REQUESTS, deadline_key
 from logwright.assets.erasure_report import CONTRACT, IN_TIME, MET
-from logwright.erasure.countdown import Countdown, read_countdown
-from logwright.pipelines.due import RETRY_AFTER_MS
+from logwright.config.topic import parse_settings
+from logwright.erasure.outlook.countdown import Countdown, read_countdown
+from logwright.erasure.outlook.upkeep import SWEEP_AGAIN_MS, sweep_times
 from logwright.pipelines.erasure import ERASURE, erasure_deadlines
-from logwright.pipelines.erasure_due import times_of
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.erasure import countdown_path
 from tests.e2e.harness import MARKS, QUIET, Platform, new_instance
@@ -27,9 +27,10 @@ pytestmark = MARKS
 DAY_MS, HOUR_MS, DELAY_MS = 86_400_000, 3_600_000, 60_000
 NOW_MS = START_MS + DAY_MS
 DEADLINE_MS = NOW_MS + 10 * DAY_MS
-TIMES = times_of(
-    DEADLINE_MS, delete_retention_ms=DAY_MS, file_delete_delay_ms=DELAY_MS, margin_ms=HOUR_MS
+CONFIG, _ = parse_settings(
+    {"delete.retention.ms": str(DAY_MS), "file.delete.delay.ms": str(DELAY_MS)}
 )
+TIMES = sweep_times(DEADLINE_MS, CONFIG, margin_ms=HOUR_MS)
 KEYS = [f"person-{number}" for number in range(5)]
 
 
@@ -199,7 +200,7 @@ def test_the_sensor_sweeps_in_time(platform: Platform) -> None:
     ended = platform.at(TIMES.second_ms + DELAY_MS + 1)
     assert run(ended, "purge").success
     assert (2, 0, 0) == left(ended)
-    assert not tick(second.at(TIMES.second_ms + RETRY_AFTER_MS - 1), again.cursor).run_requests
+    assert not tick(second.at(TIMES.second_ms + SWEEP_AGAIN_MS - 1), again.cursor).run_requests
 
 
 def test_a_missed_deadline_fails_the_check(platform: Platform) -> None:

@@ -21,14 +21,15 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from logwright.batches.outcomes import aborted_intervals
 from logwright.batches.runtime import Runtime
 from logwright.checks.kernels import discard_valueless
 from logwright.compaction.model import CleaningOptions
-from logwright.erasure.erase.remaining import tombstones_are_due
 from logwright.erasure.erase.scan import matches_of, open_segments
 from logwright.errors import QualityError
-from logwright.format.batch import CONTROL, TRANSACTIONAL
+from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from logwright.ingest.commit import commit_append, plan_append, stage_append
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions
@@ -218,7 +219,7 @@ def _clean(
     plan = plan_cleaning(
         log_dir, partition, settings, now_ms=now_ms, options=options, high_watermark="end"
     )
-    if not plan.clean and tombstones_are_due(plan.log, settings[0], keys, now_ms=now_ms):
+    if not plan.clean and _tombstones_are_due(plan.log, keys, now_ms=now_ms):
         plan = _from_the_start(plan)
     if not plan.clean:
         return None
@@ -229,6 +230,23 @@ def _clean(
     if work.failure is not None:
         raise work.failure
     return work.result
+
+
+def _tombstones_are_due(log: PartitionLog, keys: Matcher, *, now_ms: TimestampMs) -> bool:
+    """Return whether tombstones of the keys are past their delete horizon. Effects: reads the log.
+
+    Raises:
+        LogwrightError: it cannot be read.
+    """
+    for source in open_segments(log):
+        is_past = (source.batches["attributes"] & DELETE_HORIZON) != 0
+        is_past &= source.batches["base_timestamp"] <= now_ms
+        for matches in matches_of(source, keys, runtime=Runtime()):
+            ordinals = matches.ordinals[matches.tombstones]
+            rows = np.searchsorted(source.batches["first_ordinal"], ordinals, side="right") - 1
+            if is_past[rows].any():
+                return True
+    return False
 
 
 def _from_the_start(plan: CleanPlan) -> CleanPlan:

@@ -3,7 +3,7 @@
 ===========================================  ===========  ======================================
 file                                         place        what removes it
 ===========================================  ===========  ======================================
-``TOPIC-N/*.log``                            segment      see `logwright.erasure.find.removal`
+``TOPIC-N/*.log``                            segment      see `logwright.erasure.outlook`
 ``TOPIC-N/*.log.deleted``                    deleted      a purge, ``file.delete.delay.ms`` later
 ``TOPIC-N/*.log.cleaned``, ``*.log.swap``    staging      a purge; a swap that is needed: nothing
 ``TOPIC-N/.logwright/staging/*``             staging      a purge, once the plan is dead

@@ -14,6 +14,7 @@ import pytest
 from logwright.deletion.commit import delete_log
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
+from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.erasure.request import Request
 from logwright.errors import LogDirLocked, NotALogDir, StalePlan
 from logwright.format.deleted_logs import serialize_deletions
@@ -142,7 +143,7 @@ def test_a_swap_that_is_needed_stays(tmp_path: Path) -> None:
     assert "" == removed["t-0/00000000000000000002.log.swap"]
     path.write_bytes(path.with_suffix(".log.swap").read_bytes())
     path.with_suffix(".log.cleaned").write_bytes(path.read_bytes())
-    found = find(log_dir, [KEY], settings({}, now_ms=7, run_interval_ms=3)).findings
+    found = find(log_dir, [KEY], settings({}, now_ms=7, upkeep=Upkeep(run_interval_ms=3))).findings
     removed_at = {one.path: (one.rule, one.gone_by_ms) for one in found}
     assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.swap"]
     assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.cleaned"]
