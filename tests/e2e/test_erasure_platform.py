@@ -168,15 +168,20 @@ def test_a_refused_row_fails_the_check(platform: Platform, tmp_path: Path) -> No
     assert 5 == counted(platform).requests
 
 
-def test_the_sensor_sweeps_in_time(platform: Platform) -> None:
+@pytest.mark.parametrize("declared", [False, True])
+def test_the_sensor_sweeps_in_time(platform: Platform, *, declared: bool) -> None:
     """From the search to the deadline: nothing before it must be, then two sweeps; what a sweep
-    cannot remove is said.
+    cannot remove is said. If the policies say that the sensor runs, only that is late.
     """
+    with (platform.policies / "p.yml").open("a") as file:
+        file.write(f"  deadline_sweeps: {str(declared).lower()}\n")
     first = tick(platform)
     assert [ERASURE] == [one.job_name for one in first.run_requests]
     assert "the first search" == first.run_requests[0].tags["logwright/reason"]
     assert not tick(platform, first.cursor).run_requests
     assert (2, 3, 3) == left(platform)
+    (row,) = counted(platform).logs
+    assert (2 if declared else 8, 6) == (row.late, row.to_sweep)
     early = tick(platform, first.cursor)
     assert not early.run_requests
     assert "swept for it from" in str(early.skip_message)
