@@ -15,7 +15,7 @@ from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.erasure.outlook.countdown import LogCountdown
 from logwright.erasure.outlook.upkeep import SweepTimes
 from logwright.format.names import TopicPartition
-from logwright.pipelines.erasure_due import choose_erasures
+from logwright.pipelines.erasure.due import choose_erasures
 from logwright.purge.commit import purge_partition
 from logwright.retention.commit import plan_retention_of
 from logwright.sweep.clean import clean_logs

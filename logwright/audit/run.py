@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from itertools import permutations
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -34,6 +33,7 @@ from logwright.format.names import TopicPartition
 from logwright.format.siphash import HashKey
 from logwright.locks import broker_kept_out
 from logwright.observe import HighWatermark, holds
+from logwright.place.model import Place
 from logwright.units import ByteCount
 
 MOST_BYTES: Final = ByteCount(512 * 1024 * 1024)
@@ -47,7 +47,7 @@ _SHARD_SPACE: Final = 1 << 32
 
 def audit_partition(
     partition: TopicPartition,
-    log_dirs: Sequence[Path],
+    log_dirs: Sequence[Place],
     *,
     high_watermark: HighWatermark,
     most_bytes: ByteCount = MOST_BYTES,

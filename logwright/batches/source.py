@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -15,8 +14,9 @@ from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_segment
-from logwright.log.mapped import MappedFile, MappedFiles
-from logwright.log.model import PartitionLog, Segment
+from logwright.log.model import ReadableLog, Segment
+from logwright.place.mapped import MappedFile, MappedFiles
+from logwright.place.model import PlaceOrText, below
 
 WINDOW_BYTES: Final = 2 * 1024 * 1024
 """Bytes of a segment that are read at once: they stay in the CPU's cache from the CRC to the last
@@ -46,9 +46,9 @@ class Source:
         self.attributes = int(np.bitwise_or.reduce(self.batches["attributes"]))
 
     @property
-    def path(self) -> Path:
+    def path(self) -> PlaceOrText:
         """Path of the log file."""
-        return Path(self.log.path)
+        return self.log.path
 
     @property
     def data(self) -> NDArray[np.uint8]:
@@ -123,12 +123,17 @@ _USUAL_GROWTH: Final = 4
 
 
 def open_source(
-    directory: str, segment: Segment, files: MappedFiles, *, end_offset: int, first_ordinal: int
+    directory: PlaceOrText,
+    segment: Segment,
+    files: MappedFiles,
+    *,
+    end_offset: int,
+    first_ordinal: int,
 ) -> Source:
     """Map a segment and read its batch headers. Effects: maps the file.
 
     Args:
-        directory: the partition's, as text: making a path costs as much as mapping a file.
+        directory: the partition's; as text, since making a path costs as much as mapping a file.
         files: the maps, to which it is added.
         end_offset: the next segment's base offset.
         first_ordinal: number of the first record.
@@ -137,7 +142,7 @@ def open_source(
         UnreadableFile, StalePlan, CorruptBatch, UnsupportedFormatError: see `map_file` and
         `scan_segment`.
     """
-    path = f"{directory}/{segment_file_name(segment.base_offset, LOG)}"
+    path = below(directory, segment_file_name(segment.base_offset, LOG))
     log = files.open(path, expected_bytes=segment.log_bytes)
     batches = scan_segment(
         log.data,
@@ -149,7 +154,7 @@ def open_source(
     return Source(base_offset=segment.base_offset, log=log, batches=batches)
 
 
-def each_source(log: PartitionLog) -> Iterator[Source]:
+def each_source(log: ReadableLog) -> Iterator[Source]:
     """Yield the segments of a log in order, each of them numbered from 0. Effects: maps them, one
     at a time.
 
@@ -159,7 +164,7 @@ def each_source(log: PartitionLog) -> Iterator[Source]:
     ends = [*(segment.base_offset for segment in log.segments[1:]), log.log_end_offset]
     for segment, end in zip(log.segments, ends, strict=True):
         files = MappedFiles()
-        yield open_source(log.directory_text, segment, files, end_offset=end, first_ordinal=0)
+        yield open_source(log.readable, segment, files, end_offset=end, first_ordinal=0)
 
 
 def row_ranges(

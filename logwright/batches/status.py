@@ -8,7 +8,6 @@ about it.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -38,7 +37,7 @@ class StoppedAt(NamedTuple):
     """
 
     data: NDArray[np.uint8]
-    path: Path
+    path: object
     batches: NDArray[np.void]
     row: int
 

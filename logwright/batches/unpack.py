@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -145,7 +144,7 @@ def unpack_batches(
 
 
 def decompress_records(
-    data: NDArray[np.uint8], path: Path, batch: np.void, *, most: int | None = None
+    data: NDArray[np.uint8], path: object, batch: np.void, *, most: int | None = None
 ) -> bytes:
     """Decompress one batch that the kernels could not decompress, or refused.
 

@@ -24,17 +24,6 @@ _PLACE: Final = re.compile(r"(?:(\w+)=)?%[-#0 +]*\d*(?:\.\d+)?([a-z%])")
 """A placeholder of a template, and the name of its field if it has one."""
 
 
-log_format_option: Final = click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    envvar="LOGWRIGHT_LOG_FORMAT",
-    show_envvar=True,
-    help="Format of messages and log lines on stderr; json has info lines too.",
-)
-
-
 class JsonFormatter(logging.Formatter):
     """One line of JSON: ``time`` (UTC, ms), ``level``, ``logger``, ``message``, ``fields``, and
     ``exception`` if there is one.

@@ -11,17 +11,13 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import click
 
+from logwright.batches.runtime import Progress
 from logwright.cli.log_lines import say
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-    from logwright.batches.runtime import Progress
-    from logwright.errors import LogwrightError
+from logwright.errors import LogwrightError
 
 Format = Literal["text", "json"]
 
@@ -109,7 +105,9 @@ class Output:
         if not sys.stderr.isatty():
             yield _silent
             return
-        with _bar(title) as progress:
+        from logwright.cli.bar import bar  # noqa: PLC0415 -- only for a terminal
+
+        with bar(title) as progress:
             yield progress
 
 
@@ -180,26 +178,3 @@ def _cell(value: object) -> Cell:
 
 def _silent(stage: str, done: int, total: int) -> None:
     del stage, done, total
-
-
-@contextmanager
-def _bar(title: str) -> Iterator[Progress]:
-    from rich.console import Console  # noqa: PLC0415 -- only for a terminal
-    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-    from rich.progress import Progress as RichProgress  # noqa: PLC0415
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeRemainingColumn(),
-    )
-    with RichProgress(*columns, console=Console(stderr=True), transient=True) as rich:
-        tasks: dict[str, TaskID] = {}
-
-        def progress(stage: str, done: int, total: int) -> None:
-            if stage not in tasks:
-                tasks[stage] = rich.add_task(f"{title} {stage}", total=total)
-            rich.update(tasks[stage], completed=done, total=total)
-
-        yield progress

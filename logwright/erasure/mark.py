@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import ERASURE_MARK, WORK_DIRECTORY
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.steps.replace import replace_file
 
 if TYPE_CHECKING:

@@ -22,10 +22,9 @@ from numpy.typing import NDArray
 
 from logwright.batches.runtime import Runtime
 from logwright.batches.source import open_window, row_ranges
-from logwright.compaction.keys.prepare import open_sources
+from logwright.cleaner_rules import EXPIRED, delete_horizon_ms
 from logwright.compaction.plan import group_segments
-from logwright.compaction.rewrite.batch import RewriteWorkspace
-from logwright.compaction.rules import EXPIRED, delete_horizon_ms
+from logwright.compaction.survivors import open_sources
 from logwright.compaction.transactions import (
     UNMAPPED,
     TransactionIndexes,
@@ -45,6 +44,7 @@ from logwright.forecast.sample import (
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
 from logwright.format.siphash import HashKey
 from logwright.format.walk import raise_for_status
+from logwright.rewrite.batch import RewriteWorkspace
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ status other than `OK` is an error; `raise_for_status` converts it into an excep
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,7 +29,7 @@ _PROBLEMS: Final = {
 }
 
 
-def raise_for_status(status: int, *, path: Path, position: int, base_offset: int) -> None:
+def raise_for_status(status: int, *, path: object, position: int, base_offset: int) -> None:
     """Raise the error for a kernel's status of the batch at `position`.
 
     Raises:

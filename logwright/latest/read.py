@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.batches.runtime import Runtime, silent
 from logwright.batches.source import Source
-from logwright.compaction.keys.superseded import find_superseded
 from logwright.errors import enough_memory
+from logwright.keys.superseded import find_superseded
 from logwright.latest.ahead import in_order
 from logwright.latest.model import LatestCounts, LatestPlan
 from logwright.locks import broker_kept_out
@@ -71,8 +71,10 @@ def read_latest(
     offsets = (plan.start_offset, plan.end_offset)
     with broker_kept_out(plan.records.log_dir), enough_memory(plan.records.directory):
         sources = _numbered(Pieces(plan.records, ReadCounts()))
-        found = find_superseded(sources, offsets, plan.cleaner, progress=progress, runtime=runtime)
-        counts.add(found)
+        superseded = find_superseded(
+            sources, offsets, plan.cleaner, progress=progress, runtime=runtime
+        )
+        counts.add(superseded)
         read = partial(
             read_sources,
             partition=plan.partition,
@@ -81,7 +83,7 @@ def read_latest(
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             selection=Selection(
-                dead=found.dead, skip_tombstones=not tombstones, skip_null_keys=True
+                dead=superseded.dead, skip_tombstones=not tombstones, skip_null_keys=True
             ),
         )
         account = _Account(runtime, progress, sum(map(_bytes_of, sources)))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from logwright.errors import LogwrightError, UnreadableFile
 from logwright.locks import lock_checkpoints
-from logwright.log.files import open_child_dir, open_log_dir, read_file, unreadable
 from logwright.log.topic_id import read_topic_id
+from logwright.place.files import open_log_dir
+from logwright.place.unreadable import unreadable
 from logwright.state.file import LARGEST_STATE_BYTES, STATE_FILE, parse_state, serialize_state
 from logwright.state.model import NOTHING, LogDirState, PartitionState
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
-    from logwright.log.files import OpenDir
+    from logwright.place.local import LocalDir
 
 
 def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
@@ -47,17 +48,19 @@ def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
                 f"it has {size} bytes, too many for a state file.", path=path, remedy="Remove it."
             )
         try:
-            content = read_file(directory, STATE_FILE)
+            content = directory.read(STATE_FILE)
         except UnreadableFile as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return {}  # the last state was removed in between
             raise
-        found = parse_state(content, path)
-        return {partition: _of_topic(directory, partition, one) for partition, one in found.items()}
+        states = parse_state(content, path)
+        return {
+            partition: _of_topic(directory, partition, state) for partition, state in states.items()
+        }
 
 
 def _of_topic(
-    directory: OpenDir, partition: TopicPartition, state: PartitionState
+    directory: LocalDir, partition: TopicPartition, state: PartitionState
 ) -> PartitionState:
     quarantine = state.quarantine
     if quarantine is None or quarantine.topic_id is None:
@@ -67,10 +70,10 @@ def _of_topic(
     return replace(state, quarantine=None)
 
 
-def _topic_id(directory: OpenDir, partition: TopicPartition) -> str | None:
+def _topic_id(directory: LocalDir, partition: TopicPartition) -> str | None:
     """Return the topic id of a partition in an open log directory; None if it cannot be read."""
     try:
-        with open_child_dir(directory, partition) as opened:
+        with directory.open_dir(partition.directory_name) as opened:
             return read_topic_id(opened)
     except LogwrightError:
         return None

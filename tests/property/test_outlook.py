@@ -64,9 +64,9 @@ class World:
 
     def look(self, now_ms: int) -> tuple[LogCountdown, SweepTimes] | None:
         """What the sensor sees at this time."""
-        found = {"d": self.findings(now_ms)}
+        records = {"d": self.findings(now_ms)}
         account = Account()
-        made = count_down(self.keys.requests, found, ["t"], now_ms=now_ms, account=account)
+        made = count_down(self.keys.requests, records, ["t"], now_ms=now_ms, account=account)
         if not made.logs:
             return None
         (row,) = made.logs
@@ -112,17 +112,17 @@ def judge(tmp_path: Path, seed: int, *, sweeps: bool) -> Counter[str]:
     )
     for row in rows:
         gone_ms = log_of.gone.get(row.offset)
-        said = (seed, row.offset, row.kind, row.rule, row.gone_by_ms, gone_ms, pairs)
+        case = (seed, row.offset, row.kind, row.rule, row.gone_by_ms, gone_ms, pairs)
         if row.gone_by_ms is None:
-            assert gone_ms is None or not exact or sweeps, said
+            assert gone_ms is None or not exact or sweeps, case
             tally[f"{row.kind} stays"] += 1
             continue
-        assert gone_ms is not None, said
-        assert gone_ms <= row.gone_by_ms, said
+        assert gone_ms is not None, case
+        assert gone_ms <= row.gone_by_ms, case
         swept_later = sweeps and not NOW_MS < first_ms
         swept_later |= row.gone_by_ms > second_ms + parsed[0].file_delete_delay_ms
         if exact and not (sweeps and swept_later):
-            assert row.gone_by_ms == gone_ms, said
+            assert row.gone_by_ms == gone_ms, case
             tally[f"{row.kind} exact{' by a sweep' if row.rule == SWEEP else ''}"] += 1
         else:
             tally[f"{row.kind} by{' a sweep' if row.rule == SWEEP else ''}"] += 1

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from logwright.assets.erasure import _countdown
-from logwright.assets.erasure_report import IN_TIME, deadline_checks
+from logwright.assets.erasure.deadlines import _countdown
+from logwright.assets.erasure.report import IN_TIME, deadline_checks
 from logwright.erasure.outlook.countdown import NEVER
 from logwright.erasure.request import Request
 from logwright.erasure.secret import load_secret

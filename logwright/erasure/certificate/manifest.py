@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from logwright.errors import PreconditionError, StalePlan
-from logwright.log.files import DIRECTORY_FLAGS, FILE_FLAGS, open_log_dir, unreadable
+from logwright.place.files import open_log_dir
+from logwright.place.local import DIRECTORY_FLAGS, FILE_FLAGS
+from logwright.place.unreadable import unreadable
 
 Report = Callable[[int, int], None]
 """Called with (bytes done, total bytes)."""

@@ -20,7 +20,7 @@ from logwright.format.names import LOG, STAGING, WORK_DIRECTORY, live_file_name
 from logwright.format.valid import valid_batches
 from logwright.log.kinds import offset_in
 from logwright.log.log_dir import list_tree
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:

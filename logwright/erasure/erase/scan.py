@@ -19,7 +19,7 @@ from logwright.erasure.keys import Keys
 from logwright.format.batch import CODEC_MASK
 from logwright.format.scan import check_crcs
 from logwright.format.walk import OK
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 from logwright.units import Offset
 
 if TYPE_CHECKING:

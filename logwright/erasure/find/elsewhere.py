@@ -20,7 +20,7 @@ from logwright.format.batch import crc_is_valid, parse_batch, walk_batches
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import LOG, LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from logwright.format.record import read_records
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 
 if TYPE_CHECKING:
     from logwright.metadata.model import ClusterMetadata

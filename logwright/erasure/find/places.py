@@ -47,10 +47,11 @@ from logwright.format.names import (
     TopicPartition,
 )
 from logwright.live_plans import plan_is_alive
-from logwright.log.files import open_log_dir, unreadable
 from logwright.log.kinds import file_kinds, is_retired
 from logwright.log.log_dir import list_log_dir
-from logwright.log.mapped import map_file
+from logwright.place.files import open_log_dir
+from logwright.place.mapped import map_file
+from logwright.place.unreadable import unreadable
 from logwright.recovery.steps import CUT
 from logwright.steps.failed_output import FAILED, parse_failed_output
 

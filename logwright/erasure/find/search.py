@@ -30,8 +30,8 @@ from logwright.errors import LogwrightError, StalePlan
 from logwright.format.names import INDEX, LOG, TopicPartition
 from logwright.locks import broker_kept_out
 from logwright.log.load import observe
-from logwright.log.mapped import map_file
 from logwright.log.model import PartitionLog
+from logwright.place.mapped import map_file
 from logwright.state.model import NOTHING, Hold, PartitionState
 from logwright.state.store import read_state
 from logwright.units import TimestampMs

@@ -24,7 +24,7 @@ from logwright.erasure.find.texts import RowHit, scan_texts
 from logwright.erasure.keys import KeySet
 from logwright.errors import StalePlan
 from logwright.format.names import TopicPartition
-from logwright.log.files import not_regular, unreadable
+from logwright.place.unreadable import not_regular, unreadable
 
 _PARTITION: Final = re.compile(r"(?:^|/)partition=(\d{1,10})/")
 _METADATA: Final = re.compile(r"(?:^|/)(?:_delta_log|metadata)/")

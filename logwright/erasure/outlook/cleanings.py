@@ -14,7 +14,7 @@
    now is not counted on; those after the second time are expected at the latest `SWEEP_AGAIN_MS`
    after there is something for them to do; and while one may come at any time, no run is counted
    on, since after it nothing may be due.
-5. Cleanings that are coordinated with other replicas (rule 14 of `logwright.compaction.rules`) are
+5. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
    not foreseen: neither the settings nor the policies say that there are any.
 """
 
@@ -24,9 +24,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
+from logwright.cleaner_rules import delete_horizon_ms
 from logwright.compaction.model import CompactionPlan
 from logwright.compaction.plan import plan_compaction
-from logwright.compaction.rules import delete_horizon_ms
 from logwright.config.topic import TopicConfig
 from logwright.erasure.outlook.upkeep import SWEEP_AGAIN_MS, SweepTimes, Upkeep
 from logwright.log.model import PartitionLog

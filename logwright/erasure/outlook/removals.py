@@ -29,10 +29,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.rules import delete_horizon_ms
+from logwright.cleaner_rules import delete_horizon_ms
 from logwright.erasure.find.kinds import ABORTED, SUPERSEDED, Judged
 from logwright.erasure.outlook.cleanings import MAX_LAG, NO_TIME, RATIO, SWEEP, Cleaning, cleanings
-from logwright.erasure.outlook.upkeep import Upkeep, upkeep_of
+from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.format.batch import DELETE_HORIZON
 from logwright.retention.plan import plan_retention
 from logwright.units import INT64_MAX, TimestampMs
@@ -127,6 +127,23 @@ def removal_of_records(
     )
     rules = [RULES[number] for number in removed.rules.tolist()]
     return rules, [None if at_ms == NO_TIME else at_ms for at_ms in removed.times.tolist()]
+
+
+def upkeep_of(settings: Settings, live: LiveHits) -> Upkeep:
+    """Return how a log is maintained: without a cleaner compacted ones are skipped, unless they are
+    swept; one that is paused is not touched, and one in quarantine is not cleaned.
+    """
+    config, cleaner = settings.of_topic(live.log.partition.topic)
+    hold = live.hold
+    works = hold is None and (cleaner.off is None or not config.compact or settings.upkeep.forced)
+    quarantined = hold is not None and hold.kind == "quarantined"
+    swept = hold is None and live.deadline_ms < INT64_MAX
+    return replace(
+        settings.upkeep,
+        cleans=works,
+        retains=works or (quarantined and not config.compact),
+        deadline_ms=live.deadline_ms if swept else None,
+    )
 
 
 def removal_of_file(file: RecordFile, settings: Settings | None) -> tuple[str, int | None]:

@@ -18,15 +18,12 @@ and after the second again and again, each `SWEEP_AGAIN_MS`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
-
-from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     from logwright.config.erasure import ErasureSettings
     from logwright.config.topic import TopicConfig
-    from logwright.erasure.find.result import LiveHits, Settings
 
 PLATFORM_INTERVAL_MS: Final = 300_000
 """Within this time the platform's maintenance does what is due: the interval of the sensor
@@ -81,23 +78,6 @@ class Upkeep:
         if self.margin_ms is None or self.deadline_ms is None:
             return None
         return sweep_times(self.deadline_ms, config, margin_ms=self.margin_ms)
-
-
-def upkeep_of(settings: Settings, live: LiveHits) -> Upkeep:
-    """Return how a log is maintained: without a cleaner compacted ones are skipped, unless they are
-    swept; one that is paused is not touched, and one in quarantine is not cleaned.
-    """
-    config, cleaner = settings.of_topic(live.log.partition.topic)
-    hold = live.hold
-    works = hold is None and (cleaner.off is None or not config.compact or settings.upkeep.forced)
-    quarantined = hold is not None and hold.kind == "quarantined"
-    swept = hold is None and live.deadline_ms < INT64_MAX
-    return replace(
-        settings.upkeep,
-        cleans=works,
-        retains=works or (quarantined and not config.compact),
-        deadline_ms=live.deadline_ms if swept else None,
-    )
 
 
 def sweep_times(deadline_ms: int, config: TopicConfig, *, margin_ms: int) -> SweepTimes:

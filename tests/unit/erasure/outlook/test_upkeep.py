@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 from logwright.config.erasure import ErasureSettings
-from logwright.erasure.outlook.upkeep import SweepTimes, Upkeep, next_sweep_ms, upkeep_of
+from logwright.erasure.outlook.removals import upkeep_of
+from logwright.erasure.outlook.upkeep import SweepTimes, Upkeep, next_sweep_ms
 from logwright.state.model import Hold
 from logwright.units import INT64_MAX
 from tests.found import find, settings
