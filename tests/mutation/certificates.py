@@ -9,8 +9,11 @@ from tests.mutation.fault import Fault
 _DIRECTORY = "tests/unit/erasure/certificate"
 _SIGNED = (f"{_DIRECTORY}/test_signed.py", f"{_DIRECTORY}/test_canonical.py")
 _MANIFEST = (f"{_DIRECTORY}/test_manifest.py",)
-_MAKE = (f"{_DIRECTORY}/test_make.py", f"{_DIRECTORY}/test_deadlines.py")
-_COUNTDOWN = ("tests/unit/erasure/test_countdown.py", "tests/unit/erasure/test_concerned.py")
+_MAKE = (f"{_DIRECTORY}/test_make.py", "tests/unit/erasure/outlook/test_verdict.py")
+_COUNTDOWN = (
+    "tests/unit/erasure/outlook/test_countdown.py",
+    "tests/unit/erasure/test_concerned.py",
+)
 
 CERTIFICATES = (
     Fault(
@@ -50,14 +53,14 @@ CERTIFICATES = (
     ),
     Fault(
         family="certificate: a deadline passes a millisecond late",
-        file="erasure/certificate/deadlines.py",
+        file="erasure/outlook/verdict.py",
         right="    if deadline_ms is not None and now_ms >= deadline_ms:\n",
         wrong="    if deadline_ms is not None and now_ms > deadline_ms:\n",
         tests=_MAKE,
     ),
     Fault(
         family="certificate: what never goes is in time",
-        file="erasure/certificate/deadlines.py",
+        file="erasure/outlook/verdict.py",
         right="last_ms is None or last_ms > deadline_ms",
         wrong="last_ms is not None and last_ms > deadline_ms",
         tests=_MAKE,

@@ -8,24 +8,20 @@ from typing import Final
 import click
 
 from logwright.cli.options.common import declare, directory_options
-from logwright.cli.options.keys import KeyOptions, key_options, search_options
+from logwright.cli.options.keys import SearchOptions, key_options, search_options
 from logwright.cli.options.parameters import Time
 
 _PATH: Final = click.Path(path_type=Path)
 
 
-class Given(KeyOptions):
+class Given(SearchOptions):
     """Values of the options below, as click passes them."""
 
     more_dirs: tuple[Path, ...]
-    archives: tuple[Path, ...]
     tables: tuple[Path, ...]
-    pattern: Path | None
     forecast: bool
     deadline_ms: int | None
     threads: int | None
-    run_interval_ms: int
-    appends_continue: bool
 
 
 @declare("find")

@@ -10,9 +10,9 @@ from typing import Final
 
 from logwright.cli.request import Request
 from logwright.cli.run.keys import Wanted
-from logwright.erasure.deadline import LogForecast
 from logwright.erasure.find.model import Finding
 from logwright.erasure.find.result import SearchResult
+from logwright.erasure.outlook.suggestions import LogForecast
 from logwright.format.names import TopicPartition
 
 _MOST_ROWS: Final = 1000

@@ -22,7 +22,6 @@ from logwright.erasure.find.elsewhere import places_elsewhere
 from logwright.erasure.find.kinds import KINDS, Judged, judge
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.proofs import known_texts, small_texts
-from logwright.erasure.find.removal import removal_of_file, removal_of_records
 from logwright.erasure.find.result import LiveHits, SearchResult, Settings, Unsearched
 from logwright.erasure.find.scan import (
     PART_BYTES,
@@ -39,6 +38,7 @@ from logwright.erasure.find.scan import (
 from logwright.erasure.find.texts import scan_texts
 from logwright.erasure.keys import KeySet
 from logwright.erasure.mark import erased_keys
+from logwright.erasure.outlook.removals import removal_of_file, removal_of_records
 from logwright.errors import LogwrightError, StalePlan, UnreadableFile
 from logwright.format.names import INDEX, LOG, TopicPartition
 from logwright.locks import broker_kept_out
@@ -283,8 +283,14 @@ class _Search:
         start = 0 if log is None else int(log.log_start_offset)
         judged = judge(hits, batches, markers, log_start_offset=start)
         if log is not None and self._settings is not None:
-            hold = self._hold(partition, self._settings.now_ms)
-            live = LiveHits(log=log, hits=hits, batches=batches, markers=markers, hold=hold)
+            live = LiveHits(
+                log=log,
+                hits=hits,
+                batches=batches,
+                markers=markers,
+                hold=self._hold(partition, self._settings.now_ms),
+                deadline_ms=self._keys.first_deadline_ms(hits["request"], partition.topic),
+            )
             self._found.live[partition] = live
             rules, times = removal_of_records(live, judged, self._settings)
         else:

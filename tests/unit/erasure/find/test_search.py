@@ -17,6 +17,7 @@ from logwright.erasure.find import search as searching
 from logwright.erasure.find.result import SearchResult
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
+from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.erasure.request import Request
 from logwright.errors import LogDirLocked, NotALogDir, StalePlan
 from logwright.format.batch import walk_batches
@@ -146,7 +147,7 @@ def test_a_swap_that_is_needed_stays(tmp_path: Path) -> None:
     assert "" == removed["t-0/00000000000000000002.log.swap"]
     path.write_bytes(path.with_suffix(".log.swap").read_bytes())
     path.with_suffix(".log.cleaned").write_bytes(path.read_bytes())
-    found = find(log_dir, [KEY], settings({}, now_ms=7, run_interval_ms=3)).findings
+    found = find(log_dir, [KEY], settings({}, now_ms=7, upkeep=Upkeep(run_interval_ms=3))).findings
     removed_at = {one.path: (one.rule, one.gone_by_ms) for one in found}
     assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.swap"]
     assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.cleaned"]
