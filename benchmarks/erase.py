@@ -12,17 +12,16 @@ import numpy as np
 
 from benchmarks.logs import BenchLog, fresh_copy, plan, prepare
 from benchmarks.table import table
+from logwright.batches.projection import read_window
 from logwright.batches.runtime import Runtime
-from logwright.batches.source import open_window, row_ranges
+from logwright.batches.source import row_ranges
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.build import build_erasure
 from logwright.erasure.erase.check import require_correct
 from logwright.erasure.erase.commit import commit_erasure, plan_erasure_of
 from logwright.erasure.erase.scan import open_segments
-from logwright.erasure.erase.scan_kernels import KeyList, list_keys
 from logwright.erasure.keys import KeySet
 from logwright.erasure.secret import Secret
-from logwright.format.batch import CODEC_MASK
 from logwright.log.load import observe
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
@@ -82,10 +81,9 @@ def _erase(log: BenchLog, copy: Path, keys: KeySet) -> tuple[tuple[float, ...], 
         )
     )
     made, staged = _timed(lambda: build_erasure(planned, progress=lambda *_: None))
-    output = staged.staged
     check = 0.0
-    if output is not None:
-        check, _ = _timed(lambda: require_correct(planned, output, keys))
+    if staged.segments:
+        check, _ = _timed(lambda: require_correct(planned, staged.segments, keys))
     committing, done = _timed(lambda: commit_erasure(staged, keys))
     return (scan, made, check, committing), done.records, len(done.segments)
 
@@ -112,16 +110,12 @@ def _some_keys(log: BenchLog, count: int) -> list[bytes]:
         for rows in row_ranges(source, first=0, last=len(source.batches))
     ]
     random = np.random.default_rng(_SEED)
-    found: dict[bytes, None] = {}
+    chosen: dict[bytes, None] = {}
     each = max(count // max(len(windows), 1), 1) + 1
     for at in random.permutation(len(windows)).tolist():
         source, (first, last) = windows[at]
-        window = open_window(source, slice(first, last))
-        room = KeyList.room(int(window.batches["count"].sum()))
-        packed = bool((window.batches["attributes"] & CODEC_MASK).any())
-        buffer = window.scratch if packed else source.data
-        listed, _, _ = list_keys(buffer, window.batches, window.spans, packed, room)
-        for row in random.integers(0, max(listed, 1), size=min(each, listed)).tolist():
-            start, length = int(room.starts[row]), int(room.lengths[row])
-            found[buffer[start : start + length].tobytes()] = None
-    return list(found)[:count]
+        records = read_window(source, slice(first, last))
+        keyed = np.flatnonzero(records.key_spans()[1] >= 0)
+        for row in random.choice(keyed, size=min(each, len(keyed))).tolist():
+            chosen[records.bytes_of(row, "key") or b""] = None
+    return list(chosen)[:count]

@@ -13,18 +13,18 @@ from benchmarks.logs import BenchLog
 from logwright.batches.source import Source, open_window, row_ranges, side_of
 from logwright.batches.unpack import NOT_GIVEN
 from logwright.checks import kernels as check_kernels
-from logwright.compaction import batch_receipt
-from logwright.compaction import receipt as receipts
-from logwright.compaction.keys import fill, offset_map
-from logwright.compaction.keys import read as reading
-from logwright.compaction.rewrite.batch import RewriteWorkspace
-from logwright.compaction.rewrite.cache import NOTHING_REBUILT
-from logwright.compaction.rewrite.chunks import CHUNK_BYTES
-from logwright.compaction.rewrite.copy import CopyRule, copy_batches
-from logwright.compaction.rewrite.output import new_output
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
-from logwright.log.mapped import MappedFiles
+from logwright.keys import fill, offset_map
+from logwright.keys import read as reading
+from logwright.keys import receipt as receipts
+from logwright.place.mapped import MappedFiles
+from logwright.rewrite import batch_receipt
+from logwright.rewrite.batch import RewriteWorkspace
+from logwright.rewrite.cache import NOTHING_REBUILT
+from logwright.rewrite.chunks import CHUNK_BYTES
+from logwright.rewrite.copy import CopyRule, copy_batches
+from logwright.rewrite.output import new_output
 from logwright.units import INT64_MAX
 
 ROUNDS: Final = 5
@@ -56,7 +56,7 @@ class Bench:
         self.space = RewriteWorkspace()
         self.reader = reading.ReadBuffers(
             hash_key=np.array([self.map.key.low, self.map.key.high], dtype=np.uint64),
-            found=reading.room_for_records(reading.FOUND_RECORDS),
+            found=reading.record_buffers(reading.FOUND_RECORDS),
             receipt=receipts.with_room(receipts.new_receipt(self.records), self.records),
             scratch=self.space.scratch,
             cells=self.space.cells,
@@ -102,7 +102,7 @@ class Bench:
         )
         data, batches, row = self.source.data, self.source.batches, 0
         self.reader.receipt.sampled[0] = 0
-        window = reading.room_for_sums(len(batches))
+        window = reading.sum_buffers(len(batches))
         while row < len(batches):
             rows = (row, len(batches))
             stop, taken, _ = reading.read_batches(

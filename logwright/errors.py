@@ -62,12 +62,13 @@ class LogwrightError(Exception):
         self,
         problem: str,
         *,
-        path: Path | str | None = None,
+        path: object | None = None,
         position: int | None = None,
         remedy: str | None = None,
     ) -> None:
         self.problem = problem
-        self.path = Path(path) if path is not None else None
+        # Of another place there is a name, for messages only.
+        self.path = None if path is None else Path(str(path))
         self.position = position
         self.remedy = remedy
         super().__init__(str(self))
@@ -85,11 +86,11 @@ class LogwrightError(Exception):
         """Return the error of a log that the same command recovered before: its remedy does not say
         that the log is as it was.
         """
-        found = copy(self)
-        if found.remedy:
-            said = "The log was recovered, and not changed after that"
-            found.remedy = _UNCHANGED.sub(said, found.remedy)
-        return found
+        recovered = copy(self)
+        if recovered.remedy:
+            sentence = "The log was recovered, and not changed after that"
+            recovered.remedy = _UNCHANGED.sub(sentence, recovered.remedy)
+        return recovered
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle with all attributes: errors are sent from Spark workers to the driver."""
@@ -227,7 +228,7 @@ class StepFailed(LogwrightError):
 
 
 @contextmanager
-def enough_memory(log: Path) -> Iterator[None]:
+def enough_memory(log: object) -> Iterator[None]:
     """Turn MemoryError into an error of the one log that needs the memory.
 
     Raises:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from logwright.log.files import OpenDir
+    from logwright.place.local import LocalDir
 
 ATTEMPTS: Final = 100
 """How often a lock file may vanish between opening and locking before we give up."""
@@ -40,12 +40,12 @@ def wait_for(attempt: Callable[[], _T | None], wait_seconds: float) -> _T | None
     none in this time. Effects: those of `attempt`; sleeps in between.
     """
     deadline = time.monotonic() + wait_seconds
-    while (found := attempt()) is None and time.monotonic() < deadline:
+    while (result := attempt()) is None and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-    return found
+    return result
 
 
-def acquire(directory: OpenDir, name: str, kind: Kind) -> int | None:
+def acquire(directory: LocalDir, name: str, kind: Kind) -> int | None:
     """Return a descriptor of a locked file; None if somebody excludes us. Effects: makes the file
     if there is none, and takes the lock.
 
@@ -74,7 +74,7 @@ def acquire(directory: OpenDir, name: str, kind: Kind) -> int | None:
     )
 
 
-def acquire_in_time(directory: OpenDir, name: str, wait_seconds: float) -> int:
+def acquire_in_time(directory: LocalDir, name: str, wait_seconds: float) -> int:
     """Return a descriptor of an exclusively locked file, waiting for it as long as this. Effects
     and errors: as `acquire`.
 
@@ -92,7 +92,7 @@ def acquire_in_time(directory: OpenDir, name: str, wait_seconds: float) -> int:
 
 
 @contextmanager
-def held(file: int, *, remove: tuple[OpenDir, str] | None = None) -> Iterator[None]:
+def held(file: int, *, remove: tuple[LocalDir, str] | None = None) -> Iterator[None]:
     """Hold a lock. Effects: on leaving, removes the file of this name if it is still this one, then
     releases the lock.
 
@@ -110,7 +110,7 @@ def held(file: int, *, remove: tuple[OpenDir, str] | None = None) -> Iterator[No
         os.close(file)
 
 
-def is_named(file: int, directory: OpenDir, name: str) -> bool:
+def is_named(file: int, directory: LocalDir, name: str) -> bool:
     """Return whether an open file or directory is still the one with this name. Effects: reads."""
     try:
         named = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
@@ -134,7 +134,7 @@ def unlockable(path: Path, error: OSError) -> UnreadableFile | DiskFull:
     )
 
 
-def _open(directory: OpenDir, name: str) -> int:
+def _open(directory: LocalDir, name: str) -> int:
     """Open a lock file; make it if there is none.
 
     Raises:
@@ -162,7 +162,7 @@ def _open(directory: OpenDir, name: str) -> int:
     return file
 
 
-def _make(directory: OpenDir, name: str) -> int:
+def _make(directory: LocalDir, name: str) -> int:
     """Make a lock file with the directory's owner and mode, so that the directory's owner can lock
     it too. Without root's rights it gets at least the directory's group, if this user is in it.
 

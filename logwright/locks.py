@@ -40,9 +40,11 @@ from logwright.lock_files import (
     is_named,
     unlockable,
 )
-from logwright.log.files import DIRECTORY_FLAGS, OpenDir, open_log_dir, open_named_dir
 from logwright.ofd_lock import holder, release
 from logwright.owners import refuse_other_user
+from logwright.place.files import open_log_dir
+from logwright.place.local import DIRECTORY_FLAGS, LocalDir
+from logwright.place.model import Place
 
 PARTITION_LOCK: Final = "lock"
 CHECKPOINTS_LOCK: Final = ".logwright-checkpoints.lock"
@@ -75,14 +77,14 @@ def lock_log_dir(log_dir: Path) -> Iterator[None]:
 
 
 @contextmanager
-def broker_kept_out(log_dir: Path) -> Iterator[None]:
+def broker_kept_out(log_dir: Place) -> Iterator[None]:
     """Lock the log directory for reading; see `lock_log_dir`. Creates no ``.lock``, since without
-    one no broker runs.
+    one no broker runs. A place that can only be read has no lock, and no broker.
 
     Raises:
         LogDirLocked, NotALogDir, UnreadableFile: as `lock_log_dir`.
     """
-    if not (log_dir / BROKER_LOCK).exists():
+    if not isinstance(log_dir, Path) or not (log_dir / BROKER_LOCK).exists():
         yield
         return
     with lock_log_dir(log_dir):
@@ -121,12 +123,12 @@ def lock_partition_directory(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _lock_open_directory(parent: OpenDir, name: str) -> Iterator[bool]:
+def _lock_open_directory(parent: LocalDir, name: str) -> Iterator[bool]:
     """Lock the directory that has this name now; yields whether it still has it when it is locked.
     A lock stays with its directory when that is renamed; another one that gets the name is not
     locked.
     """
-    with open_named_dir(parent, name) as directory:
+    with parent.open_dir(name) as directory:
         refuse_other_user(directory.fd, directory.path / WORK_DIRECTORY / PARTITION_LOCK)
         work, file = _acquire_in_work_directory(directory)
         try:
@@ -182,7 +184,7 @@ def give_lock_back(log_dir: Path, name: str, file: int) -> None:
         pass
 
 
-def _acquire_in_work_directory(directory: OpenDir) -> tuple[OpenDir, int]:
+def _acquire_in_work_directory(directory: LocalDir) -> tuple[LocalDir, int]:
     """Return the open work directory of a partition, and a descriptor of the locked lock file in
     it.
     """
@@ -211,7 +213,7 @@ def _acquire_in_work_directory(directory: OpenDir) -> tuple[OpenDir, int]:
     raise LogDirLocked("the lock file does not stay.", path=path, remedy="Run it again.")
 
 
-def _open_work_directory(directory: OpenDir) -> OpenDir:
+def _open_work_directory(directory: LocalDir) -> LocalDir:
     """Open ``.logwright``; make it, mode 0700, if there is none. Root gives it to the partition's
     owner, because a broker removes it with the partition.
 
@@ -236,4 +238,4 @@ def _open_work_directory(directory: OpenDir) -> OpenDir:
     if made and os.geteuid() == 0:
         owner = os.fstat(directory.fd)
         os.fchown(work, owner.st_uid, owner.st_gid)
-    return OpenDir(work, str(path))
+    return LocalDir(work, str(path))

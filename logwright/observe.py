@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-import stat
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from logwright.locks import broker_kept_out
 from logwright.log.load import observe
+from logwright.place.files import entry_at
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
+    from logwright.place.model import AnyPlace, Place
 
 HighWatermark = Literal["end", "checkpoint"]
 
 
-def holds(log_dir: Path, partition: TopicPartition) -> bool:
+def holds(log_dir: Place, partition: TopicPartition) -> bool:
     """Return whether a log directory has a partition's log. Effects: looks at its directory; a
     symbolic link is none.
     """
-    try:
-        return stat.S_ISDIR((log_dir / partition.directory_name).lstat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    entry = entry_at(log_dir / partition.directory_name)
+    return entry is not None and entry.kind == "directory"
 
 
 def observe_unlocked(
-    log_dir: Path, partition: TopicPartition, *, high_watermark: HighWatermark
-) -> PartitionLog:
+    log_dir: AnyPlace, partition: TopicPartition, *, high_watermark: HighWatermark
+) -> PartitionLog[AnyPlace]:
     """Return a log on which no broker works. Effects: reads.
 
     Raises:
@@ -41,6 +39,8 @@ def observe_unlocked(
         LogwrightError: see `logwright.log.load.observe`.
     """
     look = partial(observe, log_dir, high_watermark=high_watermark)
+    if not isinstance(log_dir, Path):
+        return look(partition)
     with broker_kept_out(log_dir):
         wait_for_marker(log_dir)
         return look_twice(look, log_dir, partition)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from logwright.config.topic import broker_settings, parse_settings
 from logwright.erasure.find.model import Finding
-from logwright.erasure.find.result import Found, Settings
+from logwright.erasure.find.result import SearchResult, Settings
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.erasure.secret import Secret
@@ -32,15 +32,15 @@ class PlainRecord(NamedTuple):
 
 def plain_records(content: bytes) -> list[PlainRecord]:
     """All records with a key in whole batches of a file, but those of control batches."""
-    found = []
+    records = []
     for span in walk_batches(content):
         whole = content[span.position : span.position + span.bytes]
         header = parse_batch(whole)
         for record in () if header.is_control else read_records(header, whole):
             if record.key is not None:
                 position, dead = int(span.position), record.value is None
-                found.append(PlainRecord(record.key, record.offset, position, dead))
-    return found
+                records.append(PlainRecord(record.key, record.offset, position, dead))
+    return records
 
 
 def plain_bytes(content: bytes) -> bytes:
@@ -72,7 +72,7 @@ def find(
     config: Mapping[str, str] | Settings | None = None,
     *,
     patterns: tuple[bytes, ...] = (),
-) -> Found:
+) -> SearchResult:
     """Search a log directory for keys in clear; by default of compacted topics."""
     return search_log_dir(
         log_dir,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from logwright.format.names import TopicPartition
 from logwright.metadata.model import ClusterMetadata
 from logwright.metadata.read import read_directory_ids
 from logwright.observe import holds
+from logwright.place.model import Place
 
 
 class Holders(NamedTuple):
@@ -23,8 +23,8 @@ class Holders(NamedTuple):
         unseen: those of them of which no directory was given.
     """
 
-    holding: tuple[Path, ...]
-    lacking: tuple[Path, ...]
+    holding: tuple[Place, ...]
+    lacking: tuple[Place, ...]
     assigned: tuple[int, ...] | None
     unseen: tuple[int, ...]
 
@@ -34,7 +34,7 @@ class Holders(NamedTuple):
         return not self.lacking and not self.unseen
 
 
-def node_ids(log_dirs: Sequence[Path]) -> dict[Path, int | None]:
+def node_ids(log_dirs: Sequence[Place]) -> dict[Place, int | None]:
     """Return the broker of each log directory by its ``meta.properties``, None if it has none.
     Effects: reads them.
 
@@ -55,8 +55,8 @@ def assigned_brokers(
 
 def find_holders(
     partition: TopicPartition,
-    log_dirs: Sequence[Path],
-    nodes: Mapping[Path, int | None],
+    log_dirs: Sequence[Place],
+    nodes: Mapping[Place, int | None],
     metadata: ClusterMetadata | None = None,
 ) -> Holders:
     """Return which directories hold a partition, and which replicas are missing. Effects: looks at
@@ -72,9 +72,9 @@ def find_holders(
 
 
 def judge_holders(
-    log_dirs: Sequence[Path],
-    holding: Sequence[Path],
-    nodes: Mapping[Path, int | None],
+    log_dirs: Sequence[Place],
+    holding: Sequence[Place],
+    nodes: Mapping[Place, int | None],
     assigned: tuple[int, ...] | None,
 ) -> Holders:
     """Return which replicas are missing. Pure; see `Holders`."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.format.names import TopicPartition
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
+from logwright.place.model import Place
 from logwright.units import INT64_MAX, Offset
 
 Kind = Literal[
@@ -101,7 +101,7 @@ class Replica(NamedTuple):
         records: number of records that its headers declare.
     """
 
-    log: PartitionLog
+    log: ReadableLog
     clean_offset: Offset
     transactions: Transactions
     records: int
@@ -112,7 +112,7 @@ class Replica(NamedTuple):
         return Span(self.log.log_start_offset, self.log.high_watermark)
 
 
-class Found(NamedTuple):
+class Difference(NamedTuple):
     """A finding by the numbers of the replicas.
 
     Attributes:
@@ -132,13 +132,13 @@ class Found(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A finding; see `Found`."""
+    """A finding; see `Difference`."""
 
     kind: Kind
     partition: TopicPartition
-    log_dir: Path
+    log_dir: Place
     offset: int
-    other_log_dir: Path
+    other_log_dir: Place
     other_offset: int
     producer_id: int
 

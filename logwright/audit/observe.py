@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,9 +14,10 @@ from logwright.format.names import TopicPartition
 from logwright.format.scan import check_crcs
 from logwright.log.watermark import require_high_watermark
 from logwright.observe import HighWatermark, observe_unlocked
+from logwright.place.model import Place
 
 
-def look(log_dir: Path, partition: TopicPartition, *, high_watermark: HighWatermark) -> Replica:
+def look(log_dir: Place, partition: TopicPartition, *, high_watermark: HighWatermark) -> Replica:
     """Return a replica. Effects: reads the headers of all of its batches, and its markers.
 
     Raises:

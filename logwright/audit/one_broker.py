@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from pathlib import Path
 
 from logwright.log.load import list_partitions
 from logwright.metadata.read import read_directory_ids
+from logwright.place.model import Place
 
 
-def stops_one_broker(log_dirs: Sequence[Path]) -> Iterator[str]:
+def stops_one_broker(log_dirs: Sequence[Place]) -> Iterator[str]:
     """Yield a sentence for each two directories of one broker, by their ``meta.properties``, with
     which it does not start. Effects: reads these files and lists the directories.
 

@@ -30,12 +30,12 @@ from logwright.errors import CorruptIndex, CorruptProducerSnapshot
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, SNAPSHOT, TXNINDEX, segment_file_name
 from logwright.format.scan import ABORT, COMMIT
-from logwright.log.mapped import MappedFiles
+from logwright.place.mapped import MappedFiles
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     from logwright.format.index import AbortedTransaction
-    from logwright.log.model import PartitionLog, Segment
+    from logwright.log.model import ReadableLog, Segment
 
 _NONE: Final = -1
 _REBUILD: Final = (
@@ -118,7 +118,7 @@ def transactions(batches: NDArray[np.void], log_start_offset: int) -> Ended:
     )
 
 
-def visited(log: PartitionLog, sources: Sequence[Source]) -> Iterator[tuple[Segment, Source]]:
+def visited(log: ReadableLog, sources: Sequence[Source]) -> Iterator[tuple[Segment, Source]]:
     """Yield the segments of `sources` that have transactions, and those between and after them in
     which such transactions continue or end. Effects: maps the latter, and reads their headers.
 
@@ -134,9 +134,7 @@ def visited(log: PartitionLog, sources: Sequence[Source]) -> Iterator[tuple[Segm
         if source is None:
             if not is_open or not segment.log_bytes:
                 continue
-            source = open_source(
-                log.directory_text, segment, files, end_offset=end, first_ordinal=0
-            )
+            source = open_source(log.readable, segment, files, end_offset=end, first_ordinal=0)
         if source.attributes & (CONTROL | TRANSACTIONAL):
             _follow(is_open, source.batches, log.log_start_offset)
             yield segment, source
@@ -151,7 +149,7 @@ def _follow(is_open: set[int], batches: NDArray[np.void], log_start_offset: int)
     is_open.update(ids[~ends].tolist())
 
 
-def aborted_intervals(log: PartitionLog, sources: Sequence[Source]) -> NDArray[np.int64]:
+def aborted_intervals(log: ReadableLog, sources: Sequence[Source]) -> NDArray[np.int64]:
     """Return int64[n, 3], ascending: producer id, first offset and marker's offset of each aborted
     transaction, as far as `sources` show, by the markers alone: the producer's transactional data
     within it is aborted. Effects and errors: see `visited`.
@@ -172,7 +170,7 @@ class _Entries:
         by_base: those of each segment, by its base offset.
     """
 
-    log: PartitionLog
+    log: ReadableLog
     by_base: Mapping[int, Sequence[AbortedTransaction]]
 
     def refuse(self, base: int, number: int, problem: str) -> CorruptIndex:
@@ -182,7 +180,7 @@ class _Entries:
 
 
 def require_agreement(
-    log: PartitionLog,
+    log: ReadableLog,
     sources: Sequence[Source],
     by_base: Mapping[int, Sequence[AbortedTransaction]],
     *,
@@ -222,7 +220,7 @@ def require_agreement(
     _require_entries(entries, bases, known)
 
 
-def outdated_snapshot(log: PartitionLog, problem: str) -> CorruptProducerSnapshot:
+def outdated_snapshot(log: ReadableLog, problem: str) -> CorruptProducerSnapshot:
     """Return the error for a newest producer snapshot that contradicts the log."""
     newest = max(log.snapshot_offsets, default=log.log_end_offset)
     path = log.directory / segment_file_name(newest, SNAPSHOT)
@@ -239,7 +237,7 @@ class _Aborted(NamedTuple):
     undecided: int
 
 
-def _aborted_by_marker(log: PartitionLog, found: Ended) -> dict[tuple[int, int], _Aborted]:
+def _aborted_by_marker(log: ReadableLog, found: Ended) -> dict[tuple[int, int], _Aborted]:
     """Return the aborted transactions by producer and marker."""
     order = np.argsort(found.marker, kind="stable")
     later = np.minimum.accumulate(found.begin[order][::-1])[::-1]
@@ -256,7 +254,7 @@ def _aborted_by_marker(log: PartitionLog, found: Ended) -> dict[tuple[int, int],
     }
 
 
-def _require_all_ended(log: PartitionLog, found: Ended, end_offset: int) -> None:
+def _require_all_ended(log: ReadableLog, found: Ended, end_offset: int) -> None:
     is_open = (found.marker == INT64_MAX) & (found.begin < end_offset)
     for row in np.flatnonzero(is_open)[:1]:
         raise outdated_snapshot(

@@ -6,12 +6,8 @@ costs less than the page faults of a map. Only a batch that is larger than a pie
 
 from __future__ import annotations
 
-import mmap
-import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,9 +15,9 @@ from numpy.typing import NDArray
 
 from logwright.errors import LogwrightError, StalePlan
 from logwright.format.scan import scan_piece
-from logwright.log.files import FILE_FLAGS, not_regular, unreadable
-from logwright.log.mapped import MappedFile
-from logwright.log.model import FileStamp
+from logwright.place.files import open_bytes
+from logwright.place.mapped import MappedFile
+from logwright.place.model import Bytes, FileStamp, PlaceOrText
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
 """Bytes that are read at once; they stay in the CPU's cache until they are rows."""
@@ -54,7 +50,7 @@ class Piece(NamedTuple):
         end: position in the file after them.
     """
 
-    path: Path
+    path: PlaceOrText
     shift: int
     data: NDArray[np.uint8]
     batches: NDArray[np.void]
@@ -75,8 +71,8 @@ def in_file(shift: int) -> Iterator[None]:
 class SegmentFile(NamedTuple):
     """An open segment; `buffer`: uint8[n], what its pieces are read into."""
 
-    path: Path
-    descriptor: int
+    path: PlaceOrText
+    file: Bytes
     part: SegmentPart
     buffer: NDArray[np.uint8]
 
@@ -90,7 +86,7 @@ class SegmentFile(NamedTuple):
         """
         left = self.part.end - position
         data = self.buffer[: min(left, len(self.buffer))]
-        self._read(data, position)
+        self.file.fill(data, position)
         found = self._scan(data, position, next_offset)
         if len(found[0].batches) or found[1] is not None:
             return found
@@ -99,7 +95,7 @@ class SegmentFile(NamedTuple):
     def int32_at(self, position: int) -> int:
         """Return a big-endian int32 at a position."""
         data = np.empty(4, dtype=np.uint8)
-        self._read(data, position)
+        self.file.fill(data, position)
         return int.from_bytes(data.tobytes(), "big", signed=True)
 
     def _scan(
@@ -117,28 +113,14 @@ class SegmentFile(NamedTuple):
             problem.position = position + (problem.position or 0)
         return Piece(self.path, position, data, batches, position + after), problem
 
-    def _read(self, data: NDArray[np.uint8], position: int) -> None:
-        done = 0
-        while done < len(data):
-            try:
-                count = os.preadv(self.descriptor, [data[done:].data], position + done)
-            except OSError as error:
-                raise unreadable(error, self.path, position) from error
-            if not count:
-                raise StalePlan("became shorter.", path=self.path, remedy="Plan again.")
-            done += count
-
     def _mapped(self, position: int) -> NDArray[np.uint8]:
-        if os.fstat(self.descriptor).st_size < self.part.end:
-            raise StalePlan("became shorter.", path=self.path, remedy="Plan again.")
-        mapped = mmap.mmap(self.descriptor, self.part.end, access=mmap.ACCESS_READ)
-        return np.frombuffer(mapped, dtype=np.uint8)[position:]
+        return self.file.whole()[position : self.part.end]
 
 
 class MappedSegment(NamedTuple):
     """A segment that is mapped: its pieces stay valid."""
 
-    path: Path
+    path: PlaceOrText
     log: MappedFile
     part: SegmentPart
 
@@ -162,7 +144,9 @@ class MappedSegment(NamedTuple):
 
 
 @contextmanager
-def open_segment(path: Path, part: SegmentPart, buffer: NDArray[np.uint8]) -> Iterator[SegmentFile]:
+def open_segment(
+    path: PlaceOrText, part: SegmentPart, buffer: NDArray[np.uint8]
+) -> Iterator[SegmentFile]:
     """Open the log of a planned segment, without following a symbolic link. Effects: a descriptor,
     closed on leaving.
 
@@ -170,17 +154,7 @@ def open_segment(path: Path, part: SegmentPart, buffer: NDArray[np.uint8]) -> It
         UnreadableFile: it cannot be opened, or is not a regular file.
         StalePlan: it has been written or replaced since it was planned.
     """
-    try:
-        descriptor = os.open(path, FILE_FLAGS)
-    except OSError as error:
-        raise unreadable(error, path) from error
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise not_regular(path)
-        planned = (part.stamp.inode, part.stamp.bytes, part.stamp.modified_ns)
-        if (found.st_ino, found.st_size, found.st_mtime_ns) != planned:
+    with open_bytes(path) as file:
+        if file.seen != part.stamp[1:]:
             raise StalePlan("has been written or replaced.", path=path, remedy="Plan again.")
-        yield SegmentFile(path, descriptor, part, buffer)
-    finally:
-        os.close(descriptor)
+        yield SegmentFile(path, file, part, buffer)

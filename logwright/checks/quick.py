@@ -8,7 +8,7 @@
    keys must add up. A sample of the keys tests the map itself.
 
 What the build reports for this (`GroupFacts`, `PackedFacts`, `KeyFacts`) is described in
-`logwright.compaction.receipt`.
+`logwright.keys.receipt`.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.runtime import Runtime
-from logwright.batches.source import Source, open_window, side_of
+from logwright.batches.source import Source, open_window, require_batch, side_of
 from logwright.checks import kernels, quick_kernels
-from logwright.checks.latest import require_readable
 from logwright.checks.model import (
     LATEST_VALUE_PER_KEY,
     SURVIVORS_IDENTICAL,
@@ -40,11 +39,13 @@ from logwright.checks.segments import (
     runs,
     segment_facts,
 )
-from logwright.compaction.model import CleanPlan, GroupFacts, KeyFacts, PackedFacts, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import invariant
 from logwright.format.batch import CODEC_MASK, TRANSACTIONAL
 from logwright.format.scan import bad_crcs
 from logwright.format.walk import OK
+from logwright.keys.receipt import KeyFacts
+from logwright.rewrite.model import GroupFacts, PackedFacts
 from logwright.units import INT64_MAX
 
 _ALL: Final = 1 << 64
@@ -341,7 +342,7 @@ def _compare(
             task.verdicts.of[SURVIVORS_IDENTICAL],
             *results,
         )
-        require_readable(source, right, row, source_status)
+        require_batch(source, right.batches, row, source_status)
         if status != OK:
             pair.set_apart(int(rows[row]), task.verdicts)
         rest = slice(row + 1, None)

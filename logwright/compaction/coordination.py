@@ -23,17 +23,17 @@ from numpy.typing import NDArray
 from logwright.batches.outcomes import is_end
 from logwright.batches.source import Source
 from logwright.compaction.plan import first_dirty_offset
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 from logwright.units import Offset
 
 
-def clean_offset(log: PartitionLog) -> Offset:
+def clean_offset(log: ReadableLog) -> Offset:
     """Return the offset below which a replica is clean (1)."""
     first_dirty, _ = first_dirty_offset(log)
     return min(first_dirty, log.last_stable_offset, log.log_end_offset)
 
 
-def lowest_clean_offset(replicas: Iterable[PartitionLog]) -> Offset:
+def lowest_clean_offset(replicas: Iterable[ReadableLog]) -> Offset:
     """Return the offset below which all replicas are clean (2); at least one replica."""
     return min(clean_offset(log) for log in replicas)
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from logwright.compaction.model import CompactionPlan
 from logwright.config.topic import TopicConfig
-from logwright.log.model import PartitionLog, Segment
+from logwright.log.model import PartitionLog, ReadableLog, Segment
 from logwright.log.watermark import is_without_high_watermark
 from logwright.units import INT32_MAX, INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
 
@@ -77,7 +77,7 @@ def plan_compaction(
     )
 
 
-def first_dirty_offset(log: PartitionLog) -> tuple[Offset, bool]:
+def first_dirty_offset(log: ReadableLog) -> tuple[Offset, bool]:
     """Return where the dirty section begins, and whether the checkpoint is invalid and must be
     rewritten.
     """

@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from logwright.config.values import problems
 from logwright.errors import UnreadableFile
 from logwright.locks import lock_checkpoints
-from logwright.log.files import exists, open_log_dir, read_part
+from logwright.place.files import open_log_dir
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.replace import replace_file
@@ -68,9 +68,9 @@ def read_kept(log_dir: Path) -> dict[str, KeptTopic]:
         UnreadableFile: the file cannot be read, or is not of the form above.
     """
     with open_log_dir(log_dir) as directory:
-        if not exists(directory, KEPT_FILE):
+        if not directory.exists(KEPT_FILE):
             return {}
-        content = read_part(directory, KEPT_FILE, 0, LARGEST_KEPT_BYTES + 1)
+        content = directory.read_part(KEPT_FILE, 0, LARGEST_KEPT_BYTES + 1)
     return parse_kept(content, log_dir / KEPT_FILE)
 
 
@@ -83,19 +83,20 @@ def parse_kept(content: bytes, path: Path) -> dict[str, KeptTopic]:
     if len(content) > LARGEST_KEPT_BYTES:
         raise _refused(f"larger than {LARGEST_KEPT_BYTES} bytes", path)
     try:
-        found = _File.model_validate_json(content)
+        file = _File.model_validate_json(content)
     except ValidationError as error:
         raise _refused(problems(error), path) from error
     return {
-        name: KeptTopic(topic_id=one.id, configs=one.configs) for name, one in found.topics.items()
+        name: KeptTopic(topic_id=topic.id, configs=topic.configs)
+        for name, topic in file.topics.items()
     }
 
 
 def serialize_kept(topics: Mapping[str, KeptTopic]) -> bytes:
     """Return the file's content."""
     written = {
-        name: {"id": one.topic_id, "configs": dict(sorted(one.configs.items()))}
-        for name, one in sorted(topics.items())
+        name: {"id": topic.topic_id, "configs": dict(sorted(topic.configs.items()))}
+        for name, topic in sorted(topics.items())
     }
     return json.dumps({"version": 1, "topics": written}, indent=1).encode() + b"\n"
 

@@ -37,7 +37,7 @@ from logwright.format.names import (
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
-from logwright.log.files import names_in, open_partition_dir
+from logwright.place.files import names_in, open_partition_dir
 from logwright.state.model import PartitionState
 from logwright.state.store import change_state_locked, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -261,8 +261,8 @@ def _drop_entries(log_dir: Path, partition: TopicPartition, files: FileSystem) -
 
 def _has_log(log_dir: Path, topic: str) -> bool:
     """Return whether the topic has a partition here. Effects: lists the log directory."""
-    found = map(TopicPartition.parse, names_in(log_dir))
-    return any(one is not None and one.topic == topic for one in found)
+    partitions = map(TopicPartition.parse, names_in(log_dir))
+    return any(one is not None and one.topic == topic for one in partitions)
 
 
 def _without_holds(state: PartitionState) -> PartitionState:

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from logwright.erasure.key_text import doubts_about, from_base64, refused_key
 from logwright.errors import PolicyError
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 
 KeysFormat = Literal["text", "base64", "hex"]
 WAY_OUT: Final = (

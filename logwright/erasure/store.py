@@ -20,7 +20,7 @@ from logwright import durable
 from logwright.erasure.request import Request, topics_problem
 from logwright.erasure.secret import HMAC_BYTES, Secret
 from logwright.errors import PolicyError
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 
 STORE: Final = "erasure-requests.jsonl"
 _VERSION: Final = 1

@@ -20,7 +20,6 @@ from logwright.units import INT32_MAX, INT64_MAX, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 VERSION: Final = 0
 
@@ -46,7 +45,7 @@ class LeaderEpoch:
     start_offset: Offset
 
 
-def parse_offset_checkpoint(content: bytes, path: Path) -> Mapping[TopicPartition, Offset]:
+def parse_offset_checkpoint(content: bytes, path: object) -> Mapping[TopicPartition, Offset]:
     """Parse one of the four offset checkpoint files; an empty file has no entries.
 
     The last entry of a partition wins, as in Kafka.
@@ -101,7 +100,7 @@ def serialize_offset_checkpoint(entries: Mapping[TopicPartition, int]) -> bytes:
     return _serialize([f"{topic} {partition} {offset}" for topic, partition, offset in rows])
 
 
-def parse_leader_epochs(content: bytes, path: Path) -> tuple[LeaderEpoch, ...]:
+def parse_leader_epochs(content: bytes, path: object) -> tuple[LeaderEpoch, ...]:
     """Parse a leader-epoch-checkpoint, in file order; an empty file has no entries.
 
     Raises:
@@ -140,7 +139,7 @@ def _serialize(lines: list[str]) -> bytes:
     return "".join(f"{line}\n" for line in [str(VERSION), str(len(lines)), *lines]).encode()
 
 
-def _entries(content: bytes, path: Path, columns: int) -> list[tuple[int, list[str]]]:
+def _entries(content: bytes, path: object, columns: int) -> list[tuple[int, list[str]]]:
     """Return (line number, fields) of each entry."""
     try:
         text = content.decode()
@@ -172,11 +171,11 @@ def _entries(content: bytes, path: Path, columns: int) -> list[tuple[int, list[s
     return entries
 
 
-def _integer(text: str, largest: int, number: int, path: Path) -> int:
+def _integer(text: str, largest: int, number: int, path: object) -> int:
     if _INTEGER.fullmatch(text) is None or not 0 <= int(text) <= largest:
         raise _corrupt(f"line {number} has a number that is malformed or out of range.", path)
     return int(text)
 
 
-def _corrupt(problem: str, path: Path, position: int | None = None) -> CorruptCheckpoint:
+def _corrupt(problem: str, path: object, position: int | None = None) -> CorruptCheckpoint:
     return CorruptCheckpoint(problem, path=path, position=position, remedy=_REMEDY)

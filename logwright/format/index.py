@@ -23,7 +23,6 @@ from logwright.units import INT32_MAX, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -110,7 +109,7 @@ def serialize_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
 
 
 def check_offset_index(
-    content: bytes | memoryview, *, base_offset: int, log_bytes: int, path: Path
+    content: bytes | memoryview, *, base_offset: int, log_bytes: int, path: object
 ) -> NDArray[np.int64]:
     """Parse an offset index and check every entry.
 
@@ -126,7 +125,7 @@ def check_offset_index(
 
 
 def check_time_index(
-    content: bytes | memoryview, *, base_offset: int, path: Path
+    content: bytes | memoryview, *, base_offset: int, path: object
 ) -> NDArray[np.int64]:
     """Parse a time index and check every entry.
 
@@ -141,7 +140,7 @@ def check_time_index(
 
 
 def check_txn_index(
-    content: bytes | memoryview, *, base_offset: int, path: Path
+    content: bytes | memoryview, *, base_offset: int, path: object
 ) -> tuple[AbortedTransaction, ...]:
     """Parse a transaction index and check every entry.
 
@@ -166,7 +165,7 @@ def check_txn_index(
     return entries
 
 
-def _refuse(size: int, wrong: NDArray[np.bool_], entry_bytes: int, path: Path) -> None:
+def _refuse(size: int, wrong: NDArray[np.bool_], entry_bytes: int, path: object) -> None:
     if size % entry_bytes:
         raise CorruptIndex(
             f"the size of {size} bytes is not a multiple of the entry size of {entry_bytes} bytes.",

@@ -11,7 +11,6 @@ This module does not read records.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -247,14 +246,14 @@ def _first_bad_crc(data: Any, batches: Any, first: int, last: int) -> int:
     return -1
 
 
-def _refuse(status: int, path: Path | str, position: int) -> LogwrightError:
+def _refuse(status: int, path: object, position: int) -> LogwrightError:
     kind, problem, remedy = _PROBLEMS[status]
     return kind(problem, path=path, position=position, remedy=remedy)
 
 
 def scan_segment(
     data: NDArray[np.uint8],
-    path: Path | str,
+    path: object,
     *,
     base_offset: int,
     end_offset: int,
@@ -288,7 +287,7 @@ def scan_segment(
 
 def scan_piece(
     data: NDArray[np.uint8],
-    path: Path | str,
+    path: object,
     *,
     span: tuple[int, int],
     next_offset: int,
@@ -324,7 +323,7 @@ def scan_piece(
     return batches, start + position, problem
 
 
-def scan_whatever(data: NDArray[np.uint8], path: Path | str) -> NDArray[np.void]:
+def scan_whatever(data: NDArray[np.uint8], path: object) -> NDArray[np.void]:
     """Return the batches of a file as in their headers; checks only their lengths.
 
     Raises:
@@ -350,7 +349,7 @@ def bad_crcs(data: NDArray[np.uint8], batches: NDArray[np.void]) -> list[int]:
 
 
 def check_crcs(
-    data: NDArray[np.uint8], batches: NDArray[np.void], path: Path | str, *, first: int, last: int
+    data: NDArray[np.uint8], batches: NDArray[np.void], path: object, *, first: int, last: int
 ) -> None:
     """Check the CRC of the batches [first, last).
 

@@ -22,7 +22,6 @@ from logwright.units import Offset, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 VERSION: Final = 1
 
@@ -58,7 +57,7 @@ class ProducerEntry:
     current_txn_first_offset: Offset | None
 
 
-def parse_snapshot(content: bytes, path: Path | str) -> tuple[ProducerEntry, ...]:
+def parse_snapshot(content: bytes, path: object) -> tuple[ProducerEntry, ...]:
     """Parse the producers of a snapshot file, in file order.
 
     Raises:
@@ -126,5 +125,5 @@ def serialize_snapshot(entries: Sequence[ProducerEntry]) -> bytes:
 _NO_PRODUCERS: Final = serialize_snapshot(())
 
 
-def _corrupt(problem: str, path: Path | str, position: int) -> CorruptProducerSnapshot:
+def _corrupt(problem: str, path: object, position: int) -> CorruptProducerSnapshot:
     return CorruptProducerSnapshot(problem, path=path, position=position, remedy=_REMEDY)

@@ -49,9 +49,9 @@ from logwright.ingest.steps import (
 )
 from logwright.live_plans import end_plan, new_plan_id
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
-from logwright.log.files import names_in
 from logwright.log.load import fingerprint, list_partitions, observe
-from logwright.log.mapped import map_file
+from logwright.place.files import names_in
+from logwright.place.mapped import map_file
 from logwright.state.hold import refuse_moved
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute

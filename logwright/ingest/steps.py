@@ -64,7 +64,7 @@ from logwright.format.names import (
 )
 from logwright.format.snapshot import serialize_snapshot
 from logwright.ingest.journal import BATCHES, Journal, Pending, batches_name, write_journal
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.steps.marker import aside
 from logwright.steps.replace import replace_file
 from logwright.steps.step import (

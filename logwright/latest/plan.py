@@ -26,13 +26,13 @@ from logwright.records.plan import plan_records
 from logwright.units import INT64_MAX, Offset
 
 if TYPE_CHECKING:
-    from logwright.log.model import PartitionLog
+    from logwright.log.model import ReadableLog
 
 _DEFAULT: Final = CleanerConfig()
 
 
 def plan_latest(
-    log: PartitionLog,
+    log: ReadableLog,
     *,
     start_offset: int | None = None,
     end_offset: int | None = None,
@@ -80,15 +80,15 @@ def plan_latest(
     )
 
 
-def _offset_after(log: PartitionLog, timestamp_ms: int) -> Offset:
+def _offset_after(log: ReadableLog, timestamp_ms: int) -> Offset:
     """Return the last stable offset, or the first offset below it with a later timestamp."""
     stable = log.last_stable_offset
-    found = None if timestamp_ms == INT64_MAX else first_offset_at(log, timestamp_ms + 1, "fail")
-    return stable if found is None else min(Offset(found), stable)
+    after = None if timestamp_ms == INT64_MAX else first_offset_at(log, timestamp_ms + 1, "fail")
+    return stable if after is None else min(Offset(after), stable)
 
 
 def _range(
-    log: PartitionLog,
+    log: ReadableLog,
     start: int,
     end: int,
     isolation: Literal["read_committed", "read_uncommitted"],
@@ -103,17 +103,17 @@ def _range(
     return ranges[0] if ranges else None
 
 
-def _outside(log: PartitionLog, first: Offset, asked: Offset) -> PointNotHeld:
+def _outside(log: ReadableLog, first: Offset, requested: Offset) -> PointNotHeld:
     stable = log.last_stable_offset
     return PointNotHeld(
-        f"{log.partition} has no state as of offset {asked}: its log start offset is"
+        f"{log.partition} has no state as of offset {requested}: its log start offset is"
         f" {log.log_start_offset}, its last stable offset {stable}.",
         path=log.directory,
         remedy=f"Ask for an offset from {first} to {stable}." if first <= stable else None,
     )
 
 
-def _require_held(log: PartitionLog, start: Offset, end: Offset) -> None:
+def _require_held(log: ReadableLog, start: Offset, end: Offset) -> None:
     """Require that no record is missing that may have been the latest of its key at the end offset.
     Effects: reads batch headers.
 
@@ -141,7 +141,9 @@ def _require_held(log: PartitionLog, start: Offset, end: Offset) -> None:
     )
 
 
-def _first_missing(log: PartitionLog, first: int, end: int) -> int | None:
+def _first_missing(log: ReadableLog, first: int, end: int) -> int | None:
     """Return the lowest offset in [first, end) that may be missing. Effects: reads headers."""
-    one = _range(log, first, end, "read_uncommitted")
-    return first_missing(() if one is None else Pieces(one, ReadCounts()), first, end)
+    records_range = _range(log, first, end, "read_uncommitted")
+    return first_missing(
+        () if records_range is None else Pieces(records_range, ReadCounts()), first, end
+    )

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.format import names
 from logwright.format.checkpoints import parse_offset_checkpoint
-from logwright.log.files import OpenDir, exists, open_log_dir, read_file
+from logwright.place.files import open_log_dir
+from logwright.place.model import OpenDir
 from logwright.units import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from logwright.format.names import TopicPartition
+    from logwright.place.model import Place
 
 CHECKPOINT_FILES: Final = (
     names.RECOVERY_POINT_CHECKPOINT,
@@ -49,7 +50,7 @@ NO_ENTRIES: Final = Checkpoints(
 )
 
 
-def read_checkpoints(log_dir: Path) -> Checkpoints:
+def read_checkpoints(log_dir: Place) -> Checkpoints:
     """Return the four offset checkpoint files. Effects: reads them.
 
     Raises:
@@ -62,22 +63,22 @@ def read_checkpoints(log_dir: Path) -> Checkpoints:
         return read_open_checkpoints(directory)
 
 
-def checkpoint_contents(log_dir: Path) -> dict[str, bytes]:
+def checkpoint_contents(log_dir: Place) -> dict[str, bytes]:
     """Return the contents of the existing offset checkpoint files, by name. Effects: reads them.
 
     Raises:
         NotALogDir, UnreadableFile: as `read_checkpoints`.
     """
     with open_log_dir(log_dir) as parent:
-        there = [name for name in CHECKPOINT_FILES if exists(parent, name)]
-        return {name: read_file(parent, name) for name in there}
+        there = [name for name in CHECKPOINT_FILES if parent.exists(name)]
+        return {name: parent.read(name) for name in there}
 
 
 def read_open_checkpoints(directory: OpenDir) -> Checkpoints:
     """Return the offset checkpoints of an open log directory; see `read_checkpoints`."""
     recovery, start, watermark, cleaner = (
-        parse_offset_checkpoint(read_file(directory, name), directory.path / name)
-        if exists(directory, name)
+        parse_offset_checkpoint(directory.read(name), directory.path / name)
+        if directory.exists(name)
         else {}
         for name in CHECKPOINT_FILES
     )

@@ -37,13 +37,14 @@ from logwright.format.names import (
 )
 from logwright.format.record import Record, read_records
 from logwright.format.snapshot import ProducerEntry, parse_snapshot
-from logwright.log.files import OpenDir, list_directory, open_partition_dir, read_file
+from logwright.place.files import open_partition_dir
+from logwright.place.model import OpenDir
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from logwright.format.names import TopicPartition
+    from logwright.place.model import Place
 
 Line = dict[str, Any]
 """One JSON object; its fields are in the oracle's order."""
@@ -72,7 +73,7 @@ def to_json(line: Line) -> str:
     return "".join(_upper_escapes(text))
 
 
-def dump_partition(log_dir: Path, partition: TopicPartition) -> Iterator[Line]:
+def dump_partition(log_dir: Place, partition: TopicPartition) -> Iterator[Line]:
     """Yield the lines of one partition. Effects: reads the whole partition directory.
 
     Raises:
@@ -83,14 +84,14 @@ def dump_partition(log_dir: Path, partition: TopicPartition) -> Iterator[Line]:
         CorruptProducerSnapshot: a snapshot is malformed.
     """
     with open_partition_dir(log_dir, partition) as directory:
-        names = sorted(entry.name for entry in list_directory(directory))
+        names = directory.names()
         present = frozenset(names)
         for name in names:
             if name.endswith(LOG):
                 stem = name.removesuffix(LOG)
                 base_offset = _offset(directory, name)
                 try:
-                    yield from segment_lines(read_file(directory, name), base_offset=base_offset)
+                    yield from segment_lines(directory.read(name), base_offset=base_offset)
                 except UnsupportedFormatError as error:
                     raise UnsupportedFormatError(
                         error.problem,
@@ -100,11 +101,11 @@ def dump_partition(log_dir: Path, partition: TopicPartition) -> Iterator[Line]:
                     ) from error
                 for suffix in (INDEX, TIMEINDEX, TXNINDEX):
                     if stem + suffix in present:
-                        content = read_file(directory, stem + suffix)
+                        content = directory.read(stem + suffix)
                         yield index_line(content, base_offset=base_offset, suffix=suffix)
         for name in names:
             if name.endswith(SNAPSHOT):
-                producers = parse_snapshot(read_file(directory, name), directory.path / name)
+                producers = parse_snapshot(directory.read(name), directory.path / name)
                 yield {
                     "type": "snapshot",
                     "offset": _offset(directory, name),

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from logwright.errors import UncleanLogDir
 from logwright.format import names
-from logwright.log.files import OpenDir, file_names, not_regular, unreadable
 from logwright.log.kinds import FileKinds, file_kinds, is_of_a_log
-from logwright.log.model import FileStamp
+from logwright.place.local import LocalDir
+from logwright.place.model import FileStamp, OpenDir
+from logwright.place.unreadable import not_regular, unreadable
 from logwright.units import Offset
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Damage(NamedTuple):
 
 
 def read_listing(
-    directory: OpenDir, make: Callable[[str, os.stat_result], _File]
+    directory: LocalDir, make: Callable[[str, os.stat_result], _File]
 ) -> Listing[_File]:
     """List a directory without following links. Effects: reads the directory.
 
@@ -92,7 +93,7 @@ def read_listing(
     files: dict[str, _File] = {}
     others: list[str] = []
     fd = directory.fd
-    for name in file_names(directory):
+    for name in directory.names():
         try:
             found = os.stat(name, dir_fd=fd, follow_symlinks=False)
         except OSError as error:
@@ -116,7 +117,15 @@ def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
 
     Effects and errors: as `read_listing`.
     """
-    return read_listing(directory, stamp_of).files
+    if isinstance(directory, LocalDir):
+        return read_listing(directory, stamp_of).files
+    stamps: dict[str, FileStamp] = {}
+    for kind, found, *_ in directory.entries():
+        if kind == "file":
+            stamps[found.name] = found
+        elif is_of_a_log(found.name):
+            raise not_regular(directory.file(found.name))
+    return stamps
 
 
 def segment_stems(

@@ -13,9 +13,8 @@ Reading only; nothing here follows a symlink below the log directory.
 
 from __future__ import annotations
 
-import os
 import struct
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple
 
 from logwright.errors import CorruptCheckpoint, CorruptIndex, NotALogDir
 from logwright.format import names
@@ -29,26 +28,18 @@ from logwright.log.checkpoints import (
     checkpoint_contents,
     read_open_checkpoints,
 )
-from logwright.log.files import (
-    OpenDir,
-    exists,
-    open_child_dir,
-    open_file,
-    open_log_dir,
-    open_partition_dir,
-    read_part,
-)
 from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
 from logwright.log.log_dir import list_log_dir
-from logwright.log.model import FileStamp, Fingerprint, PartitionLog, Segment
+from logwright.log.model import Fingerprint, PartitionLog, Segment
 from logwright.log.producers import Producers, first_batch_at, load_producers
 from logwright.log.recovered import is_recovered
 from logwright.log.tail import first_batch_max_timestamp, log_end_offset
+from logwright.place.files import open_log_dir, open_partition_dir
+from logwright.place.model import AnyPlace, FileStamp, OpenDir, Place
 from logwright.units import Offset, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
 META_PROPERTIES: Final = "meta.properties"
@@ -62,7 +53,7 @@ _TIME_ENTRY: Final = struct.Struct(">qi")
 _TIME_ENTRIES: Final = struct.Struct(">qiqi")
 
 
-def list_partitions(log_dir: Path) -> list[TopicPartition]:
+def list_partitions(log_dir: Place) -> list[TopicPartition]:
     """Return the partitions in a log directory, sorted. Effects: reads the directory.
 
     By name only. A symlink with a partition's name is listed, so that `observe` refuses it instead
@@ -91,7 +82,7 @@ def list_partitions(log_dir: Path) -> list[TopicPartition]:
 
 
 def fingerprint(
-    log_dir: Path, partition: TopicPartition, contents: Mapping[str, bytes] | None = None
+    log_dir: Place, partition: TopicPartition, contents: Mapping[str, bytes] | None = None
 ) -> Fingerprint:
     """Return what a plan compares before it commits. Effects: reads the directory and the
     checkpoints.
@@ -110,12 +101,12 @@ def fingerprint(
 
 
 def observe(
-    log_dir: Path,
+    log_dir: AnyPlace,
     partition: TopicPartition,
     *,
     high_watermark: Literal["end", "checkpoint"],
     checkpoints: Checkpoints | None = None,
-) -> PartitionLog:
+) -> PartitionLog[AnyPlace]:
     """Observe one partition's log. Effects: reads, see the module.
 
     Args:
@@ -138,7 +129,7 @@ def observe(
         return observe_one(share(log_dir, parent, high_watermark, found), partition)
 
 
-class Shared(NamedTuple):
+class Shared(NamedTuple, Generic[AnyPlace]):
     """The arguments of `observe_one` that all partitions share.
 
     Attributes:
@@ -147,7 +138,7 @@ class Shared(NamedTuple):
         clean_shutdown: it has the broker's marker.
     """
 
-    log_dir: Path
+    log_dir: AnyPlace
     directory: OpenDir
     high_watermark: Literal["end", "checkpoint"]
     checkpoints: Checkpoints
@@ -155,25 +146,27 @@ class Shared(NamedTuple):
 
 
 def share(
-    log_dir: Path,
+    log_dir: AnyPlace,
     directory: OpenDir,
     high_watermark: Literal["end", "checkpoint"],
     checkpoints: Checkpoints,
-) -> Shared:
+) -> Shared[AnyPlace]:
     """Return the arguments of `observe_one` that all partitions share. Effects: looks for the
     marker.
     """
-    clean_shutdown = exists(directory, names.CLEAN_SHUTDOWN_MARKER)
+    clean_shutdown = directory.exists(names.CLEAN_SHUTDOWN_MARKER)
     return Shared(log_dir, directory, high_watermark, checkpoints, clean_shutdown)
 
 
-def observe_one(shared: Shared, partition: TopicPartition) -> PartitionLog:
+def observe_one(shared: Shared[AnyPlace], partition: TopicPartition) -> PartitionLog[AnyPlace]:
     """Observe a partition's log in an open log directory; see `observe`."""
-    with open_child_dir(shared.directory, partition) as directory:
+    with shared.directory.open_dir(partition.directory_name) as directory:
         return _observe(shared, partition, directory)
 
 
-def _observe(shared: Shared, partition: TopicPartition, directory: OpenDir) -> PartitionLog:
+def _observe(
+    shared: Shared[AnyPlace], partition: TopicPartition, directory: OpenDir
+) -> PartitionLog[AnyPlace]:
     stamps = stamp_files(directory)
     as_stopped = shared.clean_shutdown or is_recovered(directory, stamps)
     stems = segment_stems(stamps, directory.name, clean_shutdown=as_stopped)
@@ -227,7 +220,7 @@ def _last_stable_offset(
 
 
 def _start_beyond_end(
-    log_dir: Path, partition: TopicPartition, start: Offset, end: Offset
+    log_dir: Place, partition: TopicPartition, start: Offset, end: Offset
 ) -> CorruptCheckpoint:
     return CorruptCheckpoint(
         f"log start offset {start} of {partition} is beyond the log's end at {end}.",
@@ -264,7 +257,7 @@ def _segment(
     largest = _last_timestamp(directory, timeindex, base, following) if timeindex.bytes else -1
     first: TimestampMs | None = None
     if log_bytes:
-        header = read_part(directory, name, 0, HEADER_BYTES)
+        header = directory.read_part(name, 0, HEADER_BYTES)
         first = first_batch_max_timestamp(
             header, base_offset=base, log_bytes=log_bytes, path=directory.file(name)
         )
@@ -297,7 +290,7 @@ def _last_timestamp(
     """
     position = max(0, timeindex.bytes - 2 * TIME_ENTRY_BYTES)
     name, size = timeindex.name, timeindex.bytes - position
-    content = read_part(directory, name, position, size)
+    content = directory.read_part(name, position, size)
     timestamp = offset = -1
     ascends = True
     if len(content) == 2 * TIME_ENTRY_BYTES:
@@ -323,7 +316,7 @@ def _log_end_offset(directory: OpenDir, active: Segment) -> Offset:
     if active.index_bytes:
         name = stem + names.INDEX
         start = max(0, active.index_bytes - 2 * OFFSET_ENTRY_BYTES)
-        content = read_part(directory, name, start, active.index_bytes - start)
+        content = directory.read_part(name, start, active.index_bytes - start)
         entries = list(_OFFSET_ENTRY.iter_unpack(content[: len(content) - len(content) % 8]))
         offset, position = entries[-1] if entries else (-1, -1)
         ascends = len(entries) == 1 or (entries[0][0] < offset and entries[0][1] < position)
@@ -336,14 +329,11 @@ def _log_end_offset(directory: OpenDir, active: Segment) -> Offset:
             )
         last_entry = (active.base_offset + offset, position)
     name = stem + names.LOG
-    fd = open_file(directory, name)
-    try:
+    with directory.open(name) as file:
         return log_end_offset(
-            fd,
+            file,
             directory.file(name),
             base_offset=active.base_offset,
             log_bytes=active.log_bytes,
             last_entry=last_entry,
         )
-    finally:
-        os.close(fd)

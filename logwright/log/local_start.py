@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from logwright.errors import PreconditionError
 from logwright.format.names import LOG_START_OFFSET_CHECKPOINT
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 
 
-def require_local_start(log: PartitionLog, start_offset: int | None = None) -> None:
+def require_local_start(log: ReadableLog, start_offset: int | None = None) -> None:
     """Require that the records of a log from an offset on are in its segments: those of a topic
     with remote storage begin later than the log.
 

@@ -6,11 +6,11 @@ A broker loads the directories of future and stray logs too, but serves none of 
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from logwright.format.names import TopicPartition, parse_marked_directory_name
-from logwright.log.files import OpenDir, list_directory, open_log_dir
+from logwright.place.files import open_log_dir
+from logwright.place.model import OpenDir, Place
 
 Mark = Literal["delete", "future", "stray"]
 
@@ -52,26 +52,24 @@ def list_log_dir(directory: OpenDir) -> LogDirListing:
     Raises:
         UnreadableFile: it cannot be read.
     """
-    entries = list_directory(directory)
+    kinds = directory.kinds()
     partitions: dict[str, TopicPartition] = {}
     marked: list[MarkedDirectory] = []
-    for entry in entries:
-        name = entry.name
+    for name, kind in kinds.items():
+        if kind not in {"directory", "link"}:
+            continue
         partition = TopicPartition.parse(name)
         if partition is not None:
-            if entry.is_dir(follow_symlinks=False) or entry.is_symlink():
-                partitions[name] = partition
-        elif (parsed := parse_marked_directory_name(name)) and entry.is_dir(follow_symlinks=False):
+            partitions[name] = partition
+        elif kind == "directory" and (parsed := parse_marked_directory_name(name)):
             mark = cast("Mark", parsed[1].removeprefix("-"))
             marked.append(MarkedDirectory(name, parsed[0], mark))
     return LogDirListing(
-        names=frozenset([entry.name for entry in entries]),
-        partitions=partitions,
-        marked=tuple(sorted(marked)),
+        names=frozenset(kinds), partitions=partitions, marked=tuple(sorted(marked))
     )
 
 
-def list_marked(log_dir: Path) -> tuple[MarkedDirectory, ...]:
+def list_marked(log_dir: Place) -> tuple[MarkedDirectory, ...]:
     """List the deleted, future and stray logs, by name. Effects: reads the log directory.
 
     Raises:

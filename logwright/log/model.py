@@ -6,21 +6,12 @@ making dataclasses.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeAlias, cast
 
 from logwright.format.names import TopicPartition
 from logwright.format.snapshot import ProducerEntry
+from logwright.place.model import AnyPlace_co, FileStamp, Place, PlaceOrText, below
 from logwright.units import ByteCount, Offset, TimestampMs
-
-
-class FileStamp(NamedTuple):
-    """One file as it was seen: enough to notice that it changed."""
-
-    name: str
-    bytes: ByteCount
-    modified_ns: int
-    inode: int
 
 
 class Fingerprint(NamedTuple):
@@ -60,8 +51,9 @@ class Segment(NamedTuple):
     first_batch_max_timestamp_ms: TimestampMs | None
 
 
-class PartitionLog(NamedTuple):
-    """A frozen picture of one partition's log.
+class PartitionLog(NamedTuple, Generic[AnyPlace_co]):
+    """A frozen picture of one partition's log. Without a parameter it is one of this machine, which
+    can be changed; `ReadableLog` is one anywhere.
 
     Attributes:
         log_dir: the log directory (not the partition's).
@@ -78,7 +70,7 @@ class PartitionLog(NamedTuple):
             included.
     """
 
-    log_dir: Path
+    log_dir: AnyPlace_co
     partition: TopicPartition
     segments: tuple[Segment, ...]
     log_start_offset: Offset
@@ -92,14 +84,19 @@ class PartitionLog(NamedTuple):
     producers: tuple[ProducerEntry, ...] = ()
 
     @property
-    def directory(self) -> Path:
+    def directory(self) -> AnyPlace_co:
         """The partition's directory."""
-        return self.log_dir / self.partition.directory_name
+        return cast("AnyPlace_co", self.log_dir / self.partition.directory_name)
 
     @property
     def directory_text(self) -> str:
         """The same as text: making a path costs as much as reading a small file."""
         return f"{self.log_dir}/{self.partition.directory_name}"
+
+    @property
+    def readable(self) -> PlaceOrText:
+        """The same as `below` takes it: text on this machine."""
+        return below(self.log_dir, self.partition.directory_name)
 
     @property
     def active(self) -> Segment:
@@ -116,6 +113,10 @@ class PartitionLog(NamedTuple):
         """Size of all ``.log`` files."""
         return ByteCount(sum(segment.log_bytes for segment in self.segments))
 
-    def with_segments(self, segments: tuple[Segment, ...]) -> PartitionLog:
+    def with_segments(self, segments: tuple[Segment, ...]) -> PartitionLog[AnyPlace_co]:
         """Return the same log with other segments, for planning what follows a roll."""
         return self._replace(segments=segments)
+
+
+ReadableLog: TypeAlias = PartitionLog[Place]
+"""A log that is only read."""

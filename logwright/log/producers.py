@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +31,9 @@ from logwright.format.names import LOG, SNAPSHOT, segment_file_name
 from logwright.format.record import read_first_record
 from logwright.format.scan import scan_segment
 from logwright.format.snapshot import ProducerEntry, parse_snapshot
-from logwright.log.files import OpenDir, read_file
-from logwright.log.mapped import map_file
 from logwright.log.model import Segment
+from logwright.place.mapped import map_file
+from logwright.place.model import OpenDir, PlaceOrText, below
 from logwright.units import Offset, TimestampMs
 
 _LOG = logging.getLogger(__name__)
@@ -128,7 +127,7 @@ def _newest_snapshot(
             continue
         name = segment_file_name(offset, SNAPSHOT)
         try:
-            content = read_file(directory, name)
+            content = directory.read(name)
             return offset, parse_snapshot(content, directory.file(name))
         except (CorruptProducerSnapshot, UnsupportedFormatError) as error:
             _LOG.warning("producer snapshot not used: %s", error)
@@ -136,7 +135,7 @@ def _newest_snapshot(
 
 
 def first_batch_at(
-    directory: Path, segments: Sequence[Segment], offset: Offset, *, log_end_offset: Offset
+    directory: PlaceOrText, segments: Sequence[Segment], offset: Offset, *, log_end_offset: Offset
 ) -> Offset:
     """Return the base offset of the batch that contains an offset, or of the next one; the log's
     end without one. Effects: reads one whole segment, or several if some are empty.
@@ -148,7 +147,7 @@ def first_batch_at(
     for segment, end in zip(segments, ends, strict=True):
         if end <= offset or not segment.log_bytes:
             continue
-        path = directory / segment_file_name(segment.base_offset, LOG)
+        path = below(directory, segment_file_name(segment.base_offset, LOG))
         data = map_file(path, expected_bytes=segment.log_bytes)
         rows = scan_segment(data, path, base_offset=segment.base_offset, end_offset=end)
         reaching = np.flatnonzero(rows["last_offset"] >= offset)
@@ -183,9 +182,9 @@ class Replay:
 
 
 def _replay_segment(
-    directory: Path, segment: Segment, end: Offset, start: Offset, replayed: Replay
+    directory: PlaceOrText, segment: Segment, end: Offset, start: Offset, replayed: Replay
 ) -> None:
-    path = directory / segment_file_name(segment.base_offset, LOG)
+    path = below(directory, segment_file_name(segment.base_offset, LOG))
     data = map_file(path, expected_bytes=segment.log_bytes)
     rows = scan_segment(data, path, base_offset=segment.base_offset, end_offset=end)
     replay_batches(replayed, data, rows[rows["last_offset"] >= start])

@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from logwright.errors import UnreadableFile
@@ -20,20 +19,21 @@ from logwright.format.names import (
     WORK_DIRECTORY,
     TopicPartition,
 )
-from logwright.log.files import OpenDir, exists, open_log_dir, read_file
+from logwright.log import inventory
 from logwright.log.inventory import (
     DELETE_DELAY,
     KEEP_FAILED,
     NO_PARTITION,
     PURGE,
-    Place,
     expires_ms,
     owner_of,
     place_of,
 )
 from logwright.log.kinds import file_kinds
-from logwright.log.mapped import map_file
 from logwright.log.tree import Stamp, Tree, list_tree, stamp_of
+from logwright.place.files import entry_at, exists, open_log_dir
+from logwright.place.mapped import map_file
+from logwright.place.model import OpenDir, Place
 
 _LONGEST_NAME: Final = 255
 """At this length Kafka has shortened the topic in a directory's name (LocalLog.logDeleteDirName).
@@ -52,10 +52,10 @@ class RecordFile:
         is_kept: no purge removes it: a swap needs it, or its deleted log has foreign files.
     """
 
-    path: Path
+    path: Place
     relative: str
     partition: TopicPartition
-    place: Place
+    place: inventory.Place
     stamp: Stamp
     since_ms: int | None = None
     is_kept: bool = False
@@ -117,7 +117,7 @@ class Inventory:
         return self.logs.get(path.partition("/")[0], NO_PARTITION)
 
 
-def list_files(log_dir: Path) -> Inventory:
+def list_files(log_dir: Place) -> Inventory:
     """List the files of a log directory. Effects: lists it; reads ledgers.
 
     Raises:
@@ -146,7 +146,7 @@ def read_deletions(log_dir: OpenDir) -> bytes | None:
     Raises:
         UnreadableFile: it cannot be read.
     """
-    return read_file(log_dir, DELETED_LOGS) if exists(log_dir, DELETED_LOGS) else None
+    return log_dir.read(DELETED_LOGS) if log_dir.exists(DELETED_LOGS) else None
 
 
 def partition_of(directory: str, deletions: Mapping[str, DeletedLog]) -> TopicPartition:
@@ -159,14 +159,19 @@ def partition_of(directory: str, deletions: Mapping[str, DeletedLog]) -> TopicPa
     return NO_PARTITION if len(directory) >= _LONGEST_NAME else partition
 
 
-def deleted_at_ms(directory: Path, deletion: DeletedLog | None) -> int:
+def deleted_at_ms(directory: Place, deletion: DeletedLog | None) -> int:
     """Return when a log was deleted, ms since the epoch: as on record, or else the later of its
     directory's times. Effects: reads its status.
 
     Raises:
         FileNotFoundError: a purge has removed it.
     """
-    return stamp_of(directory.lstat()).touched_ms if deletion is None else deletion.at_ms
+    if deletion is not None:
+        return deletion.at_ms
+    entry = entry_at(directory)
+    if entry is None:
+        raise FileNotFoundError(str(directory))
+    return stamp_of(entry).touched_ms
 
 
 def foreign_entries(tree: Tree) -> list[str]:
@@ -235,10 +240,10 @@ def _split(tree: Tree) -> dict[str, Tree]:
     return parts
 
 
-def _ledger(directory: Path) -> dict[str, int]:
+def _ledger(directory: Place) -> dict[str, int]:
     """Return when files were retired. Effects: reads the ledger."""
     path = directory / WORK_DIRECTORY / LEDGER
     try:
-        return parse_ledger(map_file(path).tobytes()) if path.exists() else {}
+        return parse_ledger(map_file(path).tobytes()) if exists(path) else {}
     except UnreadableFile:
         return {}  # a hint

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogwrightError
 from logwright.format.names import WORK_DIRECTORY
-from logwright.log.files import OpenDir, open_named_dir, read_part
+from logwright.place.model import OpenDir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from logwright.log.model import FileStamp
+    from logwright.place.model import FileStamp
 
 RECOVERED: Final = "recovered"
 """Name of the record, in the work directory."""
@@ -39,7 +39,7 @@ def is_recovered(directory: OpenDir, stamps: Mapping[str, FileStamp]) -> bool:
     """
     expected = recovered_record(stamps)
     try:
-        with open_named_dir(directory, WORK_DIRECTORY) as work:
-            return read_part(work, RECOVERED, 0, len(expected) + 1) == expected
+        with directory.open_dir(WORK_DIRECTORY) as work:
+            return work.read_part(RECOVERED, 0, len(expected) + 1) == expected
     except LogwrightError:
         return False

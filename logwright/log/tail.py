@@ -21,7 +21,7 @@ from logwright.format.batch import (
     parse_batch,
     unsupported_magic,
 )
-from logwright.log.files import read_span
+from logwright.place.model import Bytes
 from logwright.units import INT32_MAX, Offset, TimestampMs
 
 WINDOW_BYTES: Final = 1024 * 1024
@@ -93,12 +93,12 @@ def check_batch_start(start: bytes | memoryview, position: int, left: int, path:
 
 
 def log_end_offset(
-    fd: int, path: str, *, base_offset: int, log_bytes: int, last_entry: tuple[int, int] | None
+    file: Bytes, path: str, *, base_offset: int, log_bytes: int, last_entry: tuple[int, int] | None
 ) -> Offset:
     """Return the offset after the last batch of a segment. Effects: reads the segment's tail.
 
     Args:
-        fd: of the `.log`, open for reading.
+        file: the `.log`, open for reading.
         path: of the `.log`.
         base_offset: the segment's.
         log_bytes: size of the `.log`.
@@ -119,10 +119,10 @@ def log_end_offset(
         start = position - window_at
         wanted = min(HEADER_BYTES, left)
         if len(window) - start < wanted:
-            window, window_at, start = _window(fd, position, wanted, left, path), position, 0
+            window, window_at, start = _window(file, position, wanted, left), position, 0
         size = check_batch_start(window[start : start + HEADER_BYTES], position, left, path)
         if len(window) - start < size:
-            window, window_at, start = _window(fd, position, size, left, path), position, 0
+            window, window_at, start = _window(file, position, size, left), position, 0
         batch = _check_batch(window[start : start + size], position, path)
         if indexed is not None and batch.last_offset != indexed:
             raise CorruptIndex(
@@ -140,9 +140,9 @@ def log_end_offset(
     return Offset(last_offset + 1)
 
 
-def _window(fd: int, position: int, size: int, left: int, path: str) -> memoryview:
+def _window(file: Bytes, position: int, size: int, left: int) -> memoryview:
     """Return `size` bytes or a whole window, whichever is more, at most to the end of the file."""
-    return memoryview(read_span(fd, position, max(size, min(WINDOW_BYTES, left)), path))
+    return memoryview(file.span(position, max(size, min(WINDOW_BYTES, left))))
 
 
 def _check_batch(content: memoryview, position: int, path: str) -> RecordBatch:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from logwright.format.names import PARTITION_METADATA
-from logwright.log.files import OpenDir, exists, read_part
+from logwright.place.model import OpenDir
 
 _CONTENT: Final = re.compile(rb"version: 0\ntopic_id: ([A-Za-z0-9_-]{22})\n?")
 _MOST_BYTES: Final = 64
@@ -19,7 +19,7 @@ def read_topic_id(directory: OpenDir) -> str | None:
     Raises:
         UnreadableFile: the file cannot be read.
     """
-    if not exists(directory, PARTITION_METADATA):
+    if not directory.exists(PARTITION_METADATA):
         return None
-    found = _CONTENT.fullmatch(read_part(directory, PARTITION_METADATA, 0, _MOST_BYTES))
+    found = _CONTENT.fullmatch(directory.read_part(PARTITION_METADATA, 0, _MOST_BYTES))
     return None if found is None else found[1].decode()

@@ -6,18 +6,15 @@ a directory, or cannot be listed, is in `Tree.others`.
 
 from __future__ import annotations
 
-import errno
-import os
-import stat
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from logwright.errors import NotALogDir, PreconditionError, UnreadableFile
-from logwright.log.files import DIRECTORY_FLAGS, open_log_dir
+from logwright.place.files import open_log_dir
+from logwright.place.model import Entry, OpenDir, Place
 from logwright.units import ByteCount
 
 MOST_LEVELS: Final = 64
@@ -54,7 +51,7 @@ class Tree:
         hard_linked: paths of files that have another name outside of the directory.
     """
 
-    root: Path
+    root: Place
     files: dict[str, Stamp] = field(default_factory=dict)
     directories: list[str] = field(default_factory=list, compare=False)
     others: dict[str, str] = field(default_factory=dict)
@@ -73,7 +70,7 @@ class Tree:
         )
 
 
-def list_tree(root: Path) -> Tree:
+def list_tree(root: Place) -> Tree:
     """List everything below a directory. Entries that vanish meanwhile are left out. Effects: reads
     directories.
 
@@ -84,10 +81,10 @@ def list_tree(root: Path) -> Tree:
     """
     tree = Tree(root=root)
     with open_log_dir(root) as directory:
-        for path, entry in _walk(directory.fd, "", 0):
+        for path, entry in _walk(directory, "", 0):
             if isinstance(entry, str):
                 tree.others[path] = entry
-            elif entry is None:
+            elif entry.kind == "directory":
                 tree.directories.append(path)
             else:
                 tree.files[path] = stamp_of(entry)
@@ -96,7 +93,7 @@ def list_tree(root: Path) -> Tree:
     return replace(tree, files=dict(sorted(tree.files.items())))
 
 
-def bytes_below(directory: Path) -> ByteCount:
+def bytes_below(directory: Place) -> ByteCount:
     """Return the bytes of all files below a directory, 0 if it cannot be listed. Effects: as
     `list_tree`.
     """
@@ -105,58 +102,39 @@ def bytes_below(directory: Path) -> ByteCount:
     return ByteCount(0)
 
 
-def stamp_of(status: os.stat_result) -> Stamp:
+def stamp_of(entry: Entry) -> Stamp:
     """Return the stamp of a file."""
-    return Stamp(
-        status.st_dev,
-        status.st_ino,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ctime_ns,
-        status.st_nlink,
-    )
+    _, size, modified_ns, inode = entry.stamp
+    return Stamp(entry.device, inode, size, modified_ns, entry.changed_ns, entry.links)
 
 
-def _walk(fd: int, prefix: str, level: int) -> Iterator[tuple[str, os.stat_result | str | None]]:
-    """Generate (path, status of a file, None of a directory, or why it is not read)."""
+def _walk(directory: OpenDir, prefix: str, level: int) -> Iterator[tuple[str, Entry | str]]:
+    """Generate (path, a file or directory, or why it is not read)."""
     try:
-        with os.scandir(fd) as entries:
-            names = sorted(entry.name for entry in entries)
-    except OSError as error:
+        entries = directory.entries()
+    except UnreadableFile as error:
         yield prefix.rstrip("/"), _why(error)
         return
-    for name in names:
-        path = prefix + name
-        try:
-            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode):
-                yield path, status
-            elif not stat.S_ISDIR(status.st_mode):
-                yield path, _kind(status.st_mode)
-            elif level == MOST_LEVELS:
-                yield path, f"more than {MOST_LEVELS} levels deep"
-            else:
-                inner = os.open(name, DIRECTORY_FLAGS, dir_fd=fd)
-                try:
-                    yield path, None
+    for entry in entries:
+        path = prefix + entry.stamp.name
+        if entry.kind == "file":
+            yield path, entry
+        elif entry.kind == "link":
+            yield path, "a symbolic link, which is not followed"
+        elif entry.kind != "directory":
+            yield path, f"a {entry.kind}"
+        elif level == MOST_LEVELS:
+            yield path, f"more than {MOST_LEVELS} levels deep"
+        else:
+            try:
+                with directory.open_dir(entry.stamp.name) as inner:
+                    yield path, entry
                     yield from _walk(inner, f"{path}/", level + 1)
-                finally:
-                    os.close(inner)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            yield path, _why(error)
+            except NotALogDir:
+                continue
+            except UnreadableFile as error:
+                yield path, _why(error)
 
 
-def _kind(mode: int) -> str:
-    """Return the kind of an entry that is neither a file nor a directory."""
-    kinds = (
-        (stat.S_ISLNK, "a symbolic link, which is not followed"),
-        (stat.S_ISFIFO, "a named pipe"),
-        (stat.S_ISSOCK, "a socket"),
-    )
-    return next((kind for is_kind, kind in kinds if is_kind(mode)), "a device")
-
-
-def _why(error: OSError) -> str:
-    return f"cannot be read: {errno.errorcode.get(error.errno or 0, 'unknown error')}"
+def _why(error: UnreadableFile) -> str:
+    return error.problem.removesuffix(".")

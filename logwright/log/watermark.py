@@ -8,10 +8,10 @@ from logwright.errors import PreconditionError
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 
 if TYPE_CHECKING:
-    from logwright.log.model import PartitionLog
+    from logwright.log.model import ReadableLog
 
 
-def is_without_high_watermark(log: PartitionLog) -> bool:
+def is_without_high_watermark(log: ReadableLog) -> bool:
     """Return whether nothing of a log counts as committed because its high watermark, which is
     asked for, is not on record.
     """
@@ -19,7 +19,7 @@ def is_without_high_watermark(log: PartitionLog) -> bool:
     return lost and log.high_watermark < log.log_end_offset
 
 
-def require_high_watermark(log: PartitionLog) -> None:
+def require_high_watermark(log: ReadableLog) -> None:
     """Require that a log with records has a high watermark on record. Without one nothing of it
     would count as replicated, and what reads up to there would take the log for empty.
 

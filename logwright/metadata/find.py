@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import stat
-from pathlib import Path
 from typing import Final
 
-from logwright.errors import LogwrightError, PreconditionError
-from logwright.log.files import file_names, open_log_dir
+from logwright.errors import LogwrightError, PreconditionError, UnreadableFile
 from logwright.metadata.read import read_directory_ids
+from logwright.place.files import absolute, entry_at, open_log_dir
+from logwright.place.model import Place
 
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 MOST_SIBLINGS: Final = 1_000
 """Maximum number of entries of the parent directory to check, in name order."""
 
 
-def find_metadata(log_dir: Path) -> Path | None:
+def find_metadata(log_dir: Place) -> Place | None:
     """Find the ``__cluster_metadata-0`` of a log directory: inside it, else in a sibling directory
     whose ``meta.properties`` has the same cluster and node. Does not follow symlinks. Effects:
     reads directories.
@@ -32,10 +30,10 @@ def find_metadata(log_dir: Path) -> Path | None:
         return log_dir / METADATA_DIRECTORY
     if own.cluster_id is None or own.node_id is None:
         return None
-    here = Path(os.path.abspath(log_dir))  # noqa: PTH100 -- resolve() would follow symlinks
+    here = absolute(log_dir)
     with open_log_dir(here.parent) as parent:
-        names = file_names(parent)[:MOST_SIBLINGS]
-    found: list[Path] = []
+        names = parent.names()[:MOST_SIBLINGS]
+    candidates: list[Place] = []
     for name in names:
         sibling = here.parent / name
         if name == here.name or not _is_directory(sibling / METADATA_DIRECTORY):
@@ -45,19 +43,20 @@ def find_metadata(log_dir: Path) -> Path | None:
         except LogwrightError:
             continue  # unknown owner
         if (ids.cluster_id, ids.node_id) == (own.cluster_id, own.node_id):
-            found.append(sibling / METADATA_DIRECTORY)
-    if len(found) > 1:
+            candidates.append(sibling / METADATA_DIRECTORY)
+    if len(candidates) > 1:
         raise PreconditionError(
-            f"found metadata of this node in both {found[0]} and {found[1]}.",
+            f"found metadata of this node in both {candidates[0]} and {candidates[1]}.",
             path=log_dir,
             remedy="Give the one in use with --metadata.",
         )
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
-def _is_directory(path: Path) -> bool:
+def _is_directory(path: Place) -> bool:
     """Return whether this is a directory; neither it nor its parent may be a symlink."""
     try:
-        return all(stat.S_ISDIR(one.lstat().st_mode) for one in (path, path.parent))
-    except OSError:
+        entries = [entry_at(each) for each in (path, path.parent)]
+    except UnreadableFile:
         return False
+    return all(entry is not None and entry.kind == "directory" for entry in entries)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
+from logwright.place.model import Place
 from logwright.units import Offset
 
 
@@ -48,7 +48,7 @@ class ClusterMetadata:
             started.
     """
 
-    path: Path
+    path: Place
     cluster_id: str | None
     end_offset: Offset
     snapshot: str | None

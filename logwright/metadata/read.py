@@ -14,17 +14,17 @@ have records at the end of its log that no other node has.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Final
 
 from logwright.errors import CorruptLogError, LogwrightError, NotALogDir
 from logwright.format.control import ControlType, parse_control_key
 from logwright.format.names import LOG, segment_file_name
-from logwright.log.files import OpenDir, exists, file_names, open_log_dir, read_part
 from logwright.metadata.files import REMEDY, Batch, MetadataFile, Snapshot, segments, snapshots
 from logwright.metadata.image import Image
 from logwright.metadata.model import NO_IDS, ClusterMetadata, DirectoryIds
 from logwright.metadata.records import decode_metadata_record
+from logwright.place.files import absolute, open_log_dir
+from logwright.place.model import OpenDir, Place
 from logwright.units import Offset
 
 META_PROPERTIES: Final = "meta.properties"
@@ -40,7 +40,7 @@ _NODE_ID: Final = re.compile(r"[0-9]{1,10}")
 _ESCAPED: Final = re.compile(r"\\(.)")
 
 
-def read_metadata(directory: Path) -> ClusterMetadata:
+def read_metadata(directory: Place) -> ClusterMetadata:
     """Read a ``__cluster_metadata-0`` directory. Effects: reads it.
 
     Raises:
@@ -50,7 +50,7 @@ def read_metadata(directory: Path) -> ClusterMetadata:
         UnsupportedFormatError: a record has an unknown version.
     """
     with _open(directory) as opened:
-        names = file_names(opened)
+        names = opened.names()
     bases = segments(names)
     image, snapshot, passed_over = _read_snapshot(directory, snapshots(names))
     if snapshot is None and not bases:
@@ -69,7 +69,7 @@ def read_metadata(directory: Path) -> ClusterMetadata:
         )
     return ClusterMetadata(
         path=directory,
-        cluster_id=read_directory_ids(directory.absolute().parent).cluster_id,
+        cluster_id=read_directory_ids(absolute(directory).parent).cluster_id,
         end_offset=end if image.open_transaction is None else image.open_transaction,
         snapshot=None if snapshot is None else snapshot.name,
         topics=image.topics,
@@ -80,7 +80,7 @@ def read_metadata(directory: Path) -> ClusterMetadata:
     )
 
 
-def _open(directory: Path) -> OpenDir:
+def _open(directory: Place) -> OpenDir:
     try:
         return open_log_dir(directory)
     except NotALogDir as error:
@@ -92,12 +92,12 @@ def _open(directory: Path) -> OpenDir:
 
 
 def _read_snapshot(
-    directory: Path, found: list[Snapshot]
+    directory: Place, newest_first: list[Snapshot]
 ) -> tuple[Image, Snapshot | None, Snapshot | None]:
     """Return the state of the newest complete snapshot, that snapshot, and the newest incomplete
     one if there is any.
     """
-    for number, snapshot in enumerate(found):
+    for number, snapshot in enumerate(newest_first):
         image = Image()
         file = MetadataFile(directory / snapshot.name, _START)
         first = last = ControlType.UNKNOWN
@@ -111,8 +111,8 @@ def _read_snapshot(
                 _apply(batch, image, snapshot_end=snapshot.end_offset)
         framed = (first, last) == (ControlType.SNAPSHOT_HEADER, ControlType.SNAPSHOT_FOOTER)
         if framed and not file.is_torn:
-            return image, snapshot, found[0] if number else None
-    return Image(), None, found[0] if found else None
+            return image, snapshot, newest_first[0] if number else None
+    return Image(), None, newest_first[0] if newest_first else None
 
 
 def _control_types(batch: Batch) -> list[ControlType]:
@@ -122,7 +122,7 @@ def _control_types(batch: Batch) -> list[ControlType]:
         raise error if error.path else batch.locate(error) from error
 
 
-def _read_log(directory: Path, bases: list[Offset], start: Offset, image: Image) -> Offset:
+def _read_log(directory: Place, bases: list[Offset], start: Offset, image: Image) -> Offset:
     """Apply the log from `start` on to the image; return its end offset, at least `start`."""
     wanted = [base for base in bases if base > start]
     wanted[:0] = [base for base in bases if base <= start][-1:]
@@ -146,7 +146,7 @@ def _read_log(directory: Path, bases: list[Offset], start: Offset, image: Image)
     return max(start, end)
 
 
-def _gap(directory: Path, base: Offset, expected: Offset) -> CorruptLogError:
+def _gap(directory: Place, base: Offset, expected: Offset) -> CorruptLogError:
     return CorruptLogError(
         f"the segment starts at offset {base}, but the log before it ends at {expected}.",
         path=directory / segment_file_name(base, LOG),
@@ -162,18 +162,18 @@ def _apply(
     snapshot_end: Offset | None = None,
 ) -> None:
     """Apply a batch's records; those of a snapshot all get its end offset."""
-    for found in batch.records():
-        if found.offset < from_offset:
+    for raw in batch.records():
+        if raw.offset < from_offset:
             continue
         try:
-            record = decode_metadata_record(found.value)
+            record = decode_metadata_record(raw.value)
             if record is not None:
-                image.apply(record, found.offset if snapshot_end is None else snapshot_end)
+                image.apply(record, raw.offset if snapshot_end is None else snapshot_end)
         except LogwrightError as error:
-            raise batch.locate(error, found.offset) from error
+            raise batch.locate(error, raw.offset) from error
 
 
-def read_directory_ids(log_dir: Path) -> DirectoryIds:
+def read_directory_ids(log_dir: Place) -> DirectoryIds:
     """Read a log directory's ``meta.properties``; all None if there is none. Effects: reads.
 
     Raises:
@@ -182,24 +182,24 @@ def read_directory_ids(log_dir: Path) -> DirectoryIds:
         CorruptLogError: it is too large, or the node id is not a number.
     """
     with open_log_dir(log_dir) as directory:
-        if not exists(directory, META_PROPERTIES):
+        if not directory.exists(META_PROPERTIES):
             return NO_IDS
-        content = read_part(directory, META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
+        content = directory.read_part(META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
     path = log_dir / META_PROPERTIES
     if len(content) > _MOST_PROPERTIES_BYTES:
         problem = f"is larger than {_MOST_PROPERTIES_BYTES} bytes."
         raise CorruptLogError(problem, path=path, remedy=WRITE_IDS)
     lines = content.decode("latin-1").splitlines()  # as java.util.Properties
-    found = {
+    properties = {
         match[1]: _ESCAPED.sub(r"\1", match[2])
         for line in lines
         if (match := _PROPERTY.fullmatch(line))
     }
-    node_id = found.get("node.id")
+    node_id = properties.get("node.id")
     if node_id is not None and not _NODE_ID.fullmatch(node_id):
         raise CorruptLogError("its node.id is not a number.", path=path, remedy=WRITE_IDS)
     return DirectoryIds(
-        cluster_id=found.get("cluster.id"),
+        cluster_id=properties.get("cluster.id"),
         node_id=None if node_id is None else int(node_id),
-        directory_id=found.get("directory.id"),
+        directory_id=properties.get("directory.id"),
     )

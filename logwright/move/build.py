@@ -9,7 +9,6 @@ from typing import Final
 from logwright.batches.runtime import Progress
 from logwright.errors import DiskFull, QualityError, StalePlan
 from logwright.log.checkpoints import read_checkpoints
-from logwright.log.model import FileStamp
 from logwright.move.observe import (
     Files,
     check_destination,
@@ -20,6 +19,7 @@ from logwright.move.observe import (
 )
 from logwright.move.plan import Places, files_to_copy
 from logwright.move.steps import copy_steps, directory_steps, settle_steps
+from logwright.place.model import FileStamp
 from logwright.steps.filesystem import FileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import CopyRange, FileStep
@@ -103,10 +103,10 @@ def check_move(places: Places) -> None:
     check_source(places)
     read_checkpoints(places.destination)  # one that is malformed would stop the switch
     wanted = list_files(places.source, places.live.name)
-    found = room(places, files_to_copy(wanted, copied_files(places), frozenset()))
-    if found.needed > found.free:
+    space = room(places, files_to_copy(wanted, copied_files(places), frozenset()))
+    if space.needed > space.free:
         raise DiskFull(
-            f"the copy needs {found.needed} bytes, {found.free} are free.",
+            f"the copy needs {space.needed} bytes, {space.free} are free.",
             path=places.destination,
             remedy="Nothing was copied. Free some space there.",
         )

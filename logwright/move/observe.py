@@ -21,20 +21,13 @@ from logwright.format.names import (
     INGEST_JOURNAL,
     WORK_DIRECTORY,
 )
-from logwright.log.files import (
-    OpenDir,
-    names_in,
-    not_regular,
-    open_file,
-    open_log_dir,
-    read_file,
-    read_span,
-    unreadable,
-)
 from logwright.log.listing import read_listing, segment_stems, stamp_files, stamp_of
 from logwright.log.load import META_PROPERTIES, list_partitions
-from logwright.log.model import FileStamp
 from logwright.move.plan import Places
+from logwright.place.files import names_in, open_log_dir
+from logwright.place.local import LocalDir
+from logwright.place.model import FileStamp
+from logwright.place.unreadable import not_regular
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
@@ -160,7 +153,7 @@ def list_files(root: Path, *names: str) -> Files:
     for name in listing.others:
         if name != WORK_DIRECTORY and not name.endswith(DELETED):
             raise not_regular(Path(directory.name, name))
-    found = {name: one for name, one in listing.files.items() if not name.endswith(DELETED)}
+    files = {name: one for name, one in listing.files.items() if not name.endswith(DELETED)}
     if WORK_DIRECTORY in {*listing.files, *listing.others}:
         with open_below(root, *names, WORK_DIRECTORY) as work:
             inside = read_listing(work, stamp_of)
@@ -168,14 +161,14 @@ def list_files(root: Path, *names: str) -> Files:
             if name not in inside.files:
                 raise not_regular(Path(work.name, name))
             path = f"{WORK_DIRECTORY}/{name}"
-            found[path] = inside.files[name]._replace(name=path)
-    return {name: found[name] for name in sorted(found)}
+            files[path] = inside.files[name]._replace(name=path)
+    return {name: files[name] for name in sorted(files)}
 
 
 def room(places: Places, files: tuple[FileStamp, ...]) -> Room:
     """Return the free and the needed space. Effects: asks the file system."""
-    found = os.statvfs(places.destination)
-    return Room(free=found.f_bavail * found.f_frsize, needed=sum(one.bytes for one in files))
+    status = os.statvfs(places.destination)
+    return Room(free=status.f_bavail * status.f_frsize, needed=sum(one.bytes for one in files))
 
 
 def differing(
@@ -202,7 +195,7 @@ def differing(
 
 
 @contextmanager
-def open_below(root: Path, *names: str) -> Iterator[OpenDir]:
+def open_below(root: Path, *names: str) -> Iterator[LocalDir]:
     """Open a directory below a log directory; no link on the way is followed.
 
     Raises:
@@ -212,41 +205,31 @@ def open_below(root: Path, *names: str) -> Iterator[OpenDir]:
     with ExitStack() as stack:
         current = stack.enter_context(open_log_dir(root))
         for name in names:
-            path = current.path / name
-            flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-            try:
-                fd = os.open(name, flags, dir_fd=current.fd)
-            except OSError as error:
-                raise unreadable(error, path) from error
-            stack.callback(os.close, fd)
-            current = OpenDir(fd, str(path))
+            current = stack.enter_context(current.open_dir(name))
         yield current
 
 
-def _digest(directory: OpenDir, name: str, *, dropped: bool = False) -> bytes:
+def _digest(directory: LocalDir, name: str, *, dropped: bool = False) -> bytes:
     digest = hashlib.blake2b(digest_size=32)
-    fd = open_file(directory, name)
-    try:
+    with directory.open(name) as file:
         if dropped:
-            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.posix_fadvise(file.fd, 0, 0, os.POSIX_FADV_DONTNEED)
         position = 0
-        while chunk := read_span(fd, position, CHUNK_BYTES, directory.file(name)):
+        while chunk := file.span(position, CHUNK_BYTES):
             digest.update(chunk)
             position += len(chunk)
-    finally:
-        os.close(fd)
     return digest.digest()
 
 
 def _identity(log_dir: Path) -> dict[bytes, bytes]:
     with open_log_dir(log_dir) as directory:
         try:
-            found = os.stat(META_PROPERTIES, dir_fd=directory.fd, follow_symlinks=False)
+            status = os.stat(META_PROPERTIES, dir_fd=directory.fd, follow_symlinks=False)
         except FileNotFoundError:
             return {}
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise not_regular(directory.path / META_PROPERTIES)
-        content = read_file(directory, META_PROPERTIES)
+        content = directory.read(META_PROPERTIES)
     pairs = (line.partition(b"=") for line in content.splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs if name.strip() in IDENTITY}
 

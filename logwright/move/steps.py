@@ -45,8 +45,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from logwright.log.model import FileStamp
 from logwright.move.plan import Places
+from logwright.place.model import FileStamp
 from logwright.steps.step import (
     CopyRange,
     FileStep,

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logwright.locks import lock_log_dir, lock_partition
-from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
+from logwright.place.files import open_partition_dir
 from logwright.purge.account import account_of
 from logwright.purge.observe import list_partition
 from logwright.purge.plan import PurgeResult, plan_purge

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from logwright.batches.segment_file import SegmentPart
 from logwright.format.names import TopicPartition
+from logwright.place.model import Place
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 OnCorrupt = Literal["fail", "skip"]
@@ -67,7 +67,7 @@ class RecordsRange:
         min_timestamp_ms, max_timestamp_ms, isolation, on_corrupt: see `ReadRequest`.
     """
 
-    log_dir: Path
+    log_dir: Place
     partition: TopicPartition
     parts: tuple[SegmentPart, ...]
     start_offset: int
@@ -84,7 +84,7 @@ class RecordsRange:
         return sum(part.end - part.start for part in self.parts)
 
     @property
-    def directory(self) -> Path:
+    def directory(self) -> Place:
         """The partition's directory."""
         return self.log_dir / self.partition.directory_name
 

@@ -19,8 +19,9 @@ from logwright.format.index import OFFSET_ENTRY_BYTES
 from logwright.format.names import INDEX, LOG, segment_file_name
 from logwright.format.record import read_records
 from logwright.format.scan import bad_crcs, scan_piece
-from logwright.log.mapped import MappedFiles, map_file
-from logwright.log.model import FileStamp, PartitionLog, Segment
+from logwright.log.model import ReadableLog, Segment
+from logwright.place.mapped import MappedFiles, map_file
+from logwright.place.model import FileStamp, below
 from logwright.records import schema as names
 from logwright.records.model import OnCorrupt, ReadCounts, RecordsRange
 from logwright.records.pieces import Pieces, require_crcs
@@ -32,14 +33,14 @@ _HEADER_PIECE: Final = 64 * 1024
 _LARGEST_MS: Final = INT64_MAX // 1000
 
 
-class Place(NamedTuple):
+class BatchAt(NamedTuple):
     """Where a batch begins: its position, and its base offset."""
 
     position: int
     offset: int
 
 
-def parts_of(log: PartitionLog, start_offset: int, end_offset: int) -> list[SegmentPart]:
+def parts_of(log: ReadableLog, start_offset: int, end_offset: int) -> list[SegmentPart]:
     """Return the segments, whole, that can have offsets in [start, end). Pure."""
     stamps = {stamp.name: stamp for stamp in log.fingerprint.files}
     ends = [segment.base_offset for segment in log.segments[1:]] + [log.log_end_offset]
@@ -63,32 +64,32 @@ def _whole(segment: Segment, end_offset: int, stamp: FileStamp) -> SegmentPart:
 class IndexedSegment:
     """A segment and its offset index. Effects: maps both; errors: see `MappedFiles`."""
 
-    def __init__(self, log: PartitionLog, part: SegmentPart) -> None:
-        path = f"{log.directory_text}/{segment_file_name(part.base_offset, LOG)}"
+    def __init__(self, log: ReadableLog, part: SegmentPart) -> None:
+        path = below(log.readable, segment_file_name(part.base_offset, LOG))
         file = MappedFiles().open(path, expected_bytes=part.stamp.bytes)
         file.require(part.stamp)
-        index = map_file(f"{log.directory_text}/{segment_file_name(part.base_offset, INDEX)}")
+        index = map_file(below(log.readable, segment_file_name(part.base_offset, INDEX)))
         self._entries = index.data
         self._rows = range(len(index) // OFFSET_ENTRY_BYTES)
         self._part = part
         self._path = path
         self._data = file.data
 
-    def before(self, offset: int) -> Place | None:
+    def before(self, offset: int) -> BatchAt | None:
         """Return the last batch with an entry that ends at or before an offset; None if there is
         none, or the entry is wrong.
         """
         row = bisect_right(self._rows, offset, key=lambda row: self._entry(row)[0]) - 1
         return self._at(row) if row >= 0 else None
 
-    def after(self, offset: int) -> Place | None:
+    def after(self, offset: int) -> BatchAt | None:
         """Return a batch with an entry, all of which is at or after an offset; as `before`."""
         row = bisect_left(self._rows, offset, key=lambda row: self._entry(row)[0]) + 1
         place = self._at(row) if row < len(self._rows) else None
         # The entries of a wrong index do not ascend.
         return place if place is not None and place.offset >= offset else None
 
-    def near(self, position: int) -> Place | None:
+    def near(self, position: int) -> BatchAt | None:
         """Return the first batch with an entry at or after a position; as `before`."""
         row = bisect_left(self._rows, position, key=lambda row: self._entry(row)[1])
         return self._at(row) if row < len(self._rows) else None
@@ -98,7 +99,7 @@ class IndexedSegment:
         offset, position = _ENTRY.unpack_from(self._entries, row * OFFSET_ENTRY_BYTES)
         return self._part.base_offset + offset, position
 
-    def _at(self, row: int) -> Place | None:
+    def _at(self, row: int) -> BatchAt | None:
         last_offset, position = self._entry(row)
         part = self._part
         if not part.start < position < part.end:
@@ -115,10 +116,10 @@ class IndexedSegment:
             return None
         if bad_crcs(self._data, batches[:1]):
             return None
-        return Place(position, int(batches["base_offset"][0]))
+        return BatchAt(position, int(batches["base_offset"][0]))
 
 
-def first_offset_at(log: PartitionLog, timestamp_ms: int, on_corrupt: OnCorrupt) -> int | None:
+def first_offset_at(log: ReadableLog, timestamp_ms: int, on_corrupt: OnCorrupt) -> int | None:
     """Return the first offset, from the log start offset on, whose timestamp is at or above a time,
     as KafkaConsumer.offsetsForTimes finds it (FileRecords.searchForTimestamp): markers count, and
     aborted data. None if there is none. Effects: reads headers, from the first segment on whose

@@ -5,7 +5,6 @@ data of aborted transactions is marked.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -27,8 +26,9 @@ from logwright.errors import LogwrightError
 from logwright.format.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, TRANSACTIONAL
 from logwright.format.names import LOG, parse_segment_file_name, segment_file_name
 from logwright.format.scan import bad_crcs, check_crcs, scan_piece
-from logwright.log.files import names_in
-from logwright.log.mapped import MappedFile, MappedFiles
+from logwright.place.files import names_in
+from logwright.place.mapped import MappedFile, MappedFiles
+from logwright.place.model import Place
 from logwright.records.model import ReadCounts, RecordsRange
 from logwright.units import INT64_MAX
 
@@ -132,7 +132,7 @@ class Pieces:
         self._counts.add_corrupt(str(file.path), position, following - position, expected)
         return following
 
-    def _path(self, base_offset: int) -> Path:
+    def _path(self, base_offset: int) -> Place:
         return self._one.directory / segment_file_name(base_offset, LOG)
 
     def _decide(self, part: SegmentPart, piece: Piece) -> None:

@@ -15,7 +15,7 @@ from math import ceil
 from typing import NamedTuple
 
 from logwright.batches.segment_file import SegmentPart
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 from logwright.records.model import ReadRequest, RecordsRange
 from logwright.records.observe import IndexedSegment, first_offset_at, is_before, parts_of
 
@@ -27,7 +27,7 @@ class Cut(NamedTuple):
     part: SegmentPart
 
 
-def plan_records(log: PartitionLog, request: ReadRequest) -> tuple[RecordsRange, ...]:
+def plan_records(log: ReadableLog, request: ReadRequest) -> tuple[RecordsRange, ...]:
     """Return the ranges that hold the wanted records, in order; none if there are no records.
     Effects: reads index entries and the batches that they name; for timestamps also headers.
 
@@ -55,7 +55,7 @@ def plan_records(log: PartitionLog, request: ReadRequest) -> tuple[RecordsRange,
     return tuple(_ranges(log, request, grouped(cuts, request.range_bytes), end))
 
 
-def visible_offsets(log: PartitionLog, request: ReadRequest) -> tuple[int, int]:
+def visible_offsets(log: ReadableLog, request: ReadRequest) -> tuple[int, int]:
     """Return the offsets [start, end) that a reader sees, within what was asked for. Pure."""
     end = int(log.high_watermark)
     if request.isolation == "read_committed":
@@ -66,7 +66,7 @@ def visible_offsets(log: PartitionLog, request: ReadRequest) -> tuple[int, int]:
 
 
 def _cut(
-    log: PartitionLog, part: SegmentPart, offsets: tuple[int, int], range_bytes: int
+    log: ReadableLog, part: SegmentPart, offsets: tuple[int, int], range_bytes: int
 ) -> Iterator[Cut]:
     """Yield the parts of a segment that hold the offsets [start, end), of about this size."""
     start, end = offsets
@@ -107,7 +107,7 @@ def grouped(cuts: Sequence[Cut], range_bytes: int) -> list[list[Cut]]:
 
 
 def _ranges(
-    log: PartitionLog, request: ReadRequest, groups: Sequence[Sequence[Cut]], end: int
+    log: ReadableLog, request: ReadRequest, groups: Sequence[Sequence[Cut]], end: int
 ) -> Iterator[RecordsRange]:
     starts = [group[0].start_offset for group in groups]
     for group, start, following in zip(groups, starts, [*starts, end][1:], strict=True):

@@ -33,9 +33,9 @@ from logwright.format.names import (
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition_directory
 from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
-from logwright.log.files import names_in, open_log_dir, open_named_dir
 from logwright.log.listing import stamp_files
 from logwright.log.recovered import RECOVERED, recovered_record
+from logwright.place.files import names_in, open_log_dir
 from logwright.recovery.model import (
     DirectoryPlan,
     DirectoryResult,
@@ -174,28 +174,28 @@ def _commit_group(
     recovered: list[RecoveryPlan] = []
     with ExitStack() as locks:
         locked: list[RecoveryPlan] = []
-        for one in group:
+        for plan in group:
             try:
-                locks.enter_context(lock_partition_directory(one.observed.directory))
+                locks.enter_context(lock_partition_directory(plan.observed.directory))
             except LogwrightError as error:
-                result.fail(one, error)
+                result.fail(plan, error)
             else:
-                locked.append(one)
+                locked.append(plan)
         checkpoints = read_all_offsets(log_dir)
-        for one in locked:
+        for plan in locked:
             begun = False
             try:
-                _refuse_changed(one, checkpoints)
+                _refuse_changed(plan, checkpoints)
                 begun = True
-                _commit(one, files, result)
+                _commit(plan, files, result)
             except LogwrightError as error:
-                result.fail(one, error)
+                result.fail(plan, error)
                 interrupted = interrupted or begun
             else:
-                recovered.append(one)
+                recovered.append(plan)
         _write_checkpoints(log_dir, recovered, files)
-        for one in recovered if alone else ():
-            _record(one, files)
+        for plan in recovered if alone else ():
+            _record(plan, files)
     result.recovered += [one for one in recovered if not one.is_marked]
     result.marked += [one for one in recovered if one.is_marked]
     return interrupted
@@ -205,7 +205,7 @@ def _record(plan: RecoveryPlan, files: FileSystem) -> None:
     """Record that a log is now as a clean stop leaves it. Effects: writes into its work
     directory.
     """
-    with open_log_dir(plan.observed.log_dir) as parent, open_named_dir(parent, plan.name) as opened:
+    with open_log_dir(plan.observed.log_dir) as parent, parent.open_dir(plan.name) as opened:
         content = recovered_record(stamp_files(opened))
     path = plan.observed.directory / WORK_DIRECTORY / RECOVERED
     execute(replace_file(path, content, like=None), files)

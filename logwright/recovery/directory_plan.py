@@ -22,11 +22,11 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
-from logwright.log.files import open_log_dir, open_named_dir, open_partition_dir
 from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
-from logwright.log.mapped import map_file
 from logwright.log.recovered import is_recovered
+from logwright.place.files import open_log_dir, open_partition_dir
+from logwright.place.mapped import map_file
 from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPlan
 from logwright.recovery.observe import left_out, marked_logs, observe_log, read_all_offsets
 from logwright.recovery.plan import plan_recovery
@@ -72,16 +72,16 @@ def marked_to_recover(log_dir: Path, names: Iterable[str]) -> tuple[str, ...]:
     """Return the directories of future and stray logs that have leftovers of an interrupted
     operation, or that cannot be read. Effects: lists them.
     """
-    found = []
+    damaged = []
     for name in names:
         try:
-            with open_log_dir(log_dir) as parent, open_named_dir(parent, name) as directory:
+            with open_log_dir(log_dir) as parent, parent.open_dir(name) as directory:
                 if not look_for_damage(stamp_files(directory)).findings:
                     continue
         except LogwrightError:
             pass
-        found.append(name)
-    return tuple(found)
+        damaged.append(name)
+    return tuple(damaged)
 
 
 def _was_recovered(log_dir: Path, partition: TopicPartition) -> bool:
@@ -153,11 +153,11 @@ def plan_directory(
     marker = _content(log_dir / CLEAN_SHUTDOWN_MARKER)
     every = marker is None and wanted.issuperset(present)
     others = [one for one in marked_logs(log_dir) if every or one.name in marked]
-    for one in others:
+    for marked_log in others:
         try:
-            plans.append(decide(one.partition, one.name))
+            plans.append(decide(marked_log.partition, marked_log.name))
         except LogwrightError as error:
-            marked_failures[one.name] = error
+            marked_failures[marked_log.name] = error
     return DirectoryPlan(
         log_dir=log_dir,
         marker=marker,

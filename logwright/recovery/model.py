@@ -12,7 +12,7 @@ from logwright.format.checkpoints import LeaderEpoch
 from logwright.format.index import AbortedTransaction
 from logwright.format.names import LOG, TopicPartition
 from logwright.log.checkpoints import Checkpoints
-from logwright.log.model import FileStamp
+from logwright.place.model import FileStamp
 from logwright.recovery.root import Root
 from logwright.units import ByteCount, Offset, TimestampMs
 

@@ -28,12 +28,14 @@ from logwright.format.names import (
     TopicPartition,
 )
 from logwright.log.checkpoints import CHECKPOINT_FILES, NO_ENTRIES, Checkpoints
-from logwright.log.files import is_regular, names_in, not_regular, open_log_dir, open_named_dir
 from logwright.log.kinds import file_kinds, is_of_a_log
 from logwright.log.listing import stamp_files
 from logwright.log.load import list_partitions
 from logwright.log.log_dir import MarkedDirectory, list_marked
-from logwright.log.mapped import map_file
+from logwright.place.files import exists, is_regular, names_in, open_log_dir
+from logwright.place.mapped import map_file
+from logwright.place.model import Place
+from logwright.place.unreadable import not_regular
 from logwright.recovery.model import Observed
 from logwright.recovery.root import topic_id_problem
 from logwright.units import Offset
@@ -41,7 +43,7 @@ from logwright.units import Offset
 _LOG = logging.getLogger(__name__)
 
 
-def read_offsets(path: Path) -> Mapping[TopicPartition, Offset]:
+def read_offsets(path: Place) -> Mapping[TopicPartition, Offset]:
     """Read an offset checkpoint file; a missing or malformed one has no entries.
     Effects: reads it.
 
@@ -49,7 +51,7 @@ def read_offsets(path: Path) -> Mapping[TopicPartition, Offset]:
         UnreadableFile: it is a symlink or another thing that is not a regular file, or cannot be
             opened.
     """
-    if not os.path.lexists(path):
+    if not exists(path):
         return {}
     if not is_regular(path):
         raise not_regular(path)
@@ -90,7 +92,7 @@ def observe(
         UncleanLogDir: a log's file has a name that no broker writes.
     """
     name = partition.directory_name if name is None else name
-    with open_log_dir(log_dir) as parent, open_named_dir(parent, name) as directory:
+    with open_log_dir(log_dir) as parent, parent.open_dir(name) as directory:
         stamps = stamp_files(directory)
     strange = file_kinds(stamps).strange
     if strange:
@@ -144,9 +146,9 @@ def marked_logs(log_dir: Path) -> tuple[MarkedDirectory, ...]:
         NotALogDir, UnreadableFile: the log directory or one of them cannot be listed.
     """
     return tuple(
-        one
-        for one in list_marked(log_dir)
-        if one.mark != "delete" and any(map(is_of_a_log, names_in(log_dir / one.name)))
+        marked
+        for marked in list_marked(log_dir)
+        if marked.mark != "delete" and any(map(is_of_a_log, names_in(log_dir / marked.name)))
     )
 
 

@@ -39,18 +39,12 @@ from logwright.errors import (
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import TopicPartition, parse_marked_directory_name
 from logwright.log.checkpoints import CHECKPOINT_FILES
-from logwright.log.files import (
-    exists,
-    is_regular,
-    list_directory,
-    not_regular,
-    open_log_dir,
-    read_part,
-)
 from logwright.log.load import CLUSTER_METADATA_TOPIC
-from logwright.log.mapped import map_file
 from logwright.metadata.model import is_reserved
 from logwright.metadata.read import META_PROPERTIES, WRITE_IDS
+from logwright.place.files import is_regular, open_log_dir
+from logwright.place.mapped import map_file
+from logwright.place.unreadable import not_regular
 from logwright.units import INT32_MAX
 
 DAMAGED: Final = ".logwright-damaged"
@@ -95,18 +89,22 @@ def look_at_root(log_dir: Path) -> Root:
         NotALogDir, UnreadableFile: it cannot be read.
     """
     with open_log_dir(log_dir) as directory:
-        names = sorted(one.name for one in list_directory(directory) if _is_directory(one))
-        formatted = exists(directory, META_PROPERTIES)
+        names = sorted(
+            name
+            for name, kind in directory.kinds().items()
+            if kind == "directory" or (kind == "link" and _is_directory(log_dir / name))
+        )
+        formatted = directory.exists(META_PROPERTIES)
         content = (
-            read_part(directory, META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
+            directory.read_part(META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
             if formatted and META_PROPERTIES not in names
             else b""
         )
     problems = [*strange_directories(log_dir, names)]
     present = [
-        log_dir / one
-        for one in CHECKPOINT_FILES
-        if one not in names and os.path.lexists(log_dir / one)
+        log_dir / checkpoint
+        for checkpoint in CHECKPOINT_FILES
+        if checkpoint not in names and os.path.lexists(log_dir / checkpoint)
     ]
     problems += [not_regular(path) for path in present if not is_regular(path)]
     problem = identity_problem(content) if formatted else None
@@ -124,12 +122,12 @@ def look_at_root(log_dir: Path) -> Root:
     )
 
 
-def _is_directory(entry: os.DirEntry[str]) -> bool:
-    """Return whether a broker takes an entry for a directory: it follows links (File.isDirectory).
+def _is_directory(link: Path) -> bool:
+    """Return whether a broker takes a link for a directory: it follows links (File.isDirectory).
     Effects: asks the file system.
     """
     try:
-        return entry.is_dir()
+        return link.is_dir()
     except OSError:
         return False
 
@@ -205,9 +203,9 @@ def topic_id_problem(content: bytes) -> str | None:
     (PartitionMetadataFile).
     """
     lines = re.split(r"\r\n|\r|\n", content.decode(errors="replace"))
-    found = [re.fullmatch(r"([a-z_]+):\s+(\S+)\s*", line) for line in lines[:2]]
-    version = found[0] if found else None
-    topic_id = found[1] if len(found) > 1 else None
+    matches = [re.fullmatch(r"([a-z_]+):\s+(\S+)\s*", line) for line in lines[:2]]
+    version = matches[0] if matches else None
+    topic_id = matches[1] if len(matches) > 1 else None
     if version is None or version[1] != "version" or not re.fullmatch(r"\+?[0-9]{1,9}", version[2]):
         return "it has no version."
     if topic_id is None or topic_id[1] != "topic_id" or not _ID.fullmatch(topic_id[2]):

@@ -23,8 +23,8 @@ from logwright.format.names import (
 )
 from logwright.format.reindex import build_indexes
 from logwright.format.valid import valid_batches
-from logwright.log.files import names_in
-from logwright.log.mapped import map_file
+from logwright.place.files import names_in
+from logwright.place.mapped import map_file
 from logwright.recovery.model import RecoveryPlan, SegmentSplit, SplitPart
 from logwright.steps.replace_segments import Replacement, replace_segments
 from logwright.steps.step import Append, FileStep, FsyncDir, FsyncFile, SetMtime, WriteFile

@@ -13,9 +13,9 @@ from logwright.format.names import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
-from logwright.log.files import open_partition_dir
 from logwright.log.listing import stamp_files
 from logwright.observe import observe_unlocked
+from logwright.place.files import open_partition_dir
 from logwright.retention.account import RetentionAccount, account_of
 from logwright.retention.plan import RetentionPlan, plan_retention
 from logwright.retention.steps import retire_segments, undo_facts

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from logwright.errors import CorruptIndex
 from logwright.format.names import LOG, TIMEINDEX, segment_file_name
 from logwright.format.scan import scan_segment
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from logwright.units import TimestampMs
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 
 from logwright.format.names import INDEX, LOG, TIMEINDEX, segment_file_name
 from logwright.format.scan import scan_segment
-from logwright.log.mapped import map_file
 from logwright.observe import observe_unlocked
+from logwright.place.mapped import map_file
 from logwright.roll.plan import force_roll, plan_roll
 from logwright.roll.steps import ActiveIndexes, roll_steps
 from logwright.steps.interpreter import execute

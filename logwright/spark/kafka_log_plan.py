@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from pydantic.alias_generators import to_camel
@@ -25,11 +24,12 @@ from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestPlan
 from logwright.latest.plan import plan_latest
 from logwright.locks import broker_kept_out
-from logwright.log.checkpoints import read_checkpoints
+from logwright.log.checkpoints import Checkpoints, read_checkpoints
 from logwright.log.load import list_partitions, observe
 from logwright.log.local_start import require_local_start
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 from logwright.log.watermark import require_high_watermark
+from logwright.place.model import Place
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import plan_records, visible_offsets
@@ -89,19 +89,19 @@ def plan_read(options: ReadOptions, pruning: Pruning) -> list[Work]:
         return [*_tasks(requests, options)]
 
 
-def _latest(log: PartitionLog, options: ReadOptions) -> LatestPlan:
+def _latest(log: ReadableLog, options: ReadOptions) -> LatestPlan:
     """Return the latest state of one partition. Effects and errors: see `plan_latest`."""
     as_of = options.as_of_offset
     return plan_latest(
         log,
-        start_offset=_asked(options.starting_offsets, log.partition),
-        end_offset=None if as_of is None else _asked(as_of, log.partition),
+        start_offset=_offset_of(options.starting_offsets, log.partition),
+        end_offset=None if as_of is None else _offset_of(as_of, log.partition),
         end_timestamp_ms=options.as_of_timestamp,
     )
 
 
 @contextmanager
-def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[PartitionLog]]:
+def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[Sequence[ReadableLog]]:
     """Observe each log that is read, once. Effects: keeps brokers out of the log directories within
     the block; reads them.
 
@@ -116,37 +116,39 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[list[Parti
             locks.enter_context(broker_kept_out(log_dir))
         places = _places(options.log_dirs)
         chosen = chosen_partitions(options, places)
-        checkpoints = {log_dir: read_checkpoints(log_dir) for log_dir in options.log_dirs}
+        checkpoints: dict[Place, Checkpoints] = {
+            log_dir: read_checkpoints(log_dir) for log_dir in options.log_dirs
+        }
         logs = [
             observe(
-                places[one],
-                one,
+                places[partition],
+                partition,
                 high_watermark=options.high_watermark,
-                checkpoints=checkpoints[places[one]],
+                checkpoints=checkpoints[places[partition]],
             )
-            for one in chosen
-            if pruning.has(one)
+            for partition in chosen
+            if pruning.has(partition)
         ]
         if options.high_watermark == "checkpoint":
             for log in logs:
                 require_high_watermark(log)
         for log in logs:
-            require_local_start(log, _asked(options.starting_offsets, log.partition))
+            require_local_start(log, _offset_of(options.starting_offsets, log.partition))
         yield logs
 
 
-def _places(log_dirs: Sequence[Path]) -> dict[TopicPartition, Path]:
+def _places(log_dirs: Sequence[Place]) -> dict[TopicPartition, Place]:
     """Return the log directory of each partition. Effects: lists them."""
-    places: dict[TopicPartition, Path] = {}
+    places: dict[TopicPartition, Place] = {}
     for log_dir in log_dirs:
-        for one in list_partitions(log_dir):
-            if one in places:
+        for partition in list_partitions(log_dir):
+            if partition in places:
                 raise PolicyError(
-                    f"{one} is in {places[one]} too.",
+                    f"{partition} is in {places[partition]} too.",
                     path=log_dir,
                     remedy="Give log directories of one broker, each once.",
                 )
-            places[one] = log_dir
+            places[partition] = log_dir
     return places
 
 
@@ -210,7 +212,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def request_of(options: ReadOptions, pruning: Pruning, log: PartitionLog) -> ReadRequest:
+def request_of(options: ReadOptions, pruning: Pruning, log: ReadableLog) -> ReadRequest:
     """Return what is read of one log, without ``starting…`` and ``ending…`` times. Pure.
 
     Raises:
@@ -219,8 +221,8 @@ def request_of(options: ReadOptions, pruning: Pruning, log: PartitionLog) -> Rea
     committed = options.isolation_level == "read_committed"
     end = log.last_stable_offset if committed else log.high_watermark
     limit = "the last stable offset" if committed else "the high watermark"
-    start = _asked(options.starting_offsets, log.partition)
-    stop = _asked(options.ending_offsets, log.partition)
+    start = _offset_of(options.starting_offsets, log.partition)
+    stop = _offset_of(options.ending_offsets, log.partition)
     for name, offset in (("startingOffsets", start), ("endingOffsets", stop)):
         if offset is not None and not log.log_start_offset <= offset <= end:
             raise PolicyError(
@@ -246,14 +248,14 @@ def request_of(options: ReadOptions, pruning: Pruning, log: PartitionLog) -> Rea
     )
 
 
-def _asked(offsets: str | PerPartition, one: TopicPartition) -> int | None:
+def _offset_of(offsets: str | PerPartition, partition: TopicPartition) -> int | None:
     if isinstance(offsets, str):
         return None
-    found = offsets[one.topic][one.partition]
-    return None if found in {EARLIEST, LATEST} else found
+    offset = offsets[partition.topic][partition.partition]
+    return None if offset in {EARLIEST, LATEST} else offset
 
 
-def _with_times(log: PartitionLog, request: ReadRequest, options: ReadOptions) -> ReadRequest:
+def _with_times(log: ReadableLog, request: ReadRequest, options: ReadOptions) -> ReadRequest:
     """Return the request with the options' times. Effects: reads the log, to find the first one.
 
     Raises:
@@ -278,7 +280,7 @@ def _with_times(log: PartitionLog, request: ReadRequest, options: ReadOptions) -
     return replace(request, start_timestamp_ms=start, end_timestamp_ms=end)
 
 
-_Request = tuple[PartitionLog, ReadRequest]
+_Request = tuple[ReadableLog, ReadRequest]
 
 
 def _divided(requests: Iterable[_Request], most: int) -> list[_Request]:
@@ -322,9 +324,9 @@ def _tasks(requests: Sequence[_Request], options: ReadOptions) -> list[tuple[Rec
 
 def _ranges(requests: Iterable[_Request], range_bytes: int) -> list[RecordsRange]:
     return [
-        one
+        records_range
         for log, request in requests
-        for one in plan_records(log, replace(request, range_bytes=range_bytes))
+        for records_range in plan_records(log, replace(request, range_bytes=range_bytes))
     ]
 
 
@@ -334,11 +336,11 @@ def packed(ranges: Sequence[RecordsRange], most_bytes: int) -> list[tuple[Record
     """
     groups: list[list[RecordsRange]] = []
     size = 0
-    for one in ranges:
-        cost = one.bytes + OPENING_BYTES
+    for records_range in ranges:
+        cost = records_range.bytes + OPENING_BYTES
         if not groups or size + cost > most_bytes:
             groups.append([])
             size = 0
-        groups[-1].append(one)
+        groups[-1].append(records_range)
         size += cost
     return [tuple(group) for group in groups]

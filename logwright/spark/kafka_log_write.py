@@ -37,8 +37,8 @@ from logwright.ingest.commit import prepare_log_dir, stage_append
 from logwright.ingest.ledger import Run, read_ledger, record_run
 from logwright.ingest.model import AppendOptions, AppendPlan, StagedAppend
 from logwright.locks import broker_kept_out
-from logwright.log.files import names_in
 from logwright.log.load import list_partitions
+from logwright.place.files import names_in
 from logwright.spark.append import (
     Target,
     append_rows,
@@ -112,11 +112,11 @@ def refuse_columns(schema: T.StructType, options: WriteOptions) -> None:
         PolicyError: a column is unknown or has another type, or one is missing.
     """
     names = schema.fieldNames()
-    for one in schema.fields:
-        if not _fits(one):
-            problem = "has this type" if one.name in {*_COLUMNS, "headers"} else "has this name"
+    for field in schema.fields:
+        if not _fits(field):
+            problem = "has this type" if field.name in {*_COLUMNS, "headers"} else "has this name"
             raise PolicyError(
-                f"the column {one.name} {one.dataType.simpleString()}: no column of a record"
+                f"the column {field.name} {field.dataType.simpleString()}: no column of a record"
                 f" {problem}.",
                 remedy="Select some of key, value (binary or string), topic, partition (int),"
                 " headers (array of struct of key and value), and timestamp (or long, in ms).",

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -53,7 +52,7 @@ def serialize_state(state: LogDirState) -> bytes:
     return file.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
 
 
-def parse_state(content: bytes, path: Path) -> dict[TopicPartition, PartitionState]:
+def parse_state(content: bytes, path: object) -> dict[TopicPartition, PartitionState]:
     """Return the states in a file.
 
     Raises:
@@ -63,16 +62,16 @@ def parse_state(content: bytes, path: Path) -> dict[TopicPartition, PartitionSta
         file = _File.model_validate_json(content)
     except ValidationError as error:
         raise _refused(problems(error), path) from error
-    found: dict[TopicPartition, PartitionState] = {}
-    for name, one in file.partitions.items():
+    states: dict[TopicPartition, PartitionState] = {}
+    for name, entry in file.partitions.items():
         partition = TopicPartition.parse(name)
         if partition is None or str(partition) != name:
             raise _refused("a name under partitions is not one of a partition", path)
-        state = PartitionState(quarantine=one.quarantine, move=one.move)
-        for pause in one.pauses:
+        state = PartitionState(quarantine=entry.quarantine, move=entry.move)
+        for pause in entry.pauses:
             state = state.with_pause(pause)
-        found[partition] = state
-    return found
+        states[partition] = state
+    return states
 
 
 def pause_object(pause: Pause) -> dict[str, object]:
@@ -89,7 +88,7 @@ def quarantine_object(quarantine: Quarantine) -> dict[str, object]:
     return written
 
 
-def _refused(what: str, path: Path) -> UnreadableFile:
+def _refused(what: str, path: object) -> UnreadableFile:
     return UnreadableFile(
         f"it is not a state file: {what}.",
         path=path,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logwright.errors import LogwrightError, UnreadableFile
 from logwright.locks import lock_checkpoints
-from logwright.log.files import open_child_dir, open_log_dir, read_file, unreadable
 from logwright.log.topic_id import read_topic_id
+from logwright.place.files import entry_at, open_log_dir
 from logwright.state.file import LARGEST_STATE_BYTES, STATE_FILE, parse_state, serialize_state
 from logwright.state.model import NOTHING, LogDirState, PartitionState
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
-    from logwright.log.files import OpenDir
+    from logwright.place.model import OpenDir, Place
 
 
-def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
+def read_state(log_dir: Place) -> dict[TopicPartition, PartitionState]:
     """Return the state of the partitions, without the quarantine of a log whose topic id has
     changed: its topic was deleted, and a new one has the name. Effects: reads the state file, if
     there is one, and the topic ids of partitions in quarantine.
@@ -35,25 +34,25 @@ def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
         UnreadableFile: the file cannot be read or is not a state file.
     """
     with open_log_dir(log_dir) as directory:
-        try:
-            size = os.stat(STATE_FILE, dir_fd=directory.fd, follow_symlinks=False).st_size
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise unreadable(error, directory.file(STATE_FILE)) from error
         path = directory.path / STATE_FILE
+        entry = entry_at(path)
+        if entry is None:
+            return {}
+        size = entry.stamp.bytes
         if size > LARGEST_STATE_BYTES:
             raise UnreadableFile(
                 f"it has {size} bytes, too many for a state file.", path=path, remedy="Remove it."
             )
         try:
-            content = read_file(directory, STATE_FILE)
+            content = directory.read(STATE_FILE)
         except UnreadableFile as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return {}  # the last state was removed in between
             raise
-        found = parse_state(content, path)
-        return {partition: _of_topic(directory, partition, one) for partition, one in found.items()}
+        states = parse_state(content, path)
+        return {
+            partition: _of_topic(directory, partition, state) for partition, state in states.items()
+        }
 
 
 def _of_topic(
@@ -70,7 +69,7 @@ def _of_topic(
 def _topic_id(directory: OpenDir, partition: TopicPartition) -> str | None:
     """Return the topic id of a partition in an open log directory; None if it cannot be read."""
     try:
-        with open_child_dir(directory, partition) as opened:
+        with directory.open_dir(partition.directory_name) as opened:
             return read_topic_id(opened)
     except LogwrightError:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from logwright.errors import (
     CorruptLogError,
@@ -14,8 +14,8 @@ from logwright.errors import (
     UnsupportedFormatError,
 )
 from logwright.locks import lock_checkpoints, lock_log_dir, lock_partition
-from logwright.log.files import exists, open_log_dir, open_partition_dir, read_file
 from logwright.log.load import fingerprint
+from logwright.place.files import open_log_dir, open_partition_dir
 from logwright.steps import set_checkpoints
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
-    from logwright.log.files import OpenDir
     from logwright.log.model import PartitionLog
+    from logwright.place.model import OpenDir
+
+Log = TypeVar("Log")
 
 
 @contextmanager
@@ -70,8 +72,8 @@ def refuse_changed(log: PartitionLog, contents: Mapping[str, bytes] | None = Non
 
 
 def look_twice(
-    look: Callable[[TopicPartition], PartitionLog], log_dir: Path, partition: TopicPartition
-) -> PartitionLog:
+    look: Callable[[TopicPartition], Log], log_dir: Path, partition: TopicPartition
+) -> Log:
     """Read a log without a lock; if it seems wrong, read again under the partition's lock, since
     another logwright process may have changed it. Effects: reads; takes the lock.
 
@@ -138,6 +140,6 @@ def partition_file(log_dir: Path, partition: TopicPartition, name: str) -> bytes
 
 
 def _content(directory: OpenDir, name: str) -> bytes | None:
-    if not exists(directory, name):
+    if not directory.exists(name):
         return None
-    return read_file(directory, name)
+    return directory.read(name)

@@ -15,8 +15,8 @@ from logwright.errors import LogDirLocked
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE
 from logwright.lock_files import wait_for
 from logwright.locks import lock_file
-from logwright.log.files import names_in
 from logwright.ofd_lock import try_lock
+from logwright.place.files import names_in
 from logwright.steps.step import FsyncDir, Unlink
 
 if TYPE_CHECKING:
@@ -89,5 +89,7 @@ def markers_aside(log_dir: Path) -> tuple[Path, ...]:
 
 def discard_markers(log_dir: Path) -> tuple[FileStep, ...]:
     """Return the steps that remove renamed markers. Effects: lists the directory."""
-    found = markers_aside(log_dir)
-    return (*(Unlink(path, missing_ok=True) for path in found), FsyncDir(log_dir)) if found else ()
+    markers = markers_aside(log_dir)
+    return (
+        (*(Unlink(path, missing_ok=True) for path in markers), FsyncDir(log_dir)) if markers else ()
+    )

@@ -21,10 +21,10 @@ from logwright.garbage import rare_collections
 from logwright.live_plans import new_plan_id
 from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import read_checkpoints
-from logwright.log.files import open_log_dir
 from logwright.log.load import Shared, observe_one, share
 from logwright.log.model import PartitionLog
 from logwright.observe import HighWatermark, observe_unlocked
+from logwright.place.files import open_log_dir
 from logwright.roll.plan import force_roll, not_rolled, plan_roll
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
@@ -87,8 +87,8 @@ def plan_cleanings(
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
         logs = [_look(shared, partition) for partition in partitions]
     outcomes = [
-        _outcome(log, known[one.topic], now_ms, options)
-        for one, log in zip(partitions, logs, strict=True)
+        _outcome(log, known[partition.topic], now_ms, options)
+        for partition, log in zip(partitions, logs, strict=True)
     ]
     if not options.replicas:
         return outcomes
@@ -130,7 +130,7 @@ def plan_from_start(
     )
 
 
-def _look(shared: Shared, partition: TopicPartition) -> PartitionLog | LogwrightError:
+def _look(shared: Shared[Path], partition: TopicPartition) -> PartitionLog | LogwrightError:
     try:
         return look_twice(partial(observe_one, shared), shared.log_dir, partition)
     except LogwrightError as error:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT
 from logwright.format.snapshot import serialize_snapshot
 from logwright.format.valid import valid_batches
-from logwright.log.mapped import map_file
 from logwright.log.producers import Replay, replay_batches
+from logwright.place.mapped import map_file
 from logwright.state.hold import refuse_held
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log, partition_file, set_offsets
@@ -61,6 +61,6 @@ def _producers(plan: UndoPlan) -> bytes:
     replay = Replay(entries={})
     for live, name in plan.replayed.items():
         data = map_file(plan.log.directory / name)
-        found = valid_batches(data, base_offset=int(live[:20]), check_crcs=False)
-        replay_batches(replay, data, found.batches)
+        valid = valid_batches(data, base_offset=int(live[:20]), check_crcs=False)
+        replay_batches(replay, data, valid.batches)
     return serialize_snapshot([replay.entries[producer] for producer in sorted(replay.entries)])

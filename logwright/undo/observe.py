@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.deletions import LEDGER
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, WORK_DIRECTORY
-from logwright.log.mapped import map_file
 from logwright.observe import observe_unlocked
+from logwright.place.mapped import map_file
 from logwright.steps.live import partition_file
 from logwright.undo.plan import UndoPlan, plan_undo
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+
+from logwright.place.model import PlaceOrText
 
 MOST_PER_FILE = 20
 """Faults of one kind that are listed for one file; further ones are only counted."""
@@ -21,7 +22,7 @@ class Fault:
         problem: a sentence without a full stop; never a record's key or value.
     """
 
-    path: Path
+    path: PlaceOrText
     position: int | None
     problem: str
 
@@ -31,7 +32,7 @@ class Fault:
 
 
 def entry_faults(
-    path: Path, wrong: NDArray[np.bool_], *, entry_bytes: int, problem: str
+    path: PlaceOrText, wrong: NDArray[np.bool_], *, entry_bytes: int, problem: str
 ) -> list[Fault]:
     """Return a fault for each wrong entry of an index, and one for all after `MOST_PER_FILE`."""
     rows = np.flatnonzero(wrong)

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.checkpoints import parse_leader_epochs, parse_offset_checkpoint
@@ -29,9 +28,10 @@ from logwright.format.names import (
 )
 from logwright.format.snapshot import ProducerEntry, parse_snapshot
 from logwright.log.checkpoints import CHECKPOINT_FILES
-from logwright.log.files import open_partition_dir
 from logwright.log.listing import look_for_damage, snapshot_offsets, stamp_files
-from logwright.log.mapped import map_file
+from logwright.place.files import exists, open_partition_dir
+from logwright.place.mapped import map_file
+from logwright.place.model import Place
 from logwright.recovery.observe import read_offsets
 from logwright.recovery.root import topic_id_problem
 from logwright.units import INT64_MAX, Offset
@@ -40,7 +40,7 @@ from logwright.verify.producers import check_producers
 from logwright.verify.segments import check_segment
 
 
-def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
+def verify_partition(log_dir: Place, partition: TopicPartition) -> list[Fault]:
     """Return all that is wrong with a partition. Effects: reads all its files.
 
     Raises:
@@ -55,11 +55,11 @@ def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
     bases = sorted(int(stem) for stem in damage.stems if stem.isdigit())
     end = bases[0] if bases else 0
     for base, following in pairwise([*bases, INT64_MAX]):
-        found, end = check_segment(directory, base, following)
-        faults += found
+        segment_faults, end = check_segment(directory, base, following)
+        faults += segment_faults
     start_offset = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT).get(partition, Offset(0))
     start = max(bases[0] if bases else 0, start_offset)
-    clean = (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+    clean = exists(log_dir / CLEAN_SHUTDOWN_MARKER)
     faults += _check_snapshots(directory, snapshot_offsets(stamps), (start, end), clean=clean)
     if not faults:
         numbers = snapshot_offsets(stamps)
@@ -70,7 +70,7 @@ def verify_partition(log_dir: Path, partition: TopicPartition) -> list[Fault]:
 
 
 def _check_snapshots(
-    directory: Path, numbers: tuple[int, ...], bounds: tuple[int, int], *, clean: bool
+    directory: Place, numbers: tuple[int, ...], bounds: tuple[int, int], *, clean: bool
 ) -> list[Fault]:
     faults: list[Fault] = []
     start, end = bounds
@@ -103,40 +103,40 @@ def _producer_problem(entry: ProducerEntry, number: int) -> str | None:
     return None
 
 
-def _check_epochs(path: Path, end: int) -> list[Fault]:
-    if not path.exists():
+def _check_epochs(path: Place, end: int) -> list[Fault]:
+    if not exists(path):
         return []
     try:
         epochs = parse_leader_epochs(map_file(path).tobytes(), path)
     except (CorruptLogError, UnsupportedFormatError) as error:
         return [_fault(error, path)]
     return [
-        Fault(path=path, position=None, problem=f"epoch {one.epoch} begins past the log's end")
-        for one in epochs
-        if one.start_offset > end
+        Fault(path=path, position=None, problem=f"epoch {epoch.epoch} begins past the log's end")
+        for epoch in epochs
+        if epoch.start_offset > end
     ]
 
 
-def _check_metadata(path: Path) -> list[Fault]:
-    problem = topic_id_problem(map_file(path).tobytes()) if path.exists() else None
+def _check_metadata(path: Place) -> list[Fault]:
+    problem = topic_id_problem(map_file(path).tobytes()) if exists(path) else None
     return [] if problem is None else [Fault(path=path, position=None, problem=problem)]
 
 
-def _check_checkpoints(log_dir: Path, partition: TopicPartition, end: int) -> list[Fault]:
+def _check_checkpoints(log_dir: Place, partition: TopicPartition, end: int) -> list[Fault]:
     """Find the checkpoint files whose entry is past the log's end."""
     faults: list[Fault] = []
     entries: dict[str, int] = {}
     for name in CHECKPOINT_FILES:
         path = log_dir / name
-        if not path.exists():
+        if not exists(path):
             continue
         try:
-            found = parse_offset_checkpoint(map_file(path).tobytes(), path)
+            checkpoint = parse_offset_checkpoint(map_file(path).tobytes(), path)
         except (CorruptLogError, UnsupportedFormatError) as error:
             faults.append(_fault(error, path))
             continue
-        if partition in found:
-            entries[name] = found[partition]
+        if partition in checkpoint:
+            entries[name] = checkpoint[partition]
     for name in (
         RECOVERY_POINT_CHECKPOINT,
         LOG_START_OFFSET_CHECKPOINT,
@@ -149,5 +149,5 @@ def _check_checkpoints(log_dir: Path, partition: TopicPartition, end: int) -> li
     return faults
 
 
-def _fault(error: CorruptLogError | UnsupportedFormatError, path: Path) -> Fault:
+def _fault(error: CorruptLogError | UnsupportedFormatError, path: Place) -> Fault:
     return Fault(path=path, position=error.position, problem=error.problem.removesuffix("."))

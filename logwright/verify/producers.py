@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -28,8 +27,10 @@ from logwright.format.index import parse_txn_index
 from logwright.format.names import LOG, SNAPSHOT, TXNINDEX, segment_file_name
 from logwright.format.snapshot import ProducerEntry, parse_snapshot
 from logwright.format.valid import valid_batches
-from logwright.log.mapped import map_file
 from logwright.log.producers import Replay, replay_batches
+from logwright.place.files import exists
+from logwright.place.mapped import map_file
+from logwright.place.model import Place
 from logwright.units import INT64_MAX
 from logwright.verify.model import MOST_PER_FILE, Fault
 
@@ -37,7 +38,7 @@ _SHOWN: Final = "consumers with read_committed would get it"
 
 
 def check_producers(
-    directory: Path, bases: list[int], numbers: tuple[int, ...], *, log_start_offset: int
+    directory: Place, bases: list[int], numbers: tuple[int, ...], *, log_start_offset: int
 ) -> list[Fault]:
     """Return what is wrong in a log whose segments and snapshots can be read. Effects: reads
     headers and control batches.
@@ -62,7 +63,7 @@ def check_producers(
 
 
 def _check_segment(
-    directory: Path, base: int, numbers: list[int], log: _Replayed
+    directory: Place, base: int, numbers: list[int], log: _Replayed
 ) -> Iterator[Fault]:
     """Check its transaction index, and the snapshots whose number is in it."""
     data = map_file(directory / segment_file_name(base, LOG))
@@ -108,10 +109,10 @@ class _Replayed:
             known = len(self.replay.aborted)
             replay_batches(self.replay, data, part)
             self.visible |= {
-                (one.producer_id, one.last_offset)
-                for one in self.replay.aborted[known:]
-                if self.shown.get(one.producer_id, -1)
-                >= max(one.first_offset, self.log_start_offset)
+                (aborted.producer_id, aborted.last_offset)
+                for aborted in self.replay.aborted[known:]
+                if self.shown.get(aborted.producer_id, -1)
+                >= max(aborted.first_offset, self.log_start_offset)
             }
             control = part[(part["attributes"] & CONTROL) != 0]
             ids, offsets = control["producer_id"].tolist(), control["last_offset"].tolist()
@@ -119,38 +120,38 @@ class _Replayed:
             begin = at + 1
 
 
-def _check_txnindex(path: Path, log: _Replayed, known: int) -> list[Fault]:
+def _check_txnindex(path: Place, log: _Replayed, known: int) -> list[Fault]:
     """Find missing entries for the aborted transactions from number `known` on."""
     wanted = [
-        one
-        for one in log.replay.aborted[known:]
-        if (one.producer_id, one.last_offset) in log.visible
+        aborted
+        for aborted in log.replay.aborted[known:]
+        if (aborted.producer_id, aborted.last_offset) in log.visible
     ]
-    entries = parse_txn_index(map_file(path).tobytes()) if path.exists() else ()
+    entries = parse_txn_index(map_file(path).tobytes()) if exists(path) else ()
     present = {(entry.producer_id, entry.last_offset) for entry in entries}
     missing = [one for one in wanted if (one.producer_id, one.last_offset) not in present]
-    if missing and not path.exists():
+    if missing and not exists(path):
         problem = f"it is missing; {len(missing)} aborted transactions have data: {_SHOWN}"
         return [Fault(path=path, position=None, problem=problem)]
     return [
         Fault(
             path=path,
             position=None,
-            problem=f"the transaction that producer {one.producer_id} aborted at {one.last_offset}"
-            f" has no entry: {_SHOWN}",
+            problem=f"the transaction that producer {aborted.producer_id} aborted at"
+            f" {aborted.last_offset} has no entry: {_SHOWN}",
         )
-        for one in missing[:MOST_PER_FILE]
+        for aborted in missing[:MOST_PER_FILE]
     ]
 
 
-def _check_snapshot(path: Path, log: _Replayed) -> list[Fault]:
-    found = []
+def _check_snapshot(path: Place, log: _Replayed) -> list[Fault]:
+    faults = []
     for entry in parse_snapshot(map_file(path).tobytes(), path):
         problem = _entry_problem(entry, log)
         if problem is not None:
             text = f"producer {entry.producer_id} {problem}"
-            found.append(Fault(path=path, position=None, problem=text))
-    return found
+            faults.append(Fault(path=path, position=None, problem=text))
+    return faults
 
 
 def _entry_problem(entry: ProducerEntry, log: _Replayed) -> str | None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.source import Source, open_window, row_ranges, side_of
-from logwright.checks import kernels
+from logwright.batches.projection import project
+from logwright.batches.source import Source, open_window, require_batch, row_ranges
 from logwright.checks.indexes import wrong_offset_entries
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CONTROL, MAGIC_AT, unsupported_magic
@@ -24,8 +23,10 @@ from logwright.format.index import (
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.format.scan import bad_crcs
 from logwright.format.valid import valid_batches
-from logwright.format.walk import OK, raise_for_status
-from logwright.log.mapped import MappedFiles, map_file
+from logwright.format.walk import TRAILING
+from logwright.place.files import exists
+from logwright.place.mapped import MappedFiles, map_file
+from logwright.place.model import Place
 from logwright.recovery.segments import ENDS
 from logwright.verify.model import Fault, entry_faults
 
@@ -36,7 +37,7 @@ _ENTRY_BYTES: Final = {
 }
 
 
-def check_segment(directory: Path, base_offset: int, end_offset: int) -> tuple[list[Fault], int]:
+def check_segment(directory: Place, base_offset: int, end_offset: int) -> tuple[list[Fault], int]:
     """Return what is wrong with a segment, and the offset after its last batch. Effects: reads its
     files.
 
@@ -52,13 +53,13 @@ def check_segment(directory: Path, base_offset: int, end_offset: int) -> tuple[l
     path = directory / segment_file_name(base_offset, LOG)
     log = MappedFiles().open(path)
     data = log.data
-    found = valid_batches(data, base_offset=base_offset, end_offset=end_offset, check_crcs=False)
-    if found.end == "magic":
-        error = unsupported_magic(int(data[found.valid_bytes + MAGIC_AT]), found.valid_bytes)
+    valid = valid_batches(data, base_offset=base_offset, end_offset=end_offset, check_crcs=False)
+    if valid.end == "magic":
+        error = unsupported_magic(int(data[valid.valid_bytes + MAGIC_AT]), valid.valid_bytes)
         raise UnsupportedFormatError(
             error.problem, path=path, position=error.position, remedy=error.remedy
         )
-    batches = found.batches
+    batches = valid.batches
     counts = batches["count"].astype(np.int64)
     batches["first_ordinal"] = np.cumsum(counts) - counts
     faults = []
@@ -70,8 +71,8 @@ def check_segment(directory: Path, base_offset: int, end_offset: int) -> tuple[l
     readable = np.setdiff1d(np.arange(len(batches)), sorted(damaged))
     source = Source(base_offset=base_offset, log=log, batches=batches)
     faults += _unreadable_records(source, readable)
-    if found.end != "whole":
-        faults.append(Fault(path=path, position=found.valid_bytes, problem=ENDS[found.end]))
+    if valid.end != "whole":
+        faults.append(Fault(path=path, position=valid.valid_bytes, problem=ENDS[valid.end]))
     faults += _check_indexes(directory, base_offset, batches)
     next_offset = int(batches[-1]["last_offset"]) + 1 if len(batches) else base_offset
     return faults, next_offset
@@ -89,35 +90,40 @@ def _unreadable_records(source: Source, readable: NDArray[np.int64]) -> list[Fau
 
 def _reads(source: Source, rows: NDArray[np.int64]) -> bool:
     """Return whether all of these batches can be read without a fault."""
-    order = kernels.new_verdict()
     try:
-        window = open_window(source, rows)
+        return not _problem(source, rows)
     except (CorruptBatch, UnsupportedFormatError):
         return False
-    if not _counts_are_possible(window.batches):
-        return False
-    _, status = kernels.survey(side_of(source, window), kernels.new_facts(), order)
-    return bool(status == OK and order.violations == 0)
 
 
 def _record_fault(source: Source, row: int) -> list[Fault]:
     """Return what is wrong inside one batch, if anything."""
     batch = source.batches[row]
-    position, offset = int(batch["position"]), int(batch["base_offset"])
-    order = kernels.new_verdict()
-    problem = None
     try:
-        window = open_window(source, np.array([row]))
-        if not _counts_are_possible(window.batches):
-            problem = f"the record count of the batch at offset {offset} is impossible"
-        else:
-            _, status = kernels.survey(side_of(source, window), kernels.new_facts(), order)
-            raise_for_status(int(status), path=source.path, position=position, base_offset=offset)
-            if order.violations:
-                problem = f"the offsets of the records at offset {offset} do not ascend"
+        problem = _problem(source, np.array([row]))
     except (CorruptBatch, UnsupportedFormatError) as error:
         problem = error.problem.removesuffix(".")
-    return [] if problem is None else [Fault(path=source.path, position=position, problem=problem)]
+    if not problem:
+        return []
+    return [Fault(path=source.path, position=int(batch["position"]), problem=problem)]
+
+
+def _problem(source: Source, rows: NDArray[np.int64]) -> str:
+    """Return what is wrong with the offsets or the counts of some batches, empty if nothing is.
+
+    Raises:
+        CorruptBatch: the records of one cannot be read.
+    """
+    offset = int(source.batches[rows[0]]["base_offset"])
+    window = open_window(source, rows)
+    if not _counts_are_possible(window.batches):
+        return f"the record count of the batch at offset {offset} is impossible"
+    empty = (window.batches["count"] == 0) & (window.spans[:, 1] != window.spans[:, 0])
+    if empty.any():
+        require_batch(source, window.batches, int(empty.argmax()), TRAILING)
+    if len(project(source, window).unordered):
+        return f"the offsets of the records at offset {offset} do not ascend"
+    return ""
 
 
 def _counts_are_possible(batches: NDArray[np.void]) -> bool:
@@ -125,11 +131,11 @@ def _counts_are_possible(batches: NDArray[np.void]) -> bool:
     return bool(((batches["count"] >= 0) & (batches["count"] <= spans + 1)).all())
 
 
-def _check_indexes(directory: Path, base: int, batches: NDArray[np.void]) -> list[Fault]:
+def _check_indexes(directory: Place, base: int, batches: NDArray[np.void]) -> list[Fault]:
     faults: list[Fault] = []
     for suffix, entry_bytes in _ENTRY_BYTES.items():
         path = directory / segment_file_name(base, suffix)
-        if not path.exists():
+        if not exists(path):
             continue
         content = map_file(path).tobytes()
         whole = len(content) - len(content) % entry_bytes
@@ -146,7 +152,7 @@ def _check_indexes(directory: Path, base: int, batches: NDArray[np.void]) -> lis
 
 
 def _offset_faults(
-    path: Path, entries: NDArray[np.int64], batches: NDArray[np.void]
+    path: Place, entries: NDArray[np.int64], batches: NDArray[np.void]
 ) -> list[Fault]:
     return entry_faults(
         path,
@@ -156,7 +162,7 @@ def _offset_faults(
     )
 
 
-def _time_faults(path: Path, entries: NDArray[np.int64], batches: NDArray[np.void]) -> list[Fault]:
+def _time_faults(path: Place, entries: NDArray[np.int64], batches: NDArray[np.void]) -> list[Fault]:
     """Find the entries that do not ascend, name no batch, or follow a larger timestamp.
 
     This is less than the checks ask of the output of a cleaning: there an entry's timestamp is that
@@ -174,7 +180,7 @@ def _time_faults(path: Path, entries: NDArray[np.int64], batches: NDArray[np.voi
     )
 
 
-def _txn_faults(path: Path, content: bytes, batches: NDArray[np.void]) -> list[Fault]:
+def _txn_faults(path: Place, content: bytes, batches: NDArray[np.void]) -> list[Fault]:
     """Find the entries that do not name a marker of their producer in this segment."""
     markers = batches[(batches["attributes"] & CONTROL) != 0]
     known = set(zip(markers["producer_id"].tolist(), markers["last_offset"].tolist(), strict=True))

@@ -14,9 +14,9 @@ from logwright.config.topic import parse_settings
 from logwright.erasure.erase.commit import erase_partition
 from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
-from logwright.log.files import open_partition_dir
 from logwright.log.topic_id import read_topic_id
 from logwright.move.commit import move_partition
+from logwright.place.files import open_partition_dir
 from logwright.purge.commit import purge_partition
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
@@ -109,15 +109,15 @@ class World:
 
     def expected(self) -> Rows:
         """The rows that the table must have."""
-        found: Rows = []
+        rows: Rows = []
         for number, log in self.logs.items():
             newest = {key: (offset, value) for offset, key, value in log.history}
-            found += [
+            rows += [
                 (number, offset, key.encode(), value.encode())
                 for key, (offset, value) in newest.items()
                 if value is not None
             ]
-        return sorted(found)
+        return sorted(rows)
 
 
 def make_world(seed: int, root: Path, kafka: KafkaCleaner | None) -> World:

@@ -55,7 +55,7 @@ class Searched:
         node_id: of its broker, None: unknown.
         looked: path → how the search looked at the file.
         unsearched: what the search says that it did not read.
-        topics, deleted, erased: see `logwright.erasure.find.result.Found`.
+        topics, deleted, erased: see `logwright.erasure.find.result.SearchResult`.
     """
 
     path: str

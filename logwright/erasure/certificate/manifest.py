@@ -11,15 +11,18 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Final, NamedTuple
 
-from logwright.errors import StalePlan
-from logwright.log.files import DIRECTORY_FLAGS, FILE_FLAGS, open_log_dir, unreadable
+import numpy as np
+
+from logwright.errors import NotALogDir, StalePlan, UnreadableFile
 from logwright.log.tree import Stamp, Tree, list_tree, stamp_of
+from logwright.place.files import open_log_dir
+from logwright.place.model import OpenDir, Place
+from logwright.place.unreadable import unreadable
 
 Report = Callable[[int, int], None]
 """Called with (bytes done, total bytes)."""
@@ -48,8 +51,7 @@ def hash_files(tree: Tree, report: Report | None = None) -> dict[str, File]:
     done, total = 0, tree.total_bytes
     threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
     with open_log_dir(tree.root) as directory, ThreadPoolExecutor(threads) as pool:
-        fd = directory.fd
-        work = pool.map(lambda one: _hash(fd, tree.root, *one), tree.files.items())
+        work = pool.map(lambda one: _hash(directory, tree.root, *one), tree.files.items())
         for path, file in zip(tree.files, work, strict=True):
             found[path] = file
             done += file.size
@@ -72,54 +74,49 @@ def require_same(tree: Tree) -> None:
         raise _changed(tree.root)
 
 
-def digest_of(root: Path, path: str) -> File:
+def digest_of(root: Place, path: str) -> File:
     """Return one file as it is now. Effects: reads it.
 
     Raises:
         LogwrightError: it cannot be read, or changes meanwhile.
     """
     with open_log_dir(root) as directory:
-        return _hash(directory.fd, root, path, None)
+        return _hash(directory, root, path, None)
 
 
-def _hash(fd: int, root: Path, path: str, listed: Stamp | None) -> File:
+def _hash(directory: OpenDir, root: Place, path: str, listed: Stamp | None) -> File:
     """Return a file's size and digest; `listed`: what it must be, None: whatever it is."""
-    try:
-        file = _open_below(fd, path)
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP) and listed is not None:
+    with ExitStack() as stack:
+        *parents, name = path.split("/")
+        try:
+            for parent in parents:  # no part of its path may be a symlink
+                directory = stack.enter_context(directory.open_dir(parent))
+            file = stack.enter_context(directory.open(name))
+        except (NotALogDir, UnreadableFile) as error:
+            refused = isinstance(error.__cause__, OSError) and not _is_away(error.__cause__)
+            if listed is None or refused:
+                raise
             raise _changed(root / path) from error
-        raise unreadable(error, root / path) from error
-    try:
-        before = os.fstat(file)
-        if not stat.S_ISREG(before.st_mode) or listed not in (None, stamp_of(before)):
-            raise _changed(root / path)
-        digest, size, buffer = hashlib.sha256(), 0, bytearray(_READ_BYTES)
-        while count := os.readv(file, [buffer]):
-            digest.update(memoryview(buffer)[:count])
-            size += count
-        if size != before.st_size or stamp_of(os.fstat(file)) != stamp_of(before):
-            raise _changed(root / path)
-    except OSError as error:
-        raise unreadable(error, root / path) from error
-    finally:
-        os.close(file)
+        try:
+            before = stamp_of(file.entry())
+            if listed not in (None, before):
+                raise _changed(root / path)
+            digest, size, buffer = hashlib.sha256(), 0, np.empty(_READ_BYTES, dtype=np.uint8)
+            while count := file.read_into(buffer, size):
+                digest.update(buffer[:count].data)
+                size += count
+            if size != before.size or stamp_of(file.entry()) != before:
+                raise _changed(root / path)
+        except OSError as error:
+            raise unreadable(error, root / path) from error
     return File(size, digest.hexdigest())
 
 
-def _open_below(fd: int, path: str) -> int:
-    """Open a file below an open directory; no part of its path may be a symlink."""
-    *parents, name = path.split("/")
-    opened: list[int] = []
-    try:
-        for parent in parents:
-            fd = os.open(parent, DIRECTORY_FLAGS, dir_fd=fd)
-            opened.append(fd)
-        return os.open(name, FILE_FLAGS, dir_fd=fd)
-    finally:
-        for one in opened:
-            os.close(one)
+def _is_away(error: OSError) -> bool:
+    """Return whether something else, or nothing, is where a file was listed."""
+    others = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+    return isinstance(error, others) or error.errno == errno.ELOOP
 
 
-def _changed(path: Path) -> StalePlan:
+def _changed(path: Place) -> StalePlan:
     return StalePlan("changed while it was searched.", path=path, remedy=_CHANGED)

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright.batches.outcomes import aborted_intervals
-from logwright.batches.runtime import Runtime
+from logwright.batches.runtime import Runtime, available_cores
 from logwright.checks.kernels import discard_valueless
 from logwright.compaction.model import CleaningOptions
 from logwright.erasure.erase.remaining import tombstones_are_due
@@ -262,13 +262,13 @@ def _latest(
         for source in having:
             discard_valueless(source.batches, aborted, log.log_start_offset, False)  # noqa: FBT003
     latest: dict[bytes, Latest] = {}
-    count = 0
+    count, runtime = 0, Runtime(threads=available_cores())
     for source in sources:
-        for matches in matches_of(source, keys, runtime=Runtime()):
-            columns = zip(matches.offsets.tolist(), matches.tombstones.tolist(), strict=True)
-            for row, (offset, tombstone) in enumerate(columns):
+        for hits in matches_of(source, keys, runtime=runtime):
+            columns = hits.records.rows[["offset", "value_length"]].tolist()
+            for row, (offset, value_length) in enumerate(columns):
                 if offset < end_offset:
-                    decided = tombstone and offset < log.last_stable_offset
-                    latest[matches.key(row)] = Latest(offset, decided)
+                    decided = value_length < 0 and offset < log.last_stable_offset
+                    latest[hits.key(row)] = Latest(offset, decided)
                     count += 1
     return latest, count

@@ -19,8 +19,8 @@ from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.names import LOG, live_file_name
 from logwright.format.valid import valid_batches
 from logwright.log.inventory import owner_of, place_of
-from logwright.log.mapped import MappedFiles
 from logwright.log.tree import list_tree
+from logwright.place.mapped import MappedFiles
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def file_matches(path: Path, keys: Matcher, *, throttle: Throttle | None = None)
     source = Source(base_offset=0, log=log, batches=batches)
     runtime = Runtime() if throttle is None else Runtime(throttle=throttle)
     try:
-        for some in matches_of(source, keys, runtime=runtime):
-            if len(some.ordinals):
+        for hits in matches_of(source, keys, runtime=runtime):
+            if len(hits.requests):
                 return True
     except (CorruptLogError, UnsupportedFormatError):
         return None

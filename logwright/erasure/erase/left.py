@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from logwright.batches.runtime import Progress
     from logwright.erasure.find.model import Finding
-    from logwright.erasure.find.result import Found, Settings, Unsearched
+    from logwright.erasure.find.result import SearchResult, Settings, Unsearched
     from logwright.erasure.keys import KeySet
 
 
@@ -76,7 +76,7 @@ def find_left(log_dir: Path, keys: KeySet, settings: Settings, progress: Progres
     return left_of(search_log_dir(log_dir, keys, settings, progress=progress), keys)
 
 
-def left_of(found: Found, keys: KeySet) -> Left:
+def left_of(found: SearchResult, keys: KeySet) -> Left:
     """Return what remains, by the result of a search. Files of topics that no request is about do
     not count; those whose topic is not known do.
     """

@@ -20,10 +20,9 @@ from logwright.units import TimestampMs
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from logwright.batches.source import Source
+    from logwright.batches.projection import Records
     from logwright.config.topic import TopicConfig
     from logwright.erasure.erase.model import Matcher
-    from logwright.erasure.erase.scan import Matches
     from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
 
@@ -94,23 +93,19 @@ def _counted(
     records, newest, horizons = 0, -1, Counter[int]()
     for segment, source in zip(log.segments, open_segments(log), strict=True):
         for matches in matches_of(source, keys, runtime=Runtime()):
-            if not len(matches.ordinals):
+            if not len(matches.requests):
                 continue
             newest = max(newest, segment.largest_timestamp_ms)
-            records += int((~matches.tombstones).sum())
-            horizons.update(_horizons(source, matches, config, now_ms))
+            records += int((matches.records.rows["value_length"] >= 0).sum())
+            horizons.update(_horizons(matches.records, config, now_ms))
     return records, newest, horizons
 
 
-def _horizons(
-    source: Source, matches: Matches, config: TopicConfig, now_ms: TimestampMs
-) -> list[int]:
-    """Return when each of these tombstones may go, ms (KIP-534): a batch without a delete horizon
+def _horizons(records: Records, config: TopicConfig, now_ms: TimestampMs) -> list[int]:
+    """Return when each of the tombstones may go, ms (KIP-534): a batch without a delete horizon
     gets it by the next cleaning.
     """
-    ordinals = matches.ordinals[matches.tombstones]
-    rows = np.searchsorted(source.batches["first_ordinal"], ordinals, side="right") - 1
-    batches = source.batches[rows]
+    batches = records.batches[records.rows["row"][records.rows["value_length"] < 0]]
     has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
     later = int(now_ms) + config.delete_retention_ms
     found: list[int] = np.where(has_horizon, batches["base_timestamp"], later).tolist()

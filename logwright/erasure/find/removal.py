@@ -6,8 +6,6 @@ other file is removed as a whole, or nothing removes it.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +16,7 @@ from logwright.format.batch import DELETE_HORIZON
 from logwright.live_plans import plan_is_alive
 from logwright.log.inventory import DELETE_DELAY, DELETED_LOG_DELAY, PURGE, UPKEEP, WRITE
 from logwright.log.record_files import RecordFile
+from logwright.place.model import Place
 from logwright.state.model import Hold
 
 
@@ -65,7 +64,7 @@ def removal_of_records(
 
 
 def removal_of_file(
-    file: RecordFile, settings: Settings | None, log_dir: Path
+    file: RecordFile, settings: Settings | None, log_dir: Place
 ) -> tuple[str, int | None]:
     """Return what removes a file that is not part of a live log, and by when. Effects: looks
     whether the plan of a staged file is alive.

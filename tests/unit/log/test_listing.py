@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import combinations, product
 
 from logwright.log.listing import look_for_damage
-from logwright.log.model import FileStamp
+from logwright.place.model import FileStamp
 from logwright.units import ByteCount
 
 OFFSETS = (f"{7:020d}", f"{2**63 - 1:020d}", f"{2**63:020d}", "00", f"{0:019d}٣", f"{0:019d}a")

@@ -8,7 +8,6 @@ import pytest
 
 from logwright.errors import UnreadableFile
 from logwright.format.names import TopicPartition
-from logwright.log.files import open_partition_dir
 from logwright.log.topic_id import read_topic_id
 from logwright.metadata.model import (
     ClusterMetadata,
@@ -17,6 +16,7 @@ from logwright.metadata.model import (
     TopicMetadata,
 )
 from logwright.metadata.places import stray_reason
+from logwright.place.files import open_partition_dir
 from logwright.units import Offset
 from tests.metadata_builder import uuid_text
 

@@ -8,7 +8,7 @@ import pytest
 
 from logwright.errors import CorruptBatch
 from logwright.format.names import LOG, segment_file_name
-from logwright.log.model import FileStamp
+from logwright.place.model import FileStamp
 from logwright.recovery.segments import LoadedSegment, OffsetOverflow
 from logwright.recovery.splitting import overflows, parts_of
 from logwright.units import INT32_MAX, ByteCount
@@ -116,7 +116,7 @@ def test_a_part_takes_no_other_segments_name(tmp_path: Path) -> None:
 def test_a_recovery_finds_the_overflow(tmp_path: Path) -> None:
     """With CRC checks a segment is refused at the first batch that does not fit."""
     segment = a_segment(tmp_path, 0, 3, FAR)
-    with pytest.raises(OffsetOverflow) as found:
+    with pytest.raises(OffsetOverflow) as overflow:
         segment.batches(check_crcs=True)
-    assert 2 == len(found.value.found.batches)
+    assert 2 == len(overflow.value.found.batches)
     assert FAR + 1 == segment.next_offset()

@@ -13,7 +13,7 @@ from logwright.erasure.find.scan import Scanned, Scanner
 from logwright.erasure.keys import KeySet
 from logwright.erasure.request import Request
 from logwright.errors import CorruptLogError, UnsupportedFormatError
-from logwright.log.mapped import map_file
+from logwright.place.mapped import map_file
 from tests.fixtures import CASES, case_dir
 from tests.found import SECRET, PlainRecord, plain_records
 from tests.log_builder import LogBuilder, SegmentBuilder

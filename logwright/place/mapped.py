@@ -1,0 +1,120 @@
+"""Files as arrays of bytes: those of this machine mapped into memory, others read."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from logwright.errors import StalePlan
+from logwright.place.files import open_bytes
+from logwright.place.model import FileStamp, PlaceOrText
+
+MOST_MAPPED: Final = 64
+"""How many files of a `MappedFiles` stay mapped. A map holds a descriptor, of which a process often
+has at most 1,024, and logs may have 100,000 segments.
+"""
+MOST_READ: Final = 2
+"""How many stay in memory that cannot be mapped."""
+
+_Seen = tuple[int, int, int]
+
+
+def map_file(path: PlaceOrText, *, expected_bytes: int | None = None) -> NDArray[np.uint8]:
+    """Map a regular file as uint8[n], without following a symbolic link. Effects: maps it.
+
+    Raises:
+        UnreadableFile: it cannot be opened, or is not a regular file.
+        StalePlan: its size is not the expected one.
+    """
+    return _map(path, expected_bytes)[0]
+
+
+class MappedFiles:
+    """Any number of files, of which those that were used last are mapped. For several threads."""
+
+    def __init__(self) -> None:
+        self._mapped: OrderedDict[PlaceOrText, NDArray[np.uint8]] = OrderedDict()
+        self._turn = Lock()
+
+    def open(self, path: PlaceOrText, *, expected_bytes: int | None = None) -> MappedFile:
+        """Map a file. Effects and errors: see `map_file`."""
+        data, seen = _map(path, expected_bytes)
+        self._keep(path, data)
+        return MappedFile(path=path, bytes=len(data), _seen=seen, _files=self)
+
+    def find(self, path: PlaceOrText) -> NDArray[np.uint8] | None:
+        """Return the bytes of a file if it is mapped."""
+        with self._turn:
+            data = self._mapped.get(path)
+            if data is not None:
+                self._mapped.move_to_end(path)
+            return data
+
+    def map_again(self, path: PlaceOrText, seen: _Seen) -> NDArray[np.uint8]:
+        """Map the file again. Effects: maps the file.
+
+        Raises:
+            UnreadableFile: as `map_file`.
+            StalePlan: it is not the file that was opened.
+        """
+        data, seen_now = _map(path, None)
+        if seen_now != seen:
+            raise StalePlan("has been written or replaced.", path=path, remedy="Plan again.")
+        self._keep(path, data)
+        return data
+
+    def _keep(self, path: PlaceOrText, data: NDArray[np.uint8]) -> None:
+        most = MOST_MAPPED if isinstance(path, str | Path) else MOST_READ
+        with self._turn:
+            self._mapped[path] = data
+            if len(self._mapped) > most:
+                self._mapped.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MappedFile:
+    """One of `MappedFiles`.
+
+    Attributes:
+        bytes: its size.
+    """
+
+    path: PlaceOrText
+    bytes: int
+    _seen: _Seen
+    _files: MappedFiles
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """uint8[bytes], read-only; mapped as long as somebody holds it. Effects: may map the file
+        again; errors: see `MappedFiles.map_again`.
+        """
+        found = self._files.find(self.path)
+        return self._files.map_again(self.path, self._seen) if found is None else found
+
+    def require(self, planned: FileStamp) -> None:
+        """Require that it is the file that was planned.
+
+        Raises:
+            StalePlan: it has been written or replaced since.
+        """
+        if self._seen != planned[1:]:
+            raise StalePlan("has been written or replaced.", path=self.path, remedy="Plan again.")
+
+
+def _map(path: PlaceOrText, expected_bytes: int | None) -> tuple[NDArray[np.uint8], _Seen]:
+    with open_bytes(path) as file:
+        size = file.seen[0]
+        if expected_bytes is not None and size != expected_bytes:
+            raise StalePlan(
+                f"has {size} bytes, not {expected_bytes} as planned.",
+                path=path,
+                remedy="Plan again.",
+            )
+        return file.whole(), file.seen

@@ -1,0 +1,59 @@
+"""Many files, few maps: what is read is the same."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from logwright.errors import StalePlan
+from logwright.place.mapped import MOST_MAPPED, MappedFile, MappedFiles
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> list[Path]:
+    found = [tmp_path / f"{number}.log" for number in range(MOST_MAPPED + 3)]
+    for number, path in enumerate(found):
+        path.write_bytes(bytes([number]) * (number + 1))
+    return found
+
+
+def open_all(paths: list[Path]) -> list[MappedFile]:
+    files = MappedFiles()
+    return [files.open(path) for path in paths]
+
+
+def test_few_of_many_files_hold_a_descriptor(paths: list[Path]) -> None:
+    """All can be read, in any order, several times."""
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 -- names only
+    opened = open_all(paths)
+    for one in (*opened, *reversed(opened)):
+        assert one.path.read_bytes() == one.data.tobytes()
+    assert len(os.listdir("/proc/self/fd")) <= before + MOST_MAPPED  # noqa: PTH208
+
+
+def test_what_is_held_stays_when_its_map_gives_way(paths: list[Path]) -> None:
+    """The array lives as long as somebody has it."""
+    files = MappedFiles()
+    first = files.open(paths[1])
+    data = first.data
+    for path in paths[2:]:
+        files.open(path)
+    paths[1].unlink()
+    assert data.tobytes() == b"\x01\x01"
+
+
+@pytest.mark.parametrize("change", ["replaced", "longer"])
+def test_another_file_under_the_name_is_refused(paths: list[Path], change: str) -> None:
+    """Read half by half from two files, a segment would be neither."""
+    opened = open_all(paths)
+    if change == "replaced":
+        other = paths[0].with_suffix(".new")
+        other.write_bytes(b"x")
+        other.replace(paths[0])
+    else:
+        with paths[0].open("ab") as file:
+            file.write(b"more")
+    with pytest.raises(StalePlan, match="written or replaced"):
+        _ = opened[0].data
