@@ -74,16 +74,16 @@ CERTIFICATES = (
     ),
     Fault(
         family="manifest: the change time is not compared",
-        file="log/tree.py",
-        right="        status.st_ctime_ns,\n",
-        wrong="        0,\n",
+        file="place/local.py",
+        right="Entry(kind, stamp, status.st_ctime_ns, ",
+        wrong="Entry(kind, stamp, 0, ",
         tests=_MANIFEST,
     ),
     Fault(
         family="manifest: links are followed",
-        file="log/tree.py",
-        right="            status = os.stat(name, dir_fd=fd, follow_symlinks=False)\n",
-        wrong="            status = os.stat(name, dir_fd=fd)\n",
+        file="place/local.py",
+        right="                status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)\n",
+        wrong="                status = os.stat(name, dir_fd=self.fd)\n",
         tests=("tests/unit/log/test_tree.py",),
     ),
     Fault(
