@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
-from logwright.assets.partitions import MAINTENANCE_HISTORY, SEGMENT_SET
+from logwright.assets.lib.partitions import MAINTENANCE_HISTORY, SEGMENT_SET
 from logwright.history.model import HistoryRow
 from logwright.history.schema import COLUMNS, SCHEMA_VERSION
 from logwright.history.store import merge_days, read_history, write_history

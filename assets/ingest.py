@@ -6,7 +6,7 @@ from typing import Final
 
 import dagster as dg
 
-from logwright.assets.boundary import boundary
+from logwright.assets.lib.boundary import boundary
 from logwright.config.policy_models import IngestSource
 from logwright.errors import PolicyError
 from logwright.format.codec import CODEC_NAMES
@@ -33,23 +33,23 @@ def ingested(
         settings = policies.settings()
         directories = log_dirs.named()
         now_ms = clock.now_ms()
-        for one in settings.policies.ingest.sources:
-            log_dir = log_dir_of(one, directories)
+        for source in settings.policies.ingest.sources:
+            log_dir = log_dir_of(source, directories)
             sources = settings.sources(log_dir)
-            intakes += ingest_files(spark.session, log_dir, _source(one), sources, now_ms=now_ms)
+            intakes += ingest_files(spark.session, log_dir, _source(source), sources, now_ms=now_ms)
     rows = [
         dg.TableRecord(
             {
-                "partition": str(one.partition),
-                "records": one.records,
-                "bytes": one.log_bytes,
-                "first offset": one.first_offset,
-                "last offset": one.end_offset - 1,
-                "done before": one.repeated,
+                "partition": str(appended.partition),
+                "records": appended.records,
+                "bytes": appended.log_bytes,
+                "first offset": appended.first_offset,
+                "last offset": appended.end_offset - 1,
+                "done before": appended.repeated,
             }
         )
         for intake in intakes
-        for one in intake.appended
+        for appended in intake.appended
     ]
     metadata: dict[str, dg.RawMetadataValue] = dict(totals(intakes))
     metadata["dagster/row_count"] = totals(intakes)["records"]
@@ -75,13 +75,13 @@ def log_dir_of(source: IngestSource, directories: Mapping[str, Path]) -> Path:
     return directories[source.log_dir]
 
 
-def _source(one: IngestSource) -> Source:
-    codec = CODEC_NAMES.index(one.compression)
+def _source(source: IngestSource) -> Source:
+    codec = CODEC_NAMES.index(source.compression)
     return Source(
-        path=one.path,
-        file_format=one.format,
-        topic=one.topic,
-        partitions=one.partitions,
-        options=one.options,
-        append=AppendOptions(batch_bytes=one.batch_size, codec=codec),
+        path=source.path,
+        file_format=source.format,
+        topic=source.topic,
+        partitions=source.partitions,
+        options=source.options,
+        append=AppendOptions(batch_bytes=source.batch_size, codec=codec),
     )

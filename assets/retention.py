@@ -1,20 +1,26 @@
-"""What is recorded of the retention of one log."""
+"""What is recorded of the retention and the purge of logs."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import dagster as dg
 
-from logwright.assets.evaluations import evaluations_of
-from logwright.assets.partitions import RETENTION_ASSET, SEGMENT_SET
-from logwright.assets.verdict import RETENTION_CHECKS, Verdict, due_verdict
+from logwright.assets.lib.evaluations import evaluations_of
+from logwright.assets.lib.partitions import PURGE_ASSET, RETENTION_ASSET, SEGMENT_SET
+from logwright.assets.lib.report import markdown_table
+from logwright.assets.lib.verdict import PURGE_CHECKS, RETENTION_CHECKS, Verdict, due_verdict
 from logwright.checks.due import check_retention
 from logwright.config.sources import DirectorySettings
+from logwright.purge.plan import PurgeResult
 from logwright.retention.plan import RetentionPlan
 from logwright.sweep.model import LogWork, SweepState
 
 SHOWN_SEGMENTS: Final = 50
 """Segments that are listed in one log's metadata; the counts are always exact."""
+
+SHOWN_FILES: Final = 20
+"""Files that are listed in one log's metadata; likewise."""
 
 _PERCENT: Final = 100
 
@@ -44,7 +50,7 @@ def retention_metadata(
         "rolled": plan.rolls,
         # Kafka's gauge RetentionSizeInPercent
         "retention size in percent": plan.bytes_after * _PERCENT // limit if limit > 0 else 0,
-        "reasons": dg.MetadataValue.md(_table(plan)),
+        "reasons": _table(plan),
     }
 
 
@@ -63,11 +69,44 @@ def retention_evaluations(
     yield from evaluations_of(RETENTION_ASSET, RETENTION_CHECKS, judged)
 
 
-def _table(plan: RetentionPlan) -> str:
+def _table(plan: RetentionPlan) -> dg.MarkdownMetadataValue:
     kept = [verdict for verdict in plan.verdicts if not verdict.deleted][:1]
-    rows: Iterable[str] = (
-        f"| {verdict.base_offset} | {verdict.bytes} | {verdict.cause or 'stays'} |"
-        f" {verdict.reason} |"
+    rows = [
+        (verdict.base_offset, verdict.bytes, verdict.cause or "stays", verdict.reason)
         for verdict in (*plan.deleted[:SHOWN_SEGMENTS], *kept)
+    ]
+    return markdown_table(("segment", "bytes", "by", "why"), rows)
+
+
+def purge_events(
+    results: Mapping[str, PurgeResult], judged: Mapping[str, Sequence[Verdict]]
+) -> Iterator[dg.AssetObservation | dg.AssetCheckEvaluation]:
+    """Yield what was purged of each log, then what the checks found, both by log key."""
+    yield from map(_purge_observation, results.items())
+    yield from evaluations_of(PURGE_ASSET, PURGE_CHECKS, judged)
+
+
+def _purge_observation(purged: tuple[str, PurgeResult]) -> dg.AssetObservation:
+    key, result = purged
+    return dg.AssetObservation(
+        asset_key=SEGMENT_SET, partition=key, metadata=purge_metadata(result)
     )
-    return "\n".join(["| segment | bytes | by | why |", "|---|---|---|---|", *rows])
+
+
+def purge_metadata(result: PurgeResult) -> dict[str, Any]:
+    """Return the metadata of one log's purge."""
+    metadata: dict[str, Any] = {
+        "files purged": len(result.removed),
+        "bytes freed": result.removed_bytes,
+        "leftovers removed": len(result.leftovers) + len(result.staging),
+        "files still waiting": len(result.pending),
+        "purged": dg.MetadataValue.md(
+            "\n".join(f"- `{name}`" for name in result.removed[:SHOWN_FILES])
+        ),
+    }
+    if result.pending:
+        soonest_ms = min(pending.due_at_ms for pending in result.pending)
+        metadata["next due"] = dg.MetadataValue.timestamp(
+            datetime.fromtimestamp(soonest_ms / 1000, tz=UTC)
+        )
+    return metadata

@@ -82,10 +82,9 @@ def _erase(log: BenchLog, copy: Path, keys: KeySet) -> tuple[tuple[float, ...], 
         )
     )
     made, staged = _timed(lambda: build_erasure(planned, progress=lambda *_: None))
-    output = staged.staged
     check = 0.0
-    if output is not None:
-        check, _ = _timed(lambda: require_correct(planned, output, keys))
+    if staged.segments:
+        check, _ = _timed(lambda: require_correct(planned, staged.segments, keys))
     committing, done = _timed(lambda: commit_erasure(staged, keys))
     return (scan, made, check, committing), done.records, len(done.segments)
 
@@ -112,7 +111,7 @@ def _some_keys(log: BenchLog, count: int) -> list[bytes]:
         for rows in row_ranges(source, first=0, last=len(source.batches))
     ]
     random = np.random.default_rng(_SEED)
-    found: dict[bytes, None] = {}
+    chosen: dict[bytes, None] = {}
     each = max(count // max(len(windows), 1), 1) + 1
     for at in random.permutation(len(windows)).tolist():
         source, (first, last) = windows[at]
@@ -123,5 +122,5 @@ def _some_keys(log: BenchLog, count: int) -> list[bytes]:
         listed, _, _ = list_keys(buffer, window.batches, window.spans, packed, room)
         for row in random.integers(0, max(listed, 1), size=min(each, listed)).tolist():
             start, length = int(room.starts[row]), int(room.lengths[row])
-            found[buffer[start : start + length].tobytes()] = None
-    return list(found)[:count]
+            chosen[buffer[start : start + length].tobytes()] = None
+    return list(chosen)[:count]

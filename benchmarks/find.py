@@ -56,9 +56,9 @@ def find_rows(
         for count in COUNTS:
             say(f"{case}: {count} keys")
             keys = _keys(log, paths, count)
-            asked = KeySet.of(Secret.random(), clear=keys)
-            _search(paths[:1], asked)
-            ours = _median(partial(_search, paths, asked), rounds)
+            key_set = KeySet.of(Secret.random(), clear=keys)
+            _search(paths[:1], key_set)
+            ours = _median(partial(_search, paths, key_set), rounds)
             kafka = _kafka(paths, keys, work) if count <= MOST_GREPPED else None
             rows.append(_row(case, log, count, (floor, ours, kafka)))
     head = ("log", "keys", "hits", "find GB/s", "floor GB/s", "dump and grep GB/s", "times faster")
@@ -99,11 +99,11 @@ def _read(paths: Sequence[Path]) -> _Taken:
 
 
 def _search(paths: Sequence[Path], keys: KeySet) -> _Taken:
-    scanner, found = Scanner(), 0
+    scanner, hits = Scanner(), 0
     wall, cpu = time.perf_counter(), time.process_time()
     for path in paths:
-        found += len(scanner.scan(map_file(path), path, keys).hits)
-    return _Taken(time.perf_counter() - wall, time.process_time() - cpu, found)
+        hits += len(scanner.scan(map_file(path), path, keys).hits)
+    return _Taken(time.perf_counter() - wall, time.process_time() - cpu, hits)
 
 
 def _keys(log: BenchLog, paths: Sequence[Path], count: int) -> list[bytes]:

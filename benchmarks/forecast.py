@@ -35,12 +35,12 @@ def forecasts(cases: tuple[str, ...], *, scale: float, work: Path) -> str:
 def _row(log: BenchLog, copy: Path) -> list[str]:
     fresh_copy(log, copy)
     planned = plan(log, copy)
-    found: list[Forecast] = []
+    made: list[Forecast] = []
     seconds: list[float] = []
     for method in (forecast_exactly, forecast_by_sample):
         method(planned)  # compiles
         began = time.process_time()
-        found.append(method(planned))
+        made.append(method(planned))
         seconds.append(time.process_time() - began)
     _clean(planned)
     fresh_copy(log, copy)
@@ -48,15 +48,15 @@ def _row(log: BenchLog, copy: Path) -> list[str]:
     began = time.process_time()
     removed = _clean(planned)
     whole = time.process_time() - began
-    errors = [forecast_error(one.cleaned_bytes, removed) or 0.0 for one in found]
+    errors = [forecast_error(one.cleaned_bytes, removed) or 0.0 for one in made]
     return [
         f"`{log.name}`",
         f"{removed / log.log_bytes:.1%}",
         f"{whole:.2f}",
         *(f"{one:.2f} ({one / whole:.0%})" for one in seconds),
         *(f"{one:+.2%}" for one in errors),
-        f"{found[1].error_bytes / max(removed, 1):.2%}",
-        f"{found[1].sampled_keys:,}",
+        f"{made[1].error_bytes / max(removed, 1):.2%}",
+        f"{made[1].sampled_keys:,}",
     ]
 
 

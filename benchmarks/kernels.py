@@ -13,18 +13,18 @@ from benchmarks.logs import BenchLog
 from logwright.batches.source import Source, open_window, row_ranges, side_of
 from logwright.batches.unpack import NOT_GIVEN
 from logwright.checks import kernels as check_kernels
-from logwright.compaction import batch_receipt
-from logwright.compaction import receipt as receipts
-from logwright.compaction.keys import fill, offset_map
-from logwright.compaction.keys import read as reading
-from logwright.compaction.rewrite.batch import RewriteWorkspace
-from logwright.compaction.rewrite.cache import NOTHING_REBUILT
-from logwright.compaction.rewrite.chunks import CHUNK_BYTES
-from logwright.compaction.rewrite.copy import CopyRule, copy_batches
-from logwright.compaction.rewrite.output import new_output
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
+from logwright.keys import fill, offset_map
+from logwright.keys import read as reading
+from logwright.keys import receipt as receipts
 from logwright.place.mapped import MappedFiles
+from logwright.rewrite import batch_receipt
+from logwright.rewrite.batch import RewriteWorkspace
+from logwright.rewrite.cache import NOTHING_REBUILT
+from logwright.rewrite.chunks import CHUNK_BYTES
+from logwright.rewrite.copy import CopyRule, copy_batches
+from logwright.rewrite.output import new_output
 from logwright.units import INT64_MAX
 
 ROUNDS: Final = 5

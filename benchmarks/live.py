@@ -95,9 +95,9 @@ def _broker(work: Path, port: int, *words: str) -> Iterator[Live]:
     place = ["--dir", str(work / "broker"), "--port", str(port), "--seconds", str(SECONDS)]
     more = ["--until-file", str(stop), "--server-config", *SERVER]
     with (
-        (work / "said.txt").open("a") as said,
+        (work / "said.txt").open("a") as output,
         subprocess.Popen(
-            [*command, *place, *more, *words], stdout=subprocess.PIPE, stderr=said, text=True
+            [*command, *place, *more, *words], stdout=subprocess.PIPE, stderr=output, text=True
         ) as process,
     ):
         try:

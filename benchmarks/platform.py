@@ -55,18 +55,18 @@ def platform_rows(
     small = prepare("u100", scale=SMALL_SCALE, work=work)
     log = replace(small, directory=many_segments(small, work / "small", SMALL_SEGMENTS))
     spark: list[float] = []
-    found: list[dict[str, float]] = []
+    rounds_taken: list[dict[str, float]] = []
     with installed(work) as environment:
         for number in range(rounds):
             target = work / "small-spark"
             spark.append(command_seconds(log, target, environment, logs=logs, engine="spark"))
-            found.append(_job(log, work, environment, logs=logs, instance=instance))
-            said = ", ".join(f"{name} {value:.1f}" for name, value in found[-1].items())
-            say(f"platform {number + 1}/{rounds}: clean {spark[-1]:.1f}; sweep: {said}")
+            rounds_taken.append(_job(log, work, environment, logs=logs, instance=instance))
+            shown = ", ".join(f"{name} {value:.1f}" for name, value in rounds_taken[-1].items())
+            say(f"platform {number + 1}/{rounds}: clean {spark[-1]:.1f}; sweep: {shown}")
     by_spark = Figure.of(spark)
     rows = [[f"clean --engine spark of {logs} logs: wall s", seconds(by_spark), ""]]
-    for name in found[0]:
-        figure = Figure.of([each[name] for each in found])
+    for name in rounds_taken[0]:
+        figure = Figure.of([each[name] for each in rounds_taken])
         ratio = f"**{figure.median / by_spark.median:.2f}**" if name == "wall s" else ""
         rows.append([f"job sweep: {name}", seconds(figure), ratio])
     return table(("what", "figure", "times clean"), rows)
@@ -107,10 +107,10 @@ def _job(
     read = subprocess.run(
         [sys.executable, "-c", _EVENTS], env=full, check=True, capture_output=True, text=True
     )
-    said = json.loads(read.stdout.splitlines()[-1])
-    if said["status"] != "SUCCESS":
-        raise RuntimeError(f"the run ended with {said['status']}")
+    line = json.loads(read.stdout.splitlines()[-1])
+    if line["status"] != "SUCCESS":
+        raise RuntimeError(f"the run ended with {line['status']}")
     shutil.rmtree(target)
-    steps = {f"step {name}: wall s": value for name, value in said["steps"].items()}
+    steps = {f"step {name}: wall s": value for name, value in line["steps"].items()}
     memory = used.ru_maxrss / 1024
-    return {"wall s": wall, "events": said["events"], "resident MiB": memory, **steps}
+    return {"wall s": wall, "events": line["events"], "resident MiB": memory, **steps}

@@ -167,7 +167,9 @@ def _machine() -> list[str]:
     """What the figures depend on. Effects: reads /proc, calls `java`."""
     cpu = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9
-    said = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True).stderr
+    version = subprocess.run(
+        [java(), "-version"], capture_output=True, text=True, check=True
+    ).stderr
     kafka = next(oracle_target().glob("lib/kafka-storage-[0-9]*.jar")).stem.removeprefix(
         "kafka-storage-"
     )
@@ -175,6 +177,6 @@ def _machine() -> list[str]:
     return [
         f"{cpu[1] if cpu else platform.machine()}, {os.cpu_count()} CPUs, {memory:.0f} GB",
         f"Linux {platform.release()}, Python {platform.python_version()}",
-        f"{said.splitlines()[0]}, Kafka {kafka}",
+        f"{version.splitlines()[0]}, Kafka {kafka}",
         f"load when the last run ended (1, 5, 15 minutes): {load}",
     ]

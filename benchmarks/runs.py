@@ -50,18 +50,18 @@ class Run:
 
 def run_kafka(log: BenchLog, work: Path) -> Run:
     """Kafka's Cleaner on one thread, after one round to warm up. Effects: works below `work`."""
-    (said,), peak, anonymous = measured_kafka(log, work)
-    (one,) = said["logs"]
+    (answer,), peak, anonymous = measured_kafka(log, work)
+    (log_line,) = answer["logs"]
     return Run(
-        wall_seconds=said["wallSeconds"],
-        cpu_seconds=said["threadCpuSeconds"],
-        build_wall_seconds=said["wallSeconds"],
-        build_cpu_seconds=said["threadCpuSeconds"],
+        wall_seconds=answer["wallSeconds"],
+        cpu_seconds=answer["threadCpuSeconds"],
+        build_wall_seconds=answer["wallSeconds"],
+        build_cpu_seconds=answer["threadCpuSeconds"],
         peak_bytes=peak,
         anonymous_bytes=anonymous,
-        read_bytes=one["mapBytesRead"] + one["bytesRead"],
-        build_read_bytes=one["mapBytesRead"] + one["bytesRead"],
-        written_bytes=one["bytesWritten"],
+        read_bytes=log_line["mapBytesRead"] + log_line["bytesRead"],
+        build_read_bytes=log_line["mapBytesRead"] + log_line["bytesRead"],
+        written_bytes=log_line["bytesWritten"],
     )
 
 
@@ -83,17 +83,17 @@ def run_ours(log: BenchLog, work: Path) -> Run:
     """Ours with its checks, after one cleaning to warm up. Effects: works below `work`."""
     copy = work / "ours"
     command = [sys.executable, "-m", "benchmarks.worker", str(log.directory), str(copy)]
-    (said,), peak, anonymous = measured(command)
+    (answer,), peak, anonymous = measured(command)
     return Run(
-        wall_seconds=said["wall"],
-        cpu_seconds=said["cpu"],
-        build_wall_seconds=said["build_wall"],
-        build_cpu_seconds=said["build_cpu"],
+        wall_seconds=answer["wall"],
+        cpu_seconds=answer["cpu"],
+        build_wall_seconds=answer["build_wall"],
+        build_cpu_seconds=answer["build_cpu"],
         peak_bytes=peak,
         anonymous_bytes=anonymous,
-        read_bytes=said["read"],
-        build_read_bytes=said["build_read"],
-        written_bytes=said["written"],
+        read_bytes=answer["read"],
+        build_read_bytes=answer["build_read"],
+        written_bytes=answer["written"],
     )
 
 

@@ -69,13 +69,13 @@ def scale_rows(
         shutil.rmtree(work / f"swept-{number}")
     unique = prepare("unique", scale=keys / KEYS_PER_SCALE, work=work)
     target = copies(unique, work / "big", 1)
-    found, _, anonymous = _clean(unique, target, small, str(BUDGET_BYTES))
+    cleaned, _, anonymous = _clean(unique, target, small, str(BUDGET_BYTES))
     note(
-        f"{found['distinctKeys']} distinct keys, budget 512 MiB, one round",
-        f"{found['mapReads']} reads of the keys, up to the first uncleanable offset: "
-        f"{found['complete']}; anonymous memory {anonymous / 2**20:.0f} MiB at most; "
-        f"{found['bytesPerKey']:.1f} bytes of map and bitmap for each key of a full shard; "
-        f"{found['wall']:.0f} s",
+        f"{cleaned['distinctKeys']} distinct keys, budget 512 MiB, one round",
+        f"{cleaned['mapReads']} reads of the keys, up to the first uncleanable offset: "
+        f"{cleaned['complete']}; anonymous memory {anonymous / 2**20:.0f} MiB at most; "
+        f"{cleaned['bytesPerKey']:.1f} bytes of map and bitmap for each key of a full shard; "
+        f"{cleaned['wall']:.0f} s",
     )
     _note_growth(growth, small, work, rounds, note)
     _note_segments(segments, small, work, rounds, note)
@@ -86,17 +86,17 @@ _Note = Callable[[str, str], None]
 
 
 def _note_fleet(log_dir: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
-    found = [_worker("plan", log_dir, log) for _ in range(rounds)]
-    first, wall = (Figure.of([each[name] for each in found]) for name in ("first", "wall"))
+    times = [_worker("plan", log_dir, log) for _ in range(rounds)]
+    first, wall = (Figure.of([each[name] for each in times]) for name in ("first", "wall"))
     what = f"plan {number} partitions of two segments: wall s"
     note(f"{what}, the first plan of a process", seconds(first))
     note(f"{what}, warm", seconds(wall))
 
 
 def _note_sweep(work: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
-    found = [_worker("sweep", work / f"swept-{each}", log, str(number)) for each in range(rounds)]
+    times = [_worker("sweep", work / f"swept-{each}", log, str(number)) for each in range(rounds)]
     figures = {
-        name: Figure.of([each[name] for each in found])
+        name: Figure.of([each[name] for each in times])
         for name in ("wall", "plan", "build", "commit", "cpu")
     }
     parts = ", ".join(f"{name} {figures[name].median:.2f}" for name in ("plan", "build", "commit"))
@@ -109,14 +109,16 @@ def _note_sweep(work: Path, log: BenchLog, number: int, rounds: int, note: _Note
 def _note_small(work: Path, log: BenchLog, number: int, rounds: int, note: _Note) -> None:
     """The whole command by either engine in turn, for logs of 200 KB in 13 segments."""
     directory = many_segments(log, work / "small", SMALL_SEGMENTS)
-    one = replace(log, directory=directory)
-    found: dict[str, list[float]] = {"local": [], "spark": []}
+    small = replace(log, directory=directory)
+    times: dict[str, list[float]] = {"local": [], "spark": []}
     with installed(work) as environment:
         for _ in range(rounds):
-            for engine, taken in found.items():
+            for engine, taken in times.items():
                 target = work / f"small-{engine}"
-                taken.append(command_seconds(one, target, environment, logs=number, engine=engine))
-    for engine, taken in found.items():
+                taken.append(
+                    command_seconds(small, target, environment, logs=number, engine=engine)
+                )
+    for engine, taken in times.items():
         what = f"clean {number} logs of 200 KB in {SMALL_SEGMENTS} segments, the whole command"
         note(f"{what}, --engine {engine}: wall s", seconds(Figure.of(taken)))
 
@@ -152,7 +154,7 @@ def _note_segments(
 def _note_line(
     names: Sequence[str],
     sizes: Sequence[float],
-    found: Sequence[Sequence[float]],
+    times: Sequence[Sequence[float]],
     note: _Note,
     *,
     what: str,
@@ -161,15 +163,15 @@ def _note_line(
     """How what was found grows with the size: of each size, and from each to the next.
 
     Args:
-        found: of each round, one value for each size.
+        times: of each round, one value for each size.
     """
     for at, name in enumerate(names):
-        values = [of_round[at] for of_round in found]
+        values = [of_round[at] for of_round in times]
         note(f"{name} {what}", seconds(Figure.of(values)))
         if at:
             slopes = [
                 (of_round[at] - of_round[at - 1]) / (sizes[at] - sizes[at - 1])
-                for of_round in found
+                for of_round in times
             ]
             note(
                 f"from {names[at - 1]} to {name}, for each {each} more", seconds(Figure.of(slopes))
@@ -182,8 +184,8 @@ def _worker(what: str, log_dir: Path, log: BenchLog, *options: object) -> dict[s
     done = subprocess.run(
         [sys.executable, *map(str, words)], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    line: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return line
 
 
 def _clean(
@@ -194,9 +196,9 @@ def _clean(
     """
     words = ["clean", str(target), str(log.directory), str(small.directory), *budget]
     command = [sys.executable, "-m", "benchmarks.scale_worker", *words]
-    (found,), peak, anonymous = measured(command)
+    (line,), peak, anonymous = measured(command)
     shutil.rmtree(target)
-    return found, peak, anonymous
+    return line, peak, anonymous
 
 
 def grown(log: BenchLog, target: Path, times: int) -> Path:

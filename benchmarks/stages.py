@@ -15,12 +15,11 @@ from typing import Any, Final
 
 from logwright.checks import kernels, quick, quick_kernels, thorough, thorough_kernels
 from logwright.checks import segments as check_segments
-from logwright.compaction import build
-from logwright.compaction import receipt as digest
-from logwright.compaction.keys import backward, read, step, survivors
-from logwright.compaction.keys import prepare as preparing
-from logwright.compaction.rewrite import chunks
-from logwright.compaction.rewrite import copy as copying
+from logwright.compaction import backward, build, survivors
+from logwright.keys import read, rows
+from logwright.keys import receipt as digest
+from logwright.rewrite import chunks
+from logwright.rewrite import copy as copying
 from logwright.steps import live
 from logwright.sweep import commit as committing
 
@@ -136,9 +135,9 @@ def _of_side(args: _Arguments, _result: object) -> int:
 
 
 _STAGES: Final[tuple[tuple[Any, str, str, _Size], ...]] = (
-    (preparing, "open_source", "header scan", _nothing),
+    (survivors, "open_source", "header scan", _nothing),
     (read, "read_batches", "CRC, decode, hash", _of_mapped),
-    (step, "put_window", "map", _nothing),
+    (rows, "put_window", "map", _nothing),
     (backward, "read_backwards", "CRC, decode, hash, map, rebuild", _of_mapped_backwards),
     (digest, "sum_map", "sums", _nothing),
     (build, "group_facts", "sums", _nothing),

@@ -49,7 +49,7 @@ def sweeps(*, scale: float, rounds: int, work: Path, say: Callable[[str], None])
     """The table. Effects: writes logs and copies below `work`."""
     log = prepare("u100", scale=scale, work=work)
     two: tuple[list[float], list[float]] = ([], [])
-    one: tuple[list[float], list[float]] = ([], [])
+    times: tuple[list[float], list[float]] = ([], [])
     overhead: tuple[list[float], list[float]] = ([], [])
     for number in range(rounds):
         two[0].append(_kafka(log, work, threads=2))
@@ -57,13 +57,15 @@ def sweeps(*, scale: float, rounds: int, work: Path, say: Callable[[str], None])
         two[1].append(ours["wall"])
         overhead[0].append(2 * run_ours(log, work).cpu_seconds)
         overhead[1].append(ours["cpu"])
-        one[0].append(_kafka(log, work, threads=1))
-        one[1].append(_warm_sweep(log, work, logs=1)["wall"])
+        times[0].append(_kafka(log, work, threads=1))
+        times[1].append(_warm_sweep(log, work, logs=1)["wall"])
         say(f"spark {number + 1}/{rounds}: wall s: {two[0][-1]:.2f} and {two[1][-1]:.2f}")
     cold = _cold(log, work, rounds=rounds, say=say)
     measured = [
         Swept(name="two logs, two cores, warm session: wall s", kafka=_f(two[0]), ours=_f(two[1])),
-        Swept(name="one log, two cores, warm session: wall s", kafka=_f(one[0]), ours=_f(one[1])),
+        Swept(
+            name="one log, two cores, warm session: wall s", kafka=_f(times[0]), ours=_f(times[1])
+        ),
         Swept(name=f"{COLD_LOGS} logs, the whole command: wall s", kafka=cold[0], ours=cold[1]),
     ]
     rows = [each.row for each in measured]
@@ -83,13 +85,13 @@ def _cold(
     log: BenchLog, work: Path, *, rounds: int, say: Callable[[str], None]
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """(Kafka's, our) seconds for `COLD_LOGS` logs, in turn."""
-    found: list[tuple[float, float]] = []
+    times: list[tuple[float, float]] = []
     with installed(work) as environment:
         for number in range(rounds):
             ours = command_seconds(log, work / "cold", environment, logs=COLD_LOGS, engine="spark")
-            found.append((_cold_kafka(log, work), ours))
-            say(f"cold {number + 1}/{rounds}: wall s: {found[-1][0]:.2f} and {found[-1][1]:.2f}")
-    kafka, ours = zip(*found, strict=True)
+            times.append((_cold_kafka(log, work), ours))
+            say(f"cold {number + 1}/{rounds}: wall s: {times[-1][0]:.2f} and {times[-1][1]:.2f}")
+    kafka, ours = zip(*times, strict=True)
     return kafka, ours
 
 
@@ -99,8 +101,8 @@ def _f(values: list[float]) -> tuple[float, ...]:
 
 def _kafka(log: BenchLog, work: Path, *, threads: int) -> float:
     """Wall seconds of Kafka's Cleaner, after one round to warm up."""
-    (said,), _, _ = measured_kafka(log, work, threads=threads)
-    seconds_taken: float = said["wallSeconds"]
+    (answer,), _, _ = measured_kafka(log, work, threads=threads)
+    seconds_taken: float = answer["wallSeconds"]
     return seconds_taken
 
 
@@ -111,16 +113,16 @@ def _warm_sweep(log: BenchLog, work: Path, *, logs: int) -> dict[str, float]:
     done = subprocess.run(
         [sys.executable, *map(str, words)], cwd=ROOT, check=True, capture_output=True, text=True
     )
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    line: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return line
 
 
 def _cold_kafka(log: BenchLog, work: Path) -> float:
     """Wall seconds of two threads of Kafka for `COLD_LOGS` logs, two after two, in a JVM that has
     not cleaned before. Its start and the loading of the logs do not count: a broker runs anyway.
     """
-    said, _, _ = measured_kafka(log, work, threads=2, warmup=0, rounds=COLD_LOGS // 2)
-    seconds_taken: float = sum(each["wallSeconds"] for each in said)
+    answers, _, _ = measured_kafka(log, work, threads=2, warmup=0, rounds=COLD_LOGS // 2)
+    seconds_taken: float = sum(each["wallSeconds"] for each in answers)
     return seconds_taken
 
 

@@ -86,17 +86,17 @@ def table_sections(
         update: GB of a topic whose last segment, a hundredth, is new to a table; 0: none.
     """
     logs = [prepare(name, scale=scale, work=work, partitions=PARTITIONS) for name in cases]
-    found = [ReadCase(log=log) for log in logs]
-    for case in found:
+    reads = [ReadCase(log=log) for log in logs]
+    for case in reads:
         case.kernel = worker("kernel", case.log.directory)
         say(f"{case.log.name}: {_kernel_row(case)}")
     with live_broker(logs, work / "live") as live:
-        for case in found:
+        for case in reads:
             _measure(case, live, work, rounds, say)
     parts = []
     for measure, name in ((WALL, "Wall seconds"), (CPU, "CPU seconds, the broker's included")):
-        parts += [f"{name}:", _reading(found, measure), _latest(found, measure)]
-    parts.append(_kernels(found))
+        parts += [f"{name}:", _reading(reads, measure), _latest(reads, measure)]
+    parts.append(_kernels(reads))
     rows = [*growth_rows(growth, work, say), *key_rows(keys, work, say)]
     if update:
         rows += update_rows(update, work, say)
@@ -112,9 +112,9 @@ def _measure(case: ReadCase, live: Live, work: Path, rounds: int, say: Say) -> N
         words = (*live, log.name, partitions, log.records)
         case.add("librdkafka", worker("librdkafka", *words)["seconds"])
         case.add("command", _command(log, work / "table"))
-    found = worker("spark", log.directory, *live, work / "out", rounds)
-    case.seconds |= found["seconds"]
-    rows = found["rows"]
+    times = worker("spark", log.directory, *live, work / "out", rounds)
+    case.seconds |= times["seconds"]
+    rows = times["rows"]
     if any(rows[f"kafka {what}"] != rows[f"ours {what}"] for what in ("parquet", "latest")):
         message = f"{log.name}: Spark's source and ours have other numbers of rows: {rows}"
         raise RuntimeError(message)
@@ -165,8 +165,8 @@ def _command(log: BenchLog, target: Path) -> tuple[float, float]:
 def worker(what: str, *arguments: object) -> dict[str, Any]:
     """What `benchmarks.tables_worker` prints."""
     words = [sys.executable, "-m", "benchmarks.tables_worker", what, *map(str, arguments)]
-    (found,), _, _ = measured(words)
-    return found
+    (line,), _, _ = measured(words)
+    return line
 
 
 def _reading(cases: Sequence[ReadCase], measure: int) -> str:

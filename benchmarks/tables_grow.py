@@ -40,12 +40,12 @@ def growth_rows(growth: Sequence[float], work: Path, say: Say) -> Rows:
     for size in growth:
         target = grown(log, work / "grown", round(size / min(growth)))
         for what, more in (("rows", ()), ("latest", (DEDUPE_BUFFER_BYTES,))):
-            said, _, anonymous = _worker(what, target, log.partition.topic, *more)
+            lines, _, anonymous = _worker(what, target, log.partition.topic, *more)
             name = {"rows": "all records", "latest": "the latest state, map of 128 MiB"}[what]
             rows.append(
                 [
                     f"{size:g} GB of the same keys: {name}",
-                    f"anonymous memory {anonymous / MIB:.0f} MiB at most; CPU {said['cpu']:.2f} s",
+                    f"anonymous memory {anonymous / MIB:.0f} MiB at most; CPU {lines['cpu']:.2f} s",
                 ]
             )
             say(": ".join(rows[-1]))
@@ -60,12 +60,14 @@ def key_rows(keys: int, work: Path, say: Say) -> Rows:
     log = prepare("unique", scale=keys / KEYS_PER_SCALE, work=work)
     rows: Rows = []
     for size in MAP_BYTES:
-        said, _, anonymous = _worker("latest", log.directory, log.partition.topic, size)
-        memory = f"map {said['mapBytes'] / MIB:.0f} MiB, anonymous memory {anonymous / MIB:.0f} MiB"
+        lines, _, anonymous = _worker("latest", log.directory, log.partition.topic, size)
+        memory = (
+            f"map {lines['mapBytes'] / MIB:.0f} MiB, anonymous memory {anonymous / MIB:.0f} MiB"
+        )
         rows.append(
             [
-                f"{said['keys']} distinct keys, map of {size / MIB:.0f} MiB at most",
-                f"{said['reads']} reads of the keys; {memory} at most; CPU {said['cpu']:.0f} s",
+                f"{lines['keys']} distinct keys, map of {size / MIB:.0f} MiB at most",
+                f"{lines['reads']} reads of the keys; {memory} at most; CPU {lines['cpu']:.0f} s",
             ]
         )
         say(": ".join(rows[-1]))
@@ -92,16 +94,16 @@ def update_rows(size: float, work: Path, say: Say) -> Rows:
         place.mkdir(parents=True)
         (target / ".kafka_cleanshutdown").touch()
         for known, stem in enumerate([*stems[-UPDATES:], f"{log.records:020d}", None]):
-            for one in stems[: len(stems) - UPDATES + known]:
-                _put(log.partition_directory, place, one)
+            for earlier in stems[: len(stems) - UPDATES + known]:
+                _put(log.partition_directory, place, earlier)
             if stem is not None:
                 for suffix in _SUFFIXES:
                     (place / f"{stem}{suffix}").touch()
             start = time.perf_counter()
-            said = list(_latest_command(target, log.partition.topic, to, form))
+            lines = list(_latest_command(target, log.partition.topic, to, form))
             taken = time.perf_counter() - start
             what = "made" if not known else f"update {known}" if stem else "updated by nothing"
-            rows.append([f"{form} table of {size:g} GB, {what}", _updated(said, taken)])
+            rows.append([f"{form} table of {size:g} GB, {what}", _updated(lines, taken)])
             say(": ".join(rows[-1]))
         shutil.rmtree(target)
         shutil.rmtree(to)
@@ -116,13 +118,13 @@ def _put(source: Path, place: Path, stem: str) -> None:
         (place / f"{stem}{suffix}").hardlink_to(source / f"{stem}{suffix}")
 
 
-def _updated(said: Sequence[dict[str, Any]], taken: float) -> str:
+def _updated(lines: Sequence[dict[str, Any]], taken: float) -> str:
     read, records, files = (
-        sum(line[name] for line in said) for name in ("bytesRead", "records", "filesWritten")
+        sum(line[name] for line in lines) for name in ("bytesRead", "records", "filesWritten")
     )
     return (
         f"{taken:.1f} s; {read / 1e6:.0f} MB of log read, {records} records; {files} files of the"
-        f" table written, of {said[0]['rows']} rows"
+        f" table written, of {lines[0]['rows']} rows"
     )
 
 
@@ -136,5 +138,5 @@ def _latest_command(log_dir: Path, topic: str, to: Path, form: str) -> Iterator[
 
 def _worker(what: str, *arguments: object) -> tuple[dict[str, Any], int, int]:
     words = [sys.executable, "-m", "benchmarks.tables_worker", what, *map(str, arguments)]
-    (found,), peak, anonymous = measured(words)
-    return found, peak, anonymous
+    (line,), peak, anonymous = measured(words)
+    return line, peak, anonymous

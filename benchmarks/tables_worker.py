@@ -64,7 +64,7 @@ def spark(log_directory: str, bootstrap: str, broker: str, out: str, rounds: str
         "kafka latest": lambda: _parquet(_newest(kafka()), out),
         "ours latest": lambda: _parquet(_ours(session, log, view="latest"), out),
     }
-    found: dict[str, list[tuple[float, float]]] = {what: [] for what in work}
+    times: dict[str, list[tuple[float, float]]] = {what: [] for what in work}
     rows = {}
     for number in range(int(rounds) + 1):
         for what, do in work.items():
@@ -72,12 +72,12 @@ def spark(log_directory: str, bootstrap: str, broker: str, out: str, rounds: str
             do()
             taken = (time.perf_counter() - start, _cpu(broker) - cpu)
             if number:
-                found[what].append(taken)
+                times[what].append(taken)
             if Path(out).exists():
                 rows[what] = session.read.parquet(out).count()
                 shutil.rmtree(out)
     session.stop()
-    return {"seconds": found, "rows": rows}
+    return {"seconds": times, "rows": rows}
 
 
 def _cpu(broker: str) -> float:
@@ -179,8 +179,8 @@ def kernel(log_directory: str) -> dict[str, Any]:
     logs = _observed(log.directory, log.partition.topic)
 
     def run() -> None:
-        for one in logs:
-            for each in plan_records(one, ReadRequest()):
+        for log in logs:
+            for each in plan_records(log, ReadRequest()):
                 _count(read_range(each, columns=COLUMNS))
 
     source = np.ones(COPY_BYTES, dtype=np.uint8)
@@ -198,8 +198,8 @@ def rows(log_dir: str, topic: str) -> dict[str, Any]:
     start, cpu = time.perf_counter(), time.process_time()
     number = sum(
         _count(read_range(each, columns=COLUMNS))
-        for one in _observed(Path(log_dir), topic)
-        for each in plan_records(one, ReadRequest())
+        for topic_log in _observed(Path(log_dir), topic)
+        for each in plan_records(topic_log, ReadRequest())
     )
     used = time.process_time() - cpu
     return {"rows": number, "wall": time.perf_counter() - start, "cpu": used}
@@ -210,8 +210,8 @@ def latest(log_dir: str, topic: str, budget: str) -> dict[str, Any]:
     start, cpu = time.perf_counter(), time.process_time()
     counts = LatestCounts()
     cleaner = CleanerConfig(dedupe_buffer_bytes=int(budget))
-    for one in _observed(Path(log_dir), topic):
-        _count(read_latest(plan_latest(one, cleaner=cleaner), columns=COLUMNS, counts=counts))
+    for topic_log in _observed(Path(log_dir), topic):
+        _count(read_latest(plan_latest(topic_log, cleaner=cleaner), columns=COLUMNS, counts=counts))
     return {
         "rows": counts.rows,
         "keys": counts.distinct_keys,

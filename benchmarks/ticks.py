@@ -33,18 +33,18 @@ TICKS_TO_READ_ALL: Final = 6
 def tick_rows(*, logs: int, rounds: int, work: Path, say: Callable[[str], None]) -> str:
     """The table. Effects: writes logs below `work`."""
     small = prepare("u100", scale=SMALL_SCALE, work=work)
-    one = many_segments(small, work / "tick-log", SEGMENTS)
-    copies(replace(small, directory=one), work / "tick-fleet", logs)
-    found: list[dict[str, float]] = []
+    segments_log = many_segments(small, work / "tick-log", SEGMENTS)
+    copies(replace(small, directory=segments_log), work / "tick-fleet", logs)
+    ticks: list[dict[str, float]] = []
     for number in range(rounds):
         words = [sys.executable, "-m", "benchmarks.ticks", small.directory, work / "tick-fleet"]
         done = subprocess.run(
             [str(word) for word in words], cwd=ROOT, check=True, capture_output=True, text=True
         )
-        found.append(json.loads(done.stdout.splitlines()[-1]))
-        say(f"ticks {number + 1}/{rounds}: {found[-1]}")
-    names = list(found[0])
-    figures = [Figure.of([each[name] for each in found]) for name in names]
+        ticks.append(json.loads(done.stdout.splitlines()[-1]))
+        say(f"ticks {number + 1}/{rounds}: {ticks[-1]}")
+    names = list(ticks[0])
+    figures = [Figure.of([each[name] for each in ticks]) for name in names]
     rows = [[name, seconds(figure)] for name, figure in zip(names, figures, strict=True)]
     return table((f"{logs} logs of {SEGMENTS} segments", "wall s"), rows)
 
@@ -54,7 +54,7 @@ def _measure(log: BenchLog, log_dir: Path) -> dict[str, float]:
     from logwright.pipelines.definitions import defs  # noqa: PLC0415 - takes seconds
     from logwright.resources.catalogue import platform_resources  # noqa: PLC0415 - as above
 
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     with TemporaryDirectory(prefix="logwright-ticks-") as home:
         policies = Path(home) / "policies"
         policies.mkdir()
@@ -85,15 +85,15 @@ def _measure(log: BenchLog, log_dir: Path) -> dict[str, float]:
                         )
                     cursors[name] = data.cursor
                     if tick != "more":
-                        found[f"{name}, {tick} tick"] = time.perf_counter() - start
+                        times[f"{name}, {tick} tick"] = time.perf_counter() - start
             start = time.perf_counter()
             defs.resolve_implicit_global_asset_job_def().execute_in_process(
                 instance=instance,
                 asset_selection=[dg.AssetKey(["kafka_logs", "fleet_inventory"])],
                 run_config={"loggers": {"console": {"config": {"log_level": "ERROR"}}}},
             )
-            found["fleet_inventory"] = time.perf_counter() - start
-    return found
+            times["fleet_inventory"] = time.perf_counter() - start
+    return times
 
 
 if __name__ == "__main__":

@@ -86,11 +86,11 @@ class LogwrightError(Exception):
         """Return the error of a log that the same command recovered before: its remedy does not say
         that the log is as it was.
         """
-        found = copy(self)
-        if found.remedy:
-            said = "The log was recovered, and not changed after that"
-            found.remedy = _UNCHANGED.sub(said, found.remedy)
-        return found
+        recovered = copy(self)
+        if recovered.remedy:
+            sentence = "The log was recovered, and not changed after that"
+            recovered.remedy = _UNCHANGED.sub(sentence, recovered.remedy)
+        return recovered
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle with all attributes: errors are sent from Spark workers to the driver."""

@@ -111,13 +111,13 @@ def _home_of(java: Path) -> Path | None:
         timeout=VERSION_SECONDS,
         check=False,
     )
-    said = dict(
+    properties = dict(
         re.findall(r"^ *(java\.(?:home|specification\.version)) = (.+)$", done.stderr, re.MULTILINE)
     )
-    version = said.get("java.specification.version", "").removeprefix("1.")
+    version = properties.get("java.specification.version", "").removeprefix("1.")
     if not version.isdecimal() or int(version) < OLDEST_JAVA:
         return None
-    return Path(said["java.home"])
+    return Path(properties["java.home"])
 
 
 def _write_shim(home: Path, bundled: Path) -> Path:

@@ -385,12 +385,12 @@ def kernel_sources() -> dict[str, bytes]:
     }
     wanted = [name for name, content in sources.items() if _HAS_KERNEL.search(content)]
     wanted.extend(_COMPILER)
-    found: set[str] = set()
+    reached: set[str] = set()
     while wanted:
         name = wanted.pop()
-        if name in found:
+        if name in reached:
             continue
-        found.add(name)
+        reached.add(name)
         imported = (match.decode() for match in _IMPORTED.findall(sources[name]))
         wanted += [one for one in imported if one in sources]
-    return {name: sources[name] for name in sorted(found)}
+    return {name: sources[name] for name in sorted(reached)}

@@ -80,15 +80,15 @@ def hold_plan(log_dir: Path, plan_id: str) -> None:
         return
     with here.changing:
         key = _key(log_dir)
-        found = here.log_dirs.get(key)
-        if found is None:
+        directory = here.log_dirs.get(key)
+        if directory is None:
             _end_removed(here)
-            found = _LogDir(log_dir, take_lock(log_dir, _lock_name(here.token)))
-            here.log_dirs[key] = found
+            directory = _LogDir(log_dir, take_lock(log_dir, _lock_name(here.token)))
+            here.log_dirs[key] = directory
             if key not in here.visited:
                 here.visited.add(key)
                 _remove_dead(log_dir, here.token)
-        found.plans.add(plan_id)
+        directory.plans.add(plan_id)
 
 
 def end_plan(log_dir: Path, plan_id: str) -> None:
@@ -100,13 +100,13 @@ def end_plan(log_dir: Path, plan_id: str) -> None:
         return
     with here.changing, suppress(OSError):
         key = _key(log_dir)
-        found = here.log_dirs.get(key)
-        if found is None:
+        directory = here.log_dirs.get(key)
+        if directory is None:
             return
-        found.plans.discard(plan_id)
-        if not found.plans:
+        directory.plans.discard(plan_id)
+        if not directory.plans:
             del here.log_dirs[key]
-            give_lock_back(log_dir, _lock_name(here.token), found.file)
+            give_lock_back(log_dir, _lock_name(here.token), directory.file)
 
 
 def plan_is_alive(log_dir: Place, plan_id: str) -> bool:
@@ -148,8 +148,8 @@ def _this_process() -> _Process:
 
 
 def _token_of(plan_id: str) -> str | None:
-    found = _PLAN_ID.fullmatch(plan_id)
-    return None if found is None else found[1]
+    matched = _PLAN_ID.fullmatch(plan_id)
+    return None if matched is None else matched[1]
 
 
 def _lock_name(token: str) -> str:
@@ -171,7 +171,7 @@ def _remove_dead(log_dir: Path, own: str) -> None:
 
 def _end_removed(here: _Process) -> None:
     """Release the locks of log directories that no longer exist."""
-    for key, found in list(here.log_dirs.items()):
-        if os.fstat(found.file).st_nlink == 0:
+    for key, directory in list(here.log_dirs.items()):
+        if os.fstat(directory.file).st_nlink == 0:
             del here.log_dirs[key]
-            os.close(found.file)
+            os.close(directory.file)

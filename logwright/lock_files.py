@@ -40,9 +40,9 @@ def wait_for(attempt: Callable[[], _T | None], wait_seconds: float) -> _T | None
     none in this time. Effects: those of `attempt`; sleeps in between.
     """
     deadline = time.monotonic() + wait_seconds
-    while (found := attempt()) is None and time.monotonic() < deadline:
+    while (result := attempt()) is None and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
-    return found
+    return result
 
 
 def acquire(directory: LocalDir, name: str, kind: Kind) -> int | None:

@@ -45,7 +45,7 @@ def refuse_other_user(directory: int, path: Path) -> None:
 
 def _owner(directory: int) -> int:
     try:
-        found = os.stat(RECOVERY_POINT_CHECKPOINT, dir_fd=directory, follow_symlinks=False)
+        status = os.stat(RECOVERY_POINT_CHECKPOINT, dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError:
-        found = os.fstat(directory)
-    return found.st_uid
+        status = os.fstat(directory)
+    return status.st_uid

@@ -150,20 +150,24 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
         )
 
     def _described(self, spec: dg.AssetSpec) -> dg.AssetSpec:
-        found = spec.replace_attributes(
+        described = spec.replace_attributes(
             owners=[*spec.owners, *self.owners], tags={**spec.tags, **self.tags}
         )
-        return found.replace_attributes(group_name=self.group_name) if self.group_name else found
+        return (
+            described.replace_attributes(group_name=self.group_name)
+            if self.group_name
+            else described
+        )
 
-    def _started(self, found: Iterable[Any], status: type[Any]) -> list[Any]:
+    def _started(self, definitions: Iterable[Any], status: type[Any]) -> list[Any]:
         """Return copies of sensors or schedules with the status that `running` asks for."""
         if self.running is None:
-            return list(found)
+            return list(definitions)
         changed = []
-        for one in map(copy.copy, found):
-            wanted = status.RUNNING if one.name in self.running else status.STOPPED
-            one._default_status = wanted  # noqa: SLF001 - Dagster has no public way to copy it so
-            changed.append(one)
+        for definition in map(copy.copy, definitions):
+            wanted = status.RUNNING if definition.name in self.running else status.STOPPED
+            definition._default_status = wanted  # noqa: SLF001 - Dagster has no public way to copy it so
+            changed.append(definition)
         return changed
 
 

@@ -15,18 +15,18 @@ from typing import Any, Final
 
 import dagster as dg
 
-from logwright.assets.partitions import (
+from logwright.assets.lib.partitions import (
     FLEET_INVENTORY,
     FLEET_PAGE,
     MAINTENANCE_HISTORY,
     SEGMENT_SET,
 )
-from logwright.assets.report import REMOVED
-from logwright.assets.tables import table_key
+from logwright.assets.segments.report import REMOVED
+from logwright.assets.tables.topic_logs import table_key
 from logwright.config.table import tables_of
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.retention import RETENTION
-from logwright.pipelines.sweep import SWEEP
+from logwright.pipelines.lib.runs import SWEEP
+from logwright.pipelines.retention.retain import RETENTION
 from logwright.resources.page import page_path
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.spark import EVENTS_DIRECTORY

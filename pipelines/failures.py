@@ -7,8 +7,8 @@ from typing import Any, Final
 import dagster as dg
 
 from logwright import durable
-from logwright.assets.partitions import LOGS_NAME
-from logwright.pipelines.runs import run_logs
+from logwright.assets.lib.partitions import LOGS_NAME
+from logwright.pipelines.lib.runs import run_logs
 
 LEDGER: Final = "failures.jsonl"
 SHOWN_MESSAGE: Final = 2_000

@@ -8,8 +8,8 @@ import dagster as dg
 
 from logwright.assets.ingest import INGESTED, log_dir_of
 from logwright.ingest.ledger import waiting_files
-from logwright.pipelines.due import RETRY_AFTER_MS
-from logwright.pipelines.runs import RUNS_IN_FLIGHT
+from logwright.pipelines.lib.runs import runs_in_flight
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
@@ -40,21 +40,23 @@ def landing(
     """Request a run if there are new files or an interrupted run; for the same files again only
     after a while. Effects: lists the landing directories, without reading files.
     """
-    if context.instance.get_runs_count(dg.RunsFilter(job_name=INGEST, statuses=RUNS_IN_FLIGHT)):
+    if runs_in_flight(context.instance, INGEST):
         return dg.SensorResult(skip_reason="An ingest is running.")
     sources = policies.load().ingest.sources
     directories = log_dirs.named() if sources else {}
     waiting = {
-        one.topic: waiting_files(log_dir_of(one, directories), one.topic, Path(one.path))
-        for one in sources
+        source.topic: waiting_files(
+            log_dir_of(source, directories), source.topic, Path(source.path)
+        )
+        for source in sources
     }
     files = [f"{topic}\0{path}" for topic, paths in waiting.items() for path in paths]
     if not files:
         return dg.SensorResult(skip_reason=f"{len(sources)} landing directories, no new files.")
     now_ms = clock.now_ms()
     digest = hashlib.sha256("\n".join(files).encode()).hexdigest()[:16]
-    asked, _, asked_ms = (context.cursor or "::0").rpartition(":")
-    if asked == digest and now_ms < int(asked_ms) + RETRY_AFTER_MS:
+    requested, _, asked_ms = (context.cursor or "::0").rpartition(":")
+    if requested == digest and now_ms < int(asked_ms) + RETRY_AFTER_MS:
         return dg.SensorResult(skip_reason=f"A run was requested; {len(files)} files are waiting.")
     key = f"{digest}:{now_ms}"
     request = dg.RunRequest(run_key=key, tags={"logwright/files": str(len(files))})

@@ -5,29 +5,28 @@ from typing import Any
 
 import dagster as dg
 
-from logwright.assets.erasure import deletion_deadlines, erasure_requests
-from logwright.assets.fleet import fleet_inventory
-from logwright.assets.fleet_page import fleet_page
+from logwright.assets.erasure.deadlines import deletion_deadlines, erasure_requests
+from logwright.assets.fleet.inventory import described, fleet_inventory
+from logwright.assets.fleet.page import fleet_page
 from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
-from logwright.assets.latest_state import latest_state_assets
-from logwright.assets.segment_set import segment_set
-from logwright.assets.specs import described
-from logwright.assets.table_checks import equal_check
+from logwright.assets.segments.segment_set import segment_set
+from logwright.assets.tables.checks import equal_check
+from logwright.assets.tables.latest_state import latest_state_assets
 from logwright.config.policies import Policies
 from logwright.config.table import tables_of
 from logwright.errors import PolicyError
-from logwright.pipelines.disk import disk_space
-from logwright.pipelines.erase import erase
-from logwright.pipelines.erasure import erasure, erasure_deadlines
+from logwright.pipelines.erasure.deadlines import erasure, erasure_deadlines
+from logwright.pipelines.erasure.erase import erase
 from logwright.pipelines.failures import failed_runs
+from logwright.pipelines.fleet import fleet_report
 from logwright.pipelines.ingest import ingest, landing
-from logwright.pipelines.pauses import pauses
-from logwright.pipelines.purge import purge, purge_asset, purge_due
-from logwright.pipelines.retention import retention, retention_asset, retention_check
-from logwright.pipelines.schedules import fleet_report
-from logwright.pipelines.sensors import discovery, due_logs
-from logwright.pipelines.sweep import sweep
+from logwright.pipelines.retention.disk import disk_space
+from logwright.pipelines.retention.purge import purge, purge_asset, purge_due
+from logwright.pipelines.retention.retain import retention, retention_asset, retention_check
+from logwright.pipelines.segments.pauses import pauses
+from logwright.pipelines.segments.sensors import discovery, due_logs
+from logwright.pipelines.segments.sweep import sweep
 from logwright.resources.policies import PolicyDirectory
 
 

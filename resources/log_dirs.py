@@ -51,12 +51,12 @@ class Listing:
     logs: Mapping[str, MaintainedLog]
     unreadable: Mapping[str, LogwrightError]
 
-    def sentence(self, said: str) -> str:
+    def sentence(self, sentence: str) -> str:
         """Return what is said of the logs, after the directories that were not looked at."""
         if not self.unreadable:
-            return said
+            return sentence
         problems = " ".join(f"{name}: {error}" for name, error in self.unreadable.items())
-        return f"Not looked at: {problems} Of the others: {said}"
+        return f"Not looked at: {problems} Of the others: {sentence}"
 
     def find(self, key: str) -> MaintainedLog:
         """Return the log of a short or long key.
@@ -123,14 +123,14 @@ class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]
         """List all logs of all directories; collects the errors of unreadable directories. Effects:
         lists directories.
         """
-        found: list[tuple[str, Path, TopicPartition]] = []
+        partitions: list[tuple[str, Path, TopicPartition]] = []
         unreadable: dict[str, LogwrightError] = {}
         for name, log_dir in self.named().items():
             try:
-                found += [(name, log_dir, partition) for partition in list_partitions(log_dir)]
+                partitions += [(name, log_dir, partition) for partition in list_partitions(log_dir)]
             except LogwrightError as error:
                 unreadable[name] = error
-        return Listing(logs=_keyed(found), unreadable=unreadable)
+        return Listing(logs=_keyed(partitions), unreadable=unreadable)
 
 
 def _named(entries: Iterable[str]) -> dict[str, Path]:
@@ -150,11 +150,11 @@ def _named(entries: Iterable[str]) -> dict[str, Path]:
     return directories
 
 
-def _keyed(found: Iterable[tuple[str, Path, TopicPartition]]) -> dict[str, MaintainedLog]:
-    found = list(found)
-    count = Counter(partition for _, _, partition in found)
+def _keyed(partitions: Iterable[tuple[str, Path, TopicPartition]]) -> dict[str, MaintainedLog]:
+    partitions = list(partitions)
+    count = Counter(partition for _, _, partition in partitions)
     logs = {}
-    for name, log_dir, partition in found:
+    for name, log_dir, partition in partitions:
         short_key = _escaped(partition)
         long_key = f"{name}:{short_key}"
         key = short_key if count[partition] == 1 else long_key

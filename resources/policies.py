@@ -93,14 +93,14 @@ def _by_directory(given: list[str] | None, variable: str) -> dict[Path | None, s
     environment.
     """
     entries = os.environ.get(variable, "").split(",") if given is None else given
-    found: dict[Path | None, str] = {}
+    values: dict[Path | None, str] = {}
     for entry in filter(None, map(str.strip, entries)):
         log_dir, equals, value = entry.rpartition("=")
         whose = Path(log_dir) if equals else None
-        if not value or whose in found or (whose is not None and not whose.is_absolute()):
+        if not value or whose in values or (whose is not None and not whose.is_absolute()):
             raise PolicyError(
                 f"{variable}: {entry!r} is neither VALUE nor /LOG_DIR=VALUE, or the second of its"
                 " directory."
             )
-        found[whose] = value
-    return found
+        values[whose] = value
+    return values

@@ -141,11 +141,11 @@ def _remove_old(directory: Path) -> None:
     """Remove all but the newest files; those that killed processes left have names of their own
     and grow old too.
     """
-    found: list[tuple[int, Path]] = []
+    files: list[tuple[int, Path]] = []
     for path in directory.iterdir():
         with suppress(FileNotFoundError):  # another process has removed it
-            found.append((path.stat().st_mtime_ns, path))
-    for _, path in sorted(found)[:-KEPT_RUNS]:
+            files.append((path.stat().st_mtime_ns, path))
+    for _, path in sorted(files)[:-KEPT_RUNS]:
         path.unlink(missing_ok=True)
 
 

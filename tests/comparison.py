@@ -64,14 +64,14 @@ def read_checkpoint(path: Path) -> dict[str, int]:
 
 def compare_checkpoints(expected: Path, actual: Path, partition: str | None = None) -> list[str]:
     """The differences of the offset checkpoint files, of one partition or of all."""
-    found = []
+    differing = []
     for name in CHECKPOINTS:
         wanted, got = read_checkpoint(expected / name), read_checkpoint(actual / name)
         for key in sorted(wanted.keys() | got.keys()):
             if partition in (None, key) and wanted.get(key) != got.get(key):
                 expectation = f"expected {wanted.get(key)}, got {got.get(key)}"
-                found.append(f"checkpoint: {name}: {key}: {expectation}")
-    return found
+                differing.append(f"checkpoint: {name}: {key}: {expectation}")
+    return differing
 
 
 def compare_partition(
@@ -93,8 +93,10 @@ def compare_partition(
     """
     read = read or read_by_kafka
     wanted, got = live_files(expected / partition), live_files(actual / partition)
-    found = [f"files: {partition}: missing {name}" for name in sorted(wanted.keys() - got.keys())]
-    found += [f"files: {partition}: unexpected {n}" for n in sorted(got.keys() - wanted.keys())]
+    differing = [
+        f"files: {partition}: missing {name}" for name in sorted(wanted.keys() - got.keys())
+    ]
+    differing += [f"files: {partition}: unexpected {n}" for n in sorted(got.keys() - wanted.keys())]
     repacked: set[str] = set()
     for name in sorted(wanted.keys() & got.keys(), key=lambda n: (not n.endswith(".log"), n)):
         difference = _first_difference(wanted[name].read_bytes(), got[name].read_bytes())
@@ -105,12 +107,12 @@ def compare_partition(
             lines = expected_dump or read(expected, partition, name)
             if packs_otherwise(lines, name):
                 repacked.add(Path(name).stem)
-                found += compare_batches(lines, read(actual, partition, name), name)
+                differing += compare_batches(lines, read(actual, partition, name), name)
                 continue
         if kind in ("index", "timeindex") and Path(name).stem in repacked:
             continue
-        found.append(f"{kind}: {partition}/{name}: {difference}")
-    return found
+        differing.append(f"{kind}: {partition}/{name}: {difference}")
+    return differing
 
 
 def _first_difference(wanted: bytes, got: bytes) -> str | None:
@@ -157,32 +159,34 @@ def compare_batches(
     Names fields and offsets only: a difference is printed, and values may be long.
     """
     wanted, got = _batches(expected_dump, log_name), _batches(actual_dump, log_name)
-    found = []
+    differing = []
     if len(wanted) != len(got):
-        found.append(f"batch: {log_name}: expected {len(wanted)} batches, got {len(got)}")
-    for one, other in zip(wanted, got, strict=False):
-        where = f"batch: {log_name}: batch at offset {one['baseOffset']}"
-        for field in sorted((one.keys() | other.keys()) - PACKING_FIELDS):
-            a, b = one.get(field), other.get(field)
+        differing.append(f"batch: {log_name}: expected {len(wanted)} batches, got {len(got)}")
+    for expected, other in zip(wanted, got, strict=False):
+        where = f"batch: {log_name}: batch at offset {expected['baseOffset']}"
+        for field in sorted((expected.keys() | other.keys()) - PACKING_FIELDS):
+            a, b = expected.get(field), other.get(field)
             if a == b:
                 continue
             if field == "records":
-                found.append(f"{where}: {_record_difference(a or [], b or [])}")
+                differing.append(f"{where}: {_record_difference(a or [], b or [])}")
             else:
-                found.append(f"{where}: {field}: expected {a}, got {b}")
-    return found
+                differing.append(f"{where}: {field}: expected {a}, got {b}")
+    return differing
 
 
 def _record_difference(wanted: list[dict[str, Any]], got: list[dict[str, Any]]) -> str:
     offsets = [one["offset"] for one in wanted], [one["offset"] for one in got]
     if offsets[0] != offsets[1]:
         return f"records: expected offsets {offsets[0]}, got {offsets[1]}"
-    for one, other in zip(wanted, got, strict=True):
+    for expected, other in zip(wanted, got, strict=True):
         fields = [
-            key for key in sorted(one.keys() | other.keys()) if one.get(key) != other.get(key)
+            key
+            for key in sorted(expected.keys() | other.keys())
+            if expected.get(key) != other.get(key)
         ]
         if fields:
-            return f"record at offset {one['offset']}: {', '.join(fields)} differ"
+            return f"record at offset {expected['offset']}: {', '.join(fields)} differ"
     return "records differ"
 
 
@@ -201,12 +205,12 @@ def compare_times(files: dict[str, dict[str, dict[str, int]]], actual: Path) -> 
         actual: the partition directory as we left it.
     """
     kept = {facts.get("lastModified") for facts in files["before"].values()} - {None}
-    found = []
+    differing = []
     for name, facts in files["after"].items():
         wanted, path = facts.get("lastModified"), actual / name
         if wanted in kept and path.exists() and modified_ms(path) != wanted:
-            found.append(f"time: {name}: expected {wanted}, got {modified_ms(path)}")
-    return found
+            differing.append(f"time: {name}: expected {wanted}, got {modified_ms(path)}")
+    return differing
 
 
 def stray_snapshots(before: Path, *, log_start_offset: int = 0) -> tuple[str, ...]:

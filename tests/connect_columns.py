@@ -131,9 +131,9 @@ SHAPES = {
 }
 
 
-def is_time(one: Column) -> bool:
+def is_time(described: Column) -> bool:
     """Whether its values are timestamps."""
-    return one.field.type == "timestamp"
+    return described.field.type == "timestamp"
 
 
 def column(draw: Random, name: str, depth: int) -> Column:
@@ -163,8 +163,8 @@ Built = tuple[JsonField, Make, frozenset[str]]
 
 def plain(draw: Random, schema: dict[str, Any], depth: int) -> Built:
     """A type without parameters."""
-    one = MAKE[schema["type"]]
-    return JsonField(name="", type=one.column), one.make, one.may_be
+    maker = MAKE[schema["type"]]
+    return JsonField(name="", type=maker.column), maker.make, maker.may_be
 
 
 def decimal(draw: Random, schema: dict[str, Any], depth: int) -> Built:
@@ -177,8 +177,8 @@ def decimal(draw: Random, schema: dict[str, Any], depth: int) -> Built:
     field = JsonField(name="", type=f"decimal({schema.get('precision', 38)},{scale})")
 
     def make(draw: Random) -> Made:
-        one = digits(draw, most, scale)
-        return Made(f"{one:f}", one)
+        number = digits(draw, most, scale)
+        return Made(f"{number:f}", number)
 
     return field, make, frozenset()
 
@@ -250,9 +250,9 @@ def record(draw: Random, schema: dict[str, Any], depth: int) -> Built:
     return JsonField(name="", type="struct", fields=fields), make, frozenset()
 
 
-def without_default(one: Column) -> dict[str, Any]:
+def without_default(described: Column) -> dict[str, Any]:
     """A schema inside another one."""
-    return {name: value for name, value in one.schema.items() if name != "default"}
+    return {name: value for name, value in described.schema.items() if name != "default"}
 
 
 BUILD = {

@@ -141,13 +141,17 @@ def later(draw: Random, columns: list[Column]) -> list[Column]:
 
 def expected(columns: list[Column], row: list[Made], settings: dict[str, Any]) -> dict[str, Any]:
     """What a row is decoded to."""
-    found = {}
-    for one, made in zip(columns, row, strict=True):
+    values = {}
+    for described, made in zip(columns, row, strict=True):
         value = made.expected
-        if made.given is None and one.default is not None and settings["replace.null.with.default"]:
-            value = one.default.expected
-        found[one.name] = value
-    return found
+        if (
+            made.given is None
+            and described.default is not None
+            and settings["replace.null.with.default"]
+        ):
+            value = described.default.expected
+        values[described.name] = value
+    return values
 
 
 def decoded(topic: Topic, fields: tuple[JsonField, ...] | None) -> Result:
@@ -172,13 +176,13 @@ def compare(ask: Ask, seed: int, figures: Figures) -> None:
             figures.differences.append(f"seed {seed} {how}: refused {result.refused[:3]}")
             continue
         for number, (row, want) in enumerate(zip(result.rows, topic.rows, strict=True)):
-            for one in topic.columns:
-                got, value = row[one.name], want.get(one.name)
-                figures.values[one.kind] += 1
-                figures.times += value is not None and is_time(one)
+            for described in topic.columns:
+                got, value = row[described.name], want.get(described.name)
+                figures.values[described.kind] += 1
+                figures.times += value is not None and is_time(described)
                 if not same(got, value):
                     figures.differences.append(
-                        f"seed {seed} {how} row {number} {one.schema}: {got!r}, not {value!r}"
+                        f"seed {seed} {how} row {number} {described.schema}: {got!r}, not {value!r}"
                     )
     contradict(topic, draw, seed, figures)
 
@@ -203,9 +207,9 @@ def contradict(topic: Topic, draw: Random, seed: int, figures: Figures) -> None:
     for number, want in enumerate(topic.rows):
         if chosen.name not in want:
             continue
-        said = [reason for row, _, reason in result.refused if row == number]
-        if not said or not said[0].startswith(f"{where} is ") or kind not in said[0]:
-            figures.differences.append(f"seed {seed}: {chosen.schema} as {kind}: {said}")
+        reasons = [reason for row, _, reason in result.refused if row == number]
+        if not reasons or not reasons[0].startswith(f"{where} is ") or kind not in reasons[0]:
+            figures.differences.append(f"seed {seed}: {chosen.schema} as {kind}: {reasons}")
             return
     figures.refused += 1
 

@@ -158,16 +158,16 @@ def single(draw: Random) -> Made:
 
 def text(draw: Random) -> Made:
     """Any text."""
-    one = draw.choice(TEXTS)
-    return Made(one, one)
+    text_drawn = draw.choice(TEXTS)
+    return Made(text_drawn, text_drawn)
 
 
 def chosen(*choices: str) -> Make:
     """One of some texts."""
 
     def make(draw: Random) -> Made:
-        one = draw.choice(choices)
-        return Made(one, one)
+        choice = draw.choice(choices)
+        return Made(choice, choice)
 
     return make
 
@@ -180,8 +180,8 @@ def octets(draw: Random) -> Made:
 
 def truth(draw: Random) -> Made:
     """A boolean."""
-    one = draw.random() < 0.5
-    return Made(one, one)
+    truth_drawn = draw.random() < 0.5
+    return Made(truth_drawn, truth_drawn)
 
 
 def digits(draw: Random, most: int, scale: int) -> Decimal:
@@ -193,5 +193,5 @@ def digits(draw: Random, most: int, scale: int) -> Decimal:
 
 def variable(draw: Random) -> Made:
     """A decimal with its own scale, of more digits than columns of decimals have."""
-    one = digits(draw, 60, draw.randrange(30))
-    return Made(f"{one:f}", f"{one:f}")
+    number = digits(draw, 60, draw.randrange(30))
+    return Made(f"{number:f}", f"{number:f}")

@@ -26,14 +26,14 @@ class PlainKeys:
     def match(self, keys: Keys) -> NDArray[np.int32]:
         """See `Matcher.match`."""
         buffer, starts, lengths = keys
-        found = np.full(len(starts), -1, dtype=np.int32)
+        requests = np.full(len(starts), -1, dtype=np.int32)
         for number, (start, length) in enumerate(
             zip(starts.tolist(), lengths.tolist(), strict=True)
         ):
             key = buffer[start : start + length].tobytes()
             if key in self.keys:
-                found[number] = self.keys.index(key)
-        return found
+                requests[number] = self.keys.index(key)
+        return requests
 
     def shorts(self, indexes: Iterable[int]) -> tuple[str, ...]:
         """See `Matcher.shorts`."""
@@ -51,7 +51,7 @@ class PlainBatch(NamedTuple):
 
 def batches_of(content: bytes) -> list[PlainBatch]:
     """All batches of a ``.log``."""
-    found = []
+    batches = []
     for span in walk_batches(content):
         raw = content[span.position : span.position + span.bytes]
         batch = parse_batch(raw)
@@ -64,8 +64,8 @@ def batches_of(content: bytes) -> list[PlainBatch]:
             batch.producer_epoch,
             batch.base_sequence,
         )
-        found.append(PlainBatch(header, batch.max_timestamp, read_records(batch, raw), raw))
-    return found
+        batches.append(PlainBatch(header, batch.max_timestamp, read_records(batch, raw), raw))
+    return batches
 
 
 def logs_of(directory: Path) -> dict[int, bytes]:
@@ -97,23 +97,21 @@ def require_erased(
         by_base = {batch.header[0]: batch for batch in now}
         assert len(by_base) == len(now)
         for batch in was:
-            found = by_base.pop(batch.header[0], None)
+            live = by_base.pop(batch.header[0], None)
             control = batch.header[2] & CONTROL
             kept = tuple(each for each in batch.records if control or each.key not in keys)
             if len(kept) == len(batch.records):
-                assert found is not None
-                assert batch.raw == found.raw
+                assert live is not None
+                assert batch.raw == live.raw
                 continue
             if not kept:
-                assert found is None or (
-                    found.records == () and found.header[3:] == batch.header[3:]
-                )
+                assert live is None or (live.records == () and live.header[3:] == batch.header[3:])
                 continue
-            assert found is not None
-            assert batch.header == found.header
-            assert [_plain(each) for each in kept] == [_plain(each) for each in found.records]
+            assert live is not None
+            assert batch.header == live.header
+            assert [_plain(each) for each in kept] == [_plain(each) for each in live.records]
             if not batch.header[2] & LOG_APPEND_TIME:
-                assert found.max_timestamp == max(each.timestamp_ms for each in kept)
+                assert live.max_timestamp == max(each.timestamp_ms for each in kept)
         assert not by_base
     for base in set(after) - set(before):
         assert after[base] == b""
@@ -161,5 +159,5 @@ def case_directories(name: str, log_dir: Path) -> list[Path]:
 
 def settings_of_case(name: str) -> dict[str, str]:
     """The topic settings of a case."""
-    found: dict[str, str] = fixtures.description(name).get("topicConfig", {})
-    return found
+    settings: dict[str, str] = fixtures.description(name).get("topicConfig", {})
+    return settings

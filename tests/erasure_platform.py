@@ -11,11 +11,11 @@ from pathlib import Path
 
 import dagster as dg
 
-from logwright.assets.erasure import deletion_deadlines
-from logwright.assets.fleet import fleet_inventory
-from logwright.assets.fleet_page import fleet_page
+from logwright.assets.erasure.deadlines import deletion_deadlines
+from logwright.assets.fleet.inventory import fleet_inventory
+from logwright.assets.fleet.page import fleet_page
 from logwright.assets.history import maintenance_history
-from logwright.pipelines.erasure import ERASURE
+from logwright.pipelines.erasure.deadlines import ERASURE
 from logwright.pipelines.platform import platform_definitions
 from tests.e2e.harness import QUIET, Platform, new_instance
 from tests.erasure_proof import DAY_MS, World

@@ -216,7 +216,7 @@ def searched(world: World) -> Counter[str]:
     """File → planted keys in it, by code that knows only the layout of a batch and the libraries of
     the codecs.
     """
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for path in sorted(world.root.rglob("*")):
         if not path.is_file() or path == world.root / "keys":
             continue
@@ -224,19 +224,19 @@ def searched(world: World) -> Counter[str]:
             key in world.planted for content in contents(path) for key in KEY.findall(content)
         )
         if seen:
-            found[str(path)] = seen
-    return found
+            counts[str(path)] = seen
+    return counts
 
 
 def others(world: World) -> tuple[int, int]:
     """Number and sum of checksums of the records of other keys in the live segments."""
-    found = [
+    differing = [
         zlib.crc32(record)
         for path in world.logs.glob("*-0/*.log")
         for content in contents(path)
         for record in OTHER.findall(content)
     ]
-    return len(found), sum(found)
+    return len(differing), sum(differing)
 
 
 def contents(path: Path) -> Iterator[bytes]:
@@ -301,11 +301,11 @@ def certified(world: World, now_ms: int, deadline_ms: int, expected: int) -> dic
 
 def prove_at_once(world: World) -> Iterator[str]:
     """Find, erase at once, and find nothing. Yields what happened."""
-    before, said, known = searched(world), find(world, world.now_ms), others(world)
+    before, search, known = searched(world), find(world, world.now_ms), others(world)
     yield f"before: {len(before)} files with {sum(before.values())} places by the plain search"
-    yield f"find: status {said.status}, {said.records.total()} records, {said.seconds:.1f} s"
-    yield f"kinds: {dict(sorted(said.kinds.items()))}; not searched: {len(said.unread)}"
-    assert set(before) == set(said.records) | (said.unread & set(before))
+    yield f"find: status {search.status}, {search.records.total()} records, {search.seconds:.1f} s"
+    yield f"kinds: {dict(sorted(search.kinds.items()))}; not searched: {len(search.unread)}"
+    assert set(before) == set(search.records) | (search.unread & set(before))
     start = time.perf_counter()
     for place in (world.logs, world.archive):
         run(
@@ -334,9 +334,10 @@ def prove_by_rules(world: World) -> Iterator[str]:
         remains = any(path.startswith(str(world.logs)) for path in searched(world))
         assert done.status in ((8, 9) if remains else (0,)), (day, done.status, done.err[-2000:])
         run(world, "latest", world.logs, "none", "--to", world.table)
-        left, said = searched(world), find(world, now_ms)
-        assert set(left) == set(said.records) | (said.unread & set(left)), day
-        yield f"day {day}: {len(left)} files, {said.records.total()} records; {dict(said.kinds)}"
+        left, search = searched(world), find(world, now_ms)
+        assert set(left) == set(search.records) | (search.unread & set(left)), day
+        counts = f"{len(left)} files, {search.records.total()} records"
+        yield f"day {day}: {counts}; {dict(search.kinds)}"
         if not left:
             break
         run(world, "purge", world.logs, *world.words, *at(now_ms))

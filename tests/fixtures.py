@@ -147,20 +147,20 @@ def partitions(name: str) -> list[CasePartition]:
 def _partitions(case: dict[str, Any]) -> list[CasePartition]:
     return [
         CasePartition(
-            name=f"{one['topic']}-{one['partition']}",
-            config=one["topicConfig"],
-            results=one["results"],
+            name=f"{part['topic']}-{part['partition']}",
+            config=part["topicConfig"],
+            results=part["results"],
         )
-        for one in case.get("partitions", [case])
+        for part in case.get("partitions", [case])
     ]
 
 
 def partition_of(name: str, partition: str | None = None) -> CasePartition:
     """One partition of a case; without a name, its only one."""
-    found = [one for one in partitions(name) if partition in (None, one.name)]
-    if len(found) != 1:
+    fitting = [one for one in partitions(name) if partition in (None, one.name)]
+    if len(fitting) != 1:
         raise LookupError(f"{name} has the partitions {[one.name for one in partitions(name)]}")
-    return found[0]
+    return fitting[0]
 
 
 def settings(name: str, partition: str | None = None) -> list[str]:
@@ -196,8 +196,8 @@ def clean_arguments(name: str, partition: str | None = None) -> list[str]:
 def dump_lines(name: str, side: Side, partition: str | None = None) -> list[dict[str, Any]]:
     """Kafka's own dump of one side of a case."""
     case = description(name)
-    one = partition_of(name, partition)
-    suffix = f".{one.name}" if "partitions" in case else ""
+    fixture = partition_of(name, partition)
+    suffix = f".{fixture.name}" if "partitions" in case else ""
     return _read_lines(case_dir(name) / f"{side}{suffix}.jsonl")
 
 
@@ -227,19 +227,19 @@ def compare_after(name: str, log_dir: Path, *, only: str | None = None) -> list[
     """
     case = description(name)
     after, before = case_dir(name) / "after", case_dir(name) / "before"
-    found = []
+    differing = []
     for partition in partitions(name):
         if only in (None, partition.name):
             lines = dump_lines(name, "after", partition.name)
             with using(case["kafka"].rpartition(".")[0]):
                 differences = compare_partition(after, log_dir, partition.name, expected_dump=lines)
             stray = stray_snapshots(before / partition.name)
-            found += [one for one in differences if not one.endswith(stray)]
+            differing += [one for one in differences if not one.endswith(stray)]
             if "files" in case:
-                found += compare_times(case["files"], log_dir / partition.name)
+                differing += compare_times(case["files"], log_dir / partition.name)
     watermark = "checkpoint: replication-offset-checkpoint"
     unmoved = {one for one in compare_checkpoints(after, before, only) if one.startswith(watermark)}
-    found += [one for one in compare_checkpoints(after, log_dir, only) if one not in unmoved]
+    differing += [one for one in compare_checkpoints(after, log_dir, only) if one not in unmoved]
     if (after / ".kafka_cleanshutdown").exists() != (log_dir / ".kafka_cleanshutdown").exists():
-        found.append("files: .kafka_cleanshutdown is on one side only")
-    return found
+        differing.append("files: .kafka_cleanshutdown is on one side only")
+    return differing

@@ -32,15 +32,15 @@ class PlainRecord(NamedTuple):
 
 def plain_records(content: bytes) -> list[PlainRecord]:
     """All records with a key in whole batches of a file, but those of control batches."""
-    found = []
+    records = []
     for span in walk_batches(content):
         whole = content[span.position : span.position + span.bytes]
         header = parse_batch(whole)
         for record in () if header.is_control else read_records(header, whole):
             if record.key is not None:
                 position, dead = int(span.position), record.value is None
-                found.append(PlainRecord(record.key, record.offset, position, dead))
-    return found
+                records.append(PlainRecord(record.key, record.offset, position, dead))
+    return records
 
 
 def plain_bytes(content: bytes) -> bytes:

@@ -117,7 +117,7 @@ def append(
 
 def read_batches(log_dir: Path, first_offset: int = 0, partition: str = "t-0") -> list[Batch]:
     """Every batch from an offset on, by the plain readers."""
-    found = []
+    batches = []
     for path in sorted((log_dir / partition).glob("*.log")):
         content = path.read_bytes()
         end = 0
@@ -127,9 +127,9 @@ def read_batches(log_dir: Path, first_offset: int = 0, partition: str = "t-0") -
             if header.base_offset >= first_offset:
                 whole = content[span.position : end]
                 records = read_records(header, whole)
-                found.append(Batch(segment=int(path.stem), header=header, records=records))
+                batches.append(Batch(segment=int(path.stem), header=header, records=records))
         assert end == len(content)
-    return found
+    return batches
 
 
 def request(
@@ -141,10 +141,10 @@ def request(
         | {"headers": [[name, _text(content)] for name, content in headers]}
         for key, value, headers, time in rows
     ]
-    asked, at = [], 0
+    parts, at = [], 0
     for batch in batches:
         count = len(batch.records)
-        asked.append({"codec": batch.header.codec, "records": encoded[at : at + count]})
+        parts.append({"codec": batch.header.codec, "records": encoded[at : at + count]})
         at += count
     assert at == len(rows)
     return {
@@ -152,7 +152,7 @@ def request(
         "dir": str(log_dir),
         "partition": "t-0",
         "config": pairs,
-        "batches": asked,
+        "batches": parts,
         "now": now_ms,
     }
 

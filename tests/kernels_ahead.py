@@ -58,6 +58,6 @@ def _clean(log_dir: Path, codec: int) -> None:
 
 
 if __name__ == "__main__":
-    found = kernels_of_a_cleaning()
-    lines = [",\n".join(json.dumps(each) for each in group) for group in found]
+    kernels = kernels_of_a_cleaning()
+    lines = [",\n".join(json.dumps(each) for each in group) for group in kernels]
     AHEAD.write_text("[[\n" + "\n],[\n".join(lines) + "\n]]\n")

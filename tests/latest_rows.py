@@ -71,9 +71,9 @@ def read_state(
         counts=counts,
     ):
         times = batch.column("timestamp").cast("int64").to_pylist()
-        for one, time in zip(batch.drop_columns("timestamp").to_pylist(), times, strict=True):
-            headers = tuple((each["key"].encode(), each["value"]) for each in one["headers"] or ())
-            rows.append((one["key"], one["value"], one["offset"], time // 1000, headers))
+        for row, time in zip(batch.drop_columns("timestamp").to_pylist(), times, strict=True):
+            headers = tuple((each["key"].encode(), each["value"]) for each in row["headers"] or ())
+            rows.append((row["key"], row["value"], row["offset"], time // 1000, headers))
     return tuple(rows)
 
 
@@ -96,8 +96,8 @@ def stable_offset(log_dir: Path, name: str) -> int:
 
 def has_latest(log_dir: Path, name: str, content: Content) -> bool:
     """Whether the latest state that is read of a log is that of a content. Effects: reads."""
-    found = read_state(plan_of(log_dir, name), tombstones=True)
-    return found == replayed(content, tombstones=True)
+    state = read_state(plan_of(log_dir, name), tombstones=True)
+    return state == replayed(content, tombstones=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,20 +113,20 @@ class Batch:
 
 def batches_of(log_dir: Path, name: str) -> list[Batch]:
     """All batches of a log. Effects: reads it."""
-    found = []
+    batches = []
     for path in sorted(path for path in (log_dir / name).glob("*.log") if path.stem.isdigit()):
         data = path.read_bytes()
         for span in walk_batches(data):
             batch = parse_batch(data, span.position)
             records = read_records(batch, data[span.position : span.position + span.bytes])
-            found.append(
+            batches.append(
                 Batch(
                     base_offset=batch.base_offset,
                     last_offset=batch.last_offset,
                     records=tuple((one.offset, one.timestamp_ms) for one in records),
                 )
             )
-    return found
+    return batches
 
 
 @dataclass(frozen=True, kw_only=True)

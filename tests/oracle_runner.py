@@ -78,16 +78,18 @@ def java() -> str:
     """The `java` of a JDK 17 or newer: from JAVA_HOME, else from PATH."""
     remedy = "install JDK 17 (Debian: apt-get install openjdk-17-jdk-headless)."
     home = os.environ.get("JAVA_HOME")
-    found = str(Path(home) / "bin" / "java") if home else shutil.which("java")
-    if not found or not Path(found).exists():
+    program = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    if not program or not Path(program).exists():
         raise OracleUnavailable(f"The tests that ask Kafka need Java and found none: {remedy}")
-    if not Path(found).resolve().with_name("javac").exists():
-        raise OracleUnavailable(f"{found} belongs to a JRE without a compiler: {remedy}")
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=True).stderr
-    version = re.search(r'version "(\d+)', said)
+    if not Path(program).resolve().with_name("javac").exists():
+        raise OracleUnavailable(f"{program} belongs to a JRE without a compiler: {remedy}")
+    printed = subprocess.run(
+        [program, "-version"], capture_output=True, text=True, check=True
+    ).stderr
+    version = re.search(r'version "(\d+)', printed)
     if version is None or int(version[1]) < 17:
-        raise OracleUnavailable(f"{found} is older than 17: {remedy}")
-    return found
+        raise OracleUnavailable(f"{program} is older than 17: {remedy}")
+    return program
 
 
 def _sources_digest(project: Path) -> str:
@@ -116,8 +118,8 @@ def _build(project: Path, *options: str) -> None:
         check=False,
     )
     if done.returncode != 0:
-        said = (done.stdout + done.stderr)[-4000:]
-        raise OracleUnavailable(f"`mvn package` failed in {project}:\n{said}")
+        output = (done.stdout + done.stderr)[-4000:]
+        raise OracleUnavailable(f"`mvn package` failed in {project}:\n{output}")
 
 
 def oracle_classpath(version: str | None = None) -> str:

@@ -85,13 +85,15 @@ class ProducerState:
         return [
             ProducerEntry(
                 producer_id=number,
-                producer_epoch=one.epoch,
-                last_sequence=one.last_sequence,
-                last_offset=one.last_offset,
-                offset_delta=one.delta,
-                timestamp_ms=one.timestamp_ms,  # type: ignore[arg-type]
-                coordinator_epoch=one.coordinator_epoch,
-                current_txn_first_offset=None if one.open_since is None else Offset(one.open_since),
+                producer_epoch=producer.epoch,
+                last_sequence=producer.last_sequence,
+                last_offset=producer.last_offset,
+                offset_delta=producer.delta,
+                timestamp_ms=producer.timestamp_ms,  # type: ignore[arg-type]
+                coordinator_epoch=producer.coordinator_epoch,
+                current_txn_first_offset=None
+                if producer.open_since is None
+                else Offset(producer.open_since),
             )
-            for number, one in sorted(self.producers.items())
+            for number, producer in sorted(self.producers.items())
         ]

@@ -115,8 +115,8 @@ class ReplicaDir:
 
     def bases(self) -> list[int]:
         """The base offsets of the segments."""
-        found = [parse_segment_file_name(path.name) for path in self.directory.iterdir()]
-        return sorted(base for base, suffix in filter(None, found) if suffix == LOG)
+        names = [parse_segment_file_name(path.name) for path in self.directory.iterdir()]
+        return sorted(base for base, suffix in filter(None, names) if suffix == LOG)
 
     def batches(self) -> list[bytes]:
         """All batches, in order."""
@@ -125,8 +125,8 @@ class ReplicaDir:
     @property
     def end(self) -> int:
         """The log end offset."""
-        found = self.batches()
-        ends = [parse_batch(found[-1]).next_offset] if found else []
+        batches = self.batches()
+        ends = [parse_batch(batches[-1]).next_offset] if batches else []
         return max([*ends, *self.bases()[-1:], 0])
 
     def append(self, batches: Iterable[bytes], *, rolls: Sequence[int] = (), now_ms: int) -> None:

@@ -34,21 +34,21 @@ Rows = list[tuple[int, int, bytes, bytes]]
 
 def expected_rows(log_dir: Path, topic: str) -> Rows:
     """What a plain dictionary over the decoded records of a topic holds."""
-    found = []
+    rows = []
     for directory in sorted(log_dir.glob(f"{topic}-*")):
         number = int(directory.name.rpartition("-")[2])
-        found += [
+        rows += [
             (number, offset, key, value)
             for key, value, offset, _, _ in replayed(read_content(log_dir, directory.name))
         ]
-    return sorted(found)
+    return sorted(rows)
 
 
 def table_rows(form: str, path: Path, columns: Iterable[str] = ("key", "value")) -> list[Any]:
     """The rows of a table: partition, offset, and these columns."""
-    found = read_table(form, path)
+    table = read_table(form, path)
     names = ["partition", "offset", *columns]
-    return sorted(zip(*(found[name].to_pylist() for name in names), strict=True))
+    return sorted(zip(*(table[name].to_pylist() for name in names), strict=True))
 
 
 def read_table(form: str, path: Path) -> pa.Table:
@@ -95,7 +95,7 @@ def _in_sqlite(path: Path) -> str:
 def _files_of(location: str) -> tuple[list[str], list[str]]:
     metadata = json.loads(_local(location).read_text())
     current = metadata.get("current-snapshot-id")
-    found: tuple[list[str], list[str]] = [], []
+    paths: tuple[list[str], list[str]] = [], []
     for snapshot in metadata["snapshots"]:
         if snapshot["snapshot-id"] != current:
             continue
@@ -104,8 +104,8 @@ def _files_of(location: str) -> tuple[list[str], list[str]]:
                 file = entry["data_file"]
                 assert manifest["content"] == file["content"]
                 if entry["status"] != 2:
-                    found[file["content"]].append(str(_local(file["file_path"])))
-    return found
+                    paths[file["content"]].append(str(_local(file["file_path"])))
+    return paths
 
 
 def version_of(form: str, path: Path) -> object:
@@ -116,8 +116,8 @@ def version_of(form: str, path: Path) -> object:
         with sqlite3.connect(path / "catalog.db") as catalog:
             return catalog.execute("SELECT metadata_location FROM iceberg_tables").fetchall()
     return [
-        (str(one), one.stat().st_ino, one.stat().st_mtime_ns)
-        for one in sorted([*path.rglob("*.parquet"), path / "_logwright.json"])
+        (str(file), file.stat().st_ino, file.stat().st_mtime_ns)
+        for file in sorted([*path.rglob("*.parquet"), path / "_logwright.json"])
     ]
 
 

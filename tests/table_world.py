@@ -65,12 +65,12 @@ def topic_logs(log_dir: Path, *, topic_id: str | None = None) -> list[TopicLog]:
     """The logs of the topic t, as they are now."""
     return [
         TopicLog(
-            log=observe(log_dir, one, high_watermark="end"),
+            log=observe(log_dir, partition, high_watermark="end"),
             topic_id=topic_id,
             cleaner=CleanerConfig(),
         )
-        for one in list_partitions(log_dir)
-        if one.topic == TopicPartition("t", 0).topic
+        for partition in list_partitions(log_dir)
+        if partition.topic == TopicPartition("t", 0).topic
     ]
 
 

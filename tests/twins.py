@@ -1,6 +1,6 @@
 """The specification of a cleaning, as plain as can be: what the kernels must agree with.
 
-1. The rules, on decoded batches and records; the numbers are those of `logwright.compaction.rules`.
+1. The rules, on decoded batches and records; the numbers are those of `logwright.cleaner_rules`.
 2. A whole cleaning by these rules (`clean`).
 3. The hash of the keys (`siphash128`).
 """
@@ -108,8 +108,8 @@ class Transactions:
     def visit(self, batch: RecordBatch, records: tuple[Record, ...]) -> bool:
         """Return whether the batch can go."""
         while self.to_come and self.to_come[0].first_offset <= batch.last_offset:
-            one = self.to_come.pop(0)
-            self.aborted_now.setdefault(one.producer_id, one)
+            transaction = self.to_come.pop(0)
+            self.aborted_now.setdefault(transaction.producer_id, transaction)
         if not batch.is_control:
             return self._data(batch)
         if not records:
@@ -195,16 +195,16 @@ def read_segment(base_offset: int, content: bytes) -> Segment:
 def aborted_between(rules: Rules, start: int, end: int) -> list[AbortedTransaction]:
     """LogSegments.collectAbortedTxns (4.3.0)."""
     holding = [one.base_offset for one in rules.all_segments if one.base_offset <= start]
-    found = []
+    aborted = []
     for segment in rules.all_segments:
         if holding and segment.base_offset < holding[-1]:
             continue
         for entry in segment.aborted:
             if entry.last_offset >= rules.log_start and entry.first_offset < end:
-                found.append(entry)
+                aborted.append(entry)
             if entry.last_stable_offset >= end:
-                return found
-    return found
+                return aborted
+    return aborted
 
 
 def latest_offsets(segments: list[Segment], rules: Rules) -> tuple[dict[bytes, int], int]:

@@ -64,8 +64,8 @@ def iceberg_table(where: Place, name: str = "latest_state.t") -> Table:
 def rows_of(table: Table) -> Rows:
     """The rows as pyiceberg reads them."""
     columns = ("partition", "offset", "key", "value")
-    found: pa.Table = table.scan(selected_fields=columns).to_arrow()
-    return sorted(zip(*(found[name].to_pylist() for name in columns), strict=True))
+    rows: pa.Table = table.scan(selected_fields=columns).to_arrow()
+    return sorted(zip(*(rows[name].to_pylist() for name in columns), strict=True))
 
 
 def overtake(monkeypatch: pytest.MonkeyPatch, at: str, other: Callable[[], object]) -> None:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from logwright.audit.model import HIDDEN, KEYED, ROW, TOMBSTONE, TRANSACTED, Replica
 from logwright.audit.rules import next_markers
+from logwright.batches.invariant_sum import common_sum, mix_word
 from logwright.batches.source import Source, each_source, open_window, row_ranges, side_of
 from logwright.batches.unpack import is_packed
 from logwright.checks.kernels import time_of
-from logwright.compaction.lasting import common_sum, mix_word
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.scan import COMMIT, check_crcs
 from logwright.format.siphash import HashKey, siphash128

@@ -1,7 +1,7 @@
 """The differences that healthy replicas of a partition do not have. Pure.
 
 A healthy replica has had all records of its partition, from its log start offset to its end, and
-has removed some of them by the rules of Kafka's cleaner (`logwright.compaction.rules`). So:
+has removed some of them by the rules of Kafka's cleaner (`logwright.cleaner_rules`). So:
 
 1. Where two replicas have a record at an offset, it is the same one, of the same leader epoch, with
    the same producer (`diverged`). Only codec, batch and delete horizon may differ.

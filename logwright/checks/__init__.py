@@ -31,10 +31,10 @@ Quick and thorough (docs/adr/0010)
 Rules of their own
     The checks state again, in other words, which record survives, when a tombstone may go and what
     an aborted transaction is. That is on purpose: with the rules of the two passes they would
-    repeat a fault of the passes and call it right. They share with `logwright.compaction` the plan
-    and the staged output (`model`), the reading of segments (`source`), the walk over a record, the
-    hash, the table of the offset map, and the way in which records are mixed into a sum
-    (`receipt`). tests/tidy/test_imports.py holds them to that.
+    repeat a fault of the passes and call it right. They share with them the plan and the
+    staged output (`model`), the reading of segments (`source`), the walk over a record, the hash,
+    the table of the offset map, and the way in which records are mixed into a sum (`receipt`).
+    tests/tidy/test_imports.py holds them to that.
 
 Modules
     `examine`: chooses between the two ways. `model`: the results. `segments`: each staged segment

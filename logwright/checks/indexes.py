@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.source import Source
-from logwright.compaction.model import StagedSegment
 from logwright.format.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
@@ -17,6 +16,7 @@ from logwright.format.index import (
 )
 from logwright.format.names import INDEX, TIMEINDEX, segment_file_name
 from logwright.place.mapped import map_file
+from logwright.rewrite.model import StagedSegment
 
 
 def check_indexes(

@@ -15,8 +15,8 @@ import numpy as np
 
 from logwright.batches.source import Source, Window, side_of
 from logwright.checks import thorough_kernels
-from logwright.compaction.keys.offset_map import ENTRY_BYTES, SHARD_SPACE, new_map
 from logwright.format.walk import OK, raise_for_status
+from logwright.keys.offset_map import ENTRY_BYTES, SHARD_SPACE, new_map
 
 _LOAD: Final = 0.75
 _SHARD_ROOM: Final = 1.1

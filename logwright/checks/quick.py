@@ -8,7 +8,7 @@
    keys must add up. A sample of the keys tests the map itself.
 
 What the build reports for this (`GroupFacts`, `PackedFacts`, `KeyFacts`) is described in
-`logwright.compaction.receipt`.
+`logwright.keys.receipt`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ from logwright.checks.segments import (
     runs,
     segment_facts,
 )
-from logwright.compaction.model import CleanPlan, GroupFacts, KeyFacts, PackedFacts, StagedCleaning
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import invariant
 from logwright.format.batch import CODEC_MASK, TRANSACTIONAL
 from logwright.format.scan import bad_crcs
 from logwright.format.walk import OK
+from logwright.keys.receipt import KeyFacts
+from logwright.rewrite.model import GroupFacts, PackedFacts
 from logwright.units import INT64_MAX
 
 _ALL: Final = 1 << 64

@@ -7,8 +7,6 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from logwright.checks.kernels import blame, note_kind, note_time, same_bytes, time_of
-from logwright.compaction.batch_receipt import content_of
-from logwright.compaction.receipt import keeps_most, mix, mix_batch
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON
 from logwright.format.crc import load_u64
 from logwright.format.siphash import siphash64
@@ -22,6 +20,8 @@ from logwright.format.walk import (
     read_varlong,
 )
 from logwright.kernel import inline_kernel, kernel
+from logwright.keys.receipt import keeps_most, mix, mix_batch
+from logwright.rewrite.batch_receipt import content_of
 
 _FOUND: Final = np.dtype(
     (

@@ -21,12 +21,12 @@ from logwright.checks.model import (
     OutputFacts,
     SegmentFacts,
 )
-from logwright.compaction.model import StagedSegment
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_whatever
 from logwright.place.mapped import MappedFiles
+from logwright.rewrite.model import StagedSegment
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from logwright.checks.kernels import blame, same_bytes, time_of
-from logwright.compaction.keys.offset_map import (
+from logwright.format.batch import CODEC_MASK
+from logwright.format.siphash import siphash128
+from logwright.format.walk import OK, read_record
+from logwright.kernel import kernel
+from logwright.keys.offset_map import (
     PREFETCH_DISTANCE,
     find_slot,
     ordinal_at,
     prefetch_slot,
     put_entry,
 )
-from logwright.format.batch import CODEC_MASK
-from logwright.format.siphash import siphash128
-from logwright.format.walk import OK, read_record
-from logwright.kernel import kernel
 
 
 class KeyRange(NamedTuple):

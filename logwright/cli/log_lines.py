@@ -24,17 +24,6 @@ _PLACE: Final = re.compile(r"(?:(\w+)=)?%[-#0 +]*\d*(?:\.\d+)?([a-z%])")
 """A placeholder of a template, and the name of its field if it has one."""
 
 
-log_format_option: Final = click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    envvar="LOGWRIGHT_LOG_FORMAT",
-    show_envvar=True,
-    help="Format of messages and log lines on stderr; json has info lines too.",
-)
-
-
 class JsonFormatter(logging.Formatter):
     """One line of JSON: ``time`` (UTC, ms), ``level``, ``logger``, ``message``, ``fields``, and
     ``exception`` if there is one.
@@ -133,9 +122,9 @@ def _time(seconds: float) -> str:
 
 
 def _message(record: logging.LogRecord) -> str:
-    if isinstance(record.args, tuple) and any(isinstance(one, _BYTES) for one in record.args):
+    if isinstance(record.args, tuple) and any(isinstance(value, _BYTES) for value in record.args):
         return str(record.msg) % tuple(
-            _plain(one) if isinstance(one, _BYTES) else one for one in record.args
+            _plain(value) if isinstance(value, _BYTES) else value for value in record.args
         )
     return record.getMessage()
 

@@ -1,6 +1,7 @@
 """``logwright COMMAND LOG_DIR [TOPIC-N ...]``: the entry point.
 
-A command is imported when it is called, so that ``logwright --help`` starts fast.
+The options of a command are imported when it is named, and what it does when it is called, so that
+``--help`` starts fast.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ _COMMANDS: Final = MappingProxyType(
         "demo": "Create a sample log directory and maintain it with Dagster.",
     }
 )
-"""Name → summary. Each command is the function ``command`` of the module of that name."""
+"""Name → summary. `logwright.cli.options` has a module of that name, which declares it as
+``command``, and `logwright.cli.run` one with what it does, as ``run``."""
 
 
 class _Commands(click.Group):
@@ -60,7 +62,8 @@ class _Commands(click.Group):
         del ctx
         if cmd_name not in _COMMANDS:
             return None
-        module = importlib.import_module(f"logwright.cli.{cmd_name.replace('-', '_')}")
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"logwright.cli.options.{name}")
         command: click.Command = module.command
         return command
 
@@ -72,7 +75,7 @@ class _Commands(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Exit status"):
-            formatter.write_dl([(str(one), said) for one, said in EXIT_STATUSES.items()])
+            formatter.write_dl([(str(status), text) for status, text in EXIT_STATUSES.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         try:

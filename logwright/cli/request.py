@@ -1,33 +1,30 @@
-"""The arguments and options that every command has, validated and resolved into a `Request`."""
+"""One call of a command on a log directory: the options that most commands have, resolved."""
 
 from __future__ import annotations
 
-import functools
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypedDict, TypeVar, Unpack
+from typing import Final, Literal, NotRequired, TypedDict
 
 import click
 
-from logwright.cli.log_lines import LogFormat, log_format_option, log_to_stderr
-from logwright.cli.output import Format, Output
-from logwright.cli.parameters import Pair, Partition, kafka_version_option
+from logwright.cli.failures import FailureLog
+from logwright.cli.output import Output
 from logwright.cli.statuses import STOPPED
+from logwright.config.broker import BrokerConfig
 from logwright.config.kafka_version import BY_NAME, NEWEST
+from logwright.config.policies import Policies, load_policies
+from logwright.config.resolved import Sources, effective_pairs, settings_of
+from logwright.config.sources import read_sources, served_topic_id, stray_partition
+from logwright.config.topic import CleanerConfig, TopicConfig, broker_settings, effective, overlay
+from logwright.config.without_effect import warn_of_no_effect
 from logwright.errors import LogwrightError, NotALogDir
 from logwright.format.names import TopicPartition
-from logwright.units import INT64_MAX, TimestampMs
-
-if TYPE_CHECKING:
-    from logwright.config.broker import BrokerConfig
-    from logwright.config.policies import Policies
-    from logwright.config.resolved import Sources
-    from logwright.config.topic import CleanerConfig, TopicConfig
-
-_R = TypeVar("_R")
+from logwright.log.load import list_partitions
+from logwright.units import TimestampMs
 
 Engine = Literal["local", "spark"]
 _NS_PER_MS: Final = 1_000_000
@@ -50,6 +47,7 @@ class Request:
         high_watermark: what counts as committed: ``--high-watermark``, else the policies' value.
         yes: do not ask.
         dry_run: stop after the plan.
+        failures: the errors of single partitions.
     """
 
     log_dir: Path
@@ -67,6 +65,7 @@ class Request:
     yes: bool
     dry_run: bool
     output: Output
+    failures: FailureLog
     _sources: list[Sources] = field(default_factory=list, repr=False)
     _parsed: dict[str, tuple[TopicConfig, CleanerConfig]] = field(default_factory=dict, repr=False)
 
@@ -76,9 +75,6 @@ class Request:
         Raises:
             LogwrightError: as `logwright.config.sources.read_sources`.
         """
-        from logwright.config.policies import Policies  # noqa: PLC0415 -- yaml: not for --help
-        from logwright.config.sources import read_sources  # noqa: PLC0415
-
         if not self._sources:
             self._sources.append(
                 read_sources(
@@ -105,11 +101,27 @@ class Request:
             PolicyError: a setting is invalid.
             LogwrightError: as `sources`.
         """
-        from logwright.config.resolved import settings_of  # noqa: PLC0415 -- pydantic: not for --help
-
         if topic not in self._parsed:
             self._parsed[topic] = settings_of(self.sources(), topic)
         return self._parsed[topic]
+
+    def stray(self, partition: TopicPartition) -> str | None:
+        """Return why a broker would not serve a partition from this directory; None if it would, or
+        without cluster metadata. Effects: as `sources`; reads its topic id.
+
+        Raises:
+            LogwrightError: as `sources`, and `read_topic_id`.
+        """
+        return stray_partition(self.sources(), self.log_dir, partition)
+
+    def topic_id(self, partition: TopicPartition) -> str | None:
+        """Return the id of a partition's topic by the sources of the settings; None if they do not
+        have it, or cannot be read. Effects: as `sources`.
+        """
+        try:
+            return served_topic_id(self.sources(), partition)
+        except LogwrightError:
+            return None
 
     def broker(self) -> BrokerConfig:
         """Return the broker's own settings. Effects: as `sources`.
@@ -118,9 +130,6 @@ class Request:
             PolicyError: a setting is invalid.
             LogwrightError: as `sources`.
         """
-        from logwright.config.resolved import effective_pairs  # noqa: PLC0415 -- pydantic: not for --help
-        from logwright.config.topic import broker_settings  # noqa: PLC0415
-
         return broker_settings(effective_pairs(self.sources()))
 
     def check_settings(self) -> None:
@@ -130,10 +139,6 @@ class Request:
         Raises:
             PolicyError: ``--config`` is invalid, alone or over the policies' defaults.
         """
-        from logwright.config.policies import Policies  # noqa: PLC0415 -- yaml: not for --help
-        from logwright.config.topic import effective, overlay  # noqa: PLC0415
-        from logwright.config.without_effect import warn_of_no_effect  # noqa: PLC0415
-
         pairs = overlay((self.policies or Policies()).defaults, self.config)
         effective(pairs, BY_NAME.get(self.kafka_version or "", NEWEST))
         warn_of_no_effect(self.config)
@@ -147,8 +152,6 @@ class Request:
         Raises:
             NotALogDir: it is not a log directory, or a named partition does not exist.
         """
-        from logwright.log.load import list_partitions  # noqa: PLC0415
-
         present = tuple(list_partitions(self.log_dir))
         if not self.named:
             return present
@@ -186,92 +189,21 @@ class Request:
                 "this changes the log directory: give --yes, or run it in a terminal"
             )
 
-    def confirm(self, question: str) -> None:
-        """Ask, unless ``--yes`` was given. Effects: reads the terminal; exits if declined."""
+    def confirm(self, question: str, lines: Iterable[str] = ()) -> None:
+        """Show the lines and ask, unless ``--yes`` was given. Effects: output; reads the terminal;
+        exits if declined.
+        """
         if self.yes:
             return
+        for line in lines:
+            self.output.message(line)
         if not click.confirm(question, err=True):
             self.output.message("Nothing was changed.")
             raise click.exceptions.Exit(STOPPED)
 
 
-_PATH: Final = click.Path(path_type=Path)
-_LOG_DIR: Final = click.Path(path_type=Path, readable=False)
-"""click does not check it: an unreadable directory is not a usage error."""
-_ARGUMENT: Final = click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR)
-_PARTITIONS: Final = click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=Partition())
-_MORE_DIRS: Final = click.argument("more_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=_LOG_DIR)
-_TOPICS: Final = click.argument("topics", metavar="[TOPIC ...]", nargs=-1)
-_OPTIONS: Final = (
-    click.option(
-        "--config",
-        "config",
-        metavar="KEY=VALUE",
-        type=Pair(),
-        multiple=True,
-        help="A topic or broker config by its Kafka name; repeatable; overrides --policies.",
-    ),
-    click.option(
-        "--policies",
-        "policies_dir",
-        metavar="DIR",
-        type=_PATH,
-        help="Directory of YAML files with settings per topic.",
-    ),
-    click.option(
-        "--metadata",
-        metavar="DIR",
-        type=_PATH,
-        help="The cluster's __cluster_metadata-0 [default: search LOG_DIR and its siblings].",
-    ),
-    click.option(
-        "--no-metadata",
-        is_flag=True,
-        help="Do not read cluster metadata.",
-    ),
-    click.option(
-        "--server-properties",
-        "properties",
-        metavar="FILE",
-        type=_PATH,
-        help="The broker's server.properties.",
-    ),
-    kafka_version_option,
-    click.option(
-        "--now",
-        "now_ms",
-        metavar="MS",
-        type=click.IntRange(0, INT64_MAX),
-        help="Fix the clock, in ms since the epoch.",
-    ),
-    click.option(
-        "--high-watermark",
-        type=click.Choice(["end", "checkpoint"]),
-        default=None,
-        show_default="from --policies, else end",
-        help="Committed up to the log end offset, or up to the high watermark checkpoint.",
-    ),
-    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
-    click.option("--dry-run", is_flag=True, help="Stop after the plan."),
-    click.option(
-        "--output",
-        "form",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        show_default=True,
-        help="Output format; json prints one object per line.",
-    ),
-    log_format_option,
-    click.option(
-        "--verbose",
-        is_flag=True,
-        help="Debug messages on stderr; full details in inspect and plan.",
-    ),
-)
-
-
-class _Given(TypedDict):
-    """Values of the options above, as click passes them."""
+class Given(TypedDict):
+    """Values of the options that each request has, as click passes them."""
 
     log_dir: Path
     named: NotRequired[tuple[TopicPartition, ...]]
@@ -286,99 +218,36 @@ class _Given(TypedDict):
     engine: Engine
     yes: bool
     dry_run: bool
-    form: Format
-    log_format: LogFormat
-    verbose: bool
 
 
-like_kafka_option: Final = click.option(
-    "--like-kafka",
-    is_flag=True,
-    help="Do exactly what Kafka would: no declared differences, no roll.",
-)
+def request_of(given: Given, output: Output) -> Request:
+    """Return the request of a call. Effects: loads the policies; warns of settings without effect.
 
-
-def _engine_option(*, hidden: bool) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
-    """Return the option ``--engine``. Commands that ignore it accept it, since scripts give the
-    common options to any command, and do not show it.
+    Raises:
+        click.UsageError: options contradict each other.
+        PolicyError: the policies or ``--config`` are invalid.
     """
-    return click.option(
-        "--engine",
-        type=click.Choice(["local", "spark"]),
-        default="local",
-        show_default=True,
-        hidden=hidden,
-        help="Run in-process or as Spark tasks; identical output.",
+    if given["metadata"] is not None and given["no_metadata"]:
+        raise click.UsageError("--metadata and --no-metadata contradict each other")
+    now_ms, directory = given["now_ms"], given["policies_dir"]
+    policies = None if directory is None else load_policies(directory)
+    request = Request(
+        log_dir=given["log_dir"],
+        named=given.get("named", ()),
+        config=dict(given["config"]),
+        policies=policies,
+        policies_dir=directory,
+        metadata=given["metadata"],
+        find_metadata=not given["no_metadata"],
+        properties=given["properties"],
+        kafka_version=given["kafka_version"],
+        now_ms=TimestampMs(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms),
+        high_watermark=given["high_watermark"] or (policies.high_watermark if policies else "end"),
+        engine=given["engine"],
+        yes=given["yes"],
+        dry_run=given["dry_run"],
+        output=output,
+        failures=FailureLog(output=output),
     )
-
-
-def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Add the common arguments and options; the command is called with a `Request` first."""
-    return _with_options(command, _PARTITIONS)
-
-
-def engine_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Like `request_options`, with ``--engine``."""
-    return _with_options(command, _PARTITIONS, uses_engine=True)
-
-
-def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Like `request_options`, but the arguments after the log directory are ``topics``."""
-    return _with_options(command, _TOPICS)
-
-
-def directory_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Like `request_options`, but the arguments after the log directory are ``more_dirs``."""
-    return _with_options(command, _MORE_DIRS)
-
-
-def _with_options(
-    command: Callable[..., _R],
-    positionals: Callable[[Callable[..., _R]], Callable[..., _R]],
-    *,
-    uses_engine: bool = False,
-) -> Callable[..., _R]:
-    @functools.wraps(command)
-    def called(**given: Unpack[_Given]) -> _R:
-        log_to_stderr(verbose=given["verbose"], form=given["log_format"])
-        if given["metadata"] is not None and given["no_metadata"]:
-            raise click.UsageError("--metadata and --no-metadata contradict each other")
-        now_ms, policies = given["now_ms"], _load(given["policies_dir"])
-        request = Request(
-            log_dir=given["log_dir"],
-            named=given.get("named", ()),
-            config=dict(given["config"]),
-            policies=policies,
-            policies_dir=given["policies_dir"],
-            metadata=given["metadata"],
-            find_metadata=not given["no_metadata"],
-            properties=given["properties"],
-            kafka_version=given["kafka_version"],
-            now_ms=TimestampMs(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms),
-            high_watermark=given["high_watermark"]
-            or (policies.high_watermark if policies else "end"),
-            engine=given["engine"],
-            yes=given["yes"],
-            dry_run=given["dry_run"],
-            output=Output(form=given["form"], verbose=given["verbose"]),
-        )
-        rest = {name: value for name, value in given.items() if name not in _Given.__annotations__}
-        try:
-            request.check_settings()
-            return command(request, **rest)
-        except LogwrightError as error:
-            request.output.error_object(error)
-            raise
-
-    engine = _engine_option(hidden=not uses_engine)
-    for option in reversed((_ARGUMENT, positionals, *_OPTIONS, engine)):
-        called = option(called)
-    return called
-
-
-def _load(directory: Path | None) -> Policies | None:
-    if directory is None:
-        return None
-    from logwright.config.policies import load_policies  # noqa: PLC0415 -- pydantic and yaml: not for --help
-
-    return load_policies(directory)
+    request.check_settings()
+    return request

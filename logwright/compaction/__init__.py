@@ -2,15 +2,16 @@
 
 A cleaning has two passes over the segments below the first uncleanable offset, as Kafka's has:
 
-1. `keys`, the first pass, reads the keys. Those of the dirty part go into the offset map, those of
-   the clean part are looked up in it. Its outcome is one bit for each record: dead or not.
-2. `rewrite`, the second pass, copies what is not dead into new segments, and builds their indexes.
-   It needs neither keys nor map.
+1. The first pass (`survivors`, by `logwright.keys`) reads the keys. Those of the dirty part go into
+   the offset map, those of the clean part are looked up in it. Its outcome is one bit for each
+   record: dead or not.
+2. The second pass (`logwright.rewrite`) copies what is not dead into new segments, and builds their
+   indexes. It needs neither keys nor map.
 
 Before them `plan` decides what may be cleaned and `transactions` what is removed with aborted
 transactions; after them `logwright.checks` compares the output with the source, and
-`logwright.swap` replaces the old segments. `build` runs the two passes and leaves their output in a
-staging directory.
+`logwright.rewrite.steps` replaces the old segments. `build` runs the two passes and leaves their
+output in a staging directory.
 
 The words:
 
@@ -28,18 +29,21 @@ The words:
 Where to look:
 
 ========================================  ====================================================
-the rules of retention, each once         `rules`; on decoded records: ``tests/twins.py``
+the rules of retention, each once         `logwright.cleaner_rules`; on decoded records:
+                                          ``tests/twins.py``
 first dirty and uncleanable offset,       `plan` (decisions), `model` (values)
   dirty ratio, groups of segments
-aborted transactions                      `transactions` (walk), `outcomes` (indexes and markers)
-read, decompress, hash, map               `keys.read`, `keys.hashing`, `keys.fill`,
+aborted transactions                      `transactions` (walk), `batches.outcomes` (indexes and
+                                          markers)
+the first pass as a whole                 `survivors`; read backwards: `backward`
+read, decompress, hash, map               `keys.read`, `format.siphash`, `keys.fill`,
                                           `keys.offset_map`
-threads, shards, reading backwards        `keys.rows`, `keys.state`, `keys.backward`
-the first pass as a whole                 `keys.survivors`
+threads, shards                           `keys.rows`
 copy or rebuild a batch                   `rewrite.copy`, `rewrite.batch`
 a new segment with its indexes            `rewrite.segment`
 segments that stay as they are            `rewrite.unchanged`
-receipts for the checks                   `receipt` (first pass), `batch_receipt` (rebuilt batches)
-threads, throttle, syncs                  `runtime`, `unsynced`
+the staging directory                     `rewrite.staging`, `rewrite.unsynced`
+receipts for the checks                   `keys.receipt` (first pass), `rewrite.batch_receipt`
+                                          (rebuilt batches)
 ========================================  ====================================================
 """

@@ -14,26 +14,25 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.outcomes import outdated_snapshot, require_agreement
+from logwright import cleaner_rules as rules
+from logwright.batches.outcomes import require_agreement
 from logwright.batches.source import Source
-from logwright.compaction import rules
 from logwright.compaction.coordination import held_markers, keep_held
 from logwright.compaction.model import CleanPlan
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.index import AbortedTransaction, check_txn_index
 from logwright.format.names import INDEX, TXNINDEX, segment_file_name
-from logwright.format.snapshot import ProducerEntry
 from logwright.kernel import kernel
 from logwright.log.model import PartitionLog
 from logwright.log.producers import active_producers
 from logwright.place.mapped import map_file
+from logwright.rewrite.kept_ends import keep_ends
 
 UNMAPPED: Final = TRANSACTIONAL | CONTROL
 """A batch that has neither of these bits is mapped, and stays or goes by its records alone."""
@@ -240,21 +239,11 @@ def _row_by_index(source: Source, directory: Path, offset: int) -> int:
     return int(np.searchsorted(source.batches["position"], position, side="left"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fates:
-    """The decisions of transactions about batches, in addition to the offset map.
-
-    Attributes:
-        aborted: for each group the transactions whose ABORT markers stay: its ``.txnindex``.
-    """
-
-    aborted: tuple[tuple[AbortedTransaction, ...], ...]
-
-
 def decide_fates(
     groups: Sequence[Sequence[Source]], plan: CleanPlan, indexes: TransactionIndexes
-) -> Fates:
-    """Set `discard`, `empty_marker` and `keep_empty` of all batches, group by group.
+) -> tuple[tuple[AbortedTransaction, ...], ...]:
+    """Set `discard`, `empty_marker` and `keep_empty` of all batches, group by group; return for
+    each group the transactions whose ABORT markers stay: its ``.txnindex``.
 
     Raises:
         CorruptProducerSnapshot: a producer has a later batch than the snapshots.
@@ -265,10 +254,12 @@ def decide_fates(
         expiration_ms=plan.config.producer_id_expiration_ms,
     )
     sources = [source for group in groups for source in group]
+    bound = plan.compaction.first_uncleanable_offset
+    end = rules.end_kept(plan.cleaner.kafka, bound, plan.log.high_watermark)
     for source in sources:
-        keep_ends(plan, source.batches, producers)
+        keep_ends(plan.log, source.batches, producers, end_offset=end)
     if not any(source.attributes & UNMAPPED for source in sources):
-        return Fates(aborted=((),) * len(groups))
+        return ((),) * len(groups)
     held = held_markers(sources, plan.removal.data)
     walk = TransactionWalk(sources, indexes)
     entries: list[tuple[AbortedTransaction, ...]] = []
@@ -284,7 +275,7 @@ def decide_fates(
             _set_fates(batches, can_discard, plan.now_ms, plan.removal.end)
             keep_held(batches, held)
         entries.append(tuple(stay))
-    return Fates(aborted=tuple(entries))
+    return tuple(entries)
 
 
 @kernel
@@ -294,41 +285,3 @@ def _set_fates(batches: Any, can_discard: Any, now_ms: int, removable_end: int) 
         batch, free = batches[row], can_discard[row]
         batch.discard = rules.should_discard_batch(batch, free, now_ms, removable_end)
         batch.empty_marker = rules.is_marker_of_empty_transaction(batch, free)
-
-
-def keep_ends(
-    plan: CleanPlan, batches: NDArray[np.void], producers: Sequence[ProducerEntry]
-) -> None:
-    """Set `keep_empty` of a segment's last batch if it ends where an end is kept, and of the last
-    batch of each active producer.
-    """
-    keep = batches["keep_empty"]
-    if producers:
-        keep[:] = _last_of_producer(plan.log, batches, producers)
-    bound = plan.compaction.first_uncleanable_offset
-    end = rules.end_kept(plan.cleaner.kafka, bound, plan.log.high_watermark)
-    if len(batches) and rules.is_last_before(int(batches["last_offset"][-1]), end):
-        keep[-1] = True
-
-
-def _last_of_producer(
-    log: PartitionLog, batches: NDArray[np.void], producers: Sequence[ProducerEntry]
-) -> NDArray[np.bool_]:
-    """Return which batches are the last of an active producer, bool[n]."""
-    ids = np.array([each.producer_id for each in producers], dtype=np.int64)
-    order = np.argsort(ids)
-    ids = ids[order]
-    last = np.array([each.last_offset for each in producers], dtype=np.int64)[order]
-    epochs = np.array([each.producer_epoch for each in producers], dtype=np.int64)[order]
-    at = np.minimum(np.searchsorted(ids, batches["producer_id"]), len(ids) - 1)
-    known = (batches["producer_id"] >= 0) & (ids[at] == batches["producer_id"])
-    control = (batches["attributes"] & CONTROL) != 0
-    later = known & ~control & (last[at] >= 0) & (batches["last_offset"] > last[at])
-    for row in np.flatnonzero(later & (epochs[at] == batches["producer_epoch"]))[:1]:
-        raise outdated_snapshot(
-            log,
-            f"producer {ids[at][row]} has its last batch at {last[at][row]}, the log at"
-            f" {batches['last_offset'][row]}",
-        )
-    result: NDArray[np.bool_] = known & rules.is_last_of_producer(batches, last[at], epochs[at])
-    return result

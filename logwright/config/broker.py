@@ -188,8 +188,8 @@ class BrokerConfig(BaseModel):
 
     def value(self, name: str) -> object:
         """Return a property by its Kafka name, None if it is not set."""
-        found: object = getattr(self, name.replace(".", "_"))
-        return found
+        value: object = getattr(self, name.replace(".", "_"))
+        return value
 
     def first_of(self, row: Synonyms) -> object:
         """Return the value that broker names give a topic config, in its unit; None if not set."""

@@ -267,7 +267,7 @@ def decoding_of(text: str, base: Path) -> Decoding:
     elif node is not None and (spec := read_spec(checker, node)) is not None:
         decoding = with_value(spec)
     if decoding is None or checker.problems:
-        said = [str(one).removeprefix(f"{one.mark}: ") for one in checker.problems]
-        lines = "; ".join(one.removeprefix("decode.").removeprefix("decode: ") for one in said)
+        sentences = [str(one).removeprefix(f"{one.mark}: ") for one in checker.problems]
+        lines = "; ".join(one.removeprefix("decode.").removeprefix("decode: ") for one in sentences)
         raise PolicyError(f"--decode is invalid: {lines or 'needs a spec'}.")
     return decoding

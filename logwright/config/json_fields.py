@@ -58,10 +58,10 @@ class JsonField(BaseModel):
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:
     """Return precision and scale of a decimal's type, None if it is another type or invalid."""
-    found = _DECIMAL.fullmatch(kind)
-    if found is None:
+    matched = _DECIMAL.fullmatch(kind)
+    if matched is None:
         return None
-    precision, scale = int(found[1]), int(found[2])
+    precision, scale = int(matched[1]), int(matched[2])
     return (precision, scale) if scale <= precision <= LARGEST_PRECISION and precision else None
 
 
@@ -85,7 +85,7 @@ class _Tree:
 
     def read(self, node: Entries, depth: int) -> tuple[JsonField, ...]:
         """Return the fields of a mapping, in its order."""
-        found: dict[str, JsonField] = {}
+        fields: dict[str, JsonField] = {}
         for name, (_, value) in node.entries.items():
             path = name.split(".")
             self._count += len(path)
@@ -98,19 +98,19 @@ class _Tree:
             elif (field := self._field(path[-1], value, depth + len(path))) is not None:
                 for part in reversed(path[:-1]):
                     field = JsonField(name=part, type=STRUCT, fields=(field,))
-                self._add(found, field, value)
-        return tuple(found.values())
+                self._add(fields, field, value)
+        return tuple(fields.values())
 
-    def _add(self, found: dict[str, JsonField], field: JsonField, node: Marked) -> None:
+    def _add(self, added: dict[str, JsonField], field: JsonField, node: Marked) -> None:
         """Add a field, or those of an object to the object of the same name."""
-        known = found.get(field.name)
+        known = added.get(field.name)
         if known is None:
-            found[field.name] = field
+            added[field.name] = field
         elif known.type == field.type == STRUCT:
             fields = {one.name: one for one in known.fields}
-            for one in field.fields:
-                self._add(fields, one, node)
-            found[field.name] = known.model_copy(update={"fields": tuple(fields.values())})
+            for inner in field.fields:
+                self._add(fields, inner, node)
+            added[field.name] = known.model_copy(update={"fields": tuple(fields.values())})
         else:
             self._checker.report(node, "is already defined with another type", value=False)
 

@@ -89,10 +89,10 @@ def kafka_version(name: str) -> KafkaVersion:
     Raises:
         PolicyError: it is not known.
     """
-    found = BY_NAME.get(name)
-    if found is None:
+    version = BY_NAME.get(name)
+    if version is None:
         raise PolicyError(f"Kafka {name!r} is not known: must be one of {', '.join(BY_NAME)}.")
-    return found
+    return version
 
 
 def unknown_configs(version: KafkaVersion) -> frozenset[str]:
@@ -191,15 +191,15 @@ def choose(
     highest = {one.get(METADATA_VERSION) for one in brokers}
     if len(highest) == 1 and (own := highest.pop()) is not None:
         return by_registration("every broker" if node_id is None else f"broker {node_id}", own)
-    found = _without_registration(level, fallback)
+    chosen = _without_registration(level, fallback)
     if len(highest) < 2:  # noqa: PLR2004 -- one or none cannot disagree
-        return found
-    said = ", ".join(sorted("none" if one is None else str(one) for one in highest))
+        return chosen
+    levels = ", ".join(sorted("none" if one is None else str(one) for one in highest))
     why = (
-        f"{found.why}; which broker the directory is of is unknown, and the brokers registered"
-        f" several highest {METADATA_VERSION}s ({said})"
+        f"{chosen.why}; which broker the directory is of is unknown, and the brokers registered"
+        f" several highest {METADATA_VERSION}s ({levels})"
     )
-    return replace(found, why=why, assumed=True)
+    return replace(chosen, why=why, assumed=True)
 
 
 def _without_registration(level: int | None, fallback: str | None) -> ChosenVersion:

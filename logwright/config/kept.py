@@ -83,19 +83,20 @@ def parse_kept(content: bytes, path: Path) -> dict[str, KeptTopic]:
     if len(content) > LARGEST_KEPT_BYTES:
         raise _refused(f"larger than {LARGEST_KEPT_BYTES} bytes", path)
     try:
-        found = _File.model_validate_json(content)
+        file = _File.model_validate_json(content)
     except ValidationError as error:
         raise _refused(problems(error), path) from error
     return {
-        name: KeptTopic(topic_id=one.id, configs=one.configs) for name, one in found.topics.items()
+        name: KeptTopic(topic_id=topic.id, configs=topic.configs)
+        for name, topic in file.topics.items()
     }
 
 
 def serialize_kept(topics: Mapping[str, KeptTopic]) -> bytes:
     """Return the file's content."""
     written = {
-        name: {"id": one.topic_id, "configs": dict(sorted(one.configs.items()))}
-        for name, one in sorted(topics.items())
+        name: {"id": topic.topic_id, "configs": dict(sorted(topic.configs.items()))}
+        for name, topic in sorted(topics.items())
     }
     return json.dumps({"version": 1, "topics": written}, indent=1).encode() + b"\n"
 

@@ -287,7 +287,7 @@ class _PolicyReader:
 
     def _topics(self, defaults: Settings) -> tuple[TopicPolicy, ...]:
         """Check the entries of ``topics``."""
-        found: list[tuple[TopicPolicy, Settings]] = []
+        policies: list[tuple[TopicPolicy, Settings]] = []
         seen: dict[tuple[str | None, str | None], Mark] = {}
         for entry in self._entries:
             if not isinstance(entry, Entries):
@@ -295,7 +295,7 @@ class _PolicyReader:
                 continue
             labels = self._checker.model(TopicLabels, entry.only(_LABELS))
             (_, tests) = entry.entries.get(_TESTS, (None, None))
-            asked = read_tests(self._checker, tests)
+            topic_tests = read_tests(self._checker, tests)
             table = read_table(self._checker, entry)
             own = self._checker.configs(
                 entry.without(*_LABELS, *_MORE), TOPIC_NAMES, _LABELS | _MORE
@@ -311,12 +311,12 @@ class _PolicyReader:
                 self._checker.report(value, f"already has an entry at {seen[whom]}")
             seen.setdefault(whom, value.mark)
             policy = TopicPolicy(
-                labels=labels, settings=own.pairs, marks=_marks(own), tests=asked, table=table
+                labels=labels, settings=own.pairs, marks=_marks(own), tests=topic_tests, table=table
             )
-            found.append((policy, own))
-        for policy, own in found:
-            self._check_together(policy, own, defaults, found)
-        return tuple(policy for policy, _ in found)
+            policies.append((policy, own))
+        for policy, own in policies:
+            self._check_together(policy, own, defaults, policies)
+        return tuple(policy for policy, _ in policies)
 
     def _check_together(
         self,

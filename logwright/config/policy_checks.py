@@ -44,9 +44,9 @@ class Settings:
 
     def value_of(self, name: str) -> Marked | None:
         """Return the node of a config's value, also if a broker's name of it is set."""
-        for one in (name, *(synonym for synonym, _ in SYNONYMS.get(name, ()))):
-            if one in self.pairs:
-                return self.node.entries[one][1]
+        for alias in (name, *(synonym for synonym, _ in SYNONYMS.get(name, ()))):
+            if alias in self.pairs:
+                return self.node.entries[alias][1]
         return None
 
 
@@ -120,8 +120,8 @@ class Checker:
         try:
             value = model.model_validate(plain(given))
         except ValidationError as error:
-            for found in error.errors(include_url=False):
-                self._invalid(found, given, model, whole=whole)
+            for details in error.errors(include_url=False):
+                self._invalid(details, given, model, whole=whole)
             return None
         return value if whole else None
 
@@ -180,8 +180,8 @@ class Checker:
                 validated(pairs)
             except ValidationError as error:
                 broken = [_names(found) for found in error.errors(include_url=False)]
-                for found, names in zip(error.errors(include_url=False), broken, strict=True):
-                    self._broken(plain_message(found), names, layers)
+                for details, names in zip(error.errors(include_url=False), broken, strict=True):
+                    self._broken(plain_message(details), names, layers)
                 left = pairs.keys() - _all_names(name for names in broken for name in names)
                 if len(left) == len(pairs):
                     return
@@ -191,34 +191,34 @@ class Checker:
 
     def _broken(self, rule: str, names: Iterable[str], layers: tuple[Settings, ...]) -> None:
         """Report a broken rule at the most specific value, and where the other values are."""
-        found: list[tuple[int, Marked]] = []
+        ranked: list[tuple[int, Marked]] = []
         for name in names:
             for rank, layer in enumerate(reversed(layers)):
                 if (value := layer.value_of(name)) is not None:
-                    found.append((rank, value))
+                    ranked.append((rank, value))
                     break
-        if not found:
+        if not ranked:
             self.report(layers[-1].node, rule, value=False)
             return
-        (_, blamed), *others = sorted(found, key=lambda one: one[0])
+        (_, blamed), *others = sorted(ranked, key=lambda one: one[0])
         more = "".join(f"; {value.setting} is set at {value.mark}" for _, value in others)
         self.report(blamed, f"{rule}{more}", value=False)
 
     def _invalid(
-        self, found: ErrorDetails, node: Entries, model: type[BaseModel], *, whole: bool
+        self, details: ErrorDetails, node: Entries, model: type[BaseModel], *, whole: bool
     ) -> None:
         """Report one of pydantic's errors."""
-        location, rule = found["loc"], plain_message(found)
+        location, rule = details["loc"], plain_message(details)
         culprit = find(node, location)
-        if found["type"] == CONTRADICTION and not location:
+        if details["type"] == CONTRADICTION and not location:
             if whole:
-                known = [node.entries[name][1] for name in _names(found) if name in node.entries]
+                known = [node.entries[name][1] for name in _names(details) if name in node.entries]
                 self.report(known[0] if known else node, rule, value=False)
-        elif found["type"] == "extra_forbidden":
+        elif details["type"] == "extra_forbidden":
             parent, key = find(node, location[:-1]), str(location[-1])
             if isinstance(parent, Entries):
                 self.unknown(parent, key, _fields_at(model, location[:-1]))
-        elif found["type"] == "missing":
+        elif details["type"] == "missing":
             if isinstance(culprit, Entries) and culprit.whole and whole:
                 setting = culprit.path_of(str(location[-1]))
                 self.report(culprit, rule, setting=setting, value=False)
@@ -249,17 +249,17 @@ class Checker:
             self.problems.append(problem)
 
 
-def _names(found: ErrorDetails) -> tuple[str, ...]:
+def _names(details: ErrorDetails) -> tuple[str, ...]:
     """Return the configs that an error is about."""
-    if found["type"] == CONTRADICTION:
-        return tuple(found["ctx"]["names"])
-    return tuple(str(step) for step in found["loc"][:1])
+    if details["type"] == CONTRADICTION:
+        return tuple(details["ctx"]["names"])
+    return tuple(str(step) for step in details["loc"][:1])
 
 
 def _all_names(names: Iterable[str]) -> set[str]:
     """Return these names and the brokers' names of the same configs."""
     return {
-        one for name in names for one in (name, *(other for other, _ in SYNONYMS.get(name, ())))
+        alias for name in names for alias in (name, *(other for other, _ in SYNONYMS.get(name, ())))
     }
 
 
@@ -269,8 +269,8 @@ def _invalid_config(name: str, value: str) -> str | None:
     try:
         model.model_validate({name: value})
     except ValidationError as error:
-        found = error.errors(include_url=False)[0]
-        return None if found["type"] == CONTRADICTION else plain_message(found)
+        details = error.errors(include_url=False)[0]
+        return None if details["type"] == CONTRADICTION else plain_message(details)
     return None
 
 

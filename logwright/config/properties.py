@@ -69,10 +69,10 @@ def parse_properties(text: str, path: Path) -> ServerProperties:
         while _continues(line) and number < len(physical):
             line = line[:-1] + physical[number].lstrip(_BLANKS)
             number += 1
-        found = _KEY.match(line.removesuffix("\\") if _continues(line) else line)
-        if found is None:
+        matched = _KEY.match(line.removesuffix("\\") if _continues(line) else line)
+        if matched is None:
             continue
-        name, value = map(_unescaped, found.groups())
+        name, value = map(_unescaped, matched.groups())
         pairs[name], lines[name] = value, start
     return ServerProperties(path=path, pairs=pairs, lines=lines)
 
@@ -82,8 +82,8 @@ def _continues(line: str) -> bool:
 
 
 def _unescaped(text: str) -> str:
-    def character(found: re.Match[str]) -> str:
-        code = found[1]
+    def character(matched: re.Match[str]) -> str:
+        code = matched[1]
         return chr(int(code[1:], 16)) if len(code) > 1 else _CONTROLS.get(code, code)
 
     return _ESCAPE.sub(character, text)

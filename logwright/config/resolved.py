@@ -174,13 +174,13 @@ def resolve(sources: Sources, topic: str) -> dict[str, Setting]:
     """
     levels = _levels(sources, topic)
     known = sources.knows(topic)
-    found = {
+    settings = {
         name: _setting(name, levels, known=known)
         for name in sorted(TOPIC_NAMES - unknown_configs(sources.kafka.version))
     }
-    if found["internal.segment.bytes"].origin == "default":
-        del found["internal.segment.bytes"]
-    return found
+    if settings["internal.segment.bytes"].origin == "default":
+        del settings["internal.segment.bytes"]
+    return settings
 
 
 def settings_of(sources: Sources, topic: str) -> tuple[TopicConfig, CleanerConfig]:
@@ -207,9 +207,11 @@ def maintenance_pairs(sources: Sources, topic: str) -> dict[str, str]:
     """
     pairs = effective_pairs(sources, topic)
     held = {
-        one.name: _keeping(one.name, one.entry.value, one.cluster.value)
-        for one in disagreements(sources, topic)
-        if not one.override
+        disagreement.name: _keeping(
+            disagreement.name, disagreement.entry.value, disagreement.cluster.value
+        )
+        for disagreement in disagreements(sources, topic)
+        if not disagreement.override
     }
     return overlay(pairs, held)
 
@@ -233,7 +235,7 @@ def disagreements(sources: Sources, topic: str) -> tuple[Disagreement, ...]:
         return ()
     levels = _levels(sources, topic)
     below = tuple(level for level in levels if level.origin not in ("command line", "policy"))
-    found = []
+    differing = []
     for name in _DELETING:
         level = next((one for one in levels if _given(one, name) is not None), None)
         if level is None or level.entry is None:
@@ -242,8 +244,10 @@ def disagreements(sources: Sources, topic: str) -> tuple[Disagreement, ...]:
         cluster = _setting(name, below, known=True)
         if not _alike(name, entry.value, cluster.value):
             override = level.entry.labels.override
-            found.append(Disagreement(name=name, entry=entry, cluster=cluster, override=override))
-    return tuple(found)
+            differing.append(
+                Disagreement(name=name, entry=entry, cluster=cluster, override=override)
+            )
+    return tuple(differing)
 
 
 def _levels(sources: Sources, topic: str) -> tuple[Level, ...]:
@@ -358,17 +362,17 @@ def _times(value: str, factor: int, *, endless: bool) -> str:
     return "-1" if endless and number < 0 else str(number * factor)
 
 
-def _alike(name: str, one: str, other: str) -> bool:
+def _alike(name: str, value: str, other: str) -> bool:
     if name == _POLICY:
-        return _policies(one) == _policies(other)
-    return one == other or (_number(one) < 0 and _number(other) < 0)
+        return _policies(value) == _policies(other)
+    return value == other or (_number(value) < 0 and _number(other) < 0)
 
 
-def _keeping(name: str, one: str, other: str) -> str:
+def _keeping(name: str, value: str, other: str) -> str:
     """Return the value that deletes only data that both values would delete."""
     if name == _POLICY:
-        return ",".join(sorted(_policies(one) & _policies(other)))
-    numbers = (_number(one), _number(other))
+        return ",".join(sorted(_policies(value) & _policies(other)))
+    numbers = (_number(value), _number(other))
     return "-1" if min(numbers) < 0 else str(max(numbers))
 
 

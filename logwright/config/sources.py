@@ -58,22 +58,22 @@ def read_sources(
         PolicyError: the properties cannot be read; the metadata is of another cluster.
         LogwrightError: as `find_metadata`, `read_metadata` and `read_kept`.
     """
-    ids, found = NO_IDS, None
+    ids, metadata_read = NO_IDS, None
     kept: Mapping[str, KeptTopic] = {}
     if metadata is not None or find:
         try:
             ids = read_directory_ids(log_dir)
             path = metadata if metadata is not None else find_metadata(log_dir)
-            found = None if path is None else read_metadata(path)
+            metadata_read = None if path is None else read_metadata(path)
             kept = read_kept(log_dir)
-            _refuse_another_cluster(log_dir, ids, found)
+            _refuse_another_cluster(log_dir, ids, metadata_read)
         except LogwrightError as error:
             error.remedy = f"{error.remedy} {WITHOUT_IT}" if error.remedy else WITHOUT_IT
             raise
     return Sources(
         command_line=command_line,
         policies=policies,
-        metadata=found,
+        metadata=metadata_read,
         ids=ids,
         kept=kept,
         properties=ServerProperties() if properties is None else read_properties(properties),
@@ -197,10 +197,10 @@ class DirectorySettings:
                 self._sources[log_dir] = sources
             except LogwrightError as error:
                 self._sources[log_dir] = error
-        found = self._sources[log_dir]
-        if isinstance(found, LogwrightError):
-            raise found
-        return found
+        sources_read = self._sources[log_dir]
+        if isinstance(sources_read, LogwrightError):
+            raise sources_read
+        return sources_read
 
     def stray(self, log_dir: Path, partition: TopicPartition) -> str | None:
         """Return why a broker would not serve a partition from a directory; None if it would, or

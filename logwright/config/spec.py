@@ -141,15 +141,15 @@ def resolve(base: Path, path: str) -> Path:
     """
     if PurePosixPath(path).is_absolute():
         return Path(path)
-    found = (base / path).resolve()
-    if not found.is_relative_to(base.resolve()):
+    resolved = (base / path).resolve()
+    if not resolved.is_relative_to(base.resolve()):
         raise ValueError("must stay inside the directory of the policies, or be an absolute path")
-    return found
+    return resolved
 
 
 def _has_its_files(checker: Checker, node: Entries) -> bool:
     """Return whether the files of a spec are there. Effects: looks for them."""
-    found = True
+    complete = True
     for name, kind in (("schema_file", "file"), ("schemas", "directory")):
         (_, value) = node.entries.get(name, (None, None))
         if not isinstance(value, Text) or value.text is None:
@@ -165,5 +165,5 @@ def _has_its_files(checker: Checker, node: Entries) -> bool:
             if place.is_file() if kind == "file" else place.is_dir():
                 continue
         checker.report(value, rule)
-        found = False
-    return found
+        complete = False
+    return complete

@@ -216,8 +216,8 @@ def tables_of(policies: Policies) -> dict[str, TopicTable]:
 
 def references(catalog: Mapping[str, str]) -> dict[str, str]:
     """Return property → variable, for the properties that refer to the environment."""
-    found = {name: _REFERENCE.fullmatch(value) for name, value in catalog.items()}
-    return {name: one[1] for name, one in found.items() if one is not None}
+    matches = {name: _REFERENCE.fullmatch(value) for name, value in catalog.items()}
+    return {name: one[1] for name, one in matches.items() if one is not None}
 
 
 def _has_no_secrets(checker: Checker, table: Entries) -> bool:

@@ -105,8 +105,8 @@ class Expectation(TopicTest):
     @property
     def title(self) -> str:
         """Its name with its arguments, for results."""
-        said = ", ".join(f"{key}={_plainly(value)}" for key, value in self.arguments.items())
-        text = f"{self.kind}({said})"
+        arguments = ", ".join(f"{key}={_plainly(value)}" for key, value in self.arguments.items())
+        text = f"{self.kind}({arguments})"
         return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
 
 
@@ -221,14 +221,14 @@ def read_tests(checker: Checker, node: Marked | None) -> tuple[TopicTest, ...]:
     if len(items) > _MOST_TESTS:
         checker.report(node, f"must be at most {_MOST_TESTS} tests", value=False)
         return ()
-    found: dict[TopicTest, Mark] = {}
+    tests: dict[TopicTest, Mark] = {}
     for item in items:
         test = _test(checker, item)
-        if test in found:
-            checker.report(item, f"is the same test as at {found[test]}", value=False)
+        if test in tests:
+            checker.report(item, f"is the same test as at {tests[test]}", value=False)
         elif test is not None:
-            found[test] = item.mark
-    return tuple(found)
+            tests[test] = item.mark
+    return tuple(tests)
 
 
 def _test(checker: Checker, item: Marked) -> TopicTest | None:

@@ -57,10 +57,10 @@ def _integer(value: object) -> object:
         # Pydantic collects only ValueErrors.
         raise ValueError("not a whole number")  # noqa: TRY004
     if isinstance(value, str):
-        found = _INTEGER.fullmatch(value.strip(_BLANKS))
-        if found is None or max(found[2]) > _LAST_CHARACTER:
+        matched = _INTEGER.fullmatch(value.strip(_BLANKS))
+        if matched is None or max(matched[2]) > _LAST_CHARACTER:
             raise ValueError("not a whole number")
-        return int(found[1] + found[2])
+        return int(matched[1] + matched[2])
     return value
 
 
@@ -68,10 +68,10 @@ def _decimal(value: object) -> object:
     """Parse a finite number as Double.parseDouble does."""
     if isinstance(value, str):
         text = value.strip(_BLANKS)
-        if found := _DECIMAL.fullmatch(text):
-            return float(found[1])
-        if found := _HEXADECIMAL.fullmatch(text):
-            return _from_hexadecimal(found[1])
+        if matched := _DECIMAL.fullmatch(text):
+            return float(matched[1])
+        if matched := _HEXADECIMAL.fullmatch(text):
+            return _from_hexadecimal(matched[1])
         raise ValueError("not a number")
     return value
 
@@ -196,30 +196,32 @@ def contradiction(rule: str, *names: str) -> PydanticCustomError:
 def findings(error: ValidationError) -> tuple[str, ...]:
     """Return one sentence for each of pydantic's errors, with the config's name and value."""
     sentences = []
-    for found in error.errors(include_url=False):
-        message = plain_message(found)
-        if not found["loc"]:
+    for details in error.errors(include_url=False):
+        message = plain_message(details)
+        if not details["loc"]:
             sentences.append(message)
             continue
-        value = str(found["input"])
+        value = str(details["input"])
         shown = value if len(value) <= _SHOWN_LENGTH else f"{value[:_SHOWN_LENGTH]}…"
-        sentences.append(f"{found['loc'][0]}={shown} is invalid: {message}")
+        sentences.append(f"{details['loc'][0]}={shown} is invalid: {message}")
     return tuple(sentences)
 
 
-def plain_message(found: ErrorDetails) -> str:
+def plain_message(details: ErrorDetails) -> str:
     """Return the rule that one of pydantic's errors says is broken, without pydantic's terms."""
-    known = _MESSAGES.get(found["type"])
+    known = _MESSAGES.get(details["type"])
     if known is not None:
         return known
-    message = found["msg"].removeprefix("Value error, ")
+    message = details["msg"].removeprefix("Value error, ")
     return re.sub("^(?:Input|Value|String) should ", "must ", message)
 
 
 def problems(error: ValidationError) -> str:
     """Return where a file is not of its form, and why; none of its values."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{_place(one['loc'])} {one['msg']}".strip() for one in found[:_MOST_PROBLEMS])
+    errors = error.errors(include_url=False, include_input=False, include_context=False)
+    return "; ".join(
+        f"{_place(details['loc'])} {details['msg']}".strip() for details in errors[:_MOST_PROBLEMS]
+    )
 
 
 def _place(parts: tuple[int | str, ...]) -> str:

@@ -42,10 +42,10 @@ class TimeWindow:
 def _parsed(value: object) -> object:
     if not isinstance(value, str):
         return value
-    found = _WINDOW.fullmatch(value.strip())
-    if found is None:
+    matched = _WINDOW.fullmatch(value.strip())
+    if matched is None:
         raise ValueError("not a time window such as 22:00-06:00 or Mon-Fri,Sun 22:00-06:00")
-    days, *clock = found.groups()
+    days, *clock = matched.groups()
     first_hour, first_minute, hour, minute = map(int, clock)
     end = 60 * hour + minute
     if end > _DAY_MINUTES:

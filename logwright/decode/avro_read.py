@@ -110,9 +110,9 @@ def bytes_of(content: bytes, position: int) -> tuple[bytes, int]:
 
 def string(content: bytes, position: int) -> tuple[str, int]:
     """Read a length, and as many bytes of UTF-8."""
-    found, position = bytes_of(content, position)
+    text, position = bytes_of(content, position)
     try:
-        return found.decode(), position
+        return text.decode(), position
     except UnicodeDecodeError:
         raise Refused("is not Avro: a string is not UTF-8") from None
 
@@ -165,10 +165,10 @@ def record_of(fields: Sequence[tuple[str, Read]], cells: Cells) -> Read:
 
     def read(content: bytes, position: int) -> tuple[dict[str, Any], int]:
         cells.take(count)
-        found = {}
+        record = {}
         for name, inner in fields:
-            found[name], position = inner(content, position)
-        return found, position
+            record[name], position = inner(content, position)
+        return record, position
 
     return read
 
@@ -188,15 +188,15 @@ def array_of(inner: Read, cells: Cells) -> Read:
     """Return what reads blocks of items, each of at least one byte."""
 
     def read(content: bytes, position: int) -> tuple[list[Any], int]:
-        found: list[Any] = []
+        array: list[Any] = []
         while True:
             count, position = _block(content, position)
             if not count:
-                return found, position
+                return array, position
             cells.take(count)
             for _ in range(count):
                 item, position = inner(content, position)
-                found.append(item)
+                array.append(item)
 
     return read
 
@@ -205,14 +205,14 @@ def map_of(inner: Read, cells: Cells) -> Read:
     """Return what reads blocks of keys and values."""
 
     def read(content: bytes, position: int) -> tuple[dict[str, Any], int]:
-        found: dict[str, Any] = {}
+        pairs: dict[str, Any] = {}
         while True:
             count, position = _block(content, position)
             if not count:
-                return found, position
+                return pairs, position
             cells.take(count)
             for _ in range(count):
                 key, position = string(content, position)
-                found[key], position = inner(content, position)
+                pairs[key], position = inner(content, position)
 
     return read

@@ -215,13 +215,13 @@ class _Parser:
             return _Kind(choice_of([(None, null) for _ in kinds]), _NULL, "null")
         names = _distinct([one.name for one in kinds])
         fields = {
-            name: optional(one.node)
-            for name, one in zip(names, kinds, strict=True)
-            if one.name != "null" and not is_empty(one.node)
+            name: optional(kind.node)
+            for name, kind in zip(names, kinds, strict=True)
+            if kind.name != "null" and not is_empty(kind.node)
         }
         tagged = [
-            (None if one.name == "null" else name, one.read)
-            for name, one in zip(names, kinds, strict=True)
+            (None if kind.name == "null" else name, kind.read)
+            for name, kind in zip(names, kinds, strict=True)
         ]
         return _Kind(choice_of(tagged), Struct(fields=fields), "union")
 
@@ -230,13 +230,13 @@ class _Parser:
         inside = (*path, schema["name"])
         kinds = {one["name"]: self.kind(one["type"], inside) for one in schema["fields"]}
         fields: dict[str, Node] = {}
-        for one in schema["fields"]:
-            kind = kinds[one["name"]]
+        for field in schema["fields"]:
+            kind = kinds[field["name"]]
             if is_empty(kind.node):
                 continue
-            node = _required(kind.node) if not _has_null(one["type"]) else kind.node
-            default = _default(one, node)
-            fields[one["name"]] = node if default is MISSING else replace(node, default=default)
+            node = _required(kind.node) if not _has_null(field["type"]) else kind.node
+            default = _default(field, node)
+            fields[field["name"]] = node if default is MISSING else replace(node, default=default)
         read = record_of([(name, kind.read) for name, kind in kinds.items()], self.cells)
         least = sum(kind.least for kind in kinds.values())
         node = _connect_leaf(schema, "struct") or Struct(fields=fields)
@@ -330,12 +330,12 @@ def _connect_leaf(schema: Mapping[str, Any], base: str) -> Leaf | None:
     given = parameters if isinstance(parameters, dict) else {}
     scale = schema.get("scale", given.get("scale"))
     try:
-        found = logical_of(
+        logical = logical_of(
             schema.get("connect.name"), base, scale=scale, precision=schema.get("precision")
         )
     except UnknownUnit:
         raise UnusableSchema("has a field of a type whose unit is not known") from None
-    return None if found is None else leaf_of(found, found.column)
+    return None if logical is None else leaf_of(logical, logical.column)
 
 
 def _decimal(precision: int, scale: int) -> Leaf:
@@ -381,10 +381,10 @@ def _short(name: str) -> str:
 
 def _distinct(names: list[str]) -> list[str]:
     """Return names with a number after those that occur before."""
-    found: list[str] = []
+    distinct: list[str] = []
     for name in names:
         number = 1
-        while (one := name if number == 1 else f"{name}_{number}") in found:
+        while (numbered := name if number == 1 else f"{name}_{number}") in distinct:
             number += 1
-        found.append(one)
-    return found
+        distinct.append(numbered)
+    return distinct

@@ -201,19 +201,19 @@ def _leaf(node: Leaf, values: Sequence[Any], place: _Place) -> pa.Array:
 
 def _converted(node: Leaf, values: Sequence[Any], place: _Place) -> list[object]:
     """Return each value converted; null for those that do not fit."""
-    found: list[object] = []
+    converted: list[object] = []
     for position, value in enumerate(values):
-        one = None
+        result = None
         if value is None:
             if not node.nullable:
                 place.refuse(position, IS_MISSING)
         else:
             try:
-                one = node.convert(value)
+                result = node.convert(value)
             except Refused as refused:
                 place.refuse(position, refused.reason)
-        found.append(one)
-    return found
+        converted.append(result)
+    return converted
 
 
 def _struct(node: Struct, values: Sequence[Any], place: _Place) -> pa.Array:
@@ -275,8 +275,8 @@ def _within_limits(node: Items | Pairs, values: Sequence[Any], place: _Place) ->
     if all(one is None or len(one) <= most for one in values):
         return values
     kept = list(values)
-    for position, one in enumerate(values):
-        if one is not None and len(one) > most:
+    for position, value in enumerate(values):
+        if value is not None and len(value) > most:
             place.refuse(position, TOO_MANY)
             kept[position] = None
     return kept
@@ -298,11 +298,11 @@ def _repeated(node: Items | Pairs, values: Sequence[Any], place: _Place) -> pa.A
     listed = node.listed
     pairs = [pair for one in values if one is not None for pair in (one if listed else one.items())]
     keys = [key for key, _ in pairs]
-    found = _build(node.key, keys, place.at("key", positions))
-    if found.null_count:
-        bad = set(positions[found.is_null().to_numpy(zero_copy_only=False)].tolist())
+    key_column = _build(node.key, keys, place.at("key", positions))
+    if key_column.null_count:
+        bad = set(positions[key_column.is_null().to_numpy(zero_copy_only=False)].tolist())
         kept = [None if position in bad else one for position, one in enumerate(values)]
         return _repeated(node, kept, place)
     inner = [item for _, item in pairs]
     items = _build(node.value, inner, place.at("value", positions))
-    return pa.MapArray.from_arrays(offsets, found, items, type=node.type)
+    return pa.MapArray.from_arrays(offsets, key_column, items, type=node.type)

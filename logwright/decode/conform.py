@@ -91,10 +91,10 @@ def _struct(values: pa.Array, node: Struct, path: str) -> pa.Array:
     for name, child in node.fields.items():
         inner = f"{path}.{name}" if path else name
         if name in names:
-            found = values.field(name)
-            if found.null_count and not child.nullable and _adds_null(values, found):
+            field = values.field(name)
+            if field.null_count and not child.nullable and _adds_null(values, field):
                 raise DoesNotConform(inner)
-            arrays.append(conform(found, child, inner))
+            arrays.append(conform(field, child, inner))
         elif child.default is not MISSING:
             arrays.append(build(child, [child.default] * len(values), {}))
         elif child.nullable:
@@ -106,6 +106,6 @@ def _struct(values: pa.Array, node: Struct, path: str) -> pa.Array:
     )
 
 
-def _adds_null(values: pa.Array, found: pa.Array) -> bool:
+def _adds_null(values: pa.Array, field: pa.Array) -> bool:
     """Return whether a field is null where its record is not."""
-    return bool(pc.any(pc.and_(values.is_valid(), found.is_null())).as_py())
+    return bool(pc.any(pc.and_(values.is_valid(), field.is_null())).as_py())

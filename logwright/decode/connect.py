@@ -112,16 +112,16 @@ class ConnectDecoder:
             group.payloads.append(payload if self._has_envelope else value)
         if len(groups) == 1 and not reasons and None not in values:
             return self._decoded(*groups.values())
-        found = [pa.nulls(1, self.type)]
+        parts = [pa.nulls(1, self.type)]
         order = np.zeros(len(values), np.int64)
         position = 1
         for group in groups.values():
             part = self._decoded(group)
             reasons.update({group.rows[at]: reason for at, reason in part.reasons.items()})
-            found.append(part.values)
+            parts.append(part.values)
             order[group.rows] = np.arange(position, position + len(group.rows))
             position += len(group.rows)
-        return Part(pa.concat_arrays(found).take(pa.array(order)), reasons)
+        return Part(pa.concat_arrays(parts).take(pa.array(order)), reasons)
 
     def _node(self, key: bytes, schema: object) -> Node | str:
         """Return what reads payloads of a schema, or why they are refused."""
@@ -146,10 +146,10 @@ class ConnectDecoder:
                 return node_for(schema, self._column) if is_object else NOT_AN_OBJECT
             return Struct(
                 fields={
-                    one.name: node_for(schema, one, _PAYLOAD)
-                    if one.name == _PAYLOAD
-                    else node_of(one)
-                    for one in self._column.fields
+                    field.name: node_for(schema, field, _PAYLOAD)
+                    if field.name == _PAYLOAD
+                    else node_of(field)
+                    for field in self._column.fields
                 }
             )
         except Contradiction as error:

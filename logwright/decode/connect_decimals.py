@@ -22,10 +22,10 @@ _NOT_ONE: Final = "is not a decimal"
 def scale_of(parameter: object) -> int | None:
     """Return a scale or precision, of a schema's number or text; None if it is none."""
     try:
-        found = int(parameter) if isinstance(parameter, int | str) else None
+        scale = int(parameter) if isinstance(parameter, int | str) else None
     except ValueError:
         return None
-    return found if found is not None and abs(found) <= LARGEST_SCALE else None
+    return scale if scale is not None and abs(scale) <= LARGEST_SCALE else None
 
 
 def decimal(stored: Any, scale: int) -> Decimal:
@@ -39,10 +39,10 @@ def decimal(stored: Any, scale: int) -> Decimal:
         Refused: it is none of these, or has too many digits.
     """
     if type(stored) in {int, float, Decimal}:
-        found = stored if type(stored) is Decimal else Decimal(repr(stored))
-        if not found.is_finite() or abs(found.adjusted()) > LARGEST_SCALE:
+        number = stored if type(stored) is Decimal else Decimal(repr(stored))
+        if not number.is_finite() or abs(number.adjusted()) > LARGEST_SCALE:
             raise Refused(_NOT_ONE)
-        return found
+        return number
     content = _bytes(stored)
     if len(content) > _MOST_BYTES:
         raise Refused(_TOO_MANY)
@@ -70,9 +70,9 @@ def variable(stored: Any) -> Decimal:
     return decimal(_bytes(stored.get("value")), scale)
 
 
-def shown(found: Decimal) -> str:
+def shown(number: Decimal) -> str:
     """Return all digits of a decimal, without an exponent."""
-    return f"{found:f}"
+    return f"{number:f}"
 
 
 def _bytes(stored: Any) -> bytes:

@@ -130,13 +130,13 @@ class _Reader:
         )
 
     def _fields(self, raw: object, depth: int) -> dict[str, Schema]:
-        found: dict[str, Schema] = {}
-        for one in raw if isinstance(raw, list) else (None,):
-            name = one.get("field") if isinstance(one, dict) else None
-            if not isinstance(name, str) or name in found:
+        fields: dict[str, Schema] = {}
+        for member in raw if isinstance(raw, list) else (None,):
+            name = member.get("field") if isinstance(member, dict) else None
+            if not isinstance(name, str) or name in fields:
                 raise UnusableSchema("has a struct without fields, or a field twice")
-            found[name] = self.schema(one, depth + 1)
-        return found
+            fields[name] = self.schema(member, depth + 1)
+        return fields
 
 
 def _logical(raw: Mapping[str, Any], base: str) -> Logical | None:
@@ -175,9 +175,9 @@ def node_for(schema: Schema, column: JsonField, path: str = "") -> Node:
     Raises:
         Contradiction: the column has another type than the schema says.
     """
-    found = _node(schema, column, path)
+    node = _node(schema, column, path)
     nullable = schema.optional and column.nullable
-    return replace(found, nullable=nullable, default=schema.default)
+    return replace(node, nullable=nullable, default=schema.default)
 
 
 def _node(schema: Schema, column: JsonField, path: str) -> Node:
@@ -206,9 +206,11 @@ def _node(schema: Schema, column: JsonField, path: str) -> Node:
 def _struct(fields: Mapping[str, Schema], column: JsonField, path: str) -> Struct:
     return Struct(
         fields={
-            one.name: node_for(fields[one.name], one, f"{path}.{one.name}" if path else one.name)
-            for one in column.fields
-            if one.name in fields
+            part.name: node_for(
+                fields[part.name], part, f"{path}.{part.name}" if path else part.name
+            )
+            for part in column.fields
+            if part.name in fields
         }
     )
 
@@ -228,8 +230,8 @@ def _map(schema: Schema, column: JsonField, path: str) -> Node:
         raise Contradiction(
             f"field {path} is a map with keys other than texts, and struct in the columns"
         )
-    found = _struct(dict.fromkeys((one.name for one in column.fields), values), column, path)
-    nodes = zip(found.fields.items(), column.fields, strict=True)
+    struct = _struct(dict.fromkeys((one.name for one in column.fields), values), column, path)
+    nodes = zip(struct.fields.items(), column.fields, strict=True)
     return Struct(
         fields={name: replace(node, nullable=one.nullable) for (name, node), one in nodes}
     )
@@ -237,10 +239,10 @@ def _map(schema: Schema, column: JsonField, path: str) -> Node:
 
 def _plain_leaf(base: str, kind: str) -> Leaf | None:
     """Return what reads a plain type for a column, None if there is nothing without a guess."""
-    found = _LEAVES.get((base, kind))
+    leaf = _LEAVES.get((base, kind))
     digits = decimal_digits(kind)
     if digits is None or base not in _INTEGERS | {"string"}:
-        return found
+        return leaf
     expected, convert = (str if base == "string" else int), leaves.decimal_of(*digits)
 
     def exactly(raw: Any) -> Decimal:
@@ -310,8 +312,8 @@ def _plain(schema: Schema, raw: Any) -> Any:
     if schema.base == STRUCT:
         named = _of(dict, raw)
         defaults = {name: one.default for name, one in schema.fields.items()}
-        found = {name: one for name, one in defaults.items() if one is not MISSING} | named
-        return {name: _plain(one, found.get(name)) for name, one in schema.fields.items()}
+        values = {name: one for name, one in defaults.items() if one is not MISSING} | named
+        return {name: _plain(one, values.get(name)) for name, one in schema.fields.items()}
     if schema.base == ARRAY:
         return [_plain(schema.parts[0], one) for one in _of(list, raw)]
     return _plain_map(schema, raw)
@@ -337,8 +339,8 @@ def _of(expected: type, raw: Any) -> Any:
 
 
 def _shown_number(raw: Any) -> float | str:
-    found = _number(raw)
-    return found if math.isfinite(found) else str(raw)
+    number = _number(raw)
+    return number if math.isfinite(number) else str(raw)
 
 
 def _shown_bytes(raw: Any) -> str:

@@ -81,12 +81,12 @@ def logical_of(
     """
     if not isinstance(name, str):
         return None
-    found = _decimal(scale, precision) if name == f"{_KAFKA}Decimal" else _TYPES.get(name)
-    if found is None and not name.startswith((_KAFKA, _TIME)):
+    logical = _decimal(scale, precision) if name == f"{_KAFKA}Decimal" else _TYPES.get(name)
+    if logical is None and not name.startswith((_KAFKA, _TIME)):
         return None
-    if found is None or found.base != base:
+    if logical is None or logical.base != base:
         raise UnknownUnit
-    return found
+    return logical
 
 
 def _days(stored: Any) -> int:
@@ -102,10 +102,10 @@ def _day(stored: Any) -> str:
 
 def _iso_days(stored: Any) -> int:
     """Return days since the epoch, of a date in ISO 8601, with or without a zone."""
-    found = _ISO_DATE.fullmatch(leaves.string(stored))
+    matched = _ISO_DATE.fullmatch(leaves.string(stored))
     try:
-        if found is not None:
-            return (dt.date.fromisoformat(found[1]) - _EPOCH.date()).days
+        if matched is not None:
+            return (dt.date.fromisoformat(matched[1]) - _EPOCH.date()).days
     except ValueError:
         pass
     raise Refused("is not a date of the years 1 to 9999 (ISO 8601)")
@@ -113,11 +113,11 @@ def _iso_days(stored: Any) -> int:
 
 def _iso_microseconds(stored: Any) -> int:
     """Return microseconds since the epoch, of a time in ISO 8601 with a zone."""
-    found = _INSTANT.fullmatch(leaves.string(stored))
+    matched = _INSTANT.fullmatch(leaves.string(stored))
     try:
-        if found is not None:
-            whole = dt.datetime.fromisoformat(found[1] + found[3]) - _EPOCH
-            fraction = int((found[2] or "").ljust(9, "0")) // _MICRO
+        if matched is not None:
+            whole = dt.datetime.fromisoformat(matched[1] + matched[3]) - _EPOCH
+            fraction = int((matched[2] or "").ljust(9, "0")) // _MICRO
             return leaves.in_years(whole // dt.timedelta(microseconds=1) + fraction)
     except (ValueError, OverflowError):
         pass

@@ -20,16 +20,16 @@ def subscribed_topics(subscription: bytes) -> list[str] | None:
     """Return the topics of a consumer's subscription (ConsumerProtocolSubscription), None if it is
     not one; what later versions have after them is ignored.
     """
-    found = _after_version(_SUBSCRIPTION, subscription)
-    return None if found is None else found["topics"]
+    message = _after_version(_SUBSCRIPTION, subscription)
+    return None if message is None else message["topics"]
 
 
 def assigned_partitions(assignment: bytes) -> list[dict[str, Any]] | None:
     """Return topic and partitions of a consumer's assignment (ConsumerProtocolAssignment), None if
     it is not one.
     """
-    found = _after_version(_ASSIGNMENT, assignment)
-    return None if found is None else found["assignedPartitions"]
+    message = _after_version(_ASSIGNMENT, assignment)
+    return None if message is None else message["assignedPartitions"]
 
 
 def _after_version(message: Message, content: bytes) -> dict[str, Any] | None:

@@ -114,8 +114,8 @@ class DebeziumDecoder:
         """Return the time of each change in its source, null if it is unknown."""
         if not self._has_time:
             return pa.nulls(len(envelope), pa.int64())
-        found = pc.struct_field(envelope, [_SOURCE, _SOURCE_MS])
-        return pc.cast(found, _MILLISECONDS).view(pa.int64())
+        times = pc.struct_field(envelope, [_SOURCE, _SOURCE_MS])
+        return pc.cast(times, _MILLISECONDS).view(pa.int64())
 
 
 def _fields(kind: pa.DataType) -> dict[str, pa.Field]:

@@ -128,36 +128,36 @@ def batch_of(records: list[Line]) -> pa.RecordBatch:
 
 def _by_specs(decoder: Decoder, records: list[Line]) -> None:
     """Decode records in place."""
-    found = decoder.decode(batch_of(records))
+    decoded = decoder.decode(batch_of(records))
     by_offset = {record["offset"]: record for record in records}
     names = decoder.schema.names[len(_ORIGIN) :]
-    for number, position in enumerate(found.positions.to_pylist()):
+    for number, position in enumerate(decoded.positions.to_pylist()):
         record = records[position]
         try:
-            (row,) = found.rows.select(names).slice(number, 1).to_pylist()
+            (row,) = decoded.rows.select(names).slice(number, 1).to_pylist()
         except (ValueError, OverflowError):
             record["valueRefused"] = "has a time that cannot be shown"
             continue
         record["key"] = _json(row.pop("key"))
         if record["value"] is not None:
             record["value"] = _json(row["value"] if names == ["key", "value"] else row)
-    for refused in found.refused.select(["offset", "part", "reason"]).to_pylist():
+    for refused in decoded.refused.select(["offset", "part", "reason"]).to_pylist():
         by_offset[refused["offset"]][f"{refused['part']}Refused"] = refused["reason"]
 
 
 def _json(value: Any) -> Any:
     """Return a value as JSON has it: bytes as base64, times in ISO 8601, decimals as text."""
-    found = value
+    written = value
     if isinstance(value, dict):
-        found = {name: _json(one) for name, one in value.items()}
+        written = {name: _json(one) for name, one in value.items()}
     elif isinstance(value, list):
-        found = [_json(one) for one in value]
+        written = [_json(one) for one in value]
     elif isinstance(value, tuple):  # of a map
-        found = {"key": _json(value[0]), "value": _json(value[1])}
+        written = {"key": _json(value[0]), "value": _json(value[1])}
     elif isinstance(value, bytes):
-        found = base64.b64encode(value).decode("ascii")
+        written = base64.b64encode(value).decode("ascii")
     elif isinstance(value, dt.date):
-        found = value.isoformat()
+        written = value.isoformat()
     elif isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
-        found = str(value)
-    return found
+        written = str(value)
+    return written

@@ -52,7 +52,7 @@ def infer_fields(
         is_event: they belong to Debezium's events, in which an envelope is always Kafka Connect's.
         inside: the name of the object's field whose fields are asked for.
     """
-    found: dict[str, JsonField] = {}
+    fields: dict[str, JsonField] = {}
     known: dict[bytes, tuple[JsonField, ...] | None] = {}
     for value in _sample(columns):
         (schema, payload) = opened(value)
@@ -60,14 +60,14 @@ def infer_fields(
             text = text_of(schema)
             if text not in known:
                 known[text] = _of_schema(schema)
-                _join(found, _inside(known[text] or (), inside))
+                _join(fields, _inside(known[text] or (), inside))
             if known[text] is None and not is_event:
-                _add(found, value, 1)
+                _add(fields, value, 1)
         elif inside is None:
-            _add(found, payload, 1)
+            _add(fields, payload, 1)
         elif type(payload) is dict:
-            _add(found, payload.get(inside), 1)
-    return _within_limits(tuple(found.values()))
+            _add(fields, payload.get(inside), 1)
+    return _within_limits(tuple(fields.values()))
 
 
 def infer(objects: Iterable[Mapping[str, Any]]) -> tuple[JsonField, ...]:
@@ -76,10 +76,10 @@ def infer(objects: Iterable[Mapping[str, Any]]) -> tuple[JsonField, ...]:
     give json. In the order of their first occurrence; an empty name, and one of more than 255
     characters, is ignored.
     """
-    found: dict[str, JsonField] = {}
-    for one in objects:
-        _add(found, one, 1)
-    return _within_limits(tuple(found.values()))
+    fields: dict[str, JsonField] = {}
+    for content in objects:
+        _add(fields, content, 1)
+    return _within_limits(tuple(fields.values()))
 
 
 def _sample(columns: Iterable[pa.Array]) -> Iterator[Any]:
@@ -97,10 +97,10 @@ def _sample(columns: Iterable[pa.Array]) -> Iterator[Any]:
 def _of_schema(raw: object) -> tuple[JsonField, ...] | None:
     """Return the fields of a schema of Kafka Connect, None if it is not one of a struct."""
     try:
-        found = field_of("", read_schema(raw))
+        field = field_of("", read_schema(raw))
     except UnusableSchema:
         return None
-    return found.fields if found.type == STRUCT else None
+    return field.fields if field.type == STRUCT else None
 
 
 def _inside(fields: tuple[JsonField, ...], name: str | None) -> tuple[JsonField, ...]:
@@ -110,17 +110,19 @@ def _inside(fields: tuple[JsonField, ...], name: str | None) -> tuple[JsonField,
     return next((one.fields for one in fields if one.name == name and one.type == STRUCT), ())
 
 
-def _join(found: dict[str, JsonField], fields: Iterable[JsonField]) -> None:
+def _join(known_fields: dict[str, JsonField], fields: Iterable[JsonField]) -> None:
     """Widen the fields so that others fit."""
-    for one in fields:
-        known = found.get(one.name)
-        found[one.name] = one if known is None else _wider(known, one)
+    for field in fields:
+        known = known_fields.get(field.name)
+        known_fields[field.name] = field if known is None else _wider(known, field)
 
 
-def _add(found: dict[str, JsonField], value: Any, depth: int) -> None:
+def _add(fields: dict[str, JsonField], value: Any, depth: int) -> None:
     """Widen the fields so that an object fits; anything else has no fields."""
     named = value.items() if type(value) is dict else ()
-    _join(found, (_field(name, one, depth) for name, one in named if 0 < len(name) <= LONGEST_NAME))
+    _join(
+        fields, (_field(name, one, depth) for name, one in named if 0 < len(name) <= LONGEST_NAME)
+    )
 
 
 def _field(name: str, value: object, depth: int) -> JsonField:
@@ -135,8 +137,8 @@ def _field(name: str, value: object, depth: int) -> JsonField:
         return JsonField(name=name, type=STRUCT, fields=tuple(fields.values()))
     if isinstance(value, list):
         item = JsonField(name=_ELEMENT, type=_NOTHING)
-        for one in value:
-            item = _wider(item, _field(_ELEMENT, one, depth + 1))
+        for element in value:
+            item = _wider(item, _field(_ELEMENT, element, depth + 1))
         return JsonField(name=name, type=ARRAY, fields=(item,))
     if isinstance(value, int) and not -INT64_MAX - 1 <= value <= INT64_MAX:
         return JsonField(name=name, type="double")
@@ -183,15 +185,16 @@ def _within_limits(fields: tuple[JsonField, ...]) -> tuple[JsonField, ...]:
     if _count(done) > MOST_FIELDS:
         nested = {STRUCT, ARRAY, MAP}
         done = tuple(
-            JsonField(name=one.name, type=ANYTHING) if one.type in nested else one for one in done
+            JsonField(name=field.name, type=ANYTHING) if field.type in nested else field
+            for field in done
         )
     return done[:MOST_FIELDS]
 
 
-def _finished(one: JsonField) -> JsonField:
-    if one.type == _NOTHING or (one.type == STRUCT and not one.fields):
-        return JsonField(name=one.name, type=ANYTHING)
-    return one.model_copy(update={"fields": tuple(_finished(child) for child in one.fields)})
+def _finished(field: JsonField) -> JsonField:
+    if field.type == _NOTHING or (field.type == STRUCT and not field.fields):
+        return JsonField(name=field.name, type=ANYTHING)
+    return field.model_copy(update={"fields": tuple(_finished(child) for child in field.fields)})
 
 
 def _count(fields: Sequence[JsonField]) -> int:

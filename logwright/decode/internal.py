@@ -184,7 +184,7 @@ class InternalDecoder:
     def _decode(self, batch: pa.RecordBatch) -> Decoded:
         reasons: dict[str, dict[int, str]] = {"key": {}, "value": {}}
         kept: list[int] = []
-        found: list[Facts] = []
+        rows: list[Facts] = []
         values = batch.column("value").to_pylist()
         for row, key in enumerate(batch.column("key").to_pylist()):
             part = "key"
@@ -197,10 +197,10 @@ class InternalDecoder:
                 reasons[part][row] = refused.reason
             else:
                 kept.append(row)
-                found.append(facts)
+                rows.append(facts)
         origin = [batch.column(field.name).cast(field.type) for field in ORIGIN]
         positions = pa.array(kept, pa.int64())
-        columns = [_column(field, found) for field in list(self.schema)[len(ORIGIN) :]]
+        columns = [_column(field, rows) for field in list(self.schema)[len(ORIGIN) :]]
         return Decoded(
             rows=pa.RecordBatch.from_arrays(
                 [*(one.take(positions) for one in origin), *columns], schema=self.schema
@@ -211,8 +211,8 @@ class InternalDecoder:
         )
 
 
-def _column(field: pa.Field, found: list[Facts]) -> pa.Array:
-    values: list[Any] = [facts.get(field.name) for facts in found]
+def _column(field: pa.Field, rows: list[Facts]) -> pa.Array:
+    values: list[Any] = [facts.get(field.name) for facts in rows]
     if field.type != TIMESTAMP:
         return pa.array(values, field.type)
     times = [None if one is None else one * _MICROSECONDS for one in values]

@@ -68,29 +68,29 @@ def struct_of(
     return Struct(fields=named, nullable=nullable)
 
 
-def node_of(one: JsonField, *, has_units: bool = True) -> Node:
+def node_of(field: JsonField, *, has_units: bool = True) -> Node:
     """Return the column of a field."""
-    if one.type == STRUCT:
-        return struct_of(one.fields, nullable=one.nullable, has_units=has_units)
-    if one.type in {ARRAY, MAP}:
-        parts = [node_of(part, has_units=has_units) for part in one.fields]
-        if one.type == ARRAY:
-            return Items(item=parts[0], nullable=one.nullable)
-        return Pairs(key=required(parts[0]), value=parts[1], nullable=one.nullable)
-    return replace(_leaf(one, has_units=has_units), nullable=one.nullable)
+    if field.type == STRUCT:
+        return struct_of(field.fields, nullable=field.nullable, has_units=has_units)
+    if field.type in {ARRAY, MAP}:
+        parts = [node_of(part, has_units=has_units) for part in field.fields]
+        if field.type == ARRAY:
+            return Items(item=parts[0], nullable=field.nullable)
+        return Pairs(key=required(parts[0]), value=parts[1], nullable=field.nullable)
+    return replace(_leaf(field, has_units=has_units), nullable=field.nullable)
 
 
-def _leaf(one: JsonField, *, has_units: bool) -> Leaf:
-    if isinstance(one, _Logical):
-        leaf: Leaf = one.leaf
+def _leaf(field: JsonField, *, has_units: bool) -> Leaf:
+    if isinstance(field, _Logical):
+        leaf: Leaf = field.leaf
         return leaf
-    if one.type == _TIMESTAMP and not has_units:
+    if field.type == _TIMESTAMP and not has_units:
         return leaves.TEXT_TIMESTAMP
-    digits = decimal_digits(one.type)
+    digits = decimal_digits(field.type)
     if digits is not None:
         kind, convert = pa.decimal128(*digits), leaves.decimal_of(*digits)
         return Leaf(type=kind, accepts=frozenset(), convert=convert)
-    return _LEAVES[one.type]
+    return _LEAVES[field.type]
 
 
 class UnusableSchema(Exception):
@@ -111,10 +111,10 @@ def of_json_schema(schema: object) -> tuple[JsonField, ...]:
     Raises:
         UnusableSchema: it does not describe an object with properties, or has too many.
     """
-    found = _Schema(schema).field("", schema, (), required=True)
-    if found.type != STRUCT:
+    field = _Schema(schema).field("", schema, (), required=True)
+    if field.type != STRUCT:
         raise UnusableSchema("does not describe an object with properties")
-    return found.fields
+    return field.fields
 
 
 class _Schema:
@@ -131,35 +131,37 @@ class _Schema:
         self._count += 1
         if self._count > MOST_FIELDS:
             raise UnusableSchema(f"has more than {MOST_FIELDS} fields")
-        found, nullable = _without_null(schema)
-        reference = found.get("$ref") if isinstance(found, dict) else None
+        inner, nullable = _without_null(schema)
+        reference = inner.get("$ref") if isinstance(inner, dict) else None
         if isinstance(reference, str):
             if reference in path or len(path) > DEEPEST:
                 return JsonField(name=name, type=ANYTHING, nullable=nullable or not required)
-            one = self.field(name, self._target(reference), (*path, reference), required=required)
-            return one.model_copy(update={"nullable": one.nullable or nullable})
-        leaf = _connect_leaf(found)
+            target = self.field(
+                name, self._target(reference), (*path, reference), required=required
+            )
+            return target.model_copy(update={"nullable": target.nullable or nullable})
+        leaf = _connect_leaf(inner)
         if leaf is not None:
             optional = nullable or not required
             return _Logical(name=name, type=ANYTHING, nullable=optional, leaf=leaf)
-        kind, fields = self._type(found, path)
+        kind, fields = self._type(inner, path)
         return JsonField(name=name, type=kind, nullable=nullable or not required, fields=fields)
 
-    def _type(self, found: object, path: tuple[str, ...]) -> tuple[str, tuple[JsonField, ...]]:
-        if not isinstance(found, dict) or len(path) > DEEPEST:
+    def _type(self, schema: object, path: tuple[str, ...]) -> tuple[str, tuple[JsonField, ...]]:
+        if not isinstance(schema, dict) or len(path) > DEEPEST:
             return ANYTHING, ()
-        kind, properties = found.get("type"), found.get("properties")
+        kind, properties = schema.get("type"), schema.get("properties")
         if kind == "object" and isinstance(properties, dict) and properties:
-            required = found.get("required")
+            required = schema.get("required")
             names = required if isinstance(required, list) else []
             return STRUCT, tuple(
-                self.field(name, one, (*path, ""), required=name in names)
-                for name, one in properties.items()
+                self.field(name, content, (*path, ""), required=name in names)
+                for name, content in properties.items()
             )
         if kind == "array":
-            item = self.field(_ELEMENT, found.get("items"), (*path, ""), required=False)
+            item = self.field(_ELEMENT, schema.get("items"), (*path, ""), required=False)
             return ARRAY, (item,)
-        if (kind, found.get("connect.type")) == ("string", "bytes"):
+        if (kind, schema.get("connect.type")) == ("string", "bytes"):
             return "binary", ()
         scalars = {"integer": "long", "number": "double", "string": "string", "boolean": "boolean"}
         return scalars.get(kind, ANYTHING) if isinstance(kind, str) else ANYTHING, ()
@@ -175,16 +177,16 @@ class _Schema:
         return node
 
 
-def _connect_leaf(found: object) -> Leaf | None:
+def _connect_leaf(schema: object) -> Leaf | None:
     """Return what reads values of a schema with a logical type, None if it has none."""
-    if not isinstance(found, dict):
+    if not isinstance(schema, dict):
         return None
     bases = {"object": "struct", "string": "string"}
-    base = found.get("connect.type", bases.get(str(found.get("type")), ""))
-    parameters = found.get("connect.parameters")
+    base = schema.get("connect.type", bases.get(str(schema.get("type")), ""))
+    parameters = schema.get("connect.parameters")
     given = parameters if isinstance(parameters, dict) else {}
     try:
-        logical = logical_of(found.get("title"), base, scale=given.get("scale"))
+        logical = logical_of(schema.get("title"), base, scale=given.get("scale"))
     except UnknownUnit:
         raise UnusableSchema("has a field of a type whose unit is not known") from None
     return None if logical is None else leaf_of(logical, logical.column)
@@ -203,8 +205,8 @@ def _without_null(schema: object) -> tuple[object, bool]:
         choices = schema.get(word)
         if isinstance(choices, list):
             rest = [one for one in choices if one != {"type": "null"}]
-            found = rest[0] if len(rest) == 1 else {}
-            return found, len(rest) < len(choices)
+            choice = rest[0] if len(rest) == 1 else {}
+            return choice, len(rest) < len(choices)
     return schema, not kinds and "$ref" not in schema
 
 

@@ -72,13 +72,13 @@ def objects(node: Node, values: Sequence[Any], reasons: dict[int, str]) -> Part:
         values: as `parse` returns them.
         reasons: row → why it is refused; more are added.
     """
-    found: list[Any] = []
+    dicts: list[Any] = []
     for row, value in enumerate(values):
         is_object = type(value) is dict
         if value is not None and not is_object:
             reasons[row] = NOT_AN_OBJECT
-        found.append(value if is_object else None)
-    return Part(build(node, found, reasons), reasons)
+        dicts.append(value if is_object else None)
+    return Part(build(node, dicts, reasons), reasons)
 
 
 def has_decimal(node: Node) -> bool:
@@ -95,9 +95,9 @@ def has_decimal(node: Node) -> bool:
 def _whole(text: str) -> int | Decimal:
     """Return a whole number, above 64 bits as a decimal."""
     if len(text) <= _DIGITS:
-        found = int(text)
-        if -INT64_MAX - 1 <= found <= INT64_MAX:
-            return found
+        number = int(text)
+        if -INT64_MAX - 1 <= number <= INT64_MAX:
+            return number
     return Decimal(text)
 
 
@@ -110,22 +110,22 @@ def parse(values: list[bytes | None], reasons: dict[int, str], *, exact: bool) -
         exact: have a number that would be rounded as a Decimal.
     """
     loads, rounded = orjson.loads, _ROUNDED.search
-    found: list[Any] = []
+    parsed: list[Any] = []
     for row, value in enumerate(values):
-        one = None
+        loaded = None
         if value is not None:
             if len(value) > MAX_VALUE_BYTES:
                 reasons[row] = TOO_LARGE
             else:
                 try:
-                    one = loads(value)
+                    loaded = loads(value)
                     if (exact or _DECIMAL_SCHEMA in value) and rounded(value):
-                        one = json.loads(value, parse_float=Decimal, parse_int=_whole)
+                        loaded = json.loads(value, parse_float=Decimal, parse_int=_whole)
                 except orjson.JSONDecodeError:
                     reasons[row] = _NOT_JSON
                 except (ValueError, RecursionError):
-                    one, reasons[row] = None, _NOT_EXACT
+                    loaded, reasons[row] = None, _NOT_EXACT
                 else:
-                    one = NULL if one is None else one
-        found.append(one)
-    return found
+                    loaded = NULL if loaded is None else loaded
+        parsed.append(loaded)
+    return parsed

@@ -64,12 +64,12 @@ def double(value: Any) -> float:
 
 def single(value: Any) -> float:
     """Return a number that a float can have."""
-    found = double(value)
+    number = double(value)
     try:
-        struct.pack("<f", found)
+        struct.pack("<f", number)
     except OverflowError:
         raise Refused("is out of the range of a float") from None
-    return found
+    return number
 
 
 def string(value: Any) -> str:
@@ -147,12 +147,12 @@ def uuid_text(value: Any) -> str:
     """Return a UUID's text in lower case."""
     text = string(value)
     try:
-        found = str(uuid.UUID(text))
+        identifier = str(uuid.UUID(text))
     except ValueError:
         raise Refused("is not a UUID") from None
-    if found != text.lower():
+    if identifier != text.lower():
         raise Refused("is not a UUID")
-    return found
+    return identifier
 
 
 def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
@@ -163,25 +163,25 @@ def decimal_of(precision: int, scale: int) -> Callable[[Any], Decimal]:
             raise Refused("is not a decimal")
         text = str(value)
         try:
-            found = Decimal(text) if len(text) <= _LONGEST_DECIMAL else None
+            number = Decimal(text) if len(text) <= _LONGEST_DECIMAL else None
         except InvalidOperation:
-            found = None
-        if found is None or not found.is_finite():
+            number = None
+        if number is None or not number.is_finite():
             raise Refused("is not a decimal")
-        return fitting(found, precision, scale)
+        return fitting(number, precision, scale)
 
     return convert
 
 
-def fitting(found: Decimal, precision: int, scale: int) -> Decimal:
+def fitting(number: Decimal, precision: int, scale: int) -> Decimal:
     """Return a finite decimal with exactly this scale.
 
     Raises:
         Refused: it has more digits.
     """
-    (sign, digits, exponent) = found.as_tuple()
+    (sign, digits, exponent) = number.as_tuple()
     shift = scale + int(exponent)
-    if not found:
+    if not number:
         return Decimal((0, (0,), -scale))
     if shift + len(digits) <= precision and not any(digits[shift:] if shift < 0 else ()):
         kept = digits[:shift] if shift < 0 else digits + (0,) * shift

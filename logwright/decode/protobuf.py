@@ -118,12 +118,12 @@ class ProtobufDecoder:
         if len(content) > MAX_VALUE_BYTES:
             raise Refused(TOO_LARGE)
         try:
-            found = self._message.FromString(content)
+            message = self._message.FromString(content)
         except DecodeError:
             raise Refused(f"is not a message {self.name}") from None
-        if self._has_required and not found.IsInitialized():
+        if self._has_required and not message.IsInitialized():
             raise Refused("misses a required field")
-        return found
+        return message
 
 
 class _Kinds:
@@ -243,16 +243,16 @@ def message_at(file: Any, indexes: tuple[int, ...]) -> Any:
     Raises:
         Refused: there is none.
     """
-    found = None
+    message = None
     messages = list(file.message_types_by_name.values())
     for index in indexes:
         if not 0 <= index < len(messages):
             raise Refused("has the index of an unknown message")
-        found = messages[index]
-        messages = list(found.nested_types)
-    if found is None:
+        message = messages[index]
+        messages = list(message.nested_types)
+    if message is None:
         raise Refused("has the index of an unknown message")
-    return found
+    return message
 
 
 def place_of(file: Any, name: str) -> tuple[int, ...]:
@@ -264,8 +264,8 @@ def place_of(file: Any, name: str) -> tuple[int, ...]:
     pending: list[tuple[tuple[int, ...], Any]] = [((), file.message_types_by_name.values())]
     while pending:
         (above, messages) = pending.pop()
-        for index, one in enumerate(messages):
-            if one.full_name == name:
+        for index, message in enumerate(messages):
+            if message.full_name == name:
                 return (*above, index)
-            pending.append(((*above, index), one.nested_types))
+            pending.append(((*above, index), message.nested_types))
     raise UnusableSchema(f"has no message {name}")

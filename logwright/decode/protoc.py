@@ -89,8 +89,8 @@ def _load(content: bytes, name: str) -> Compiled:
     pool = descriptor_pool.DescriptorPool()
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(content)
-        for one in files.file:
-            pool.Add(one)
+        for file in files.file:
+            pool.Add(file)
         return Compiled(pool, pool.FindFileByName(name))
     except (DecodeError, TypeError, KeyError):
         raise UnusableSchema("has descriptors that do not fit together") from None

@@ -253,18 +253,18 @@ class RegistryDecoder:
                     headers[content[:_HEADER_BYTES]] = group
             group[0].append(row)
             group[1].append(content[start:])
-        found = [pa.nulls(1, self.type)]
+        parts = [pa.nulls(1, self.type)]
         order = np.zeros(count, np.int64)
         position = 1
-        for one, (rows, data) in groups.items():
-            part = self._group(one, data)
+        for kind, (rows, data) in groups.items():
+            part = self._group(kind, data)
             reasons.update({rows[number]: reason for number, reason in part.reasons.items()})
             if len(rows) == count:
                 return Part(part.values, reasons)
-            found.append(part.values)
+            parts.append(part.values)
             order[rows] = np.arange(position, position + len(rows))
             position += len(rows)
-        return Part(pa.concat_arrays(found).take(pa.array(order)), reasons)
+        return Part(pa.concat_arrays(parts).take(pa.array(order)), reasons)
 
     def _frame(self, content: bytes) -> _Frame:
         """Return the header of a value.
@@ -291,16 +291,16 @@ class RegistryDecoder:
             return _UNKNOWN
         try:
             text = self._source.get(schema_id)
-            found = _UNKNOWN if text is None else _Schema(text)
+            schema = _UNKNOWN if text is None else _Schema(text)
         except UnusableSchema as error:
-            found = f"{_UNUSABLE}{error.problem}"
-        self._schemas[schema_id] = found
-        self._unusable += isinstance(found, str)
-        return found
+            schema = f"{_UNUSABLE}{error.problem}"
+        self._schemas[schema_id] = schema
+        self._unusable += isinstance(schema, str)
+        return schema
 
-    def _group(self, one: _Type, values: list[bytes]) -> Part:
+    def _group(self, kind: _Type, values: list[bytes]) -> Part:
         """Decode data of one type."""
-        (schema_id, indexes) = one
+        (schema_id, indexes) = kind
         schema = self._schema(schema_id)
         try:
             if isinstance(schema, str):
@@ -330,28 +330,28 @@ def read_indexes(content: bytes, position: int) -> tuple[tuple[int, ...], int]:
             return _FIRST, position
         if not 0 < count <= _DEEPEST:
             raise Refused("has malformed indexes of its message")
-        found = []
+        indexes = []
         for _ in range(count):
             index, position = long(content, position)
-            found.append(index)
+            indexes.append(index)
     except IndexError:
         raise Refused(_TRUNCATED) from None
-    return tuple(found), position
+    return tuple(indexes), position
 
 
 def used_schemas(columns: Iterable[pa.Array]) -> dict[int, tuple[int, ...]]:
     """Return the schema ids that values in the wire format use, the highest first, each with what
     would be the indexes of the message of its first value. Of more than 1,000 the highest.
     """
-    found: dict[int, tuple[int, ...]] = {}
+    schemas: dict[int, tuple[int, ...]] = {}
     for column in columns:
         for content in column.to_pylist():
             if content is None or len(content) < _HEADER_BYTES or content[0] != 0:
                 continue
             schema_id = int.from_bytes(content[1:_HEADER_BYTES], "big", signed=True)
-            if schema_id >= 0 and schema_id not in found:
-                found[schema_id] = _indexes_of(content)
-    return {one: found[one] for one in sorted(found, reverse=True)[:_MOST_UNKNOWN]}
+            if schema_id >= 0 and schema_id not in schemas:
+                schemas[schema_id] = _indexes_of(content)
+    return {one: schemas[one] for one in sorted(schemas, reverse=True)[:_MOST_UNKNOWN]}
 
 
 def _indexes_of(content: bytes) -> tuple[int, ...]:

@@ -92,10 +92,12 @@ def refused_rows(origin: list[pa.Array], reasons: dict[str, dict[int, str]]) -> 
         origin: the columns of `ORIGIN`, of the batch.
         reasons: part → row → reason.
     """
-    found = sorted((row, part, why) for part, rows in reasons.items() for row, why in rows.items())
-    rows = pa.array([row for row, _, _ in found], pa.int64())
-    parts = pa.array([part for _, part, _ in found], pa.string())
-    why = pa.array([reason for _, _, reason in found], pa.string())
+    refusals = sorted(
+        (row, part, why) for part, rows in reasons.items() for row, why in rows.items()
+    )
+    rows = pa.array([row for row, _, _ in refusals], pa.int64())
+    parts = pa.array([part for _, part, _ in refusals], pa.string())
+    why = pa.array([reason for _, _, reason in refusals], pa.string())
     return pa.RecordBatch.from_arrays(
         [*(one.take(rows) for one in origin), parts, why], schema=REFUSED
     )

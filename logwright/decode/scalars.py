@@ -99,19 +99,21 @@ def _uuids(column: pa.Array) -> Part:
 def _of_length(column: pa.Array, length: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Return which values have this length; not those that are null."""
     equal = pc.fill_null(pc.equal(pc.binary_length(column), length), False)  # noqa: FBT003 - a value
-    found: np.ndarray[Any, np.dtype[np.bool_]] = equal.to_numpy(zero_copy_only=False)
-    return found
+    fits: np.ndarray[Any, np.dtype[np.bool_]] = equal.to_numpy(zero_copy_only=False)
+    return fits
 
 
 def _contents(
     column: pa.Array, chosen: np.ndarray[Any, np.dtype[np.bool_]]
 ) -> np.ndarray[Any, np.dtype[np.uint8]]:
     """Return the bytes of the chosen values, one after the other."""
-    found = column.filter(pa.array(chosen))
-    (_, offsets, content) = found.buffers()
-    if not len(found) or content is None:
+    chosen_rows = column.filter(pa.array(chosen))
+    (_, offsets, content) = chosen_rows.buffers()
+    if not len(chosen_rows) or content is None:
         return np.zeros(0, np.uint8)
-    ends = np.frombuffer(offsets, np.int32)[found.offset : found.offset + len(found) + 1]
+    ends = np.frombuffer(offsets, np.int32)[
+        chosen_rows.offset : chosen_rows.offset + len(chosen_rows) + 1
+    ]
     return np.frombuffer(content, np.uint8)[ends[0] : ends[-1]].copy()
 
 

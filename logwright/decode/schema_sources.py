@@ -71,8 +71,8 @@ class SchemaDirectory:
             names = sorted(path.name for path in directory.iterdir())
         except OSError as error:
             raise SchemaUnavailable(f"cannot be read: {error.strerror}.", path=directory) from error
-        found = [match for name in names if (match := _FILE.fullmatch(name))]
-        self._files = {int(match[1]): match[0] for match in found}
+        matches = [match for name in names if (match := _FILE.fullmatch(name))]
+        self._files = {int(match[1]): match[0] for match in matches}
 
     def get(self, schema_id: int) -> SchemaText | None:
         """Return a schema. Effects: reads its file."""
@@ -129,15 +129,15 @@ class SchemaRegistry:
         return SchemaText(str(kind), _text(answer), references)
 
     def _add_references(
-        self, answer: Mapping[str, Any], found: dict[str, bytes], seen: set[tuple[str, int]]
+        self, answer: Mapping[str, Any], schemas: dict[str, bytes], seen: set[tuple[str, int]]
     ) -> None:
         """Add what a schema refers to, the deepest first."""
         references = answer.get("references", [])
         if not isinstance(references, list):
             raise UnusableSchema("has malformed references")
-        for one in references:
-            (name, subject, version) = _reference(one)
-            if name in found or (subject, version) in seen:
+        for reference in references:
+            (name, subject, version) = _reference(reference)
+            if name in schemas or (subject, version) in seen:
                 continue
             seen.add((subject, version))
             if len(seen) > _MOST_REFERENCES:
@@ -145,8 +145,8 @@ class SchemaRegistry:
             inner = self._ask(f"/subjects/{quote(subject, safe='')}/versions/{version}")
             if inner is None:
                 raise UnusableSchema("refers to a schema that the registry does not have")
-            self._add_references(inner, found, seen)
-            found[name] = _text(inner)
+            self._add_references(inner, schemas, seen)
+            schemas[name] = _text(inner)
 
     def _ask(self, path: str) -> dict[str, Any] | None:
         """Return the registry's answer, None if it has nothing there."""
@@ -190,9 +190,13 @@ def _text(answer: Mapping[str, Any]) -> bytes:
     return schema.encode(errors="replace")
 
 
-def _reference(one: object) -> tuple[str, str, int]:
-    if isinstance(one, dict):
-        name, subject, version = one.get("name"), one.get("subject"), one.get("version")
+def _reference(reference: object) -> tuple[str, str, int]:
+    if isinstance(reference, dict):
+        name, subject, version = (
+            reference.get("name"),
+            reference.get("subject"),
+            reference.get("version"),
+        )
         if isinstance(name, str) and isinstance(subject, str) and type(version) is int:
             return name, subject, version
     raise UnusableSchema("has malformed references")

@@ -261,8 +261,8 @@ def _drop_entries(log_dir: Path, partition: TopicPartition, files: FileSystem) -
 
 def _has_log(log_dir: Path, topic: str) -> bool:
     """Return whether the topic has a partition here. Effects: lists the log directory."""
-    found = map(TopicPartition.parse, names_in(log_dir))
-    return any(one is not None and one.topic == topic for one in found)
+    partitions = map(TopicPartition.parse, names_in(log_dir))
+    return any(one is not None and one.topic == topic for one in partitions)
 
 
 def _without_holds(state: PartitionState) -> PartitionState:

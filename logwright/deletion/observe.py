@@ -76,21 +76,21 @@ def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
         NotALogDir, UnreadableFile: the log directory, or the record, cannot be read.
     """
     with open_log_dir(log_dir) as root:
-        found = list_log_dir(root)
+        listing = list_log_dir(root)
         record = read_deletions(root)
     deletions = parse_deletions(record or b"")
     directories: dict[str, DeletedDirectory] = {}
-    for one in found.marked:
-        if parse_deleted_directory_name(one.name) is None or only not in (None, one.name):
+    for marked in listing.marked:
+        if parse_deleted_directory_name(marked.name) is None or only not in (None, marked.name):
             continue
         with suppress(FileNotFoundError, NotALogDir):  # another purge has removed it
-            directories[one.name] = _look(log_dir, one, deletions.get(one.name))
+            directories[marked.name] = _look(log_dir, marked, deletions.get(marked.name))
     return DeletedListing(
         log_dir=log_dir,
         record=record,
         deletions=deletions,
         directories=directories,
-        live=frozenset(found.partitions.values()),
+        live=frozenset(listing.partitions.values()),
     )
 
 

@@ -90,14 +90,14 @@ def find_restorable(listing: DeletedListing, partition: TopicPartition) -> Delet
     """
     if partition in listing.live:
         raise cannot_restore(listing.log_dir, partition, "there is a log of that name.")
-    found = [
+    deletions = [
         deletion
         for name, deletion in listing.deletions.items()
         if deletion.partition == partition and name in listing.directories
     ]
-    if not found:
+    if not deletions:
         raise cannot_restore(listing.log_dir, partition, "no deletion of it is on record.")
-    last = max(found, key=lambda deletion: deletion.at_ms)
+    last = max(deletions, key=lambda deletion: deletion.at_ms)
     if last.purging:
         raise cannot_restore(listing.log_dir, partition, "its files are purged.")
     return last

@@ -92,8 +92,8 @@ def serve(home: DemoHome, *, port: int, ready: Callable[[str], None]) -> None:
             process.wait()
         finally:
             _stop(process)
-        said = log_path.read_text(errors="replace")[-SHOWN_LOG_BYTES:]
-        raise StepFailed(f"Dagster exited. The end of its output:\n{said}", path=log_path)
+        shown = log_path.read_text(errors="replace")[-SHOWN_LOG_BYTES:]
+        raise StepFailed(f"Dagster exited. The end of its output:\n{shown}", path=log_path)
 
 
 def _await_page(process: subprocess.Popen[bytes], address: str) -> None:
@@ -130,8 +130,8 @@ def _signals_raise() -> Iterator[None]:
     """
 
     def stop(number: int, _frame: FrameType | None) -> None:
-        for one in signals:
-            signal.signal(one, signal.SIG_IGN)
+        for ignored in signals:
+            signal.signal(ignored, signal.SIG_IGN)
         raise Stopped(signal.Signals(number).name)
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -139,5 +139,5 @@ def _signals_raise() -> Iterator[None]:
     try:
         yield
     finally:
-        for one, handler in zip(signals, earlier, strict=True):
-            signal.signal(one, handler)
+        for signal_number, handler in zip(signals, earlier, strict=True):
+            signal.signal(signal_number, handler)

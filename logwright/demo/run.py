@@ -120,13 +120,13 @@ def _sweep(console: Console, demo: DemoHome) -> None:
             ended: set[str] = set()
             for line in process.stdout or ():
                 log.write(line)
-                found = STEP.search(line)
-                if found and found[1] == "START":
-                    started[found[2]] = time.monotonic()
-                    status.update(found[2])
-                elif found and found[2] in started:
-                    ended.add(found[2])
-                    _say_step(console, found[2], time.monotonic() - started[found[2]])
+                matched = STEP.search(line)
+                if matched and matched[1] == "START":
+                    started[matched[2]] = time.monotonic()
+                    status.update(matched[2])
+                elif matched and matched[2] in started:
+                    ended.add(matched[2])
+                    _say_step(console, matched[2], time.monotonic() - started[matched[2]])
         except BaseException:
             process.kill()
             raise
@@ -145,9 +145,9 @@ def _say_step(console: Console, step: str, seconds: float) -> None:
 
 def _reason(log_path: Path) -> str:
     """Return the first line in which Dagster reports a failure, else the end of its output."""
-    said = log_path.read_text(errors="replace")
-    named = re.search(r"^dagster\S*(?:Failure|Error): (.+)$", said, re.MULTILINE)
-    return named[1] if named else f"The end of its output:\n{said[-SHOWN_LOG_BYTES:]}"
+    text = log_path.read_text(errors="replace")
+    named = re.search(r"^dagster\S*(?:Failure|Error): (.+)$", text, re.MULTILINE)
+    return named[1] if named else f"The end of its output:\n{text[-SHOWN_LOG_BYTES:]}"
 
 
 def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, seconds: float) -> None:

@@ -40,11 +40,11 @@ class Account:
 
 def survey(log_dir: Path) -> dict[str, Size]:
     """Return directory name → size of each partition. Effects: reads directory entries."""
-    found = {}
+    sizes = {}
     for directory in sorted(path for path in log_dir.iterdir() if path.is_dir()):
         logs = [path.stat().st_size for path in directory.glob(SEGMENT_NAME)]
-        found[directory.name] = Size(segments=len(logs), log_bytes=sum(logs))
-    return found
+        sizes[directory.name] = Size(segments=len(logs), log_bytes=sum(logs))
+    return sizes
 
 
 def comparison(

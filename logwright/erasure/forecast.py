@@ -29,8 +29,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.cleaner_rules import delete_horizon_ms
 from logwright.compaction.plan import first_dirty_offset, plan_compaction
-from logwright.compaction.rules import delete_horizon_ms
 from logwright.config.topic import TopicConfig
 from logwright.format.batch import HEADER_BYTES
 from logwright.format.record import SMALLEST_RECORD_BYTES

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
 from logwright.erasure.match import (
     CANDIDATES,
     UNKNOWN,
@@ -27,6 +26,7 @@ from logwright.erasure.match import (
 )
 from logwright.erasure.request import ALL_TOPICS, Request, applies_to
 from logwright.erasure.secret import FILTER_MASK, Secret
+from logwright.format.siphash import hash_keys, room_for_lanes
 from logwright.units import INT64_MAX
 
 

@@ -16,7 +16,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Self
 
@@ -38,7 +38,7 @@ from logwright.erasure.secret import HMAC_BYTES, Secret
 from logwright.errors import PolicyError
 from logwright.extras import require
 from logwright.place.mapped import map_file
-from logwright.units import INT64_MAX
+from logwright.times import time_ms
 
 CSV: Final = ".csv"
 JSON_LINES: Final = (".jsonl", ".ndjson", ".json")
@@ -222,22 +222,6 @@ def read_landing(directory: Path, secret: Secret) -> Landed:
             requests.append(request)
             doubts += [Refusal(file=path.name, line=line, problem=f"key {one}") for one in doubtful]
     return Landed(requests=tuple(requests), refused=tuple(refused), doubts=tuple(doubts))
-
-
-def time_ms(value: int | str) -> int | None:
-    """Return a time as ms since the epoch; None if it is not one, or has no time zone."""
-    if isinstance(value, str):
-        if re.fullmatch(r"[0-9]{1,19}", value):
-            value = int(value)
-        else:
-            try:
-                moment = datetime.fromisoformat(value)
-            except ValueError:
-                return None
-            if moment.tzinfo is None:
-                return None
-            value = (moment - _EPOCH) // timedelta(milliseconds=1)
-    return value if 0 <= value <= INT64_MAX else None
 
 
 def _from_hex(text: str) -> bytes:

@@ -291,7 +291,7 @@ def _commit(erasure: Erasure, plan: ErasePlan, keys: Matcher, progress: Progress
     """Erase one log if there is something to erase; return None otherwise."""
     if not plan.rebuilds and not needs_purge(plan, keys) and not plan.copies:
         return None
-    runtime = erasure.runtime(plan.clean.cleaner)
+    runtime = erasure.runtime(plan.cleaner)
     staged = build_and_check(plan, keys, progress=progress, runtime=runtime)
     return commit_erasure(staged, keys)
 

@@ -6,7 +6,6 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from logwright.compaction.model import CleaningOptions
 from logwright.deletion.commit import plan_purge_deleted
 from logwright.errors import LogwrightError
 from logwright.fleet.model import DirectorySpace, Fleet
@@ -16,7 +15,7 @@ from logwright.purge.plan import plan_purge
 from logwright.state.uncleanable import uncleanable_metrics
 from logwright.sweep.holds import hold
 from logwright.sweep.model import LogWork, SweepState
-from logwright.sweep.stages import plan
+from logwright.sweep.prepare import plan_by_policies
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,7 +39,8 @@ def observe_fleet(
             spaces.append(DirectorySpace(name=name, log_dir=log_dir, problem=str(error)))
             continue
         works += [
-            LogWork(key=f"{name}:{one}", log_dir=log_dir, partition=one) for one in partitions
+            LogWork(key=f"{name}:{partition}", log_dir=log_dir, partition=partition)
+            for partition in partitions
         ]
         spaces.append(space_of(name, log_dir, partitions, settings, now_ms=now_ms))
     return look(works, spaces, settings, now_ms=now_ms)
@@ -56,17 +56,12 @@ def look(
     """Return these logs with their plans, whether they are held or not. Effects: reads them."""
     state = SweepState(works=tuple(works), now_ms=now_ms)
     marked = hold(state, None)
-    found = {work.key: work.failure or work.held for work in marked.works}
+    reasons = {work.key: work.failure or work.held for work in marked.works}
     spaces = tuple(spaces)
     return Fleet(
         now_ms=now_ms,
-        works=plan(
-            state,
-            settings,
-            options=CleaningOptions(checks=settings.policies.checks),
-            high_watermark=settings.policies.high_watermark,
-        ).works,
-        held={key: one for key, one in found.items() if one is not None},
+        works=plan_by_policies(state, settings).works,
+        held={key: one for key, one in reasons.items() if one is not None},
         spaces=spaces,
         uncleanable=uncleanable_by_directory(space.log_dir for space in spaces),
     )
@@ -76,11 +71,11 @@ def uncleanable_by_directory(log_dirs: Iterable[Path]) -> dict[Path, dict[str, i
     """Return Kafka's metrics of what cannot be cleaned, without the directories whose state cannot
     be read. Effects: reads.
     """
-    found = {}
+    metrics = {}
     for log_dir in log_dirs:
         with suppress(LogwrightError):
-            found[log_dir] = uncleanable_metrics([log_dir])
-    return found
+            metrics[log_dir] = uncleanable_metrics([log_dir])
+    return metrics
 
 
 def space_of(

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.runtime import Runtime, silent
-from logwright.compaction.keys.survivors import Survivors, find_survivors
-from logwright.compaction.rewrite.batch import RewriteWorkspace
-from logwright.compaction.rules import delete_horizon_ms
+from logwright.cleaner_rules import delete_horizon_ms
+from logwright.compaction.survivors import Survivors, find_survivors
 from logwright.forecast.model import Forecast, Removal
 from logwright.forecast.packed import estimate_payloads, rebuilt_payload
 from logwright.forecast.retention import retained
 from logwright.forecast.sizes import CAUSES, measure
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.walk import raise_for_status
+from logwright.rewrite.batch import RewriteWorkspace
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def forecast_exactly(
         runtime: one thread and no throttle, if not given.
 
     Raises:
-        LogwrightError: as `logwright.compaction.keys.survivors.find_survivors`.
+        LogwrightError: as `logwright.compaction.survivors.find_survivors`.
     """
     if plan.compaction.cleanable_bytes <= 0:
         return Forecast(retention=retained(plan, {}))

@@ -17,15 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.source import decompress_batch
-from logwright.compaction.rewrite.batch import summarise, write_records
-from logwright.compaction.rewrite.copy import GROWTH_PER_RECORD
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.codec import compress
 from logwright.format.native_codec import pack, packed_bound
+from logwright.rewrite.batch import summarise, write_records
+from logwright.rewrite.copy import GROWTH_PER_RECORD
 
 if TYPE_CHECKING:
     from logwright.batches.source import Source
-    from logwright.compaction.rewrite.batch import RewriteWorkspace
+    from logwright.rewrite.batch import RewriteWorkspace
 
 REBUILT_BATCHES: Final = 256
 """Batches that are rebuilt to estimate the others."""

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.unpack import is_packed
-from logwright.compaction.keys.hashing import hash_keys, room_for_lanes
-from logwright.compaction.receipt import note_batch
-from logwright.compaction.rules import (
+from logwright.cleaner_rules import (
     EXPIRED,
     NULL_KEY,
     delete_horizon_reached,
     kind_of_record,
 )
 from logwright.format.batch import CONTROL
+from logwright.format.siphash import hash_keys, room_for_lanes
 from logwright.format.walk import OK, read_record
 from logwright.kernel import kernel
+from logwright.keys.receipt import note_batch
 
 SAMPLED: Final = np.dtype(
     [
@@ -55,7 +55,7 @@ class SampleBuffers(NamedTuple):
     Attributes:
         hash1, hash2: uint64[n], the halves of the keys' hashes; before that positions and lengths.
         sizes, kinds: int64[n], uint8[n], of the records.
-        lanes: of `hashing.room_for_lanes`.
+        lanes: of `siphash.room_for_lanes`.
         out: SAMPLED[n].
     """
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from logwright.batches.bitmap import count_dead, has_bit
 from logwright.batches.unpack import is_packed
-from logwright.compaction.rules import (
+from logwright.cleaner_rules import (
     DELETE,
     REBUILD,
     RETAIN,

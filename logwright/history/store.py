@@ -114,13 +114,13 @@ def _read_day(folder: Path) -> list[pa.Table]:
 
 
 def _days(directory: Path) -> list[tuple[date, Path]]:
-    found = []
+    days = []
     for path in directory.glob("date=*"):
         try:
-            found.append((date.fromisoformat(path.name.removeprefix("date=")), path))
+            days.append((date.fromisoformat(path.name.removeprefix("date=")), path))
         except ValueError:
             continue
-    return sorted(found)
+    return sorted(days)
 
 
 def _merge(folder: Path) -> int:

@@ -69,8 +69,8 @@ class SourceTopic:
         from confluent_kafka import KafkaException  # noqa: PLC0415 -- an extra
 
         try:
-            found = self._consumer.list_topics(self._topic, timeout=WAIT_SECONDS)
-            about = found.topics[self._topic]
+            listed = self._consumer.list_topics(self._topic, timeout=WAIT_SECONDS)
+            about = listed.topics[self._topic]
             if about.error is not None:
                 raise _unavailable(str(about.error.name()))
         except KafkaException as error:
@@ -93,8 +93,8 @@ class SourceTopic:
 
         resource = ConfigResource(ConfigResource.Type.TOPIC, self._topic)
         try:
-            asked = self._admin.describe_configs([resource], request_timeout=WAIT_SECONDS)
-            configs = asked[resource].result()
+            described = self._admin.describe_configs([resource], request_timeout=WAIT_SECONDS)
+            configs = described[resource].result()
             topics = self._admin.describe_topics(
                 TopicCollection([self._topic]), request_timeout=WAIT_SECONDS
             )
@@ -108,11 +108,11 @@ class SourceTopic:
         return KeptTopic(
             topic_id=topic_id,
             configs={
-                name: str(one.value)
-                for name, one in configs.items()
-                if one.value is not None
+                name: str(entry.value)
+                for name, entry in configs.items()
+                if entry.value is not None
                 and not name.startswith(_TIERED)
-                and (name == "cleanup.policy" or one.source != ConfigSource.DEFAULT_CONFIG.value)
+                and (name == "cleanup.policy" or entry.source != ConfigSource.DEFAULT_CONFIG.value)
             },
         )
 
@@ -133,16 +133,16 @@ class SourceTopic:
         while position < end:
             rows = []
             for message in self._consumer.consume(ROWS, timeout=1.0) or self._waited():
-                said = _said(message)
-                if said == "reset" and resets < RESETS:
+                problem = _problem_of(message)
+                if problem == "reset" and resets < RESETS:
                     resets += 1
                     position = max(position, self._held(partition).first)
                     self._assign(partition, position)
                     break
-                if said is not None and said != "end":
-                    raise _unavailable(said)
+                if problem is not None and problem != "end":
+                    raise _unavailable(problem)
                 offset = message.offset()
-                if said == "end" or offset is None or offset >= end:
+                if problem == "end" or offset is None or offset >= end:
                     position = end
                     break
                 rows.append(_row(message))
@@ -212,15 +212,15 @@ def open_topic(
         consumer.close()
 
 
-def _topic_id(asked: Future[Any]) -> str | None:
+def _topic_id(described: Future[Any]) -> str | None:
     """Return the topic id in Kafka's text form; None if there is none, as before KIP-516."""
-    found = asked.result().topic_id
-    parts = (found.get_most_significant_bits(), found.get_least_significant_bits())
+    topic_id = described.result().topic_id
+    parts = (topic_id.get_most_significant_bits(), topic_id.get_least_significant_bits())
     content = b"".join(part.to_bytes(8, "big", signed=True) for part in parts)
     return base64.urlsafe_b64encode(content).decode().rstrip("=") if any(content) else None
 
 
-def _said(message: Message) -> str | None:
+def _problem_of(message: Message) -> str | None:
     """Return None for a record; else ``end`` of the partition, ``reset`` for an offset out of
     range, or the name of an error.
     """

@@ -89,9 +89,9 @@ def byte_column(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
     """Return (data, bounds, nulls) of a binary column."""
     _, bounds, data = column.buffers()
-    found = _NO_BYTES if data is None else np.frombuffer(data, dtype=np.uint8)
+    content = _NO_BYTES if data is None else np.frombuffer(data, dtype=np.uint8)
     nulls = column.is_null().to_numpy(zero_copy_only=False)
-    return found, _bounds(bounds, column), nulls
+    return content, _bounds(bounds, column), nulls
 
 
 def _bounds(buffer: pa.Buffer | None, column: pa.Array) -> NDArray[np.int64]:

@@ -117,16 +117,16 @@ class Journal:
 
     def settled(self) -> Journal:
         """Return the journal with the last append moved to `done`, if it is complete."""
-        one = self.pending
-        if one is None or not one.complete:
+        pending = self.pending
+        if pending is None or not pending.complete:
             return self
         entry = Done(
-            id=one.id,
-            first_offset=one.first_offset,
-            end_offset=one.end_offset,
-            records=one.records,
+            id=pending.id,
+            first_offset=pending.first_offset,
+            end_offset=pending.end_offset,
+            records=pending.records,
         )
-        return Journal(done=(*(known for known in self.done if known.id != one.id), entry))
+        return Journal(done=(*(known for known in self.done if known.id != pending.id), entry))
 
     def abandoned(self) -> Journal:
         """Return the journal without the last append, except for the records that it skipped."""
@@ -145,11 +145,11 @@ def read_journal(partition_directory: Path) -> Journal:
     if not path.exists():
         return Journal()
     try:
-        (found,) = parse_lines(map_file(path).tobytes())
-        if found["version"] != _VERSION:
+        (line,) = parse_lines(map_file(path).tobytes())
+        if line["version"] != _VERSION:
             raise ValueError("another version")
-        done = tuple(Done(**one) for one in found["done"])
-        pending = found["pending"]
+        done = tuple(Done(**one) for one in line["done"])
+        pending = line["pending"]
         if pending is not None:
             pending = _pending(pending)
     except (ValueError, KeyError, TypeError) as error:

@@ -75,14 +75,14 @@ def list_input(source: Path) -> tuple[InputFile, ...]:
             "Spark ignores files with such a name.", path=source, remedy="Rename it."
         )
     paths = [source] if source.is_file() else sorted(_walk(source))
-    found = []
+    files = []
     for path in paths:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode):
             raise UnreadableFile("expected a regular file.", path=path, remedy="Remove it.")
         place = str(path.absolute())
-        found.append(InputFile(path=place, bytes=status.st_size, modified_ns=status.st_mtime_ns))
-    return tuple(found)
+        files.append(InputFile(path=place, bytes=status.st_size, modified_ns=status.st_mtime_ns))
+    return tuple(files)
 
 
 def new_files(runs: Sequence[Run], topic: str, files: Sequence[InputFile]) -> tuple[InputFile, ...]:
@@ -149,12 +149,12 @@ def read_ledger(log_dir: Path) -> tuple[Run, ...]:
     if not os.path.lexists(path):
         return ()
     try:
-        found = json.loads(map_file(path).tobytes())
-        if found["version"] != _VERSION:
+        content = json.loads(map_file(path).tobytes())
+        if content["version"] != _VERSION:
             raise ValueError("another version")
         return tuple(
             Run(**{**run, "files": tuple(InputFile(**file) for file in run["files"])})
-            for run in found["runs"]
+            for run in content["runs"]
         )
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptLogError(
@@ -174,11 +174,11 @@ def record_run(log_dir: Path, run: Run) -> None:
 
 
 def _walk(directory: Path) -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     for parent, directories, names in os.walk(directory):
         directories[:] = [name for name in directories if not name.startswith(_LEFT_OUT)]
-        found += [Path(parent, name) for name in names if not name.startswith(_LEFT_OUT)]
-    return found
+        paths += [Path(parent, name) for name in names if not name.startswith(_LEFT_OUT)]
+    return paths
 
 
 def _is_as_it_was(file: InputFile) -> bool:

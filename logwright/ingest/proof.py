@@ -69,7 +69,7 @@ class Found:
 
 
 def kept_end(
-    listed: Batches, found: Iterable[tuple[tuple[int, int], int]], pending: Pending, log_end: int
+    listed: Batches, present: Iterable[tuple[tuple[int, int], int]], pending: Pending, log_end: int
 ) -> int | None:
     """Find how many batches of a pending append are in the log.
 
@@ -79,7 +79,7 @@ def kept_end(
 
     Args:
         listed: the batches of the append.
-        found: ((base offset, CRC), next offset) of the log's batches from the old log end offset.
+        present: ((base offset, CRC), next offset) of the log's batches from the old log end offset.
         log_end: the log end offset.
 
     Returns:
@@ -87,7 +87,7 @@ def kept_end(
     """
     end = pending.log_end_offset
     next_offsets = [*(base for base, _ in listed[1:]), pending.end_offset]
-    for number, (batch, next_offset) in enumerate(found):
+    for number, (batch, next_offset) in enumerate(present):
         if number == len(listed):
             return end
         if batch != listed[number]:
@@ -221,9 +221,9 @@ def _match(
     return matched, True
 
 
-def _begins(found: NDArray[np.uint8], batch: tuple[int, int]) -> bool:
+def _begins(start: NDArray[np.uint8], batch: tuple[int, int]) -> bool:
     """Return whether the first 21 bytes, or as many as there are, are those of this batch."""
-    head = found.tobytes()
+    head = start.tobytes()
     base, crc = (number.to_bytes(size, "big") for number, size in zip(batch, (8, 4), strict=True))
     if head[:8] != base[: len(head)]:
         return False

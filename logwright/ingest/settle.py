@@ -47,15 +47,15 @@ if TYPE_CHECKING:
 
 def stamps(log_dir: Path) -> tuple[tuple[str, int, int], ...]:
     """Return (name, inode, modification time) of the files that a running broker writes."""
-    found = []
+    times = []
     for name in WATCHED:
         try:
             status = (log_dir / name).lstat()
         except FileNotFoundError:
-            found.append((name, 0, 0))
+            times.append((name, 0, 0))
         else:
-            found.append((name, status.st_ino, status.st_mtime_ns))
-    return tuple(found)
+            times.append((name, status.st_ino, status.st_mtime_ns))
+    return tuple(times)
 
 
 def settle(log_dir: Path) -> TopicPartition | None:
@@ -75,14 +75,14 @@ def settle(log_dir: Path) -> TopicPartition | None:
         UncleanLogDir: the directory must be recovered. Its logs were not changed.
         LogDirLocked: another process holds the partition's lock.
     """
-    found = markers_aside(log_dir)
-    if not found:
+    renamed = markers_aside(log_dir)
+    if not renamed:
         return None
     with RealFileSystem(log_dir) as files:
         if os.path.lexists(log_dir / CLEAN_SHUTDOWN_MARKER):
             execute(discard_markers(log_dir), files)
             return None
-        partition, journal, pending = _appended_to(log_dir, found)
+        partition, journal, pending = _appended_to(log_dir, renamed)
         directory = log_dir / partition.directory_name
         if pending.stamps != stamps(log_dir):
             raise UncleanLogDir(
@@ -125,7 +125,7 @@ def settle_before_recovery(log_dir: Path) -> bool:
     return True
 
 
-def _appended_to(log_dir: Path, found: Sequence[Path]) -> tuple[TopicPartition, Journal, Pending]:
+def _appended_to(log_dir: Path, renamed: Sequence[Path]) -> tuple[TopicPartition, Journal, Pending]:
     """Return the only partition whose journal has the nonce of the only renamed marker."""
     matching = []
     for partition in list_partitions(log_dir):
@@ -134,14 +134,14 @@ def _appended_to(log_dir: Path, found: Sequence[Path]) -> tuple[TopicPartition, 
         except LogwrightError:
             continue  # unreadable, so it does not match
         last = journal.pending
-        if last is not None and last.nonce and [log_dir / aside(last.nonce)] == list(found):
+        if last is not None and last.nonce and [log_dir / aside(last.nonce)] == list(renamed):
             matching.append((partition, journal, last))
     if len(matching) != 1:
         raise UncleanLogDir(
             "an append in this directory was interrupted, but no journal belongs to it: the log was"
             " deleted or moved, or its journal was removed. The clean-shutdown marker is not"
             " restored.",
-            path=found[0],
+            path=renamed[0],
             remedy=RECOVER,
         )
     return matching[0]
@@ -195,14 +195,14 @@ def has_log(directory: Path) -> bool:
 
 def _cut_back(directory: Path, pending: Pending, files: FileSystem) -> None:
     with os.scandir(directory) as entries:
-        found = {
+        present = {
             entry.name: Found(status.st_size, status.st_ino)
             for entry in entries
             if entry.is_file(follow_symlinks=False)
             and (status := entry.stat(follow_symlinks=False))
         }
-    prove_cut(directory, pending, _listed(directory, pending) or [], found)
-    sizes = {name: one.bytes for name, one in found.items()}
+    prove_cut(directory, pending, _listed(directory, pending) or [], present)
+    sizes = {name: one.bytes for name, one in present.items()}
     execute(undo_steps(directory, pending, sizes), files)
 
 
@@ -222,8 +222,8 @@ def present_records(log: PartitionLog, pending: Pending) -> int | None:
     if log.log_end_offset <= pending.log_end_offset:
         return pending.skipped
     listed = _listed(log.directory, pending)
-    found = _batches_from(log, pending.log_end_offset)
-    end = None if listed is None else kept_end(listed, found, pending, log.log_end_offset)
+    batches = _batches_from(log, pending.log_end_offset)
+    end = None if listed is None else kept_end(listed, batches, pending, log.log_end_offset)
     if end is None:
         raise UncleanLogDir(
             "an ingest was interrupted here, and the log was compacted or truncated since, or its"

@@ -46,13 +46,13 @@ class _Part(Generic[T]):
     def results(self) -> Iterator[T]:
         """Yield the results; raise the error that ended them."""
         while not self._ended:
-            found = self._found.get()
-            if not isinstance(found, _End):
-                yield found
+            result = self._found.get()
+            if not isinstance(result, _End):
+                yield result
                 continue
             self._ended = True
-            if found.error is not None:
-                raise found.error
+            if result.error is not None:
+                raise result.error
 
     def wait(self) -> None:
         """Drop the results until the thread has ended."""

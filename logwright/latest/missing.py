@@ -31,9 +31,9 @@ def first_missing(sources: Iterable[Source], first: int, end: int) -> int | None
         follows = np.append(np.int64(expected), last[:-1] + 1)
         gap = base > follows
         thinned = rows["count"] < last - base + 1
-        found = np.flatnonzero(gap | thinned)
-        if len(found):
-            row = int(found[0])
+        apart = np.flatnonzero(gap | thinned)
+        if len(apart):
+            row = int(apart[0])
             return int(follows[row] if gap[row] else max(int(base[row]), first))
         expected = int(last[-1]) + 1
     return expected if expected < end else None

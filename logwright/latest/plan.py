@@ -83,8 +83,8 @@ def plan_latest(
 def _offset_after(log: ReadableLog, timestamp_ms: int) -> Offset:
     """Return the last stable offset, or the first offset below it with a later timestamp."""
     stable = log.last_stable_offset
-    found = None if timestamp_ms == INT64_MAX else first_offset_at(log, timestamp_ms + 1, "fail")
-    return stable if found is None else min(Offset(found), stable)
+    after = None if timestamp_ms == INT64_MAX else first_offset_at(log, timestamp_ms + 1, "fail")
+    return stable if after is None else min(Offset(after), stable)
 
 
 def _range(
@@ -103,10 +103,10 @@ def _range(
     return ranges[0] if ranges else None
 
 
-def _outside(log: ReadableLog, first: Offset, asked: Offset) -> PointNotHeld:
+def _outside(log: ReadableLog, first: Offset, requested: Offset) -> PointNotHeld:
     stable = log.last_stable_offset
     return PointNotHeld(
-        f"{log.partition} has no state as of offset {asked}: its log start offset is"
+        f"{log.partition} has no state as of offset {requested}: its log start offset is"
         f" {log.log_start_offset}, its last stable offset {stable}.",
         path=log.directory,
         remedy=f"Ask for an offset from {first} to {stable}." if first <= stable else None,
@@ -143,5 +143,7 @@ def _require_held(log: ReadableLog, start: Offset, end: Offset) -> None:
 
 def _first_missing(log: ReadableLog, first: int, end: int) -> int | None:
     """Return the lowest offset in [first, end) that may be missing. Effects: reads headers."""
-    one = _range(log, first, end, "read_uncommitted")
-    return first_missing(() if one is None else Pieces(one, ReadCounts()), first, end)
+    records_range = _range(log, first, end, "read_uncommitted")
+    return first_missing(
+        () if records_range is None else Pieces(records_range, ReadCounts()), first, end
+    )

@@ -95,11 +95,11 @@ class Batch:
         promised = self.last_offset - self.base_offset + 1
         if header.records_count == promised <= MOST_RECORDS:
             try:
-                found = read_records(header, self._content)
+                records = read_records(header, self._content)
             except LogwrightError as error:
                 raise self.locate(error) from error
-            if all(record.offset == at for at, record in enumerate(found, self.base_offset)):
-                return found
+            if all(record.offset == at for at, record in enumerate(records, self.base_offset)):
+                return records
         raise self.locate(
             CorruptBatch(
                 f"the batch at offset {self.base_offset} lacks records up to {self.last_offset},"
@@ -115,18 +115,18 @@ class Batch:
 
 def segments(names: list[str]) -> list[Offset]:
     """Return the base offsets of the segments, ascending."""
-    found = [Offset(int(match[1])) for name in names if (match := _SEGMENT.fullmatch(name))]
-    return sorted(offset for offset in found if offset <= INT64_MAX)
+    offsets = [Offset(int(match[1])) for name in names if (match := _SEGMENT.fullmatch(name))]
+    return sorted(offset for offset in offsets if offset <= INT64_MAX)
 
 
 def snapshots(names: list[str]) -> list[Snapshot]:
     """Return the snapshots, newest first; unfinished and deleted ones have other names."""
-    found = [
+    complete = [
         Snapshot(Offset(int(match[1])), int(match[2]), name)
         for name in names
         if (match := _SNAPSHOT.fullmatch(name))
     ]
-    return sorted((one for one in found if one.end_offset <= INT64_MAX), reverse=True)
+    return sorted((one for one in complete if one.end_offset <= INT64_MAX), reverse=True)
 
 
 class MetadataFile:
@@ -161,22 +161,22 @@ class MetadataFile:
         """
         at = 0
         while at < len(self._data):
-            found = valid_batches(
+            valid = valid_batches(
                 self._data[at : at + WINDOW_BYTES],
                 base_offset=self.end_offset,
                 end_offset=INT64_MAX,
                 check_range=False,
             )
-            yield from self._rows(at, found, from_offset)
+            yield from self._rows(at, valid, from_offset)
             is_last = at + WINDOW_BYTES >= len(self._data)
-            at += found.valid_bytes
-            if found.end != "whole" and (is_last or found.end != "torn" or not found.valid_bytes):
-                self._judge_tail(at, found.end)
+            at += valid.valid_bytes
+            if valid.end != "whole" and (is_last or valid.end != "torn" or not valid.valid_bytes):
+                self._judge_tail(at, valid.end)
                 self.is_torn = True
                 return
 
-    def _rows(self, at: int, found: ValidBatches, from_offset: Offset) -> Iterator[Batch]:
-        rows = found.batches
+    def _rows(self, at: int, valid: ValidBatches, from_offset: Offset) -> Iterator[Batch]:
+        rows = valid.batches
         if not len(rows):
             return
         expected = np.append(np.int64(self.end_offset), rows["last_offset"][:-1] + 1)

@@ -33,7 +33,7 @@ def find_metadata(log_dir: Place) -> Place | None:
     here = absolute(log_dir)
     with open_log_dir(here.parent) as parent:
         names = parent.names()[:MOST_SIBLINGS]
-    found: list[Place] = []
+    candidates: list[Place] = []
     for name in names:
         sibling = here.parent / name
         if name == here.name or not _is_directory(sibling / METADATA_DIRECTORY):
@@ -43,14 +43,14 @@ def find_metadata(log_dir: Place) -> Place | None:
         except LogwrightError:
             continue  # unknown owner
         if (ids.cluster_id, ids.node_id) == (own.cluster_id, own.node_id):
-            found.append(sibling / METADATA_DIRECTORY)
-    if len(found) > 1:
+            candidates.append(sibling / METADATA_DIRECTORY)
+    if len(candidates) > 1:
         raise PreconditionError(
-            f"found metadata of this node in both {found[0]} and {found[1]}.",
+            f"found metadata of this node in both {candidates[0]} and {candidates[1]}.",
             path=log_dir,
             remedy="Give the one in use with --metadata.",
         )
-    return found[0] if found else None
+    return candidates[0] if candidates else None
 
 
 def _is_directory(path: Place) -> bool:

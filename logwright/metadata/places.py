@@ -42,14 +42,14 @@ def stray_reason(
     return _replica_reason(owner.partitions.get(partition.partition), ids)
 
 
-def _replica_reason(found: PartitionMetadata | None, ids: DirectoryIds) -> str | None:
-    if found is None:
+def _replica_reason(partition: PartitionMetadata | None, ids: DirectoryIds) -> str | None:
+    if partition is None:
         return "the partition does not exist in its topic"
-    if ids.node_id is not None and ids.node_id not in found.replicas:
+    if ids.node_id is not None and ids.node_id not in partition.replicas:
         return f"node {ids.node_id} has no replica of it"
-    if ids.node_id is None or ids.directory_id is None or not found.directories:
+    if ids.node_id is None or ids.directory_id is None or not partition.directories:
         return None
-    assigned = found.directories[found.replicas.index(ids.node_id)]
+    assigned = partition.directories[partition.replicas.index(ids.node_id)]
     if is_reserved(assigned) or assigned == ids.directory_id:
         return None
     return f"its replica is assigned to the log directory with id {assigned}"

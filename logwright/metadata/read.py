@@ -92,12 +92,12 @@ def _open(directory: Place) -> OpenDir:
 
 
 def _read_snapshot(
-    directory: Place, found: list[Snapshot]
+    directory: Place, newest_first: list[Snapshot]
 ) -> tuple[Image, Snapshot | None, Snapshot | None]:
     """Return the state of the newest complete snapshot, that snapshot, and the newest incomplete
     one if there is any.
     """
-    for number, snapshot in enumerate(found):
+    for number, snapshot in enumerate(newest_first):
         image = Image()
         file = MetadataFile(directory / snapshot.name, _START)
         first = last = ControlType.UNKNOWN
@@ -111,8 +111,8 @@ def _read_snapshot(
                 _apply(batch, image, snapshot_end=snapshot.end_offset)
         framed = (first, last) == (ControlType.SNAPSHOT_HEADER, ControlType.SNAPSHOT_FOOTER)
         if framed and not file.is_torn:
-            return image, snapshot, found[0] if number else None
-    return Image(), None, found[0] if found else None
+            return image, snapshot, newest_first[0] if number else None
+    return Image(), None, newest_first[0] if newest_first else None
 
 
 def _control_types(batch: Batch) -> list[ControlType]:
@@ -162,15 +162,15 @@ def _apply(
     snapshot_end: Offset | None = None,
 ) -> None:
     """Apply a batch's records; those of a snapshot all get its end offset."""
-    for found in batch.records():
-        if found.offset < from_offset:
+    for raw in batch.records():
+        if raw.offset < from_offset:
             continue
         try:
-            record = decode_metadata_record(found.value)
+            record = decode_metadata_record(raw.value)
             if record is not None:
-                image.apply(record, found.offset if snapshot_end is None else snapshot_end)
+                image.apply(record, raw.offset if snapshot_end is None else snapshot_end)
         except LogwrightError as error:
-            raise batch.locate(error, found.offset) from error
+            raise batch.locate(error, raw.offset) from error
 
 
 def read_directory_ids(log_dir: Place) -> DirectoryIds:
@@ -190,16 +190,16 @@ def read_directory_ids(log_dir: Place) -> DirectoryIds:
         problem = f"is larger than {_MOST_PROPERTIES_BYTES} bytes."
         raise CorruptLogError(problem, path=path, remedy=WRITE_IDS)
     lines = content.decode("latin-1").splitlines()  # as java.util.Properties
-    found = {
+    properties = {
         match[1]: _ESCAPED.sub(r"\1", match[2])
         for line in lines
         if (match := _PROPERTY.fullmatch(line))
     }
-    node_id = found.get("node.id")
+    node_id = properties.get("node.id")
     if node_id is not None and not _NODE_ID.fullmatch(node_id):
         raise CorruptLogError("its node.id is not a number.", path=path, remedy=WRITE_IDS)
     return DirectoryIds(
-        cluster_id=found.get("cluster.id"),
+        cluster_id=properties.get("cluster.id"),
         node_id=None if node_id is None else int(node_id),
-        directory_id=found.get("directory.id"),
+        directory_id=properties.get("directory.id"),
     )

@@ -24,15 +24,15 @@ def families(values: Values) -> list[Metric]:
     """Return the metric families of these samples; a metric without samples has none."""
     from prometheus_client.core import GaugeMetricFamily  # noqa: PLC0415 -- of an extra
 
-    found: list[Metric] = []
+    metrics: list[Metric] = []
     for metric in METRICS:
         samples = values.get(metric.name, ())
         if samples:
             family = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
             for labels, value in samples:
                 family.add_metric(labels, value)
-            found.append(family)
-    return found
+            metrics.append(family)
+    return metrics
 
 
 def registry_of(read: Callable[[], Values]) -> CollectorRegistry:

@@ -69,15 +69,15 @@ def metric_values(fleet: Fleet, last: LastSweep | None = None) -> dict[str, list
         fleet: all logs now.
         last: the newest sweep; None: its metrics have no samples.
     """
-    found: dict[str, list[Sample]] = {}
+    samples: dict[str, list[Sample]] = {}
     for name, labels, value in (
         *_fleet_samples(fleet),
         *_directory_samples(fleet),
         *_log_samples(fleet.plans),
         *(() if last is None else _sweep_samples(last, fleet.now_ms)),
     ):
-        found.setdefault(name, []).append((labels, float(value)))
-    return found
+        samples.setdefault(name, []).append((labels, float(value)))
+    return samples
 
 
 _Named = tuple[str, tuple[str, ...], float]
@@ -129,12 +129,12 @@ def _directory_samples(fleet: Fleet) -> Iterator[_Named]:
 
 def _deadlines(plans: Sequence[tuple[LogWork, CleanPlan]]) -> dict[Path, int]:
     """Return the earliest time at which a log of each directory becomes due by its lag, ms."""
-    found: dict[Path, int] = {}
+    deadlines: dict[Path, int] = {}
     for work, plan in plans:
         due_at_ms = plan.compaction.due_at_ms
         if due_at_ms is not None:
-            found[work.log_dir] = min(due_at_ms, found.get(work.log_dir, due_at_ms))
-    return found
+            deadlines[work.log_dir] = min(due_at_ms, deadlines.get(work.log_dir, due_at_ms))
+    return deadlines
 
 
 def _space_samples(space: DirectorySpace, label: tuple[str, ...]) -> Iterator[_Named]:

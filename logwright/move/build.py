@@ -103,10 +103,10 @@ def check_move(places: Places) -> None:
     check_source(places)
     read_checkpoints(places.destination)  # one that is malformed would stop the switch
     wanted = list_files(places.source, places.live.name)
-    found = room(places, files_to_copy(wanted, copied_files(places), frozenset()))
-    if found.needed > found.free:
+    space = room(places, files_to_copy(wanted, copied_files(places), frozenset()))
+    if space.needed > space.free:
         raise DiskFull(
-            f"the copy needs {found.needed} bytes, {found.free} are free.",
+            f"the copy needs {space.needed} bytes, {space.free} are free.",
             path=places.destination,
             remedy="Nothing was copied. Free some space there.",
         )

@@ -121,12 +121,12 @@ def look_at_move(source: Path, partition: TopicPartition, destination: Path) -> 
     check_source(places)
     wanted = list_files(source, places.live.name)
     missing = files_to_copy(wanted, copied_files(places), frozenset())
-    found = room(places, missing)
+    space = room(places, missing)
     return MoveOutlook(
         files=len(wanted),
         bytes=total_bytes(wanted),
-        missing_bytes=ByteCount(found.needed),
-        free_bytes=ByteCount(found.free),
+        missing_bytes=ByteCount(space.needed),
+        free_bytes=ByteCount(space.free),
         resumes=state.move is not None,
         stage=stage,
     )

@@ -153,7 +153,7 @@ def list_files(root: Path, *names: str) -> Files:
     for name in listing.others:
         if name != WORK_DIRECTORY and not name.endswith(DELETED):
             raise not_regular(Path(directory.name, name))
-    found = {name: one for name, one in listing.files.items() if not name.endswith(DELETED)}
+    files = {name: one for name, one in listing.files.items() if not name.endswith(DELETED)}
     if WORK_DIRECTORY in {*listing.files, *listing.others}:
         with open_below(root, *names, WORK_DIRECTORY) as work:
             inside = read_listing(work, stamp_of)
@@ -161,14 +161,14 @@ def list_files(root: Path, *names: str) -> Files:
             if name not in inside.files:
                 raise not_regular(Path(work.name, name))
             path = f"{WORK_DIRECTORY}/{name}"
-            found[path] = inside.files[name]._replace(name=path)
-    return {name: found[name] for name in sorted(found)}
+            files[path] = inside.files[name]._replace(name=path)
+    return {name: files[name] for name in sorted(files)}
 
 
 def room(places: Places, files: tuple[FileStamp, ...]) -> Room:
     """Return the free and the needed space. Effects: asks the file system."""
-    found = os.statvfs(places.destination)
-    return Room(free=found.f_bavail * found.f_frsize, needed=sum(one.bytes for one in files))
+    status = os.statvfs(places.destination)
+    return Room(free=status.f_bavail * status.f_frsize, needed=sum(one.bytes for one in files))
 
 
 def differing(
@@ -224,10 +224,10 @@ def _digest(directory: LocalDir, name: str, *, dropped: bool = False) -> bytes:
 def _identity(log_dir: Path) -> dict[bytes, bytes]:
     with open_log_dir(log_dir) as directory:
         try:
-            found = os.stat(META_PROPERTIES, dir_fd=directory.fd, follow_symlinks=False)
+            status = os.stat(META_PROPERTIES, dir_fd=directory.fd, follow_symlinks=False)
         except FileNotFoundError:
             return {}
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             raise not_regular(directory.path / META_PROPERTIES)
         content = directory.read(META_PROPERTIES)
     pairs = (line.partition(b"=") for line in content.splitlines())

@@ -100,5 +100,5 @@ def files_to_copy(
     )
 
 
-def _alike(one: FileStamp, other: FileStamp) -> bool:
-    return (one.bytes, one.modified_ns) == (other.bytes, other.modified_ns)
+def _alike(stamp: FileStamp, other: FileStamp) -> bool:
+    return (stamp.bytes, stamp.modified_ns) == (other.bytes, other.modified_ns)

@@ -107,14 +107,14 @@ def list_partition(directory: Path) -> PartitionListing:
         open_log_dir(directory.parent) as parent,
         parent.open_dir(directory.name) as opened,
     ):
-        found = read_listing(opened, _plain_file)
-    for name in found.others:
+        listing = read_listing(opened, _plain_file)
+    for name in listing.others:
         if place_of("log", name).name == "deleted":
             raise _unexpected(directory / name)
     work = directory / WORK_DIRECTORY
     return PartitionListing(
         directory=directory,
-        files=tuple(found.files.values()),
+        files=tuple(listing.files.values()),
         ledger=_read_ledger(work / LEDGER),
         staging=_staging_directories(directory.parent, work / STAGING),
         has_staging=(work / STAGING).is_dir(),
@@ -149,26 +149,26 @@ def _read_ledger(path: Path) -> bytes | None:
 
 def _staging_directories(log_dir: Path, parent: Path) -> tuple[StagingDirectory, ...]:
     """Return the staging directories. One may vanish in between: each is removed with its plan."""
-    found = []
+    directories = []
     for path in (parent / name for name in names_in(parent)):
         if path.is_symlink() or not path.is_dir():
             if not os.path.lexists(path):
                 continue
             raise _unexpected(path)
         with suppress(NotALogDir):
-            found.append(_staging_directory(log_dir, path))
-    return tuple(found)
+            directories.append(_staging_directory(log_dir, path))
+    return tuple(directories)
 
 
 def _kept_outputs(log_dir: Path, parent: Path) -> tuple[KeptOutput, ...]:
     """Return the kept outputs. One may vanish in between: a cleaning removes it."""
-    found = []
-    for one in _staging_directories(log_dir, parent):
-        output = parse_failed_output(one.path.name)
+    outputs = []
+    for directory in _staging_directories(log_dir, parent):
+        output = parse_failed_output(directory.path.name)
         if output is None:
-            raise _unexpected(one.path)
-        found.append(KeptOutput(output=output, directory=one))
-    return tuple(found)
+            raise _unexpected(directory.path)
+        outputs.append(KeptOutput(output=output, directory=directory))
+    return tuple(outputs)
 
 
 def _staging_directory(log_dir: Path, path: Path) -> StagingDirectory:

@@ -110,10 +110,12 @@ def plan_purge(
     expired = [one for one in listing.failed if one.output.due_at_ms <= now_ms]
     kept = [
         PendingDeletion(
-            name=f"{FAILED}/{one.output.name}", bytes=one.bytes, due_at_ms=one.output.due_at_ms
+            name=f"{FAILED}/{failed.output.name}",
+            bytes=failed.bytes,
+            due_at_ms=failed.output.due_at_ms,
         )
-        for one in listing.failed
-        if one.output.due_at_ms > now_ms
+        for failed in listing.failed
+        if failed.output.due_at_ms > now_ms
     ]
     dead = [one for one in listing.staging if not one.held]
     recorded = parse_ledger(listing.ledger or b"")

@@ -58,12 +58,12 @@ def failed_output_steps(
     )
 
 
-def _directory_steps(one: StagingDirectory) -> tuple[FileStep, ...]:
+def _directory_steps(staging: StagingDirectory) -> tuple[FileStep, ...]:
     """Return the steps that remove a directory: files, then directories from the inside out."""
     return (
-        *(Unlink(path, missing_ok=True) for path in one.files),
-        *(RemoveDir(path, missing_ok=True) for path in reversed(one.directories)),
-        RemoveDir(one.path, missing_ok=True),
+        *(Unlink(path, missing_ok=True) for path in staging.files),
+        *(RemoveDir(path, missing_ok=True) for path in reversed(staging.directories)),
+        RemoveDir(staging.path, missing_ok=True),
     )
 
 

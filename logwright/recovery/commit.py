@@ -174,28 +174,28 @@ def _commit_group(
     recovered: list[RecoveryPlan] = []
     with ExitStack() as locks:
         locked: list[RecoveryPlan] = []
-        for one in group:
+        for plan in group:
             try:
-                locks.enter_context(lock_partition_directory(one.observed.directory))
+                locks.enter_context(lock_partition_directory(plan.observed.directory))
             except LogwrightError as error:
-                result.fail(one, error)
+                result.fail(plan, error)
             else:
-                locked.append(one)
+                locked.append(plan)
         checkpoints = read_all_offsets(log_dir)
-        for one in locked:
+        for plan in locked:
             begun = False
             try:
-                _refuse_changed(one, checkpoints)
+                _refuse_changed(plan, checkpoints)
                 begun = True
-                _commit(one, files, result)
+                _commit(plan, files, result)
             except LogwrightError as error:
-                result.fail(one, error)
+                result.fail(plan, error)
                 interrupted = interrupted or begun
             else:
-                recovered.append(one)
+                recovered.append(plan)
         _write_checkpoints(log_dir, recovered, files)
-        for one in recovered if alone else ():
-            _record(one, files)
+        for plan in recovered if alone else ():
+            _record(plan, files)
     result.recovered += [one for one in recovered if not one.is_marked]
     result.marked += [one for one in recovered if one.is_marked]
     return interrupted

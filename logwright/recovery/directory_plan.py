@@ -72,7 +72,7 @@ def marked_to_recover(log_dir: Path, names: Iterable[str]) -> tuple[str, ...]:
     """Return the directories of future and stray logs that have leftovers of an interrupted
     operation, or that cannot be read. Effects: lists them.
     """
-    found = []
+    damaged = []
     for name in names:
         try:
             with open_log_dir(log_dir) as parent, parent.open_dir(name) as directory:
@@ -80,8 +80,8 @@ def marked_to_recover(log_dir: Path, names: Iterable[str]) -> tuple[str, ...]:
                     continue
         except LogwrightError:
             pass
-        found.append(name)
-    return tuple(found)
+        damaged.append(name)
+    return tuple(damaged)
 
 
 def _was_recovered(log_dir: Path, partition: TopicPartition) -> bool:
@@ -153,11 +153,11 @@ def plan_directory(
     marker = _content(log_dir / CLEAN_SHUTDOWN_MARKER)
     every = marker is None and wanted.issuperset(present)
     others = [one for one in marked_logs(log_dir) if every or one.name in marked]
-    for one in others:
+    for marked_log in others:
         try:
-            plans.append(decide(one.partition, one.name))
+            plans.append(decide(marked_log.partition, marked_log.name))
         except LogwrightError as error:
-            marked_failures[one.name] = error
+            marked_failures[marked_log.name] = error
     return DirectoryPlan(
         log_dir=log_dir,
         marker=marker,

@@ -43,8 +43,8 @@ def epochs_of(segments: Sequence[LoadedSegment]) -> tuple[LeaderEpoch, ...]:
     """
     epochs: tuple[LeaderEpoch, ...] = ()
     for segment in segments:
-        found = segment.batches(check_crcs=False)
-        epochs = assign_batches(epochs, found.batches, found.epochs)
+        valid = segment.batches(check_crcs=False)
+        epochs = assign_batches(epochs, valid.batches, valid.epochs)
     return epochs
 
 

@@ -229,11 +229,11 @@ class Loading:
         )
         state = self._state_before(segment, snapshots)
         state.replay.aborted.clear()
-        found = segment.batches(check_crcs=True)
-        refused_at = self._refused_at(segment, found)
-        rows = len(found.batches) if refused_at is None else refused_at
-        self._assign_epochs(found, rows)
-        state.append(found, segment, rows)
+        valid = segment.batches(check_crcs=True)
+        refused_at = self._refused_at(segment, valid)
+        rows = len(valid.batches) if refused_at is None else refused_at
+        self._assign_epochs(valid, rows)
+        state.append(valid, segment, rows)
         if not segment.recovered:
             names = [segment_file_name(segment.base_offset, suffix) for suffix in _INDEXES[:2]]
             self._find("rebuilt", names, why)
@@ -243,14 +243,14 @@ class Loading:
         segment.has_txnindex |= bool(segment.aborted)
         if refused_at is not None:
             return refused_at
-        if found.valid_bytes < segment.size:
-            self._find_cut(segment, found.valid_bytes, ENDS[found.end], found)
-            segment.size, segment.end = found.valid_bytes, found.end
+        if valid.valid_bytes < segment.size:
+            self._find_cut(segment, valid.valid_bytes, ENDS[valid.end], valid)
+            segment.size, segment.end = valid.valid_bytes, valid.end
         state.take_snapshot()
         return None
 
-    def _assign_epochs(self, found: ValidBatches, rows: int | None = None) -> None:
-        self.epochs = assign_batches(self.epochs, found.batches[:rows], found.epochs[:rows])
+    def _assign_epochs(self, valid: ValidBatches, rows: int | None = None) -> None:
+        self.epochs = assign_batches(self.epochs, valid.batches[:rows], valid.epochs[:rows])
 
     def _split(self, segment: LoadedSegment, following: int) -> list[LoadedSegment]:
         """Return the parts that replace a segment; `segments` has those before it. Effects: reads
@@ -272,11 +272,11 @@ class Loading:
         self._find("split", [own], reason, size=segment.size)
         return parts
 
-    def _refused_at(self, segment: LoadedSegment, found: ValidBatches) -> int | None:
+    def _refused_at(self, segment: LoadedSegment, valid: ValidBatches) -> int | None:
         if not self.like_kafka:
             return None
         return build_indexes(
-            found.batches,
+            valid.batches,
             base_offset=segment.base_offset,
             interval_bytes=self.index_interval_bytes,
         ).refused_at
@@ -360,9 +360,9 @@ class Loading:
         segment: LoadedSegment,
         valid_bytes: int,
         reason: str,
-        found: ValidBatches | None = None,
+        valid: ValidBatches | None = None,
     ) -> None:
-        kept = None if found is None or not len(found.batches) else found.batches[-1]
+        kept = None if valid is None or not len(valid.batches) else valid.batches[-1]
         offset = segment.base_offset if kept is None else int(kept["last_offset"]) + 1
         self._find(
             "cut",

@@ -41,13 +41,13 @@ def next_offset(segment: LoadedSegment, content: Content, *, like_kafka: bool) -
         entries = parse_offset_index(content(segment, INDEX), segment.base_offset)
         if len(entries):
             target, begin = entries[-1].tolist()
-    found = segment.batches(check_crcs=False, begin=begin if 0 < begin < segment.size else 0)
-    if found.end in ("length", "crc"):  # CRCs are not checked: it is not a batch of any kind
-        position = begin + found.valid_bytes
+    valid = segment.batches(check_crcs=False, begin=begin if 0 < begin < segment.size else 0)
+    if valid.end in ("length", "crc"):  # CRCs are not checked: it is not a batch of any kind
+        position = begin + valid.valid_bytes
         raise CorruptBatch(
-            f"{ENDS[found.end]}.", path=segment.path, position=position, remedy=FAILS
+            f"{ENDS[valid.end]}.", path=segment.path, position=position, remedy=FAILS
         )
-    offsets = found.batches["last_offset"]
+    offsets = valid.batches["last_offset"]
     if (offsets == INT64_MAX).any():
         raise UnsupportedFormatError(NO_OFFSET_LEFT, path=segment.path, remedy=RESTORE)
     return int(offsets[-1]) + 1 if (offsets >= target).any() else segment.base_offset
@@ -73,12 +73,12 @@ def misled_at(
     for segment, after in zip(segments, following, strict=False):  # there may be none
         if after <= offset:
             continue
-        found = segment.batches(check_crcs=False)
-        reaches = bool((found.batches["last_offset"] >= offset).any())
-        if segment.recovered or (reaches and _names_batch(segment, found, offset, content)):
+        valid = segment.batches(check_crcs=False)
+        reaches = bool((valid.batches["last_offset"] >= offset).any())
+        if segment.recovered or (reaches and _names_batch(segment, valid, offset, content)):
             if reaches:
                 return None
-        elif reaches or found.end not in ("whole", "torn"):
+        elif reaches or valid.end not in ("whole", "torn"):
             return segment
     return None
 
@@ -89,7 +89,7 @@ def last_entry_misleads(segment: LoadedSegment, content: Content) -> bool:
 
 
 def _names_batch(
-    segment: LoadedSegment, found: ValidBatches, offset: int, content: Content
+    segment: LoadedSegment, valid: ValidBatches, offset: int, content: Content
 ) -> bool:
     """Return whether the index entry from which an offset is looked up names one of the segment's
     batches that does not begin after the entry's offset. Effects: reads its index.
@@ -99,5 +99,5 @@ def _names_batch(
     if not len(below):
         return True
     named, position = below[-1].tolist()
-    at = found.batches[found.batches["position"] == position]
+    at = valid.batches[valid.batches["position"] == position]
     return bool(len(at)) and int(at[0]["base_offset"]) <= named

@@ -146,9 +146,9 @@ def marked_logs(log_dir: Path) -> tuple[MarkedDirectory, ...]:
         NotALogDir, UnreadableFile: the log directory or one of them cannot be listed.
     """
     return tuple(
-        one
-        for one in list_marked(log_dir)
-        if one.mark != "delete" and any(map(is_of_a_log, names_in(log_dir / one.name)))
+        marked
+        for marked in list_marked(log_dir)
+        if marked.mark != "delete" and any(map(is_of_a_log, names_in(log_dir / marked.name)))
     )
 
 

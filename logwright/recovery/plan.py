@@ -176,14 +176,14 @@ def _refuse_loss(plan: RecoveryPlan) -> None:
 
 def _next_offsets(observed: Observed) -> dict[str, int]:
     """Return where each committed ``.log.swap`` ends. Effects: reads their headers."""
-    found: dict[str, int] = {}
+    next_offsets: dict[str, int] = {}
     for name in file_kinds(observed.stamps).committed_swaps:
         if name.endswith(LOG + SWAP):
             base = int(name[:20])
             data = map_file(observed.directory / name, expected_bytes=observed.stamps[name].bytes)
             rows = valid_batches(data, base_offset=base, check_crcs=False).batches
-            found[name] = int(rows[-1]["last_offset"]) + 1 if len(rows) else base
-    return found
+            next_offsets[name] = int(rows[-1]["last_offset"]) + 1 if len(rows) else base
+    return next_offsets
 
 
 def _foreign(leftovers: Leftovers, ledger: bytes, options: RecoveryOptions) -> tuple[str, ...]:
@@ -204,16 +204,16 @@ def _leftover_findings(
 ) -> list[Finding]:
     """Return one finding for each kind of leftover."""
     swapped = f"the swap of {', '.join(leftovers.swaps)} was committed" if leftovers.swaps else ""
-    found: list[tuple[Action, tuple[str, ...], str]] = [
+    kinds: list[tuple[Action, tuple[str, ...], str]] = [
         ("rolled back", leftovers.rolled_back, "a swap that was not committed"),
         ("removed", leftovers.cleaned, "output that was being built"),
         ("removed", leftovers.covered, f"replaced: {swapped}"),
         ("swapped in", leftovers.swaps, "a swap that was committed and not finished"),
     ]
     if options.like_kafka:
-        found.append(("removed", leftovers.deleted, "retired: a broker removes it immediately"))
+        kinds.append(("removed", leftovers.deleted, "retired: a broker removes it immediately"))
     else:
-        found.append(("kept", foreign, "retired by others: `logwright purge` removes it"))
+        kinds.append(("kept", foreign, "retired by others: `logwright purge` removes it"))
     return [
         Finding(
             action=action,
@@ -221,32 +221,32 @@ def _leftover_findings(
             reason=reason,
             bytes=sum(observed.stamps[name].bytes for name in files),
         )
-        for action, files, reason in found
+        for action, files, reason in kinds
         if files
     ]
 
 
 def _state_findings(loading: Loading, *, epochs_change: bool) -> list[Finding]:
     written, removed = loading.snapshots.written(), _removed_snapshots(loading)
-    found = []
+    findings = []
     if written:
         names = tuple(segment_file_name(number, SNAPSHOT) for number in written)
-        found.append(
+        findings.append(
             Finding(action="snapshot written", files=names, reason="the producers as replayed")
         )
     if removed:
-        found.append(
+        findings.append(
             Finding(action="snapshot removed", files=removed, reason="a broker does not use it")
         )
     if epochs_change:
-        found.append(
+        findings.append(
             Finding(
                 action="epochs trimmed",
                 files=(LEADER_EPOCH_CHECKPOINT,),
                 reason="as the log's batches and bounds say",
             )
         )
-    return found
+    return findings
 
 
 def _splits(loading: Loading, files: Mapping[str, str]) -> tuple[SegmentSplit, ...]:
@@ -271,16 +271,16 @@ def _splits(loading: Loading, files: Mapping[str, str]) -> tuple[SegmentSplit, .
 
 
 def _files_when_split(files: Iterable[str], splits: Iterable[SegmentSplit]) -> frozenset[str]:
-    found = set(files)
+    names = set(files)
     for split in splits:
-        found.difference_update(split.files)
-        found.update(
+        names.difference_update(split.files)
+        names.update(
             segment_file_name(part.base_offset, suffix)
             for part in split.parts
             for suffix in SEGMENT_SUFFIXES
             if suffix != TXNINDEX or part.aborted
         )
-    return frozenset(found)
+    return frozenset(names)
 
 
 def _repairs(loading: Loading) -> tuple[SegmentRepair, ...]:
@@ -309,13 +309,13 @@ def _trimmed(loading: Loading, files: Mapping[str, str]) -> dict[str, ByteCount]
     last = loading.segments[-1] if loading.segments else None
     if not loading.like_kafka or last is None or last.recovered:
         return {}
-    found = {}
+    sizes = {}
     for suffix, entry_bytes in ((INDEX, OFFSET_ENTRY_BYTES), (TIMEINDEX, TIME_ENTRY_BYTES)):
         name = segment_file_name(last.base_offset, suffix)
         size = loading.observed.stamps[files[name]].bytes if name in files else 0
         if size % entry_bytes:
-            found[name] = ByteCount(size - size % entry_bytes)
-    return found
+            sizes[name] = ByteCount(size - size % entry_bytes)
+    return sizes
 
 
 def _trim_finding(

@@ -145,7 +145,7 @@ class ProducerState:
         self.end_offset = end_offset
         self.take_snapshot()
 
-    def append(self, found: ValidBatches, segment: LoadedSegment, rows: int) -> None:
+    def append(self, valid: ValidBatches, segment: LoadedSegment, rows: int) -> None:
         """Continue with the first `rows` batches of a segment.
 
         Raises:
@@ -153,8 +153,8 @@ class ProducerState:
         """
         if not rows:
             return
-        self._replay_rows(segment, found.batches[:rows])
-        self.end_offset = int(found.batches[rows - 1]["last_offset"]) + 1
+        self._replay_rows(segment, valid.batches[:rows])
+        self.end_offset = int(valid.batches[rows - 1]["last_offset"]) + 1
 
     def take_snapshot(self) -> None:
         """Set a snapshot at the end offset, if it is after the last one."""
@@ -200,14 +200,14 @@ class ProducerState:
             self.end_offset = start
             if segment.base_offset in marks:
                 self.take_snapshot()
-            found = segment.batches(check_crcs=False)
-            offsets = found.batches["last_offset"]
+            valid = segment.batches(check_crcs=False)
+            offsets = valid.batches["last_offset"]
             reaching = np.flatnonzero(offsets >= start)
             first = int(reaching[0]) if len(reaching) else len(offsets)
             beyond = np.flatnonzero(offsets >= end_offset)
             holds_end = after is None or end_offset < after
             stop = int(beyond[0]) if holds_end and len(beyond) else len(offsets)
-            self._replay_rows(segment, found.batches[first:stop])
+            self._replay_rows(segment, valid.batches[first:stop])
 
     def _replay_rows(self, segment: LoadedSegment, rows: NDArray[np.void]) -> None:
         try:

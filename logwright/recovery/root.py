@@ -102,9 +102,9 @@ def look_at_root(log_dir: Path) -> Root:
         )
     problems = [*strange_directories(log_dir, names)]
     present = [
-        log_dir / one
-        for one in CHECKPOINT_FILES
-        if one not in names and os.path.lexists(log_dir / one)
+        log_dir / checkpoint
+        for checkpoint in CHECKPOINT_FILES
+        if checkpoint not in names and os.path.lexists(log_dir / checkpoint)
     ]
     problems += [not_regular(path) for path in present if not is_regular(path)]
     problem = identity_problem(content) if formatted else None
@@ -203,9 +203,9 @@ def topic_id_problem(content: bytes) -> str | None:
     (PartitionMetadataFile).
     """
     lines = re.split(r"\r\n|\r|\n", content.decode(errors="replace"))
-    found = [re.fullmatch(r"([a-z_]+):\s+(\S+)\s*", line) for line in lines[:2]]
-    version = found[0] if found else None
-    topic_id = found[1] if len(found) > 1 else None
+    matches = [re.fullmatch(r"([a-z_]+):\s+(\S+)\s*", line) for line in lines[:2]]
+    version = matches[0] if matches else None
+    topic_id = matches[1] if len(matches) > 1 else None
     if version is None or version[1] != "version" or not re.fullmatch(r"\+?[0-9]{1,9}", version[2]):
         return "it has no version."
     if topic_id is None or topic_id[1] != "topic_id" or not _ID.fullmatch(topic_id[2]):

@@ -41,12 +41,12 @@ class OffsetOverflow(Exception):
     recovery of a segment handles it (LogSegmentOffsetOverflowException).
 
     Attributes:
-        found: its batches before that.
+        valid: its batches before that.
     """
 
-    def __init__(self, segment: LoadedSegment, found: ValidBatches) -> None:
+    def __init__(self, segment: LoadedSegment, valid: ValidBatches) -> None:
         self.segment = segment
-        self.found = found
+        self.found = valid
         super().__init__(segment.base_offset)
 
 
@@ -101,15 +101,15 @@ class LoadedSegment:
             UnsupportedFormatError: of another format.
             OffsetOverflow: with an offset that does not fit.
         """
-        found = valid_batches(
+        valid = valid_batches(
             self.data()[begin:],
             base_offset=self.base_offset,
             end_offset=self.end_offset,
             check_crcs=check_crcs,
             check_range=check_crcs,
         )
-        if found.end == "magic":
-            position = begin + found.valid_bytes
+        if valid.end == "magic":
+            position = begin + valid.valid_bytes
             error = unsupported_magic(int(self.data()[position + MAGIC_AT]), position)
             raise UnsupportedFormatError(
                 error.problem,
@@ -117,9 +117,9 @@ class LoadedSegment:
                 position=self.begin + position,
                 remedy=error.remedy,
             )
-        if found.end == "range":
-            raise OffsetOverflow(self, found)
-        return found
+        if valid.end == "range":
+            raise OffsetOverflow(self, valid)
+        return valid
 
     def next_offset(self) -> int:
         """Return the offset after the last batch; the base offset without one. Effects: reads
@@ -132,6 +132,6 @@ class LoadedSegment:
         """Return whether the log ends where its last batch does. Effects: reads its headers, and
         its tail whole.
         """
-        found = self.batches(check_crcs=False)
-        tail = found.batches["position"] >= found.valid_bytes - _TAIL_BYTES
-        return found.end == "whole" and not bad_crcs(self.data(), found.batches[tail])
+        valid = self.batches(check_crcs=False)
+        tail = valid.batches["position"] >= valid.valid_bytes - _TAIL_BYTES
+        return valid.end == "whole" and not bad_crcs(self.data(), valid.batches[tail])

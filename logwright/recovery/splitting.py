@@ -69,10 +69,10 @@ def parts_of(
         CorruptBatch: it cannot be split, or its parts reach into the next segment.
         UnsupportedFormatError: a batch of another format.
     """
-    found = segment.batches(check_crcs=False)
-    if found.end == "order" or (like_kafka and found.end != "whole"):
-        raise _unsplittable(segment, found.valid_bytes, ENDS[found.end])
-    rows = found.batches
+    valid = segment.batches(check_crcs=False)
+    if valid.end == "order" or (like_kafka and valid.end != "whole"):
+        raise _unsplittable(segment, valid.valid_bytes, ENDS[valid.end])
+    rows = valid.batches
     firsts, lasts = rows["base_offset"], rows["last_offset"]
     if like_kafka and int(lasts[-1]) - segment.base_offset <= INT32_MAX:
         position = int(rows[-1]["position"])
@@ -118,8 +118,8 @@ def index_transactions(parts: list[LoadedSegment], state: ProducerState) -> None
     """
     for part in parts:
         state.replay.aborted.clear()
-        found = part.batches(check_crcs=False)
-        state.append(found, part, len(found.batches))
+        valid = part.batches(check_crcs=False)
+        state.append(valid, part, len(valid.batches))
         part.aborted = tuple(state.replay.aborted)
         part.has_txnindex = bool(part.aborted)
 

@@ -177,8 +177,8 @@ def _finish_swaps(plan: RecoveryPlan) -> Iterator[FileStep]:
     finals = {source: name for name, source in leftovers.files.items() if source != name}
     covered = [name for name in leftovers.covered if name not in finals.values()]
     yield from _retire(plan, covered)
-    for _, found in groupby(leftovers.swaps, key=lambda name: name[:20]):
-        names = list(found)
+    for _, swaps in groupby(leftovers.swaps, key=lambda name: name[:20]):
+        names = list(swaps)
         logs = [name for name in names if finals[name].endswith(LOG)]
         indexes = [name for name in names if name not in logs]
         for group in (logs, indexes):

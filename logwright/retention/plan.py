@@ -195,8 +195,8 @@ def retention_hold(
     return hold
 
 
-def _raised_start(log: PartitionLog, config: TopicConfig, asked: int | None) -> Offset:
-    if asked is None:
+def _raised_start(log: PartitionLog, config: TopicConfig, requested: int | None) -> Offset:
+    if requested is None:
         return log.log_start_offset
     if config.compact and not config.delete:
         raise PolicyError(
@@ -204,7 +204,7 @@ def _raised_start(log: PartitionLog, config: TopicConfig, asked: int | None) -> 
             " alone.",
             remedy="Kafka refuses it too. Write tombstones, or add delete to the policy.",
         )
-    offset = log.high_watermark if asked == HIGH_WATERMARK else asked
+    offset = log.high_watermark if requested == HIGH_WATERMARK else requested
     if offset > log.high_watermark:
         raise PolicyError(
             f"records of {log.partition} before {offset} cannot be deleted: the high watermark is"
@@ -236,12 +236,12 @@ def _walk(
         end = log.log_end_offset if following is None else following.base_offset
         if log.high_watermark < end:
             return gone, f"its records up to {end} are not committed: {_watermark(log)}"
-        found = predicate(segment, following)
-        if isinstance(found, str):
-            return gone, found
+        decision = predicate(segment, following)
+        if isinstance(decision, str):
+            return gone, decision
         if following is None and segment.log_bytes == 0:
             return gone, "it is the active segment and empty"
-        gone[segment.base_offset] = found
+        gone[segment.base_offset] = decision
     return gone, ""
 
 

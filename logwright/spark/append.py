@@ -59,8 +59,8 @@ def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[
         PolicyError: a topic does not exist, and no partition count is given.
     """
     present: dict[str, int] = {}
-    for found in list_partitions(log_dir):
-        present[found.topic] = max(present.get(found.topic, 0), found.partition + 1)
+    for listed in list_partitions(log_dir):
+        present[listed.topic] = max(present.get(listed.topic, 0), listed.partition + 1)
     counts = {topic: max(present.get(topic, 0), wanted) for topic in topics}
     for topic, count in counts.items():
         if count == 0:
@@ -95,9 +95,9 @@ def append_rows(
         plans.append(plan if isinstance(plan, AppendPlan) else None)
     with staging([plan for plan in plans if plan is not None]):
         staged = stage(slots, plans)
-        for slot, one in enumerate(plans):
-            if one is not None and one.log is None and slot not in staged:
-                staged[slot] = stage_append(one, [])
+        for slot, slot_plan in enumerate(plans):
+            if slot_plan is not None and slot_plan.log is None and slot not in staged:
+                staged[slot] = stage_append(slot_plan, [])
         if before_commit is not None:
             before_commit()
         for slot in sorted(staged):

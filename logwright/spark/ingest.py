@@ -128,9 +128,11 @@ def _staged_rows(
     rows = _canonical(frame, topic)
     placed = rows.mapInArrow(partial(_assign, first, tasks), _ROWS_DDL)
     ordered = placed.repartitionById(tasks, "task").sortWithinPartitions("slot", *_ORDER)
-    found = ordered.mapInArrow(partial(_stage_rows, tuple(plans)), _RESULT_DDL).toArrow()
+    results = ordered.mapInArrow(partial(_stage_rows, tuple(plans)), _RESULT_DDL).toArrow()
     staged: dict[int, StagedAppend] = {}
-    for slot, pickled in zip(found["slot"].to_pylist(), found["result"].to_pylist(), strict=True):
+    for slot, pickled in zip(
+        results["slot"].to_pylist(), results["result"].to_pylist(), strict=True
+    ):
         # logwright's worker wrote it, over Spark's authenticated socket.
         result = pickle.loads(pickled)  # noqa: S301, TID251
         if isinstance(result, LogwrightError):

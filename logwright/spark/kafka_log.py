@@ -184,11 +184,11 @@ def _read_ranges(
     from logwright.records.model import ReadCounts  # noqa: PLC0415 -- see the module
     from logwright.records.read import read_range  # noqa: PLC0415
 
-    for one in ranges:
+    for records_range in ranges:
         counts = ReadCounts()
-        yield from read_range(one, columns=columns, counts=counts)
+        yield from read_range(records_range, columns=columns, counts=counts)
         if counts.corrupt_batches:
-            _report(one, counts, corrupt_report)
+            _report(records_range, counts, corrupt_report)
 
 
 def _as_spark_has_it(
@@ -231,14 +231,14 @@ def _arrow_field(field: T.StructField) -> pa.Field:
     return pa.field(field.name, kind, nullable=field.nullable)
 
 
-def _report(one: RecordsRange, counts: ReadCounts, directory: Path | None) -> None:
+def _report(records_range: RecordsRange, counts: ReadCounts, directory: Path | None) -> None:
     """Report batches that were skipped. Effects: logs a warning; writes a file that replaces that
     of an earlier attempt.
     """
     file, position, offset = counts.first_corrupt or ("", -1, -1)
     _LOG.warning(
         "corrupt batches skipped topic-partition=%s batches=%d bytes=%d file=%s position=%d",
-        one.partition,
+        records_range.partition,
         counts.corrupt_batches,
         counts.corrupt_bytes,
         file,
@@ -247,9 +247,9 @@ def _report(one: RecordsRange, counts: ReadCounts, directory: Path | None) -> No
     if directory is None:
         return
     report = {
-        "topicPartition": str(one.partition),
-        "startOffset": one.start_offset,
-        "endOffset": one.end_offset,
+        "topicPartition": str(records_range.partition),
+        "startOffset": records_range.start_offset,
+        "endOffset": records_range.end_offset,
         "corruptBatches": counts.corrupt_batches,
         "corruptBytes": counts.corrupt_bytes,
         "firstFile": file,
@@ -257,5 +257,5 @@ def _report(one: RecordsRange, counts: ReadCounts, directory: Path | None) -> No
         "firstOffset": offset,
     }
     durable.make_directory(directory)
-    path = directory / f"{one.partition}-{one.start_offset}.json"
+    path = directory / f"{records_range.partition}-{records_range.start_offset}.json"
     durable.replace(path, json.dumps(report).encode())

@@ -44,39 +44,39 @@ def push_down(filters: Iterable[Filter], *, view: str) -> tuple[Pruning, list[Fi
     """
     pruning = Pruning()
     rest = []
-    for one in filters:
-        attribute: tuple[str, ...] = getattr(one, "attribute", ())
+    for predicate in filters:
+        attribute: tuple[str, ...] = getattr(predicate, "attribute", ())
         column = attribute[0] if len(attribute) == 1 else ""
-        if isinstance(one, IsNotNull) and column in _NEVER_NULL:
+        if isinstance(predicate, IsNotNull) and column in _NEVER_NULL:
             continue
         known = _COLUMNS[view].get(column)
-        pruned, exact = (pruning, False) if known is None else known(pruning, one)
+        pruned, exact = (pruning, False) if known is None else known(pruning, predicate)
         pruning = pruned
         if not exact:
-            rest.append(one)
+            rest.append(predicate)
     return pruning, rest
 
 
-def _topics(pruning: Pruning, one: Filter) -> tuple[Pruning, bool]:
-    chosen = _chosen(one, str)
+def _topics(pruning: Pruning, predicate: Filter) -> tuple[Pruning, bool]:
+    chosen = _chosen(predicate, str)
     if chosen is None:
         return pruning, False
     return replace(pruning, topics=_both(pruning.topics, chosen)), True
 
 
-def _partitions(pruning: Pruning, one: Filter) -> tuple[Pruning, bool]:
-    chosen = _chosen(one, int)
+def _partitions(pruning: Pruning, predicate: Filter) -> tuple[Pruning, bool]:
+    chosen = _chosen(predicate, int)
     if chosen is None:
         return pruning, False
     return replace(pruning, partitions=_both(pruning.partitions, chosen)), True
 
 
-def _chosen(one: Filter, kind: type[_Value]) -> frozenset[_Value] | None:
+def _chosen(predicate: Filter, kind: type[_Value]) -> frozenset[_Value] | None:
     """Return the values of an equality or a list; None for other filters and other types."""
-    if isinstance(one, _EQUAL):
-        values = [one.value]
-    elif isinstance(one, In):
-        values = list(one.value)
+    if isinstance(predicate, _EQUAL):
+        values = [predicate.value]
+    elif isinstance(predicate, In):
+        values = list(predicate.value)
     else:
         return None
     if any(type(value) is not kind for value in values):
@@ -84,21 +84,21 @@ def _chosen(one: Filter, kind: type[_Value]) -> frozenset[_Value] | None:
     return frozenset(values)
 
 
-def _both(one: frozenset[_Value] | None, other: frozenset[_Value]) -> frozenset[_Value]:
-    return other if one is None else one & other
+def _both(chosen: frozenset[_Value] | None, other: frozenset[_Value]) -> frozenset[_Value]:
+    return other if chosen is None else chosen & other
 
 
-def _offsets(pruning: Pruning, one: Filter) -> tuple[Pruning, bool]:
+def _offsets(pruning: Pruning, predicate: Filter) -> tuple[Pruning, bool]:
     """Return the pruning with a filter of offsets; a list with gaps is left to Spark too."""
-    chosen = _chosen(one, int)
+    chosen = _chosen(predicate, int)
     if chosen:
         first, end = min(chosen), max(chosen) + 1
         return _within(pruning, first, end), end - first == len(chosen)
-    value = getattr(one, "value", None)
+    value = getattr(predicate, "value", None)
     if type(value) is not int:
         return pruning, False
-    start = value + _FROM[type(one)] if type(one) in _FROM else None
-    stop = value + _UNTIL[type(one)] if type(one) in _UNTIL else None
+    start = value + _FROM[type(predicate)] if type(predicate) in _FROM else None
+    stop = value + _UNTIL[type(predicate)] if type(predicate) in _UNTIL else None
     return _within(pruning, start, stop), (start, stop) != (None, None)
 
 
@@ -110,17 +110,23 @@ def _within(pruning: Pruning, first: int | None, end: int | None) -> Pruning:
     )
 
 
-def _timestamps(pruning: Pruning, one: Filter) -> tuple[Pruning, bool]:
+def _timestamps(pruning: Pruning, predicate: Filter) -> tuple[Pruning, bool]:
     """Return the pruning with a filter of timestamps, which are whole milliseconds in a log."""
-    values = list(one.value) if isinstance(one, In) else [getattr(one, "value", None)]
+    values = (
+        list(predicate.value) if isinstance(predicate, In) else [getattr(predicate, "value", None)]
+    )
     times = [value for value in values if isinstance(value, datetime) and value.tzinfo is not None]
-    known = isinstance(one, (*_EQUAL, In)) or type(one) in _FROM or type(one) in _UNTIL
+    known = (
+        isinstance(predicate, (*_EQUAL, In))
+        or type(predicate) in _FROM
+        or type(predicate) in _UNTIL
+    )
     if not known or not times or len(times) != len(values):
         return pruning, False
     first = last = None
-    if type(one) not in _UNTIL:
+    if type(predicate) not in _UNTIL:
         first = (min(times) - _EPOCH) // _MILLISECOND
-    if type(one) not in _FROM:
+    if type(predicate) not in _FROM:
         last = -((_EPOCH - max(times)) // _MILLISECOND)
     limited = replace(
         pruning,
@@ -130,12 +136,12 @@ def _timestamps(pruning: Pruning, one: Filter) -> tuple[Pruning, bool]:
     return limited, False
 
 
-def _larger(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else max(one, other)
+def _larger(bound: int | None, other: int | None) -> int | None:
+    return other if bound is None else bound if other is None else max(bound, other)
 
 
-def _smaller(one: int | None, other: int | None) -> int | None:
-    return other if one is None else one if other is None else min(one, other)
+def _smaller(bound: int | None, other: int | None) -> int | None:
+    return other if bound is None else bound if other is None else min(bound, other)
 
 
 _Apply = Callable[[Pruning, Filter], tuple[Pruning, bool]]

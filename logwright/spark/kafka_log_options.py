@@ -168,9 +168,9 @@ class ReadOptions(_Options):
             raise contradiction("a log directory is required: load(LOG_DIR)", "path")
         given = self._given(_SELECTIONS)
         if len(given) != 1:
-            found = f"got {' and '.join(given)}" if given else "got none"
+            got = f"got {' and '.join(given)}" if given else "got none"
             names = ", ".join(_SELECTIONS)
-            raise contradiction(f"exactly one of {names} is required ({found})", *_SELECTIONS)
+            raise contradiction(f"exactly one of {names} is required ({got})", *_SELECTIONS)
         return self
 
     @model_validator(mode="after")
@@ -324,8 +324,8 @@ class Pruning:
     min_timestamp_ms: int | None = None
     max_timestamp_ms: int | None = None
 
-    def has(self, one: TopicPartition) -> bool:
+    def has(self, partition: TopicPartition) -> bool:
         """Return whether a partition is read."""
-        return (self.topics is None or one.topic in self.topics) and (
-            self.partitions is None or one.partition in self.partitions
+        return (self.topics is None or partition.topic in self.topics) and (
+            self.partitions is None or partition.partition in self.partitions
         )

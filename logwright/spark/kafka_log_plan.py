@@ -94,8 +94,8 @@ def _latest(log: ReadableLog, options: ReadOptions) -> LatestPlan:
     as_of = options.as_of_offset
     return plan_latest(
         log,
-        start_offset=_asked(options.starting_offsets, log.partition),
-        end_offset=None if as_of is None else _asked(as_of, log.partition),
+        start_offset=_offset_of(options.starting_offsets, log.partition),
+        end_offset=None if as_of is None else _offset_of(as_of, log.partition),
         end_timestamp_ms=options.as_of_timestamp,
     )
 
@@ -121,19 +121,19 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[Sequence[R
         }
         logs = [
             observe(
-                places[one],
-                one,
+                places[partition],
+                partition,
                 high_watermark=options.high_watermark,
-                checkpoints=checkpoints[places[one]],
+                checkpoints=checkpoints[places[partition]],
             )
-            for one in chosen
-            if pruning.has(one)
+            for partition in chosen
+            if pruning.has(partition)
         ]
         if options.high_watermark == "checkpoint":
             for log in logs:
                 require_high_watermark(log)
         for log in logs:
-            require_local_start(log, _asked(options.starting_offsets, log.partition))
+            require_local_start(log, _offset_of(options.starting_offsets, log.partition))
         yield logs
 
 
@@ -141,14 +141,14 @@ def _places(log_dirs: Sequence[Place]) -> dict[TopicPartition, Place]:
     """Return the log directory of each partition. Effects: lists them."""
     places: dict[TopicPartition, Place] = {}
     for log_dir in log_dirs:
-        for one in list_partitions(log_dir):
-            if one in places:
+        for partition in list_partitions(log_dir):
+            if partition in places:
                 raise PolicyError(
-                    f"{one} is in {places[one]} too.",
+                    f"{partition} is in {places[partition]} too.",
                     path=log_dir,
                     remedy="Give log directories of one broker, each once.",
                 )
-            places[one] = log_dir
+            places[partition] = log_dir
     return places
 
 
@@ -221,8 +221,8 @@ def request_of(options: ReadOptions, pruning: Pruning, log: ReadableLog) -> Read
     committed = options.isolation_level == "read_committed"
     end = log.last_stable_offset if committed else log.high_watermark
     limit = "the last stable offset" if committed else "the high watermark"
-    start = _asked(options.starting_offsets, log.partition)
-    stop = _asked(options.ending_offsets, log.partition)
+    start = _offset_of(options.starting_offsets, log.partition)
+    stop = _offset_of(options.ending_offsets, log.partition)
     for name, offset in (("startingOffsets", start), ("endingOffsets", stop)):
         if offset is not None and not log.log_start_offset <= offset <= end:
             raise PolicyError(
@@ -248,11 +248,11 @@ def request_of(options: ReadOptions, pruning: Pruning, log: ReadableLog) -> Read
     )
 
 
-def _asked(offsets: str | PerPartition, one: TopicPartition) -> int | None:
+def _offset_of(offsets: str | PerPartition, partition: TopicPartition) -> int | None:
     if isinstance(offsets, str):
         return None
-    found = offsets[one.topic][one.partition]
-    return None if found in {EARLIEST, LATEST} else found
+    offset = offsets[partition.topic][partition.partition]
+    return None if offset in {EARLIEST, LATEST} else offset
 
 
 def _with_times(log: ReadableLog, request: ReadRequest, options: ReadOptions) -> ReadRequest:
@@ -324,9 +324,9 @@ def _tasks(requests: Sequence[_Request], options: ReadOptions) -> list[tuple[Rec
 
 def _ranges(requests: Iterable[_Request], range_bytes: int) -> list[RecordsRange]:
     return [
-        one
+        records_range
         for log, request in requests
-        for one in plan_records(log, replace(request, range_bytes=range_bytes))
+        for records_range in plan_records(log, replace(request, range_bytes=range_bytes))
     ]
 
 
@@ -336,11 +336,11 @@ def packed(ranges: Sequence[RecordsRange], most_bytes: int) -> list[tuple[Record
     """
     groups: list[list[RecordsRange]] = []
     size = 0
-    for one in ranges:
-        cost = one.bytes + OPENING_BYTES
+    for records_range in ranges:
+        cost = records_range.bytes + OPENING_BYTES
         if not groups or size + cost > most_bytes:
             groups.append([])
             size = 0
-        groups[-1].append(one)
+        groups[-1].append(records_range)
         size += cost
     return [tuple(group) for group in groups]

@@ -112,11 +112,11 @@ def refuse_columns(schema: T.StructType, options: WriteOptions) -> None:
         PolicyError: a column is unknown or has another type, or one is missing.
     """
     names = schema.fieldNames()
-    for one in schema.fields:
-        if not _fits(one):
-            problem = "has this type" if one.name in {*_COLUMNS, "headers"} else "has this name"
+    for field in schema.fields:
+        if not _fits(field):
+            problem = "has this type" if field.name in {*_COLUMNS, "headers"} else "has this name"
             raise PolicyError(
-                f"the column {one.name} {one.dataType.simpleString()}: no column of a record"
+                f"the column {field.name} {field.dataType.simpleString()}: no column of a record"
                 f" {problem}.",
                 remedy="Select some of key, value (binary or string), topic, partition (int),"
                 " headers (array of struct of key and value), and timestamp (or long, in ms).",

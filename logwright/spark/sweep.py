@@ -223,13 +223,13 @@ def _each(
             with _canceled_on_exit(context):
                 results = context.parallelize(calls, len(calls)).flatMap(run).collect()
     # logwright's worker wrote them, over Spark's authenticated socket.
-    found = dict(chain.from_iterable(map(pickle.loads, results)))  # noqa: TID251
+    by_number = dict(chain.from_iterable(map(pickle.loads, results)))  # noqa: TID251
     invariant(
-        found.keys() == set(range(len(arguments))),
+        by_number.keys() == set(range(len(arguments))),
         "a partition's result did not come back from Spark",
     )
     for number in range(len(arguments)):
-        yield found.pop(number)
+        yield by_number.pop(number)
 
 
 _Run = Callable[[Sequence[_Calls]], list[bytes]]
@@ -271,10 +271,10 @@ def _run_bin(
         for each in calls
     )
     results = []
-    for each, found in zip(
+    for each, outcomes in zip(
         calls, call_groups(function, groups, Throttle(bytes_per_second)), strict=True
     ):
-        results.append(pickle.dumps(list(zip(each.numbers, found, strict=True))))
+        results.append(pickle.dumps(list(zip(each.numbers, outcomes, strict=True))))
         _freeze_once()
     return results
 

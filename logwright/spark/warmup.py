@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError
@@ -16,6 +15,7 @@ from logwright.format.batch import RecordBatch, serialize_batch
 from logwright.format.codec import LZ4, compress
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TopicPartition, segment_file_name
 from logwright.format.record import Record, encode_records
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build, examine
 from logwright.sweep.plan import plan_cleaning
 from logwright.units import Offset, TimestampMs

@@ -62,16 +62,16 @@ def parse_state(content: bytes, path: object) -> dict[TopicPartition, PartitionS
         file = _File.model_validate_json(content)
     except ValidationError as error:
         raise _refused(problems(error), path) from error
-    found: dict[TopicPartition, PartitionState] = {}
-    for name, one in file.partitions.items():
+    states: dict[TopicPartition, PartitionState] = {}
+    for name, entry in file.partitions.items():
         partition = TopicPartition.parse(name)
         if partition is None or str(partition) != name:
             raise _refused("a name under partitions is not one of a partition", path)
-        state = PartitionState(quarantine=one.quarantine, move=one.move)
-        for pause in one.pauses:
+        state = PartitionState(quarantine=entry.quarantine, move=entry.move)
+        for pause in entry.pauses:
             state = state.with_pause(pause)
-        found[partition] = state
-    return found
+        states[partition] = state
+    return states
 
 
 def pause_object(pause: Pause) -> dict[str, object]:

@@ -34,8 +34,8 @@ def holds(log_dir: Path, now_ms: TimestampMs, *, force: bool = False) -> dict[To
         NotALogDir, UnreadableFile: as `logwright.state.store.read_state`.
     """
     state = read_state(log_dir)
-    found = {partition: one.hold(now_ms, force=force) for partition, one in state.items()}
-    return {partition: hold for partition, hold in found.items() if hold is not None}
+    by_partition = {partition: one.hold(now_ms, force=force) for partition, one in state.items()}
+    return {partition: hold for partition, hold in by_partition.items() if hold is not None}
 
 
 def refuse_held(
@@ -53,8 +53,8 @@ def refuse_held(
     Raises:
         Paused: it is paused or in quarantine.
     """
-    found = read_state(log_dir) if state is None else state
-    hold = found.get(partition, NOTHING).hold(now_ms, force=force)
+    states = read_state(log_dir) if state is None else state
+    hold = states.get(partition, NOTHING).hold(now_ms, force=force)
     if hold is not None:
         raise Paused(
             f"{partition} is {hold.sentence}.",
@@ -107,8 +107,8 @@ def end_quarantine(
     Raises:
         LogwrightError: as `logwright.state.store.change_state`.
     """
-    found = read_state(log_dir) if state is None else state
-    if found.get(partition, NOTHING).quarantine is not None:
+    states = read_state(log_dir) if state is None else state
+    if states.get(partition, NOTHING).quarantine is not None:
         change_state(log_dir, partition, _without_quarantine)
 
 

@@ -49,8 +49,10 @@ def read_state(log_dir: Place) -> dict[TopicPartition, PartitionState]:
             if isinstance(error.__cause__, FileNotFoundError):
                 return {}  # the last state was removed in between
             raise
-        found = parse_state(content, path)
-        return {partition: _of_topic(directory, partition, one) for partition, one in found.items()}
+        states = parse_state(content, path)
+        return {
+            partition: _of_topic(directory, partition, state) for partition, state in states.items()
+        }
 
 
 def _of_topic(

@@ -43,11 +43,11 @@ def uncleanable_metrics(log_dirs: Iterable[Path]) -> dict[str, int]:
 
 
 def _quarantined(log_dir: Path) -> tuple[TopicPartition, ...]:
-    found = [one for one, state in read_state(log_dir).items() if state.quarantine is not None]
-    if not found:
+    partitions = [one for one, state in read_state(log_dir).items() if state.quarantine is not None]
+    if not partitions:
         return ()
     present = set(list_partitions(log_dir))
-    return tuple(partition for partition in found if partition in present)
+    return tuple(partition for partition in partitions if partition in present)
 
 
 def uncleanable_bytes(log_dir: Path, partition: TopicPartition) -> int:

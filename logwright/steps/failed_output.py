@@ -100,11 +100,11 @@ def failed_outputs(work: Path) -> dict[FailedOutput, int]:
     parent = work / FAILED
     if parent.is_symlink() or not parent.is_dir():
         return {}
-    found = filter(None, map(parse_failed_output, names_in(parent)))
-    return {output: bytes_below(parent / output.name) for output in sorted(found)}
+    outputs = filter(None, map(parse_failed_output, names_in(parent)))
+    return {output: bytes_below(parent / output.name) for output in sorted(outputs)}
 
 
 def _has_room(partition: Path) -> bool:
     """Return whether the file system has enough free space. Effects: asks it."""
-    found = os.statvfs(partition)
-    return found.f_bavail >= found.f_blocks * LEAST_FREE_SHARE
+    status = os.statvfs(partition)
+    return status.f_bavail >= status.f_blocks * LEAST_FREE_SHARE

@@ -270,15 +270,15 @@ class RealFileSystem:
         root = self._roots.get(path)
         if root is not None:
             return root
-        found = self._opened.pop(path, None)
-        if found is None:
+        directory = self._opened.pop(path, None)
+        if directory is None:
             self._refuse_outside(path)
             parent, _, name = path.rpartition("/")
-            found = os.open(name, _DIRECTORY, dir_fd=self._walk(parent))
-        self._opened[path] = found
+            directory = os.open(name, _DIRECTORY, dir_fd=self._walk(parent))
+        self._opened[path] = directory
         if len(self._opened) > _MOST_OPEN:
             os.close(self._opened.pop(next(iter(self._opened))))
-        return found
+        return directory
 
     def _forget_directories(self) -> None:
         """Close the cached directories: they may be about to lose their names."""

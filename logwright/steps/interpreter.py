@@ -70,11 +70,11 @@ def until_synced(steps: Iterable[FileStep], fs: FileSystem) -> Iterator[Callable
     The step after them is generated before they are made, so what generates the steps must not rely
     on what is durable. Effects and errors, of this and of the calls: as `execute`.
     """
-    for syncs, found in groupby(enumerate(steps, start=1), _is_sync):
+    for syncs, numbered in groupby(enumerate(steps, start=1), _is_sync):
         if syncs:
-            yield partial(_do_all, tuple(found), fs)
+            yield partial(_do_all, tuple(numbered), fs)
         else:
-            _do_all(found, fs)
+            _do_all(numbered, fs)
 
 
 def _is_sync(numbered: tuple[int, FileStep]) -> bool:

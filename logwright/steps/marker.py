@@ -89,5 +89,7 @@ def markers_aside(log_dir: Path) -> tuple[Path, ...]:
 
 def discard_markers(log_dir: Path) -> tuple[FileStep, ...]:
     """Return the steps that remove renamed markers. Effects: lists the directory."""
-    found = markers_aside(log_dir)
-    return (*(Unlink(path, missing_ok=True) for path in found), FsyncDir(log_dir)) if found else ()
+    markers = markers_aside(log_dir)
+    return (
+        (*(Unlink(path, missing_ok=True) for path in markers), FsyncDir(log_dir)) if markers else ()
+    )

@@ -166,8 +166,8 @@ def _make(directory: int, name: str, owner: os.stat_result) -> int:
     inner = os.open(name, _DIRECTORY, dir_fd=directory)
     try:
         if made and os.geteuid() == 0:
-            found = os.fstat(inner)
-            if (found.st_uid, found.st_gid) != (owner.st_uid, owner.st_gid):
+            status = os.fstat(inner)
+            if (status.st_uid, status.st_gid) != (owner.st_uid, owner.st_gid):
                 os.fchown(inner, owner.st_uid, owner.st_gid)
     except OSError:
         os.close(inner)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from logwright.batches.runtime import silent
 from logwright.checks import examine as examining
 from logwright.compaction import build as building
-from logwright.compaction.build import discard_staging
 from logwright.errors import OutOfMemory, enough_memory
+from logwright.rewrite.staging import discard_staging
 
 if TYPE_CHECKING:
     from logwright.batches.runtime import Progress, Runtime

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from logwright.batches.runtime import Runtime
-from logwright.compaction.build import give_up
-from logwright.compaction.unsynced import Unsynced
 from logwright.errors import LogwrightError
+from logwright.rewrite.staging import give_up
+from logwright.rewrite.unsynced import Unsynced
 
 if TYPE_CHECKING:
     from logwright.batches.runtime import Throttle

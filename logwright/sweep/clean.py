@@ -17,7 +17,7 @@ from logwright.sweep.stages import (
     commit_each,
     discard,
     judged,
-    plan,
+    plan_all,
     to_clean,
 )
 
@@ -66,10 +66,10 @@ def _built(
     appended to `failed`.
     """
     by_plan = {one.plan_id: work for work, one in zip(works, plans_of(works), strict=True)}
-    for found in call_builds(executor, build_and_examine, plans_of(works)):
+    for outcomes in call_builds(executor, build_and_examine, plans_of(works)):
         ready: list[LogWork] = []
-        for one, result in found:
-            work = by_plan[one.plan_id]
+        for plan, result in outcomes:
+            work = by_plan[plan.plan_id]
             if isinstance(result, LogwrightError):
                 work = work.failed(result)
             else:
@@ -104,4 +104,4 @@ def plan_again(
     if not cleaned:
         return state
     options = replace(plans_of(cleaned)[0].options, force=True)
-    return plan(state, settings, options=options, high_watermark=high_watermark)
+    return plan_all(state, settings, options=options, high_watermark=high_watermark)

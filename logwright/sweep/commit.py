@@ -12,7 +12,6 @@ and Dagster have, and a lock that one of them holds stays locked in a forked pro
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -22,14 +21,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.errors import LogwrightError, StalePlan
-from logwright.format.names import CLEANER_OFFSET_CHECKPOINT, LOG, segment_file_name
+from logwright.errors import LogwrightError
+from logwright.format.names import CLEANER_OFFSET_CHECKPOINT
 from logwright.live_plans import end_plan
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import checkpoint_contents
 from logwright.place.mapped import map_file
+from logwright.rewrite.staging import discard_staging, require_complete
+from logwright.rewrite.steps import swap_steps, unchanged_steps
 from logwright.roll.commit import sealing_steps
 from logwright.state.hold import end_quarantine, refuse_held
 from logwright.state.model import LogDirState
@@ -38,9 +38,9 @@ from logwright.steps.failed_output import forget_failed_output
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import locked_partition, refuse_changed
+from logwright.steps.set_checkpoints import set_offsets
 from logwright.steps.step import FileStep
 from logwright.steps.together import execute_together
-from logwright.swap.steps import checkpoint_steps, swap_steps, unchanged_steps
 from logwright.units import ByteCount, Offset
 
 GROUP: Final = 32
@@ -189,39 +189,39 @@ def _commit_group(work: Sequence[_Work], pool: Executor | None) -> list[CommitRe
     with ExitStack() as locks:
         log_dirs: set[Path] = set()
         locked: list[tuple[_Commit, FileSystem]] = []
-        for one in group:
-            with _outcome_of(one):
-                locked.append((one, _lock(one, locks, log_dirs)))
+        for log_commit in group:
+            with _outcome_of(log_commit):
+                locked.append((log_commit, _lock(log_commit, locks, log_dirs)))
         look = cache(_look)
-        for one, _ in locked:
-            with _outcome_of(one):
-                _refuse(one, *look(one.plan.log.log_dir))
+        for log_commit, _ in locked:
+            with _outcome_of(log_commit):
+                _refuse(log_commit, *look(log_commit.plan.log.log_dir))
         begun = [(one, files) for one, files in locked if one.error is None]
         ends = execute_together([(_steps(one), files) for one, files in begun], pool, SYNCING)
-        for (one, _), end in zip(begun, ends, strict=True):
-            one.error = end
+        for (log_commit, _), end in zip(begun, ends, strict=True):
+            log_commit.error = end
         for log_dir in log_dirs:
             _record(log_dir, [one for one in group if one.plan.log.log_dir == log_dir])
         state_of = cache(read_state)
-        for one in group:
-            if one.error is None:
-                with _outcome_of(one):
-                    _end(one.plan, state_of(one.plan.log.log_dir))
+        for log_commit in group:
+            if log_commit.error is None:
+                with _outcome_of(log_commit):
+                    _end(log_commit.plan, state_of(log_commit.plan.log.log_dir))
     return [one.error or _result(one.plan, one.staged) for one in group]
 
 
 @contextmanager
-def _outcome_of(one: _Commit) -> Iterator[None]:
+def _outcome_of(log_commit: _Commit) -> Iterator[None]:
     """Record an error as the outcome of this one; it does not stop the others."""
     try:
         yield
     except Exception as error:  # noqa: BLE001 -- reported to the caller
-        one.error = error
+        log_commit.error = error
 
 
-def _lock(one: _Commit, locks: ExitStack, log_dirs: set[Path]) -> FileSystem:
+def _lock(log_commit: _Commit, locks: ExitStack, log_dirs: set[Path]) -> FileSystem:
     """Lock it; `log_dirs` are locked already."""
-    log = one.plan.log
+    log = log_commit.plan.log
     if log.log_dir not in log_dirs:
         locks.enter_context(lock_log_dir(log.log_dir))
         log_dirs.add(log.log_dir)
@@ -233,17 +233,18 @@ def _look(log_dir: Path) -> tuple[dict[str, bytes], LogDirState]:
     return checkpoint_contents(log_dir), read_state(log_dir)
 
 
-def _refuse(one: _Commit, checkpoints: Mapping[str, bytes], state: LogDirState) -> None:
+def _refuse(log_commit: _Commit, checkpoints: Mapping[str, bytes], state: LogDirState) -> None:
     """Raise unless everything is as it was planned."""
-    plan, log = one.plan, one.plan.log
+    plan, log = log_commit.plan, log_commit.plan.log
     refuse_changed(log, checkpoints)
     force = plan.options.force
     refuse_held(log.log_dir, log.partition, plan.now_ms, force=force, state=state)
-    _refuse_incomplete(one.staged)
+    if log_commit.staged is not None:
+        require_complete(plan, log_commit.staged.segments)
 
 
-def _steps(one: _Commit) -> Iterator[FileStep]:
-    plan, staged = one.plan, one.staged
+def _steps(log_commit: _Commit) -> Iterator[FileStep]:
+    plan, staged = log_commit.plan, log_commit.staged
     yield from sealing_steps(plan.log, plan.roll)
     if staged is not None:
         yield from unchanged_steps(plan.rolled_log, staged.unchanged)
@@ -261,10 +262,10 @@ def _record(log_dir: Path, group: Sequence[_Commit]) -> None:
     try:
         with lock_checkpoints(log_dir), RealFileSystem(log_dir) as files:
             content = map_file(path).tobytes() if path.exists() else None
-            execute(checkpoint_steps(log_dir, content, offsets), files)
+            execute(set_offsets(path, content, offsets), files)
     except Exception as error:  # noqa: BLE001 -- it is the outcome of each that is not recorded
-        for one, new in entries:
-            one.error = error if new is not None else None
+        for log_commit, new in entries:
+            log_commit.error = error if new is not None else None
 
 
 def _new_checkpoint(plan: CleanPlan, staged: StagedCleaning | None) -> Offset | None:
@@ -301,23 +302,3 @@ def _delay_at_finish(plan: CleanPlan) -> int:
     """Return the delay at the plan's clock, plus the time since the plan was made."""
     passed_ms = max(time.time_ns() - plan.planned_ns, 0) // 1_000_000
     return plan.compaction.compaction_delay_ms + passed_ms
-
-
-def _refuse_incomplete(staged: StagedCleaning | None) -> None:
-    """Raise unless all of the staged output exists before the first step: a purge may have removed
-    it as that of a dead plan.
-    """
-    if staged is None:
-        return
-    for segment in staged.segments:
-        path = f"{staged.directory}/{segment_file_name(segment.base_offset, LOG)}"
-        try:
-            found = os.stat(path, follow_symlinks=False).st_size  # noqa: PTH116 -- a path costs
-        except FileNotFoundError:
-            found = None
-        if found != segment.log_bytes:
-            raise StalePlan(
-                f"the staged output is incomplete: {found} of {segment.log_bytes} bytes.",
-                path=path,
-                remedy="Nothing was changed. Run it again.",
-            )

@@ -108,11 +108,11 @@ def call_builds(
         yield refused
     left = iter(going)
     for results in executor.call_each(function, [(plan,) for plan in going]):
-        found = [(next(left), result) for result in results]
-        for plan, result in found:
+        outcomes = [(next(left), result) for result in results]
+        for plan, result in outcomes:
             if isinstance(result, LogwrightError):
                 end_plan(plan.log.log_dir, plan.plan_id)
-        yield found
+        yield outcomes
 
 
 def lowest_rate(plans: Sequence[CleanPlan]) -> float:

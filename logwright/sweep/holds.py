@@ -32,10 +32,10 @@ def hold(state: SweepState, settings: LogSettings | None, *, force: bool = False
     """
 
     def decide(work: LogWork, known: PartitionState) -> Hold | None:
-        found = known.hold(state.now_ms, force=force)
-        if found is None and settings is not None and not force:
-            found = stray(work, settings)
-        return found
+        reason = known.hold(state.now_ms, force=force)
+        if reason is None and settings is not None and not force:
+            reason = stray(work, settings)
+        return reason
 
     return _held(state, decide)
 
@@ -50,8 +50,8 @@ def hold_from_retention(
 
     def decide(work: LogWork, known: PartitionState) -> Hold | None:
         config, cleaner = settings.of(work.log_dir, work.partition.topic)
-        found = retention_hold(config, cleaner, known, now_ms=state.now_ms, force=force)
-        return found or (None if force else stray(work, settings))
+        reason = retention_hold(config, cleaner, known, now_ms=state.now_ms, force=force)
+        return reason or (None if force else stray(work, settings))
 
     return _held(state, decide)
 
@@ -94,16 +94,16 @@ def _held(
         except LogwrightError as error:
             return error
 
-    def one(work: LogWork) -> LogWork:
-        found = known(work.log_dir)
-        if isinstance(found, LogwrightError):
-            return work.failed(found)
+    def marked(work: LogWork) -> LogWork:
+        states = known(work.log_dir)
+        if isinstance(states, LogwrightError):
+            return work.failed(states)
         try:
-            return replace(work, held=decide(work, found.get(work.partition, NOTHING)))
+            return replace(work, held=decide(work, states.get(work.partition, NOTHING)))
         except LogwrightError as error:
             return work.failed(error)
 
-    return state.with_works(map(one, state.going_on))
+    return state.with_works(map(marked, state.going_on))
 
 
 def quarantine(state: SweepState) -> dict[str, Quarantine | LogwrightError]:
@@ -112,15 +112,17 @@ def quarantine(state: SweepState) -> dict[str, Quarantine | LogwrightError]:
     Returns:
         by key, each quarantine that begins or lasts, or why it could not be recorded.
     """
-    said: dict[str, Quarantine | LogwrightError] = {}
+    outcomes: dict[str, Quarantine | LogwrightError] = {}
     for work in state.works:
         if work.failure is None:
             continue
         try:
-            found = quarantine_failure(work.log_dir, work.partition, work.failure, state.now_ms)
+            quarantined = quarantine_failure(
+                work.log_dir, work.partition, work.failure, state.now_ms
+            )
         except LogwrightError as error:
-            said[work.key] = error
+            outcomes[work.key] = error
         else:
-            if found is not None:
-                said[work.key] = found
-    return said
+            if quarantined is not None:
+                outcomes[work.key] = quarantined
+    return outcomes

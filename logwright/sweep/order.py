@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from logwright.compaction.model import CleanPlan
     from logwright.format.names import TopicPartition
-    from logwright.sweep.model import LogWork
+
+
+class Planned(Protocol):
+    """A log on its way through a sweep, with what was decided about it."""
+
+    @property
+    def plan(self) -> CleanPlan | None:
+        """None if it was not planned."""
+
+
+Work = TypeVar("Work", bound=Planned)
 
 
 def urgency(*, deadline_ms: int | None, ratio: float) -> tuple[int, float]:
@@ -41,12 +51,12 @@ def pick_order(plans: Sequence[CleanPlan]) -> list[CleanPlan]:
     return sorted((plan for plan in plans if plan.compaction.eligible), key=rank)
 
 
-def plans_of(works: Iterable[LogWork]) -> list[CleanPlan]:
+def plans_of(works: Iterable[Planned]) -> list[CleanPlan]:
     """Return the plans of those logs that have one."""
     return [work.plan for work in works if work.plan is not None]
 
 
-def cleaning_order(works: Sequence[LogWork]) -> list[LogWork]:
+def cleaning_order(works: Sequence[Work]) -> list[Work]:
     """Return all planned logs: the due ones in `pick_order`, then the others, which may be forced
     or only roll.
     """

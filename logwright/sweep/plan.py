@@ -87,8 +87,8 @@ def plan_cleanings(
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
         logs = [_look(shared, partition) for partition in partitions]
     outcomes = [
-        _outcome(log, known[one.topic], now_ms, options)
-        for one, log in zip(partitions, logs, strict=True)
+        _outcome(log, known[partition.topic], now_ms, options)
+        for partition, log in zip(partitions, logs, strict=True)
     ]
     if not options.replicas:
         return outcomes

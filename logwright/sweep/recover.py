@@ -96,6 +96,9 @@ def _recover_members(
             changed.append(work.failed(result.failures[work.partition]))
         elif work.partition in done:
             findings = done[work.partition].findings
-            said = tuple(f"{one.action} {', '.join(one.files)}: {one.reason}" for one in findings)
-            changed.append(replace(work, recovered=said))
+            sentences = tuple(
+                f"{finding.action} {', '.join(finding.files)}: {finding.reason}"
+                for finding in findings
+            )
+            changed.append(replace(work, recovered=sentences))
     return changed

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.invariant_sum import sum_headers
 from logwright.batches.outcomes import is_data
 from logwright.batches.source import each_source
 from logwright.compaction.coordination import lowest_clean_offset
-from logwright.compaction.lasting import sum_headers
 from logwright.compaction.model import RemovalBound
 from logwright.errors import PreconditionError
 from logwright.observe import holds, observe_unlocked
@@ -67,9 +67,9 @@ def removal_bound(
     data = [np.zeros((0, 2), dtype=np.int64)]
     for other in others:
         assert own is not None  # noqa: S101 -- for the type
-        found = first_difference(own, headers_of(other))
-        if found is not None:
-            raise _diverged(log, other, found)
+        difference = first_difference(own, headers_of(other))
+        if difference is not None:
+            raise _diverged(log, other, difference)
         data += [_data(source, other.log_start_offset, end) for source in each_source(other)]
     rows = np.concatenate(data)
     return RemovalBound(end, np.ascontiguousarray(rows[np.lexsort((rows[:, 1], rows[:, 0]))]))
@@ -112,14 +112,14 @@ def headers_of(log: PartitionLog) -> Headers:
     return Headers(np.concatenate(offsets), np.concatenate(sums))
 
 
-def first_difference(one: Headers, other: Headers) -> int | None:
+def first_difference(headers: Headers, other: Headers) -> int | None:
     """Return the lowest offset at which two replicas have different batches, None without one.
     Batches that only one of them has do not count: a cleaning removes batches. Pure.
     """
     both, rows, other_rows = np.intersect1d(
-        one.offsets, other.offsets, assume_unique=True, return_indices=True
+        headers.offsets, other.offsets, assume_unique=True, return_indices=True
     )
-    differs = np.flatnonzero(one.sums[rows] != other.sums[other_rows])
+    differs = np.flatnonzero(headers.sums[rows] != other.sums[other_rows])
     return int(both[differs[0]]) if len(differs) else None
 
 

@@ -148,15 +148,15 @@ class _Capacity:
 
     def __init__(self, occasion: Occasion, until_ms: int) -> None:
         now_ms, limits = occasion.now_ms, occasion.limits
-        found = list(spans(limits.windows, limits.time_zone, now_ms))
+        windows = list(spans(limits.windows, limits.time_zone, now_ms))
         last = min(max(until_ms, now_ms), now_ms + _LONGEST_MS)
-        if found and last > found[-1][1]:
-            found = list(spans(limits.windows, limits.time_zone, now_ms, end_ms=last))
-        self.spans = found
-        self.open = bool(found) and found[0][0] <= now_ms
+        if windows and last > windows[-1][1]:
+            windows = list(spans(limits.windows, limits.time_zone, now_ms, end_ms=last))
+        self.spans = windows
+        self.open = bool(windows) and windows[0][0] <= now_ms
         self.next_ms = self._next_ms(now_ms)
-        self._starts = np.array([start for start, _ in found], dtype=np.float64)
-        ends = np.array([end for _, end in found], dtype=np.float64)
+        self._starts = np.array([start for start, _ in windows], dtype=np.float64)
+        ends = np.array([end for _, end in windows], dtype=np.float64)
         self._before = np.concatenate([[0.0], np.cumsum(ends - self._starts)])
         self._ends = ends
 
@@ -186,16 +186,16 @@ def schedule(candidates: Sequence[Candidate], occasion: Occasion) -> Schedule:
     waiting: dict[str, str] = {}
     free = dict(occasion.free_bytes)
     left = limits.max_bytes
-    for one in order:
-        reason = _obstacle(one, occasion, capacity, (chosen, left, spent, free))
+    for candidate in order:
+        reason = _obstacle(candidate, occasion, capacity, (chosen, left, spent, free))
         if reason is not None:
-            waiting[one.key] = reason
+            waiting[candidate.key] = reason
             continue
-        chosen.append(one)
-        left -= one.read_bytes
-        spent = Spent(hour_ms=spent.hour_ms, bytes=spent.bytes + one.read_bytes)
-        if one.volume in free:
-            free[one.volume] -= room_needed(one)
+        chosen.append(candidate)
+        left -= candidate.read_bytes
+        spent = Spent(hour_ms=spent.hour_ms, bytes=spent.bytes + candidate.read_bytes)
+        if candidate.volume in free:
+            free[candidate.volume] -= room_needed(candidate)
     late = [one for one in order if one.key in waiting and one.since_ms is not None]
     times = _times(late, occasion, capacity, spent)
     return Schedule(
@@ -206,9 +206,9 @@ def schedule(candidates: Sequence[Candidate], occasion: Occasion) -> Schedule:
     )
 
 
-def room_needed(one: Candidate) -> int:
+def room_needed(candidate: Candidate) -> int:
     """Return the disk space that a log's output may need, in bytes."""
-    return max(one.read_bytes - one.reclaim_bytes, 0)
+    return max(candidate.read_bytes - candidate.reclaim_bytes, 0)
 
 
 def _order(
@@ -247,12 +247,12 @@ def _pressed(
     once, again, required = 0, 0.0, 0.0
     last_ms = dated[0].target_ms if dated else 0.0
     returning = 0.0
-    for one in dated:
-        again += returning * max(one.target_ms - max(last_ms, now_ms), 0.0)
-        last_ms = one.target_ms
-        once += one.read_bytes
-        returning += one.read_bytes / one.lag_ms if one.lag_ms else 0.0
-        later = (capacity.open_ms(one.target_ms) - before) * rate - debt
+    for candidate in dated:
+        again += returning * max(candidate.target_ms - max(last_ms, now_ms), 0.0)
+        last_ms = candidate.target_ms
+        once += candidate.read_bytes
+        returning += candidate.read_bytes / candidate.lag_ms if candidate.lag_ms else 0.0
+        later = (capacity.open_ms(candidate.target_ms) - before) * rate - debt
         required = max(required, once + again - max(later, 0.0))
     count, taken = 0, 0
     while count < len(dated) and (taken < required or dated[count].target_ms <= now_ms):
@@ -262,7 +262,7 @@ def _pressed(
 
 
 def _obstacle(
-    one: Candidate,
+    candidate: Candidate,
     occasion: Occasion,
     capacity: _Capacity,
     used: tuple[list[Candidate], int, Spent, Mapping[str, int]],
@@ -274,12 +274,12 @@ def _obstacle(
         return "due, but no window is open (policy: sweep.windows)"
     if limits.max_runs is not None and occasion.runs >= limits.max_runs:
         return f"due, but {occasion.runs} sweeps are running (policy: sweep.max_runs)"
-    if len(chosen) >= limits.max_logs or (chosen and one.read_bytes > left):
+    if len(chosen) >= limits.max_logs or (chosen and candidate.read_bytes > left):
         return "due, but this sweep is full (policy: sweep)"
-    if hourly is not None and spent.bytes and spent.bytes + one.read_bytes > hourly:
+    if hourly is not None and spent.bytes and spent.bytes + candidate.read_bytes > hourly:
         return "due, but the budget of this hour is used (policy: sweep.max_gb_per_hour)"
-    room = free.get(one.volume) if limits.min_free_bytes and not one.unclean else None
-    if room is not None and room - room_needed(one) < limits.min_free_bytes:
+    room = free.get(candidate.volume) if limits.min_free_bytes and not candidate.unclean else None
+    if room is not None and room - room_needed(candidate) < limits.min_free_bytes:
         return "due, but its output would leave too little free disk (policy: sweep.min_free_bytes)"
     return None
 
@@ -292,19 +292,19 @@ def _times(
     if hourly is None:
         at = capacity.next_ms
         return {} if at == inf else {one.key: int(at) for one in late}
-    found: dict[str, int] = {}
+    times: dict[str, int] = {}
     hours = _hours(occasion, capacity)
     start, left = next(hours, (None, 0))
     left -= spent.bytes
-    for one in late:
-        while start is not None and left < min(one.read_bytes, hourly):
+    for candidate in late:
+        while start is not None and left < min(candidate.read_bytes, hourly):
             start, fresh = next(hours, (None, 0))
             left = min(left, 0) + fresh
         if start is None:
             break
-        found[one.key] = start
-        left -= one.read_bytes
-    return found
+        times[candidate.key] = start
+        left -= candidate.read_bytes
+    return times
 
 
 def _hours(occasion: Occasion, capacity: _Capacity) -> Iterator[tuple[int, int]]:

@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from logwright.checks.model import refusal
-from logwright.compaction.build import discard_staging, staging_directory
 from logwright.errors import LogwrightError, QualityError
 from logwright.locks import lock_log_dir
+from logwright.rewrite.staging import discard_staging, staging_directory
 from logwright.steps.failed_output import FailedOutput, keep_failed_output
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit_many
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from logwright.sweep.model import LogSettings, LogWork, SweepState
 
 
-def plan(
+def plan_all(
     state: SweepState,
     settings: LogSettings,
     *,
@@ -79,8 +79,8 @@ def plan_directory(
         high_watermark=high_watermark,
     )
     return [
-        work.failed(found) if isinstance(found, LogwrightError) else replace(work, plan=found)
-        for work, found in zip(works, outcomes, strict=True)
+        work.failed(outcome) if isinstance(outcome, LogwrightError) else replace(work, plan=outcome)
+        for work, outcome in zip(works, outcomes, strict=True)
     ]
 
 
@@ -97,7 +97,7 @@ def roll_all(
     options = planned(due[0]).options
     alone = [replace(work, plan=planned(work)._replace(clean=False)) for work in due]
     rolled = [work if work.failure is not None else _rolled(work) for work in commit_each([alone])]
-    again = plan(
+    again = plan_all(
         replace(state, works=tuple(rolled)),
         settings,
         options=options,
@@ -120,9 +120,9 @@ def build_all(state: SweepState, executor: Executor) -> SweepState:
     changed: list[LogWork] = []
     with brokers_kept_out(to_clean(state), changed) as works:
         by_plan = {work.plan.plan_id: work for work in works if work.plan is not None}
-        for found in call_builds(executor, build, plans_of(works)):
-            for one, result in found:
-                work = by_plan[one.plan_id]
+        for outcomes in call_builds(executor, build, plans_of(works)):
+            for plan, result in outcomes:
+                work = by_plan[plan.plan_id]
                 changed.append(
                     work.failed(result)
                     if isinstance(result, LogwrightError)
@@ -212,15 +212,15 @@ def discard(works: Iterable[LogWork]) -> None:
     check and the options say so. Effects: unlinks or renames them.
     """
     for work in works:
-        one = work.plan
-        if one is None or not one.clean:
+        plan = work.plan
+        if plan is None or not plan.clean:
             continue
-        if isinstance(work.failure, QualityError) and one.options.keep_failed_output_ms > 0:
-            due_at_ms = TimestampMs(one.now_ms + one.options.keep_failed_output_ms)
-            output = FailedOutput(due_at_ms=due_at_ms, plan_id=one.plan_id)
-            if staging_directory(one).is_dir():
-                keep_failed_output(one.log.directory, output)
-        discard_staging(one)
+        if isinstance(work.failure, QualityError) and plan.options.keep_failed_output_ms > 0:
+            due_at_ms = TimestampMs(plan.now_ms + plan.options.keep_failed_output_ms)
+            output = FailedOutput(due_at_ms=due_at_ms, plan_id=plan.plan_id)
+            if staging_directory(plan).is_dir():
+                keep_failed_output(plan.log.directory, output)
+        discard_staging(plan)
 
 
 def to_clean(state: SweepState) -> list[LogWork]:

@@ -144,11 +144,11 @@ def _sums(piece: Source, rows: NDArray[np.int64]) -> tuple[int, ...]:
     shifts = np.array([24, 16, 8, 0], dtype=np.uint64)
     crc = np.bitwise_or.reduce(crcs << shifts, axis=1)
     base, last = (batches[name].astype(np.uint64) for name in ("base_offset", "last_offset"))
-    found = []
+    sums = []
     for seed in _SEEDS:
         mixed = _mix(_mix(_mix(base + np.uint64(seed)) ^ last) ^ crc)
-        found.append(int(mixed.sum(dtype=np.uint64)))
-    return tuple(found)
+        sums.append(int(mixed.sum(dtype=np.uint64)))
+    return tuple(sums)
 
 
 def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -75,9 +75,9 @@ class Columns:
             decoded: what the decoder made of them: `_ORIGIN` columns, then the decoded ones.
             read: the same records, `READ_COLUMNS`.
         """
-        found = dict(zip(self.decoded, decoded.columns[_ORIGIN:], strict=True))
-        found |= {OFFSET: read[OFFSET], TIMESTAMP: read[TIMESTAMP], self.key: read[KEY]}
-        columns = [found[name] for name in self.stored.names]
+        by_name = dict(zip(self.decoded, decoded.columns[_ORIGIN:], strict=True))
+        by_name |= {OFFSET: read[OFFSET], TIMESTAMP: read[TIMESTAMP], self.key: read[KEY]}
+        columns = [by_name[name] for name in self.stored.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.stored)
 
 
@@ -103,12 +103,12 @@ def columns_of(decoded: pa.Schema) -> Columns:
 def _unique(names: Iterable[str]) -> list[str]:
     """Return the names with suffixes, so that they differ also without case."""
     taken = set(_OWN)
-    found = []
+    distinct = []
     for name in names:
         chosen, number = name, 1
         while chosen.casefold() in taken:
             number += 1
             chosen = f"{name}_{number}"
         taken.add(chosen.casefold())
-        found.append(chosen)
-    return found
+        distinct.append(chosen)
+    return distinct

@@ -64,7 +64,7 @@ class Comparison:
 
 
 def compare(
-    store: Store, snapshot: Snapshot, quarantine: Quarantine, one: TopicLog
+    store: Store, snapshot: Snapshot, quarantine: Quarantine, topic_log: TopicLog
 ) -> Comparison | None:
     """Compare a partition; None if the table has nothing of it. Memory is bounded. Effects: reads
     the log and the table.
@@ -73,12 +73,12 @@ def compare(
         PointNotHeld: the log was cleaned since, above that offset.
         LogwrightError: the log cannot be read.
     """
-    partition = one.partition
+    partition = topic_log.partition
     progress = snapshot.progress.get(partition)
     if progress is None:
         return None
     refused_offsets = np.array(sorted(quarantine.offsets(partition)), dtype=np.int64)
-    plan = plan_latest(one.log, end_offset=progress.end_offset, cleaner=one.cleaner)
+    plan = plan_latest(topic_log.log, end_offset=progress.end_offset, cleaner=topic_log.cleaner)
     live = refused = OffsetSum(0, 0)
     for batch in read_latest(plan, columns=(OFFSET,)):
         offsets = _offsets(batch)
@@ -100,26 +100,26 @@ def largest_offsets(store: Store, snapshot: Snapshot) -> dict[int, int]:
     """Return partition → largest offset of its rows, by the statistics in the files' footers.
     Effects: reads the footers.
     """
-    found: dict[int, int] = {}
+    by_partition: dict[int, int] = {}
     for file in snapshot.files:
         with store.source(file) as opened:
             largest = _largest(pq.ParquetFile(opened).metadata)
         if largest is not None:
-            found[file.partition] = max(found.get(file.partition, largest), largest)
-    return found
+            by_partition[file.partition] = max(by_partition.get(file.partition, largest), largest)
+    return by_partition
 
 
 def _largest(metadata: pq.FileMetaData) -> int | None:
     groups = range(metadata.num_row_groups)
     names = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     column = names.index(OFFSET)
-    found: Iterable[int] = (
+    maxima: Iterable[int] = (
         int(statistics.max)
         for group in groups
         if (statistics := metadata.row_group(group).column(column).statistics) is not None
         and statistics.has_min_max
     )
-    return max(found, default=None)
+    return max(maxima, default=None)
 
 
 def _offsets(batch: pa.RecordBatch) -> NDArray[np.int64]:

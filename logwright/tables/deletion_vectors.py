@@ -106,7 +106,7 @@ def write_vectors(directory: Path, vectors: Sequence[NDArray[np.int64]]) -> list
     if not vectors:
         return []
     name = uuid.uuid4()
-    found = []
+    descriptors = []
     with durable.created(directory / NAME.format(name)) as file:
         file.write(_VERSION)
         end = len(_VERSION)
@@ -114,9 +114,9 @@ def write_vectors(directory: Path, vectors: Sequence[NDArray[np.int64]]) -> list
             content = struct.pack("<i", _MAGIC) + BitMap64(rows.tolist()).serialize()
             file.write(struct.pack(">i", len(content)) + content)
             file.write(struct.pack(">I", zlib.crc32(content)))
-            found.append(Descriptor(name, end, len(content), len(rows)))
+            descriptors.append(Descriptor(name, end, len(content), len(rows)))
             end += 4 + len(content) + 4
-    return found
+    return descriptors
 
 
 def remove_unused(directory: Path, names: Collection[str], before_s: float) -> int:

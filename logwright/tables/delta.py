@@ -284,8 +284,8 @@ def _deleted_rows(
         paths: last part of the path, which is unique → path.
     """
     for batch in table.deletion_vectors():
-        found = pa.record_batch(batch)
-        for uri, kept in zip(found["filepath"], found["selection_vector"], strict=True):
+        vectors = pa.record_batch(batch)
+        for uri, kept in zip(vectors["filepath"], vectors["selection_vector"], strict=True):
             mask = np.asarray(kept.values.to_numpy(zero_copy_only=False), dtype=np.bool_)
             yield paths[str(uri).rpartition("/")[2]], np.flatnonzero(~mask).astype(np.int64)
 
@@ -296,8 +296,8 @@ def _named(info: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     Raises:
         AttributeError, KeyError, TypeError, ValueError: it has another form.
     """
-    found = json.loads(info.get(VECTORS_KEY, "{}"))
-    return {str(path): read_descriptor(action).action for path, action in found.items()}
+    descriptors = json.loads(info.get(VECTORS_KEY, "{}"))
+    return {str(path): read_descriptor(action).action for path, action in descriptors.items()}
 
 
 def _vectors_since(table: DeltaTable, before_ms: int) -> list[Descriptor]:
@@ -333,7 +333,7 @@ def _first_add(file: DataFile, now_ms: int) -> AddAction:
 
 
 def _add(file: DataFile, now_ms: int, vector: Descriptor | None) -> dict[str, Any]:
-    found = {
+    add = {
         "path": file.path,
         "partitionValues": _values(file),
         "size": file.bytes,
@@ -341,11 +341,11 @@ def _add(file: DataFile, now_ms: int, vector: Descriptor | None) -> dict[str, An
         "dataChange": True,
         "stats": _stats(file),
     }
-    return found if vector is None else {**found, "deletionVector": vector.action}
+    return add if vector is None else {**add, "deletionVector": vector.action}
 
 
 def _remove(file: DataFile, now_ms: int, vector: Mapping[str, Any] | None) -> dict[str, Any]:
-    found = {
+    remove = {
         "path": file.path,
         "deletionTimestamp": now_ms,
         "dataChange": True,
@@ -353,4 +353,4 @@ def _remove(file: DataFile, now_ms: int, vector: Mapping[str, Any] | None) -> di
         "partitionValues": _values(file),
         "size": file.bytes,
     }
-    return found if vector is None else {**found, "deletionVector": vector}
+    return remove if vector is None else {**remove, "deletionVector": vector}

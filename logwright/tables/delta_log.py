@@ -102,7 +102,7 @@ def forget_before(table: DeltaTable, directory: Path, version: int) -> None:
     old = [
         path
         for path in log.iterdir()
-        if (found := _VERSION.fullmatch(path.name)) and int(found[1]) < version
+        if (version_name := _VERSION.fullmatch(path.name)) and int(version_name[1]) < version
     ]
     if old:
         write_checkpoint(table, directory)
@@ -122,10 +122,10 @@ def _actions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise ValueError("the commit is too large")
-    found = [
+    actions = [
         (name, action)
         for line in content.splitlines()
         if line.strip()
         for name, action in json.loads(line).items()
     ]
-    yield from sorted(found, key=lambda one: one[0] == "add")
+    yield from sorted(actions, key=lambda one: one[0] == "add")

@@ -141,8 +141,8 @@ class IcebergStore(Store):
         self._deleted.clear()
         deletes = {one for file in files for one in _handle(file).delete_files}
         deleted: Counter[int] = Counter()
-        for one in deletes:
-            deleted[_number(one.partition[0])] += one.record_count
+        for delete in deletes:
+            deleted[_number(delete.partition[0])] += delete.record_count
         return self._snapshot(
             form=table.properties[FORM_KEY],
             progress=progress,
@@ -223,14 +223,14 @@ class IcebergStore(Store):
 
     def deleted(self, file: DataFile) -> NDArray[np.int64]:
         """See `Store.deleted`. Effects: reads the bucket's delete files, once."""
-        found = [np.empty(0, dtype=np.int64)]
-        for one in _handle(file).delete_files:
-            known = self._deleted.get(one.file_path)
+        positions = [np.empty(0, dtype=np.int64)]
+        for deletes in _handle(file).delete_files:
+            known = self._deleted.get(deletes.file_path)
             if known is None:
-                with self._table.io.new_input(one.file_path).open() as opened:
-                    known = self._deleted[one.file_path] = read_deletes(opened)
-            found.append(known.get(file.path, found[0]))
-        return np.unique(np.concatenate(found))
+                with self._table.io.new_input(deletes.file_path).open() as opened:
+                    known = self._deleted[deletes.file_path] = read_deletes(opened)
+            positions.append(known.get(file.path, positions[0]))
+        return np.unique(np.concatenate(positions))
 
     def commit(self, commit: Commit, schema: pa.Schema) -> None:  # noqa: ARG002 - it is the table's
         """See `Store.commit`.
@@ -244,16 +244,16 @@ class IcebergStore(Store):
         lists = commit.deleted_of_buckets
         written = [self._write_deletes(place, lists[place]) for place in lists if lists[place]]
         replaced = {
-            one
+            deletes
             for task in table.scan().plan_files()
             if (_number(task.file.partition[0]), _number(task.file.partition[1])) in lists
-            for one in task.delete_files
+            for deletes in task.delete_files
         }
         with table.transaction() as change:
             files = RowDelta(change, {PROGRESS_KEY: dump_progress(commit.progress)})
             paths = iter([file.path for file in commit.added])
-            for one in parquet_files_to_data_files(table.io, change.table_metadata, paths):
-                files.append_data_file(one)
+            for added in parquet_files_to_data_files(table.io, change.table_metadata, paths):
+                files.append_data_file(added)
             for file in commit.removed:
                 files.delete_data_file(_handle(file).file)
             files.added_deletes.extend(written)
@@ -290,9 +290,9 @@ class IcebergStore(Store):
         table.refresh()
         used = {local[1] for one in used_files(table) if (local := _LOCAL.fullmatch(one))}
         removed = 0
-        found = [*(directory / _DATA).rglob("*.parquet")]
-        found += [one for name in _OWN_METADATA for one in (directory / _METADATA).glob(name)]
-        for path in found:
+        candidates = [*(directory / _DATA).rglob("*.parquet")]
+        candidates += [one for name in _OWN_METADATA for one in (directory / _METADATA).glob(name)]
+        for path in candidates:
             if str(path) not in used and path.stat().st_mtime < before.timestamp():
                 path.unlink()
                 removed += path.suffix == ".parquet"

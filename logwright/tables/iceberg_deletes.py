@@ -58,9 +58,9 @@ def write_deletes(file: IO[bytes] | Any, deleted: Mapping[str, NDArray[np.int64]
 
 def read_deletes(file: IO[bytes] | Any) -> dict[str, NDArray[np.int64]]:  # noqa: ANN401 - the same
     """Return path of a data file → deleted rows, ascending. Effects: reads."""
-    found = pq.read_table(file, columns=["file_path", "pos"])
-    positions = found["pos"].to_numpy()
-    paths = found["file_path"].combine_chunks().dictionary_encode()
+    deletes = pq.read_table(file, columns=["file_path", "pos"])
+    positions = deletes["pos"].to_numpy()
+    paths = deletes["file_path"].combine_chunks().dictionary_encode()
     numbers = paths.indices.to_numpy()
     return {
         str(path): np.sort(positions[numbers == number])
@@ -88,7 +88,7 @@ def delete_file(path: str, size: int, rows: int, place: tuple[int, int]) -> Data
 
 def _without_metrics(file: DataFile) -> DataFile:
     """Return a file of a manifest without what it says of the values of its columns."""
-    found = DataFile.from_args(
+    bare = DataFile.from_args(
         content=file.content,
         file_path=file.file_path,
         file_format=file.file_format,
@@ -96,8 +96,8 @@ def _without_metrics(file: DataFile) -> DataFile:
         record_count=file.record_count,
         file_size_in_bytes=file.file_size_in_bytes,
     )
-    found.spec_id = file.spec_id
-    return found
+    bare.spec_id = file.spec_id
+    return bare
 
 
 def _entry(entry: ManifestEntry, status: ManifestEntryStatus, snapshot_id: int) -> ManifestEntry:
@@ -155,15 +155,15 @@ class RowDelta(_OverwriteFiles):
 
     def _deleted_entries(self) -> list[ManifestEntry]:
         """Removed files, without the values of their columns."""
-        found = super()._deleted_entries()
-        for one in found:
-            one.data_file = _without_metrics(one.data_file)
-        return found
+        entries = super()._deleted_entries()
+        for entry in entries:
+            entry.data_file = _without_metrics(entry.data_file)
+        return entries
 
     def _existing_manifests(self) -> list[ManifestFile]:
-        found = super()._existing_manifests()
-        old = [one for one in found if one.content == ManifestContent.DELETES]
-        data = [one for one in found if one.content == ManifestContent.DATA]
+        manifests = super()._existing_manifests()
+        old = [one for one in manifests if one.content == ManifestContent.DELETES]
+        data = [one for one in manifests if one.content == ManifestContent.DATA]
         data = [one for each in data for one in self._without_removed(each)]
         if not self.added_deletes and not self.removed_deletes:
             return [*data, *old]

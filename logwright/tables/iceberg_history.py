@@ -18,14 +18,14 @@ def version_of(table: Table) -> int | None:
 
 def since_ours(table: Table) -> list[Snapshot]:
     """Return the current snapshot and those before it, down to logwright's newest one."""
-    found: list[Snapshot] = []
-    one = table.current_snapshot()
-    while one is not None:
-        found.append(one)
-        if PROGRESS_KEY in properties_of(one) or one.parent_snapshot_id is None:
+    snapshots: list[Snapshot] = []
+    snapshot = table.current_snapshot()
+    while snapshot is not None:
+        snapshots.append(snapshot)
+        if PROGRESS_KEY in properties_of(snapshot) or snapshot.parent_snapshot_id is None:
             break
-        one = table.snapshot_by_id(one.parent_snapshot_id)
-    return found
+        snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id)
+    return snapshots
 
 
 def newest_ours(table: Table) -> tuple[Snapshot | None, str | None]:
@@ -39,11 +39,11 @@ def newest_ours(table: Table) -> tuple[Snapshot | None, str | None]:
     if PROGRESS_KEY not in properties_of(since[-1]):
         return None, "logwright's snapshot is not there any more"
     change = None
-    for one in since[:-1]:
-        operation = None if one.summary is None else one.summary.operation
+    for snapshot in since[:-1]:
+        operation = None if snapshot.summary is None else snapshot.summary.operation
         if operation != Operation.REPLACE:
-            said = "a change" if operation is None else operation.value
-            change = f"{said} in snapshot {one.snapshot_id}"
+            operation_name = "a change" if operation is None else operation.value
+            change = f"{operation_name} in snapshot {snapshot.snapshot_id}"
     return since[-1], change
 
 

@@ -77,9 +77,9 @@ def first_lost(directory: Path, files: Iterable[tuple[Path | str, int | None]]) 
     """
     for path, size in files:
         try:
-            found = (directory / path).stat().st_size
+            found_size = (directory / path).stat().st_size
         except OSError:
             return f"file {path} is gone"
-        if size not in (None, found):
-            return f"file {path} has {found} bytes, and had {size}"
+        if size not in (None, found_size):
+            return f"file {path} has {found_size} bytes, and had {size}"
     return None

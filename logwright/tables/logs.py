@@ -63,19 +63,22 @@ class TopicLog:
         return self.log.partition.partition
 
 
-def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> PartitionSource:
+def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) -> PartitionSource:
     """Return a log as an update takes it.
 
     Args:
-        one: the log.
+        topic_log: the log.
         now_ms: when it was observed.
         progress: of reading it, see `read_latest`.
     """
-    log = one.log
+    log = topic_log.log
 
     def read(step: PartitionStep) -> Reading:
         plan = plan_latest(
-            log, start_offset=step.start_offset, end_offset=step.end_offset, cleaner=one.cleaner
+            log,
+            start_offset=step.start_offset,
+            end_offset=step.end_offset,
+            cleaner=topic_log.cleaner,
         )
         batches = read_latest(
             plan,
@@ -87,9 +90,9 @@ def source_of(one: TopicLog, *, now_ms: int, progress: Progress = silent) -> Par
         return Reading(0 if plan.records is None else plan.records.bytes, batches)
 
     return PartitionSource(
-        partition=one.partition,
+        partition=topic_log.partition,
         observed=Observed(
-            topic_id=one.topic_id,
+            topic_id=topic_log.topic_id,
             log_start_offset=log.log_start_offset,
             end_offset=log.last_stable_offset,
             high_watermark=log.high_watermark,
@@ -147,11 +150,11 @@ def offsets_of(log: PartitionLog, end_offset: int) -> BitMap64:
     """Return the offsets of the committed records below an offset, as a compressed bitmap. Effects:
     reads.
     """
-    found = BitMap64()
+    offsets = BitMap64()
     for part in plan_records(log, ReadRequest(end_offset=end_offset)):
         for batch in read_range(part, columns=("offset",)):
-            found |= BitMap64(batch["offset"].to_numpy())
-    return found
+            offsets |= BitMap64(batch["offset"].to_numpy())
+    return offsets
 
 
 def _pieces(log: PartitionLog, start: int, end: int) -> Iterator[Source]:
@@ -161,17 +164,17 @@ def _pieces(log: PartitionLog, start: int, end: int) -> Iterator[Source]:
     request = ReadRequest(
         start_offset=start, end_offset=end, isolation="read_uncommitted", range_bytes=INT64_MAX
     )
-    for one in plan_records(_whole(log), request):
-        yield from Pieces(one, ReadCounts())
+    for records_range in plan_records(_whole(log), request):
+        yield from Pieces(records_range, ReadCounts())
 
 
 def sample(logs: Iterable[TopicLog]) -> Iterator[pa.RecordBatch]:
     """Yield some of the first committed records of some logs, columns `READ_COLUMNS`; of a log that
     cannot be read, those before that. Effects: reads.
     """
-    for one in logs:
+    for topic_log in logs:
         with suppress(LogwrightError):  # the update reports it
-            for part in islice(plan_records(one.log, ReadRequest()), 1):
+            for part in islice(plan_records(topic_log.log, ReadRequest()), 1):
                 batches = read_range(part, columns=READ_COLUMNS, batch_rows=_SAMPLE_ROWS)
                 yield from islice(batches, _SAMPLE_BATCHES)
 

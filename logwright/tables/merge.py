@@ -43,17 +43,17 @@ class FileChange:
 
     Attributes:
         before: rows that were deleted before.
-        found: rows whose key has a newer record; none of them is in `before`.
+        added: rows whose key has a newer record; none of them is in `before`.
     """
 
     file: DataFile
     before: Positions
-    found: Positions
+    added: Positions
 
     @property
     def deleted(self) -> Positions:
         """All rows that are deleted afterwards."""
-        return np.sort(np.concatenate((self.before, self.found)))
+        return np.sort(np.concatenate((self.before, self.added)))
 
 
 def files_to_write_again(

@@ -145,14 +145,14 @@ class Snapshot:
         """The progress, with what speaks against the rows of each partition."""
         return {number: self._doubted(number, one) for number, one in self.progress.items()}
 
-    def _doubted(self, partition: int, one: Progress) -> Progress:
+    def _doubted(self, partition: int, progress: Progress) -> Progress:
         rows = self.of_partition(partition).rows
         counted = (
-            f"it has {rows} rows, and logwright left {one.rows}"
-            if one.rows not in (None, rows)
+            f"it has {rows} rows, and logwright left {progress.rows}"
+            if progress.rows not in (None, rows)
             else None
         )
-        return replace(one, in_doubt=one.in_doubt or self.in_doubt or counted)
+        return replace(progress, in_doubt=progress.in_doubt or self.in_doubt or counted)
 
     @property
     def has_erased(self) -> bool:
@@ -177,11 +177,11 @@ class Snapshot:
 
     def by_bucket(self, partition: int) -> dict[int, tuple[DataFile, ...]]:
         """Return bucket → files of one partition."""
-        found: dict[int, tuple[DataFile, ...]] = {}
+        by_bucket: dict[int, tuple[DataFile, ...]] = {}
         for file in self.files:
             if file.partition == partition:
-                found[file.bucket] = (*found.get(file.bucket, ()), file)
-        return found
+                by_bucket[file.bucket] = (*by_bucket.get(file.bucket, ()), file)
+        return by_bucket
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,13 +270,15 @@ def load_progress(text: str | None, *, table: str) -> dict[int, Progress]:
         raise _unknown(table) from error
 
 
-def _progress(one: dict[str, Any]) -> Progress:
+def _progress(content: dict[str, Any]) -> Progress:
     # Tables of earlier versions do not have all that has a default.
     known = {
-        each.name: one[each.name] if each.default is MISSING else one.get(each.name, each.default)
+        each.name: content[each.name]
+        if each.default is MISSING
+        else content.get(each.name, each.default)
         for each in fields(Progress)
     }
-    known["batches"] = Batches.of(one.get("batches"))
+    known["batches"] = Batches.of(content.get("batches"))
     if known["tail"] is not None:
         base_offset, crc, *record = known["tail"]
         known["tail"] = Tail(int(base_offset), int(crc), *record)

@@ -114,11 +114,11 @@ class ParquetStore(DirectoryStore):
             InDoubt: there are some.
         """
         own = {file.path for file in files}
-        found = {
-            str(one.relative_to(self._directory)) for one in self._directory.rglob("*.parquet")
+        present = {
+            str(path.relative_to(self._directory)) for path in self._directory.rglob("*.parquet")
         }
         hidden = re.compile(r"(?:^|/)[._]")
-        strangers = sorted(one for one in found - own if not hidden.search(one))
+        strangers = sorted(one for one in present - own if not hidden.search(one))
         if strangers:
             raise InDoubt(
                 f"{len(strangers)} Parquet files are not of the table, and readers would take them"
@@ -155,8 +155,14 @@ class ParquetStore(DirectoryStore):
             "form": dump_form(commit.form),
             "progress": dump_progress(commit.progress),
             "files": [
-                [one.partition, one.bucket, one.rows, one.bytes, ends.get(one.path, one.handle)]
-                for one in files.values()
+                [
+                    file.partition,
+                    file.bucket,
+                    file.rows,
+                    file.bytes,
+                    ends.get(file.path, file.handle),
+                ]
+                for file in files.values()
             ],
             "number": 0 if before is None else int(before.version) + 1,
         }

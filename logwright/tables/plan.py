@@ -164,8 +164,8 @@ def gone_partitions(
     return tuple(
         sorted(
             number
-            for number, one in recorded.items()
-            if number not in present and topic_ids and one.topic_id not in topic_ids
+            for number, progress in recorded.items()
+            if number not in present and topic_ids and progress.topic_id not in topic_ids
         )
     )
 

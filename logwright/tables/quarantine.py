@@ -91,10 +91,10 @@ class Quarantine:
         snapshot = self.store.load()
         if snapshot is None:
             return frozenset()
-        found: set[int] = set()
+        offsets: set[int] = set()
         for batch in self._read(snapshot.by_bucket(partition).get(_BUCKET, ()), [_OFFSET]):
-            found.update(batch[_OFFSET].to_pylist())
-        return frozenset(found)
+            offsets.update(batch[_OFFSET].to_pylist())
+        return frozenset(offsets)
 
     def _commit(self, partition: int, step: PartitionStep, spill: Spill) -> None:
         before = self.store.load()

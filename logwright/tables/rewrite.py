@@ -90,12 +90,12 @@ def rows_of_keys(
 ) -> tuple[NDArray[np.int64], pa.Array]:
     """Return the positions of the rows that have one of these keys, ascending, and their keys."""
     positions: list[NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
-    found = [NO_KEYS]
+    their_keys = [NO_KEYS]
     start = 0
     for batch in batches:
         if len(keys):
             hit = pc.indices_nonzero(pc.is_in(batch[key], value_set=keys))
             positions.append(hit.to_numpy().astype(np.int64) + start)
-            found.append(batch[key].take(hit))
+            their_keys.append(batch[key].take(hit))
         start += len(batch)
-    return np.concatenate(positions), pa.concat_arrays(found)
+    return np.concatenate(positions), pa.concat_arrays(their_keys)

@@ -155,8 +155,8 @@ def update_topic(
         known = store.load()
         removed = store.remove_old(0) if known is not None and known.has_erased else 0
         decoding = place.table.decoding
-        asked = decoding.model_dump_json()
-        if known is not None and known.form.asked == asked:
+        wanted = decoding.model_dump_json()
+        if known is not None and known.form.asked == wanted:
             decoding = Decoding.model_validate_json(known.form.decoding)
         decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
         columns = columns_of(decoder.schema)
@@ -169,7 +169,7 @@ def update_topic(
             topic=place.topic,
             decoder=decoder,
             columns=columns,
-            asked=asked,
+            asked=wanted,
             decoding=decoder.decoding.model_dump_json(),
             work=work,
             buckets=place.table.buckets,

@@ -116,30 +116,30 @@ def _recorded(before: Snapshot, sources: Sequence[PartitionSource]) -> dict[int,
     Raises:
         InDoubt: another program has changed rows of a partition that has no log here.
     """
-    found: dict[int, Progress] = {}
-    for partition, one in before.doubted.items():
-        noted = one.rows is not None
-        rows = one.rows if noted else before.of_partition(partition).rows
-        since_ms = one.deleted_since_ms if noted else 0  # not known: long ago
+    recorded: dict[int, Progress] = {}
+    for partition, progress in before.doubted.items():
+        noted = progress.rows is not None
+        rows = progress.rows if noted else before.of_partition(partition).rows
+        since_ms = progress.deleted_since_ms if noted else 0  # not known: long ago
         marked = before.deleted.get(partition, 0) > 0
         since_ms = since_ms if marked else None
-        found[partition] = replace(one, rows=rows, deleted_since_ms=since_ms, erased=False)
-    doubted = {number for number, one in found.items() if one.in_doubt is not None}
-    if before.in_doubt is not None and not found:  # not even that is known
+        recorded[partition] = replace(progress, rows=rows, deleted_since_ms=since_ms, erased=False)
+    doubted = {number for number, one in recorded.items() if one.in_doubt is not None}
+    if before.in_doubt is not None and not recorded:  # not even that is known
         doubted = {file.partition for file in before.files}
     topics = frozenset(source.observed.topic_id for source in sources)
     present = frozenset(source.partition for source in sources)
-    lost = sorted(doubted - present - set(gone_partitions(found, topics, present)))
+    lost = sorted(doubted - present - set(gone_partitions(recorded, topics, present)))
     if lost:
         raise InDoubt(
             "another program has changed the table"
-            f" ({before.in_doubt or found[lost[0]].in_doubt}), and partition {lost[0]} has no log"
-            " here to make its rows again from.",
+            f" ({before.in_doubt or recorded[lost[0]].in_doubt}), and partition {lost[0]} has no"
+            " log here to make its rows again from.",
             path=None,
             remedy="Give the log directory that has it, or remove the table; it is then made again"
             " from the logs that are there.",
         )
-    return found
+    return recorded
 
 
 def _plan(source: PartitionSource, recorded: Progress | None, keep_ms: int) -> PartitionStep:

@@ -119,14 +119,14 @@ def _buckets(
 ) -> list[int]:
     """Return the buckets to look at."""
     rows, dead = spills
-    found = set(rows.buckets)
+    buckets = set(rows.buckets)
     if step.kind == "upsert":
-        found |= dead.buckets & old.keys()
+        buckets |= dead.buckets & old.keys()
         if step.purges:
-            found |= {one for one in old if any(len(store.deleted(file)) for file in old[one])}
+            buckets |= {one for one in old if any(len(store.deleted(file)) for file in old[one])}
     elif store.keeps_empty:
-        found |= {0, *old}
-    return sorted(found)
+        buckets |= {0, *old}
+    return sorted(buckets)
 
 
 def _distribute(
@@ -187,7 +187,7 @@ def _change_bucket(
     fresh = _keys(new.rows(), target.columns.key) if files else NO_KEYS
     keys = pa.concat_arrays([fresh, new.dead])
     dead = new.dead.filter(pc.invert(pc.is_in(new.dead, value_set=fresh)))
-    found = []
+    file_changes = []
     for file in files:
         before = target.store.deleted(file)
         with target.store.source(file) as opened:
@@ -197,15 +197,15 @@ def _change_bucket(
         lost = pc.is_in(their_keys, value_set=dead).to_numpy(zero_copy_only=False)
         changes.lost.deleted += int((lost & is_new).sum())
         changes.lost.replaced += int(is_new.sum())
-        found.append(FileChange(file=file, before=before, found=rows[is_new]))
+        file_changes.append(FileChange(file=file, before=before, added=rows[is_new]))
     has_new = next(new.rows(), None) is not None
-    marked = changes.purges and any(len(one.before) for one in found)
-    if has_new or marked or any(len(one.found) for one in found):
+    marked = changes.purges and any(len(one.before) for one in file_changes)
+    if has_new or marked or any(len(one.added) for one in file_changes):
         limits = target.limits if target.store.deletes_rows else None
-        again = files_to_write_again(found, limits, purges=changes.purges)
+        again = files_to_write_again(file_changes, limits, purges=changes.purges)
         _write_again(target, place, again, new, changes)
         changes.removed.extend(one.file for one in again)
-        stay = [one for one in found if one not in again and len(one.deleted)]
+        stay = [one for one in file_changes if one not in again and len(one.deleted)]
         changes.deleted[place] = {one.file: one.deleted for one in stay}
 
 
@@ -239,8 +239,8 @@ def _write_again(
 
 
 def _rows(target: Target, old: Iterable[FileChange], new: _NewRows) -> Iterator[pa.RecordBatch]:
-    for one in old:
-        with target.store.source(one.file) as opened:
+    for change in old:
+        with target.store.source(change.file) as opened:
             batches = read_batches(opened, target.columns.stored.names)
-            yield from (batch for batch in without(batches, one.deleted) if len(batch))
+            yield from (batch for batch in without(batches, change.deleted) if len(batch))
     yield from new.rows()

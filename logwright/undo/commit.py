@@ -61,6 +61,6 @@ def _producers(plan: UndoPlan) -> bytes:
     replay = Replay(entries={})
     for live, name in plan.replayed.items():
         data = map_file(plan.log.directory / name)
-        found = valid_batches(data, base_offset=int(live[:20]), check_crcs=False)
-        replay_batches(replay, data, found.batches)
+        valid = valid_batches(data, base_offset=int(live[:20]), check_crcs=False)
+        replay_batches(replay, data, valid.batches)
     return serialize_snapshot([replay.entries[producer] for producer in sorted(replay.entries)])

@@ -110,14 +110,14 @@ def plan_undo(log: PartitionLog, ledger: bytes | None, epochs: Sequence[LeaderEp
         if line.incomplete or missing:
             raise _refuse(log, _NOT_THERE)
     if origin.operation == "swap":
-        found = [_swapped(log, line, stamps) for line in reversed(lines)]
+        candidates = [_swapped(log, line, stamps) for line in reversed(lines)]
         cleaner = _number(origin.facts.get("cleaner"))
         checkpoints = {CLEANER_OFFSET_CHECKPOINT: cleaner}
         before = None
     else:
-        found = [_retained(log, lines[0], stamps)]
+        candidates = [_retained(log, lines[0], stamps)]
         checkpoints, before = _start_before(log, lines[0], epochs)
-    groups = tuple(group for group in found if group is not None)
+    groups = tuple(group for group in candidates if group is not None)
     back = {live: name for group in groups for live, name in group.names.items()}
     snapshots = _left_behind(lines, groups, stamps)
     has_snapshot = any(live.endswith(SNAPSHOT) for live in (*stamps, *back, *snapshots))
@@ -230,9 +230,9 @@ def _require_sizes(
     since.
     """
     names = _names(line)
-    found = [stamps[names[segment_file_name(base, LOG)]].bytes for base in bases]
+    sizes = [stamps[names[segment_file_name(base, LOG)]].bytes for base in bases]
     facts = line.origin.facts if line.origin is not None else {}
-    if found != _numbers(facts.get("sizes")):
+    if sizes != _numbers(facts.get("sizes")):
         raise _refuse(log, "a retired file is not the one that was retired.")
 
 

@@ -18,17 +18,12 @@ from logwright.checks.model import (
     SURVIVORS_IDENTICAL,
 )
 from logwright.checks.thorough import examine_thoroughly
-from logwright.compaction.model import (
-    CleaningOptions,
-    CleaningStats,
-    CleanPlan,
-    StagedCleaning,
-    StagedSegment,
-)
+from logwright.compaction.model import CleaningOptions, CleaningStats, CleanPlan, StagedCleaning
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog, Segment
+from logwright.rewrite.model import StagedSegment
 from logwright.sweep.plan import plan_cleaning
 from logwright.units import ByteCount, Offset, TimestampMs
 from logwright.verify.model import Fault
@@ -112,14 +107,14 @@ def compare_partition(
 
 
 def _check_bounds(earlier: PartitionLog, later: PartitionLog) -> list[Fault]:
-    found = []
+    faults = []
     if later.log_end_offset != earlier.log_end_offset:
         problem = f"the log ends at {later.log_end_offset}, before at {earlier.log_end_offset}"
-        found.append(Fault(path=later.directory, position=None, problem=problem))
+        faults.append(Fault(path=later.directory, position=None, problem=problem))
     if later.log_start_offset != earlier.log_start_offset:
         problem = f"it starts at {later.log_start_offset}, before at {earlier.log_start_offset}"
-        found.append(Fault(path=later.directory, position=None, problem=problem))
-    return found
+        faults.append(Fault(path=later.directory, position=None, problem=problem))
+    return faults
 
 
 def _as_staged(

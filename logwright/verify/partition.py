@@ -55,8 +55,8 @@ def verify_partition(log_dir: Place, partition: TopicPartition) -> list[Fault]:
     bases = sorted(int(stem) for stem in damage.stems if stem.isdigit())
     end = bases[0] if bases else 0
     for base, following in pairwise([*bases, INT64_MAX]):
-        found, end = check_segment(directory, base, following)
-        faults += found
+        segment_faults, end = check_segment(directory, base, following)
+        faults += segment_faults
     start_offset = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT).get(partition, Offset(0))
     start = max(bases[0] if bases else 0, start_offset)
     clean = exists(log_dir / CLEAN_SHUTDOWN_MARKER)
@@ -111,9 +111,9 @@ def _check_epochs(path: Place, end: int) -> list[Fault]:
     except (CorruptLogError, UnsupportedFormatError) as error:
         return [_fault(error, path)]
     return [
-        Fault(path=path, position=None, problem=f"epoch {one.epoch} begins past the log's end")
-        for one in epochs
-        if one.start_offset > end
+        Fault(path=path, position=None, problem=f"epoch {epoch.epoch} begins past the log's end")
+        for epoch in epochs
+        if epoch.start_offset > end
     ]
 
 
@@ -131,12 +131,12 @@ def _check_checkpoints(log_dir: Place, partition: TopicPartition, end: int) -> l
         if not exists(path):
             continue
         try:
-            found = parse_offset_checkpoint(map_file(path).tobytes(), path)
+            checkpoint = parse_offset_checkpoint(map_file(path).tobytes(), path)
         except (CorruptLogError, UnsupportedFormatError) as error:
             faults.append(_fault(error, path))
             continue
-        if partition in found:
-            entries[name] = found[partition]
+        if partition in checkpoint:
+            entries[name] = checkpoint[partition]
     for name in (
         RECOVERY_POINT_CHECKPOINT,
         LOG_START_OFFSET_CHECKPOINT,

@@ -109,10 +109,10 @@ class _Replayed:
             known = len(self.replay.aborted)
             replay_batches(self.replay, data, part)
             self.visible |= {
-                (one.producer_id, one.last_offset)
-                for one in self.replay.aborted[known:]
-                if self.shown.get(one.producer_id, -1)
-                >= max(one.first_offset, self.log_start_offset)
+                (aborted.producer_id, aborted.last_offset)
+                for aborted in self.replay.aborted[known:]
+                if self.shown.get(aborted.producer_id, -1)
+                >= max(aborted.first_offset, self.log_start_offset)
             }
             control = part[(part["attributes"] & CONTROL) != 0]
             ids, offsets = control["producer_id"].tolist(), control["last_offset"].tolist()
@@ -123,9 +123,9 @@ class _Replayed:
 def _check_txnindex(path: Place, log: _Replayed, known: int) -> list[Fault]:
     """Find missing entries for the aborted transactions from number `known` on."""
     wanted = [
-        one
-        for one in log.replay.aborted[known:]
-        if (one.producer_id, one.last_offset) in log.visible
+        aborted
+        for aborted in log.replay.aborted[known:]
+        if (aborted.producer_id, aborted.last_offset) in log.visible
     ]
     entries = parse_txn_index(map_file(path).tobytes()) if exists(path) else ()
     present = {(entry.producer_id, entry.last_offset) for entry in entries}
@@ -137,21 +137,21 @@ def _check_txnindex(path: Place, log: _Replayed, known: int) -> list[Fault]:
         Fault(
             path=path,
             position=None,
-            problem=f"the transaction that producer {one.producer_id} aborted at {one.last_offset}"
-            f" has no entry: {_SHOWN}",
+            problem=f"the transaction that producer {aborted.producer_id} aborted at"
+            f" {aborted.last_offset} has no entry: {_SHOWN}",
         )
-        for one in missing[:MOST_PER_FILE]
+        for aborted in missing[:MOST_PER_FILE]
     ]
 
 
 def _check_snapshot(path: Place, log: _Replayed) -> list[Fault]:
-    found = []
+    faults = []
     for entry in parse_snapshot(map_file(path).tobytes(), path):
         problem = _entry_problem(entry, log)
         if problem is not None:
             text = f"producer {entry.producer_id} {problem}"
-            found.append(Fault(path=path, position=None, problem=text))
-    return found
+            faults.append(Fault(path=path, position=None, problem=text))
+    return faults
 
 
 def _entry_problem(entry: ProducerEntry, log: _Replayed) -> str | None:

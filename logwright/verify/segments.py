@@ -53,13 +53,13 @@ def check_segment(directory: Place, base_offset: int, end_offset: int) -> tuple[
     path = directory / segment_file_name(base_offset, LOG)
     log = MappedFiles().open(path)
     data = log.data
-    found = valid_batches(data, base_offset=base_offset, end_offset=end_offset, check_crcs=False)
-    if found.end == "magic":
-        error = unsupported_magic(int(data[found.valid_bytes + MAGIC_AT]), found.valid_bytes)
+    valid = valid_batches(data, base_offset=base_offset, end_offset=end_offset, check_crcs=False)
+    if valid.end == "magic":
+        error = unsupported_magic(int(data[valid.valid_bytes + MAGIC_AT]), valid.valid_bytes)
         raise UnsupportedFormatError(
             error.problem, path=path, position=error.position, remedy=error.remedy
         )
-    batches = found.batches
+    batches = valid.batches
     counts = batches["count"].astype(np.int64)
     batches["first_ordinal"] = np.cumsum(counts) - counts
     faults = []
@@ -71,8 +71,8 @@ def check_segment(directory: Place, base_offset: int, end_offset: int) -> tuple[
     readable = np.setdiff1d(np.arange(len(batches)), sorted(damaged))
     source = Source(base_offset=base_offset, log=log, batches=batches)
     faults += _unreadable_records(source, readable)
-    if found.end != "whole":
-        faults.append(Fault(path=path, position=found.valid_bytes, problem=ENDS[found.end]))
+    if valid.end != "whole":
+        faults.append(Fault(path=path, position=valid.valid_bytes, problem=ENDS[valid.end]))
     faults += _check_indexes(directory, base_offset, batches)
     next_offset = int(batches[-1]["last_offset"]) + 1 if len(batches) else base_offset
     return faults, next_offset

@@ -63,9 +63,9 @@ def until(what: str, seconds: float, look: Callable[[], _Found | None]) -> _Foun
     """What `look` finds once it finds something."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found = look()
-        if found:
-            return found
+        result = look()
+        if result:
+            return result
         time.sleep(POLL_SECONDS)
     raise AssertionError(f"waited {seconds} s for {what}")
 
@@ -74,8 +74,8 @@ def until(what: str, seconds: float, look: Callable[[], _Found | None]) -> _Foun
 def demo(home: Path, scratch: Path, environment: Mapping[str, str]) -> Iterator[Server]:
     """`logwright demo` with its page, from unpacking until it says that it is ready."""
     port = free_port()
-    said = scratch / "said"
-    with said.open("wb") as output:
+    text_file = scratch / "said"
+    with text_file.open("wb") as output:
         process = subprocess.Popen(
             [LOGWRIGHT, "demo", "--home", home, "--port", str(port)],
             cwd=scratch,
@@ -86,12 +86,12 @@ def demo(home: Path, scratch: Path, environment: Mapping[str, str]) -> Iterator[
         )
 
     def ready() -> bool:
-        assert process.poll() is None, said.read_text()
-        return READY in said.read_text()
+        assert process.poll() is None, text_file.read_text()
+        return READY in text_file.read_text()
 
     try:
         until(READY, START_SECONDS, ready)
-        yield Server(home, f"http://127.0.0.1:{port}", process, said)
+        yield Server(home, f"http://127.0.0.1:{port}", process, text_file)
     finally:
         if process.poll() is None:
             process.terminate()
@@ -100,7 +100,7 @@ def demo(home: Path, scratch: Path, environment: Mapping[str, str]) -> Iterator[
 
 def processes_of(directory: Path) -> list[int]:
     """Processes whose command line names the directory."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             try:
@@ -108,5 +108,5 @@ def processes_of(directory: Path) -> list[int]:
             except (FileNotFoundError, ProcessLookupError):
                 continue
             if str(directory).encode() in command:
-                found.append(int(entry.name))
-    return found
+                processes.append(int(entry.name))
+    return processes

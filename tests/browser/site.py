@@ -76,13 +76,13 @@ class Site:
             return shown if all(word in shown for word in words) else None
 
         try:
-            found = str(WebDriverWait(self.browser, PAGE_SECONDS, 0.2).until(text))
+            text_shown = str(WebDriverWait(self.browser, PAGE_SECONDS, 0.2).until(text))
         except Exception:
             self.browser.save_screenshot(str(self.server.said.with_name("failed.png")))
             raise
         if name is not None:
             self.picture(name)
-        return found
+        return text_shown
 
     def picture(self, name: str) -> None:
         """Keep a picture, once the page stands still. Effects: writes NAME.png."""
@@ -98,13 +98,15 @@ class Site:
 
     def click(self, xpath: str) -> None:
         """Click what is there once it can be clicked."""
-        found = element_to_be_clickable((By.XPATH, xpath))
-        WebDriverWait(self.browser, PAGE_SECONDS, 0.2).until(found).click()
+        element = element_to_be_clickable((By.XPATH, xpath))
+        WebDriverWait(self.browser, PAGE_SECONDS, 0.2).until(element).click()
 
     def runs(self, **wanted: object) -> list[dict[str, str]]:
         """Runs by GraphQL's filter."""
-        found: list[dict[str, str]] = self.server.ask(RUNS, filter=wanted)["runsOrError"]["results"]
-        return found
+        results: list[dict[str, str]] = self.server.ask(RUNS, filter=wanted)["runsOrError"][
+            "results"
+        ]
+        return results
 
     def partitions(self) -> dict[str, int]:
         """How many partitions of the asset are in which state."""
@@ -115,8 +117,8 @@ class Site:
         """State and ticks of a sensor."""
         sensor = REPOSITORY | {"sensorName": name}
         state: dict[str, Any] = self.server.ask(STATE, sensor=sensor)["sensorOrError"]
-        found: dict[str, Any] = state["sensorState"]
-        return found
+        state_of: dict[str, Any] = state["sensorState"]
+        return state_of
 
     def ticks(self, name: str) -> list[dict[str, str]]:
         """Ticks of a sensor that have ended, the latest first."""
@@ -132,8 +134,8 @@ class Site:
         sensor_data = REPOSITORY | {"sensorName": sensor}
         tick = self.server.ask(TRY, sensor=sensor_data)["sensorDryRun"]["evaluationResult"]
         assert tick["error"] is None, tick["error"]
-        found: dict[str, Any] = tick
-        return found
+        last: dict[str, Any] = tick
+        return last
 
     def swept_by(self, request: dict[str, Any]) -> list[str]:
         """The logs of a sensor's request for a sweep; Dagster must take its configuration."""

@@ -155,8 +155,8 @@ def test_an_operator_finds_new_logs_backfills_them_and_reads_why(
     """Four logs are added; one breaks its policy, the others are swapped, in one run."""
     site.stop("due_logs")
     add_logs(site, tmp_path)
-    (found,) = site.tried("discovery")["dynamicPartitionsRequests"]
-    assert list(NEW_LOGS) == found["partitionKeys"]
+    (change,) = site.tried("discovery")["dynamicPartitionsRequests"]
+    assert list(NEW_LOGS) == change["partitionKeys"]
     (request,) = site.tried("due_logs")["runRequests"]
     assert list(NEW_LOGS) == sorted(site.swept_by(request))
     before = tree(site.server.home / "kafka-logs" / "users-0")
@@ -171,9 +171,9 @@ def test_an_operator_finds_new_logs_backfills_them_and_reads_why(
     assert "users-0" in failed
     (page,) = site.server.home.rglob(f"{run_id}/*/staged-profile.html")
     site.browser.get(page.as_uri())
-    site.shows(asked := f"{THEIR_TEST}, asked of name users", "users-0")
-    said = site.browser.find_element(By.XPATH, f"//*[contains(text(), '{asked}')]")
-    site.browser.execute_script("arguments[0].scrollIntoView()", said)
+    site.shows(their_test := f"{THEIR_TEST}, asked of name users", "users-0")
+    element = site.browser.find_element(By.XPATH, f"//*[contains(text(), '{their_test}')]")
+    site.browser.execute_script("arguments[0].scrollIntoView()", element)
     site.picture("data_docs")
     site.see(f"/runs/{run_id}", "quality", "swap", "QualityError")
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from logwright.compaction.build import discard_staging
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
@@ -27,6 +26,7 @@ from logwright.purge.commit import purge_partition
 from logwright.recovery.directory_plan import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
 from logwright.retention.commit import plan_retention_of
+from logwright.rewrite.staging import discard_staging
 from logwright.roll.commit import plan_roll_of, roll_partition
 from logwright.state.hold import quarantine_failure
 from logwright.state.model import Pause
@@ -86,8 +86,8 @@ def make_place(root: Path) -> Place:
     entries = dict(zip(CHECKPOINT_FILES, (16, None, 16, None), strict=True))
     for log_dir, partitions in ((place.logs, logs), (place.other, ())):
         for name, offset in entries.items():
-            found = {} if offset is None else dict.fromkeys(partitions, offset)
-            (log_dir / name).write_bytes(serialize_offset_checkpoint(found))
+            offsets = {} if offset is None else dict.fromkeys(partitions, offset)
+            (log_dir / name).write_bytes(serialize_offset_checkpoint(offsets))
         (log_dir / CLEAN_SHUTDOWN_MARKER).write_text('{"version":0,"brokerEpoch":7}')
         (log_dir / "meta.properties").write_text(META.format("D" + log_dir.name[0].upper() * 21))
     return place

@@ -37,26 +37,26 @@ _STARTS = "log-start-offset-checkpoint"
 
 def look(place: Place) -> End:
     """All that matters, by what it is; names without what is random in them."""
-    found: End = {"state": _state(place)}
+    end: End = {"state": _state(place)}
     for log_dir in (place.logs, place.other):
         entries = {name: _entries(log_dir / name) for name in CHECKPOINT_FILES}
-        found |= {f"{log_dir.name} {name}": content for name, content in entries.items()}
+        end |= {f"{log_dir.name} {name}": content for name, content in entries.items()}
         for name in (CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE):
-            found[f"{log_dir.name} {name}"] = (log_dir / name).exists()
-        found[f"{log_dir.name} deletions"] = _deletions(log_dir)
+            end[f"{log_dir.name} {name}"] = (log_dir / name).exists()
+        end[f"{log_dir.name} deletions"] = _deletions(log_dir)
         for path in sorted(log_dir.iterdir()):
             partition = TopicPartition.parse(path.name)
             if not path.is_dir():
                 continue
             if partition is None:
-                others = found.setdefault(f"{log_dir.name} others", [])
+                others = end.setdefault(f"{log_dir.name} others", [])
                 assert isinstance(others, list)
                 others.append((_RANDOM.sub("", path.name), _plain_names(path)))
                 continue
             start = entries[_STARTS].get(str(partition), 0)
             log = _log(log_dir, path, start) | {"undo": _undo(log_dir, partition)}
-            found |= {f"{log_dir.name} {path.name} {what}": value for what, value in log.items()}
-    return found
+            end |= {f"{log_dir.name} {path.name} {what}": value for what, value in log.items()}
+    return end
 
 
 def staging(place: Place) -> list[str]:
@@ -67,8 +67,8 @@ def staging(place: Place) -> list[str]:
             partition = TopicPartition.parse(path.name)
             if path.is_dir() and partition is not None:
                 purge_partition(log_dir, partition, now_ms=TimestampMs(0), file_delete_delay_ms=1)
-    found = [str(path.relative_to(place.root)) for path in place.root.rglob("staging")]
-    return [name for name in found if "-delete" not in name]
+    paths = [str(path.relative_to(place.root)) for path in place.root.rglob("staging")]
+    return [name for name in paths if "-delete" not in name]
 
 
 def _log(log_dir: Path, directory: Path, start: int) -> End:
@@ -127,21 +127,21 @@ def _records(directory: Path, batches: list[Batch]) -> list[tuple[Row, bool]]:
         elif batch.header.is_transactional:
             open_from.setdefault(batch.header.producer_id, batch.header.base_offset)
     stable = min(open_from.values(), default=1 << 62)
-    found: list[tuple[Row, bool]] = []
+    rows: list[tuple[Row, bool]] = []
     for batch in batches:
         header = batch.header
         passed_over = header.base_offset >= stable or header.is_control
         if header.is_transactional and not header.is_control:
             passed_over |= any(
-                one.producer_id == header.producer_id
-                and one.first_offset <= header.base_offset <= one.last_offset
-                for one in aborted
+                transaction.producer_id == header.producer_id
+                and transaction.first_offset <= header.base_offset <= transaction.last_offset
+                for transaction in aborted
             )
         for record in batch.records:
             headers = tuple((one.key, one.value) for one in record.headers)
             row = (record.offset, record.key, record.value, record.timestamp_ms, headers)
-            found.append((row, passed_over))
-    return found
+            rows.append((row, passed_over))
+    return rows
 
 
 def _undo(log_dir: Path, partition: TopicPartition) -> object:
@@ -158,27 +158,27 @@ def _ingests(directory: Path) -> object:
     path = directory / ".logwright" / "ingest.json"
     if not path.exists():
         return []
-    found = json.loads(path.read_bytes())
-    return [found["done"], found["pending"] is not None]
+    content = json.loads(path.read_bytes())
+    return [content["done"], content["pending"] is not None]
 
 
 def _entries(path: Path) -> dict[str, int]:
     if not path.exists():
         return {}
-    found = parse_offset_checkpoint(path.read_bytes(), path)
-    return {str(partition): offset for partition, offset in found.items()}
+    offsets = parse_offset_checkpoint(path.read_bytes(), path)
+    return {str(partition): offset for partition, offset in offsets.items()}
 
 
 def _state(place: Place) -> object:
     """What is remembered of each partition, whichever of the log directories it is in."""
-    found: dict[str, dict[str, object]] = {}
+    states: dict[str, dict[str, object]] = {}
     for log_dir in (place.logs, place.other):
         path = log_dir / STATE_FILE
         if path.exists():
             content = path.read_bytes().replace(str(place.root).encode(), b"")
             for partition, state in json.loads(content)["partitions"].items():
-                found.setdefault(partition, {}).update(state)
-    return found
+                states.setdefault(partition, {}).update(state)
+    return states
 
 
 def _deletions(log_dir: Path) -> object:
@@ -186,8 +186,13 @@ def _deletions(log_dir: Path) -> object:
     if not path.exists():
         return []
     return [
-        (str(one.partition), dict(one.checkpoints), one.purging, (log_dir / one.directory).exists())
-        for one in parse_deletions(path.read_bytes()).values()
+        (
+            str(deletion.partition),
+            dict(deletion.checkpoints),
+            deletion.purging,
+            (log_dir / deletion.directory).exists(),
+        )
+        for deletion in parse_deletions(path.read_bytes()).values()
     ]
 
 

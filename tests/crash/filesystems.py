@@ -117,8 +117,8 @@ def with_paths(steps: Iterable[FileStep]) -> Iterator[FileStep]:
     """
     kinds = ("path", "source", "target", "like")
     for step in steps:
-        found = {name: getattr(step, name, None) for name in kinds}
-        yield replace(step, **{name: Path(value) for name, value in found.items() if value})
+        paths = {name: getattr(step, name, None) for name in kinds}
+        yield replace(step, **{name: Path(value) for name, value in paths.items() if value})
 
 
 class PowerLossModel:

@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from logwright.compaction.model import StagedSegment
 from logwright.format.names import (
     LOG,
     SEGMENT_SUFFIXES,
@@ -25,8 +24,9 @@ from logwright.format.names import (
 )
 from logwright.log.model import Fingerprint, PartitionLog, Segment
 from logwright.place.model import FileStamp
+from logwright.rewrite.model import StagedSegment
+from logwright.rewrite.steps import swap_steps
 from logwright.steps.step import FileStep
-from logwright.swap.steps import swap_steps
 from logwright.units import ByteCount, Offset, TimestampMs
 from tests.crash.filesystems import with_paths
 from tests.fixtures import case_dir, swap_layouts

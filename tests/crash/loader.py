@@ -75,11 +75,11 @@ def judge(work: Path, layout: Layout, states: Iterable[tuple[str, Files]]) -> li
 def _verdict(line: dict[str, object], labels: dict[str, str]) -> Verdict:
     problems = line["problems"]
     assert isinstance(problems, list)
-    said = (*problems, str(line["exception"])) if line["exception"] else tuple(problems)
+    problems_of = (*problems, str(line["exception"])) if line["exception"] else tuple(problems)
     return Verdict(
         state=labels[str(line["state"])],
         mode=str(line["mode"]),
-        problems=said,
+        problems=problems_of,
         old=bool(line["old"]),
         new=bool(line["new"]),
     )
@@ -88,5 +88,7 @@ def _verdict(line: dict[str, object], labels: dict[str, str]) -> Verdict:
 def bad(verdicts: Iterable[Verdict]) -> list[str]:
     """The states that are not good, as sentences."""
     return [
-        f"{one.state} ({one.mode}): {', '.join(one.problems)}" for one in verdicts if one.problems
+        f"{verdict.state} ({verdict.mode}): {', '.join(verdict.problems)}"
+        for verdict in verdicts
+        if verdict.problems
     ]

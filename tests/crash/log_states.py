@@ -83,26 +83,26 @@ def look(jobs: Sequence[Path]) -> dict[str, list[View]]:
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
-    found: dict[str, list[View]] = {job.name: [] for job in jobs}
+    views: dict[str, list[View]] = {job.name: [] for job in jobs}
     labels = {job.name: json.loads((job / "labels.json").read_text()) for job in jobs}
     for line in done.stdout.splitlines():
-        said = json.loads(line)
-        found[said["job"]].append(_view(said, labels[said["job"]][said["state"]]))
-    return found
+        answer = json.loads(line)
+        views[answer["job"]].append(_view(answer, labels[answer["job"]][answer["state"]]))
+    return views
 
 
-def _view(said: dict[str, Any], label: str) -> View:
-    exception = said.get("exception")
-    epochs = said.get("epochs", "").splitlines()[2:]
+def _view(answer: dict[str, Any], label: str) -> View:
+    exception = answer.get("exception")
+    epochs = answer.get("epochs", "").splitlines()[2:]
     return View(
         state=label,
-        mode=said["mode"],
-        deleted=said.get("deleted", False),
-        problems=(*said.get("problems", ()), *((exception,) if exception else ())),
-        start=said.get("start", 0),
-        end=said.get("end", 0),
-        records={int(offset): digest for offset, digest in said.get("records", {}).items()},
-        committed=tuple(said.get("committed", ())),
-        producers=said.get("producers", ""),
+        mode=answer["mode"],
+        deleted=answer.get("deleted", False),
+        problems=(*answer.get("problems", ()), *((exception,) if exception else ())),
+        start=answer.get("start", 0),
+        end=answer.get("end", 0),
+        records={int(offset): digest for offset, digest in answer.get("records", {}).items()},
+        committed=tuple(answer.get("committed", ())),
+        producers=answer.get("producers", ""),
         epochs=tuple((int(a), int(b)) for a, b in (line.split() for line in epochs)),
     )

@@ -278,15 +278,15 @@ class PowerLossTree:
         _write(self.top, names, target, chosen)
 
     def _change(self, *parts: tuple[Path, _File | _Dir | None]) -> None:
-        found = []
+        changes = []
         for path, node in parts:
             directory = self._find(path.parent)
             assert isinstance(directory, _Dir)
             directory.view.pop(path.name, None)
             if node is not None:
                 directory.view[path.name] = node
-            found.append((directory, path.name, node))
-        self.pending.append(_Change(tuple(found)))
+            changes.append((directory, path.name, node))
+        self.pending.append(_Change(tuple(changes)))
 
     def _find(self, path: Path) -> _File | _Dir:
         node: _File | _Dir = self.top
@@ -309,25 +309,25 @@ def _apply(change: _Change) -> None:
 
 
 def _load(path: Path) -> _Dir:
-    found = _Dir()
+    directory = _Dir()
     for child in path.iterdir():
         if child.name in OURS:
             continue
         if child.is_dir():
-            found.view[child.name] = _load(child)
+            directory.view[child.name] = _load(child)
         else:
             content = (child.read_bytes(), child.stat().st_mtime_ns)
-            found.view[child.name] = _File(*content, durable=content)
-    found.durable = dict(found.view)
-    return found
+            directory.view[child.name] = _File(*content, durable=content)
+    directory.durable = dict(directory.view)
+    return directory
 
 
 def _durable_names(directory: _Dir) -> dict[int, dict[str, _File | _Dir]]:
-    found = {id(directory): dict(directory.durable)}
+    names = {id(directory): dict(directory.durable)}
     for node in directory.durable.values():
         if isinstance(node, _Dir):
-            found |= _durable_names(node)
-    return found
+            names |= _durable_names(node)
+    return names
 
 
 def _write(

@@ -253,7 +253,7 @@ def outcome(root: Path) -> dict[str, object]:
 
     Snapshots at or below the log's start are dropped when it loads the log.
     """
-    found: dict[str, object] = {}
+    outcome_of: dict[str, object] = {}
     first = min((int(path.stem) for path in root.glob("*/*.log")), default=0)
     start = read_checkpoint(root / "log-start-offset-checkpoint").get("t-0", first)
     for path in root.rglob("*"):
@@ -265,5 +265,5 @@ def outcome(root: Path) -> dict[str, object]:
         entries = (
             read_checkpoint(path) if path.parent == root and path.name in CHECKPOINTS else None
         )
-        found[name] = path.read_bytes() if entries is None else entries
-    return {name: value for name, value in found.items() if value != {} and name != ".lock"}
+        outcome_of[name] = path.read_bytes() if entries is None else entries
+    return {name: value for name, value in outcome_of.items() if value != {} and name != ".lock"}

@@ -112,13 +112,13 @@ class Pair:
 
     def run_all(self, stops: Iterable[int]) -> tuple[Counter[str], list[str]]:
         """How often each kind of end was seen, and what was wrong."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         problems = []
         for stop in stops:
             kind, problem = self.run(stop)
-            found[kind] += 1
+            counts[kind] += 1
             problems += [problem] if problem else []
-        return found, problems
+        return counts, problems
 
     def judge(self, ended: Ended, place: Place) -> tuple[str, str]:
         """The kind of end, and what is wrong with it."""
@@ -132,8 +132,8 @@ class Pair:
             return f"failed ({type(failed[0]).__name__})", shown
         if ended.errors == (None, None):
             for order in ORDERS:
-                one = self.alone(order)
-                if one.end == ended.end and one.errors == (None, None):
+                serial = self.alone(order)
+                if serial.end == ended.end and serial.errors == (None, None):
                     return ";".join(order), ""
             return "both done", self.differences(ended, *ORDERS)
         return self._judge_refusal(ended, place)
@@ -171,11 +171,13 @@ class Pair:
         """What is there that none of these orders leaves."""
         lines = ["the end is none of those expected:"]
         for order in orders:
-            one = self.alone(order)
-            lines += [f"  {order}: refused: {error}" for error in one.errors if error is not None]
-            for key in sorted({*one.end, *ended.end}):
-                if one.end.get(key) != ended.end.get(key):
-                    lines.append(f"  {order or 'start'}: {key}: {one.end.get(key)}")
+            serial = self.alone(order)
+            lines += [
+                f"  {order}: refused: {error}" for error in serial.errors if error is not None
+            ]
+            for key in sorted({*serial.end, *ended.end}):
+                if serial.end.get(key) != ended.end.get(key):
+                    lines.append(f"  {order or 'start'}: {key}: {serial.end.get(key)}")
                     lines.append(f"     found: {ended.end.get(key)}")
         return "\n".join(lines)
 

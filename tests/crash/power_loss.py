@@ -38,13 +38,13 @@ class Inode:
 
     def possible(self) -> list[bytes]:
         """What a power loss may leave: any version; of the last change also a part."""
-        found = [self.durable, *self.versions]
+        versions = [self.durable, *self.versions]
         if self.versions:
-            before = found[-2]
+            before = versions[-2]
             grown = self.now[len(before) :] if self.now.startswith(before) else b""
             if len(grown) > 1:
-                found.append(before + grown[: len(grown) // 2])
-        return found
+                versions.append(before + grown[: len(grown) // 2])
+        return versions
 
 
 Entries = dict[Path, Inode]
@@ -90,11 +90,11 @@ class TwinFileSystem:
     def finish(self) -> None:
         """The states at the end; the twin must be what the disk is."""
         self._note("end")
-        found = {
+        finished = {
             p.relative_to(self.root): p.read_bytes() for p in self.root.rglob("*") if p.is_file()
         }
         ours = {path: inode.now for path, inode in self.view.items()}
-        assert ours == {path: data for path, data in found.items() if not is_lock(path.name)}
+        assert ours == {path: data for path, data in finished.items() if not is_lock(path.name)}
 
     def _note(self, label: str) -> None:
         for number, tree in enumerate(self._possible()):

@@ -82,9 +82,9 @@ def look_at_all(base: Path, most: int) -> tuple[dict[str, Tried], int]:
         )
         twin.finish()
         assert twin.calls > 1
-        found = some(list(twin.states.values()), most)
-        states[scenario.name] = found
-        write_job(base / "jobs" / scenario.name, case, found)
+        chosen = some(list(twin.states.values()), most)
+        states[scenario.name] = chosen
+        write_job(base / "jobs" / scenario.name, case, chosen)
         tried_states += twin.tried
     views = look([base / "jobs" / scenario.name for scenario in SCENARIOS])
     found_views = {name: Tried(states=found, views=views[name]) for name, found in states.items()}
@@ -111,10 +111,10 @@ def test_every_state_of_every_operation(scratch: Path, capsys: pytest.CaptureFix
     """The same by night for all states, with the figures."""
     tried, states = look_at_all(scratch, 1_000_000)
     judged = sum(len(one.states) for one in tried.values())
-    found = [one for scenario in SCENARIOS for one in bad(scenario, tried[scenario.name])]
+    problems = [one for scenario in SCENARIOS for one in bad(scenario, tried[scenario.name])]
     with capsys.disabled():
-        sys.stdout.write(f"\n{states} states, {judged} that differ, {len(found)} bad\n")
-    assert found == []
+        sys.stdout.write(f"\n{states} states, {judged} that differ, {len(problems)} bad\n")
+    assert problems == []
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=str)
@@ -125,16 +125,16 @@ def test_every_state_is_one_that_kafka_reads_well(
     assert bad(scenario, tried[scenario.name]) == []
 
 
-def bad(scenario: Scenario, one: Tried) -> list[str]:
+def bad(scenario: Scenario, attempt: Tried) -> list[str]:
     """What is wrong, with the state and the mode."""
-    assert len(one.views) == len(MODES) * len(one.states)
-    found = []
+    assert len(attempt.views) == len(MODES) * len(attempt.states)
+    problems_of = []
     for mode in MODES:
-        views = [view for view in one.views if view.mode == mode]
+        views = [view for view in attempt.views if view.mode == mode]
         for view in views:
             problems = [*view.problems, *judge(scenario.kind, view, views[0], views[-1])]
-            found += [f"{scenario} {view.state} ({mode}): {problem}" for problem in problems]
-    return found
+            problems_of += [f"{scenario} {view.state} ({mode}): {problem}" for problem in problems]
+    return problems_of
 
 
 def judge(kind: str, view: View, old: View, new: View) -> list[str]:
@@ -145,25 +145,25 @@ def judge(kind: str, view: View, old: View, new: View) -> list[str]:
     if kind in ("either", "deleted"):
         ends = [one for one in (old, new) if not one.deleted]
         return [] if any(same(view, one) for one in ends) else ["neither old nor new"]
-    found = [] if view.end == whole.end else ["another log end"]
+    problems = [] if view.end == whole.end else ["another log end"]
     union = {**old.records, **new.records}
     if kind == "suffix":
         wanted = {offset: one for offset, one in union.items() if offset >= view.start}
-        found += [] if view.records == wanted else ["records are missing or more"]
+        problems += [] if view.records == wanted else ["records are missing or more"]
         bounds = sorted([old.start, new.start])
-        found += [] if bounds[0] <= view.start <= bounds[1] else ["another log start"]
+        problems += [] if bounds[0] <= view.start <= bounds[1] else ["another log start"]
         committed = {*old.committed, *new.committed}
         wanted_committed = sorted(offset for offset in committed if offset >= view.start)
-        found += [] if list(view.committed) == wanted_committed else ["committed records"]
+        problems += [] if list(view.committed) == wanted_committed else ["committed records"]
         epochs = possible_epochs(old, new, view.start)
-        found += [] if view.epochs in epochs else ["leader epochs"]
+        problems += [] if view.epochs in epochs else ["leader epochs"]
     else:
-        found += [] if view.start == old.start else ["another log start"]
-        found += [] if view.epochs == old.epochs else ["leader epochs"]
-        found += groups(view, old, new, first_first=kind == "segments")
+        problems += [] if view.start == old.start else ["another log start"]
+        problems += [] if view.epochs == old.epochs else ["leader epochs"]
+        problems += groups(view, old, new, first_first=kind == "segments")
     if view.producers not in (old.producers, new.producers):
-        found.append("producers")
-    return found
+        problems.append("producers")
+    return problems
 
 
 def same(view: View, other: View) -> bool:
@@ -200,14 +200,14 @@ def groups(view: View, old: View, new: View, *, first_first: bool) -> list[str]:
     )
     is_new = [view.records.get(offset) == new.records.get(offset) for offset in differing]
     same_elsewhere = all(
-        view.records.get(offset) == one
-        for offset, one in old.records.items()
-        if new.records.get(offset) == one
+        view.records.get(offset) == records
+        for offset, records in old.records.items()
+        if new.records.get(offset) == records
     )
     foreign = view.records.keys() - old.records.keys() - new.records.keys()
-    found = [] if same_elsewhere and not foreign else ["records are missing or more"]
+    problems = [] if same_elsewhere and not foreign else ["records are missing or more"]
     in_order = is_new == sorted(is_new, reverse=first_first)
-    return found + ([] if in_order else ["a group is new out of its turn"])
+    return problems + ([] if in_order else ["a group is new out of its turn"])
 
 
 @pytest.mark.parametrize("scenario", [one for one in SCENARIOS if one.kind != "deleted"], ids=str)
@@ -215,10 +215,10 @@ def test_our_loader_reads_the_same_or_refuses(
     scenario: Scenario, tried: dict[str, Tried], scratch: Path
 ) -> None:
     """Where `observe` or a purge and `observe` open a state, its ends are those Kafka sees."""
-    one = tried[scenario.name]
-    clean = {view.state: view for view in one.views if view.mode == "CLEAN"}
+    attempt = tried[scenario.name]
+    clean = {view.state: view for view in attempt.views if view.mode == "CLEAN"}
     opened = 0
-    for number, (label, tree) in enumerate(one.states):
+    for number, (label, tree) in enumerate(attempt.states):
         root = scratch / str(number)
         for name, content in tree.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -217,7 +217,7 @@ def test_output_that_a_purge_took_is_not_swapped_in(scratch: Path) -> None:
     before = logs_of(log.directory)
     plan = plan_erasure_of(log.log_dir, T0, SETTINGS, KEYS, now_ms=NOW, progress=lambda *_: None)
     staged = build_and_check(plan, KEYS, progress=lambda *_: None)
-    output = FailedOutput(due_at_ms=NOW, plan_id=plan.clean.plan_id)
+    output = FailedOutput(due_at_ms=NOW, plan_id=plan.plan_id)
     assert keep_failed_output(log.directory, output)
     with pytest.raises(StalePlan):
         commit_erasure(staged, KEYS)

@@ -197,9 +197,9 @@ def test_after_a_brokers_recovery_the_rest_is_appended(new: bool, memory: Path) 
             request = {"request": "append", "dir": str(log_dir), "partition": "t-0"}
             server.ask(request | {"config": PAIRS, "now": NOW, "batches": []})
             before = 0 if new else 500
-            found = records(log_dir, before)
-            assert found == wanted(rows)[: len(found)], steps
-            kept.add(len(found))
+            appended = records(log_dir, before)
+            assert appended == wanted(rows)[: len(appended)], steps
+            kept.add(len(appended))
             done = append(log_dir, rows, PAIRS, now_ms=NOW, options=OPTIONS)
             assert wanted(rows) == records(log_dir, before), steps
             assert (len(rows), before) == (done.records, done.first_offset), steps

@@ -138,7 +138,7 @@ def test_a_recovery_leaves_all_of_an_append_or_nothing(memory: Path) -> None:
     """It is completed or rolled back before the log is recovered: no consumer sees a part of it."""
     clean = start(memory)
     config, _ = parse_settings(PAIRS)
-    found = set()
+    counts = set()
     more, steps = True, 0
     while more:
         log_dir = memory / "state"
@@ -152,10 +152,10 @@ def test_a_recovery_leaves_all_of_an_append_or_nothing(memory: Path) -> None:
             options=RecoveryOptions(),
         )
         records = [record for batch in read_batches(log_dir) for record in batch.records]
-        found.add(sum(record.offset >= 5 for record in records))
+        counts.add(sum(record.offset >= 5 for record in records))
         shutil.rmtree(log_dir)
         steps += 1
-    assert {0, len(ROWS)} == found
+    assert {0, len(ROWS)} == counts
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -17,9 +17,13 @@ from tests.differential.random_logs import scratch_directory
 pytestmark = pytest.mark.crash
 
 UNDOS = [
-    pytest.param(one, marks=[] if one.name == "undo-merge" else [pytest.mark.nightly], id=one.name)
-    for one in SCENARIOS
-    if one.kind == "groups"
+    pytest.param(
+        scenario,
+        marks=[] if scenario.name == "undo-merge" else [pytest.mark.nightly],
+        id=scenario.name,
+    )
+    for scenario in SCENARIOS
+    if scenario.kind == "groups"
 ]
 DONE = "no compaction or retention is on record"
 
@@ -79,8 +83,8 @@ def test_every_interruption_is_mended(scenario: Scenario) -> None:
             assert [] == leftovers(purged)
             assert live(purged).items() <= original.items() | cleaned.items()
             for log in (made, purged):
-                status, said = logwright("undo", log)
-                assert status == 0 or DONE in said, f"undo after call {number}: {said}"
+                status, output = logwright("undo", log)
+                assert status == 0 or DONE in output, f"undo after call {number}: {output}"
                 assert original == live(log), f"undo after a death before call {number}"
                 assert [] == leftovers(log)
         assert states > 10

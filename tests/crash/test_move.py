@@ -167,13 +167,13 @@ def power_losses(
 ) -> list[Pair]:
     """States that a power loss anywhere in a move may leave."""
     states.mkdir()
-    found: list[Pair] = []
+    pairs: list[Pair] = []
 
     def lose() -> None:
-        made = pair.at(states / str(len(found)))
+        made = pair.at(states / str(len(pairs)))
         tree.write_state(made.root, chosen)
         lead_elsewhere(made, pair.root)
-        found.append(made)
+        pairs.append(made)
 
     def wrap(disk: RealFileSystem) -> PowerLossTree:
         nonlocal tree
@@ -186,7 +186,7 @@ def power_losses(
     tree: PowerLossTree
     pair.move(wrap)
     lose()
-    return found
+    return pairs
 
 
 def lead_elsewhere(pair: Pair, before: Path) -> None:
@@ -239,9 +239,9 @@ def test_a_broker_finds_one_current_log_or_refuses(tmp_path: Path) -> None:
         names = sorted(path.name for path in pair.root.rglob("*") if path.is_dir())
         shape = repr([name.rpartition(".")[2][32:] or name for name in names])
         states.setdefault(shape, pair)
-    said = started([pair.root for pair in states.values()])
+    answers = started([pair.root for pair in states.values()])
     hidden = 0
-    for pair, line in zip(states.values(), said, strict=True):
+    for pair, line in zip(states.values(), answers, strict=True):
         if any(path.name.endswith("-moved") for path in pair.source.iterdir()):
             hidden += 1
             assert "-moved" in line["error"]
@@ -254,7 +254,7 @@ def test_a_broker_finds_one_current_log_or_refuses(tmp_path: Path) -> None:
         assert (1, 6) != (line["start"], line["end"])
         assert not line["future"]
     assert hidden >= 2
-    assert {"source", "destination"} == {line["current"] for line in said if line["current"]}
+    assert {"source", "destination"} == {line["current"] for line in answers if line["current"]}
 
 
 def started(roots: list[Path]) -> list[dict[str, object]]:

@@ -33,7 +33,7 @@ def test_purge_without_room_that_dies_leaves_no_half_log_to_an_undo(scratch: Pat
     (scenario,) = [one for one in SCENARIOS if one.name == "purge-deleted"]
     made = prepared(scenario, scratch / "made")
     whole = len(list(made.root.rglob("*.log")))
-    found: set[tuple[bool, bool]] = set()
+    seen: set[tuple[bool, bool]] = set()
     for number in count(2):
         log = again_in(made, scratch / str(number))
         full = partial(FailingFileSystem, fail_at=1, code=errno.ENOSPC)
@@ -46,13 +46,13 @@ def test_purge_without_room_that_dies_leaves_no_half_log_to_an_undo(scratch: Pat
             )
         except Crash:
             complete = whole == len(list(log.root.rglob("*.log")))
-            found.add((complete, can_undo(log)))
+            seen.add((complete, can_undo(log)))
             later = TimestampMs(time.time_ns() // 1_000_000 + LATER_MS)
             purge_deleted(log.root, now_ms=later, delay_ms=LATER_MS)
             assert not list(log.root.glob("t-0*"))
         else:
             break
-    assert {(True, True), (True, False), (False, False)} == found
+    assert {(True, True), (True, False), (False, False)} == seen
 
 
 def can_undo(log: Log) -> bool:

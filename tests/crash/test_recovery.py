@@ -148,10 +148,10 @@ class Damaged:
 
 def logs(log_dir: Path) -> dict[str, bytes]:
     """Return those that are not empty: an interrupted split may leave an empty one in front."""
-    found = live_files(log_dir / str(PARTITION))
+    files = live_files(log_dir / str(PARTITION))
     return {
         name: content
-        for name, path in found.items()
+        for name, path in files.items()
         if name.endswith(".log") and (content := path.read_bytes())
     }
 
@@ -161,14 +161,14 @@ def contents(log_dir: Path) -> dict[str, bytes]:
     snapshot after them, and empty transaction indexes.
     """
     full = min(logs(log_dir))[:20]
-    found = {
+    contents_of = {
         name: content
         for name, path in live_files(log_dir / str(PARTITION)).items()
         if not name[:20].isdigit() or name[:20] >= full
         if name != f"{full}.snapshot"
         if (content := path.read_bytes()) or not name.endswith(".txnindex")
     }
-    return found | {
+    return contents_of | {
         path.name: path.read_bytes() for path in log_dir.glob("*-checkpoint") if path.is_file()
     }
 
@@ -343,9 +343,9 @@ def test_swap_that_was_cut_short_is_finished_or_undone(
             copy, [layout.partition], lambda _: config, now_ms=now_ms, options=options
         )
         assert {} == result.failures
-        found = plain_files(copy / str(layout.partition))
-        states.append((f"before step {number + 1}", found))
-        assert not [name for name in found if name.endswith((".swap", ".cleaned"))]
+        left = plain_files(copy / str(layout.partition))
+        states.append((f"before step {number + 1}", left))
+        assert not [name for name in left if name.endswith((".swap", ".cleaned"))]
     verdicts = judge(tmp_path / "judge", layout, states)
     assert bad(verdicts) == []
     assert verdicts[0].old
@@ -364,13 +364,13 @@ def after_power_loss(damaged: Damaged, log_dir: Path) -> Iterator[dict[str, byte
     plan = plan_directory(
         log_dir, [PARTITION], lambda _: config, now_ms=damaged.now_ms, options=damaged.options
     )
-    (one,) = plan.plans
+    (plan_of_log,) = plan.plans
     cut = log_dir / str(PARTITION) / ".logwright" / "cut" / "1"
     cut.mkdir(parents=True)
     every = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
     model = PowerLossModel(log_dir / str(PARTITION), every)
     with RealFileSystem(log_dir) as real:
-        steps = recovery_steps(one, cut=None if damaged.options.like_kafka else cut)
+        steps = recovery_steps(plan_of_log, cut=None if damaged.options.like_kafka else cut)
         for step in with_paths(steps):
             execute([step], model)
             execute([step], real)

@@ -67,12 +67,12 @@ def phases(root: Path) -> list[list[FileStep]]:
     plan = plan_directory(
         root, [T0], lambda _: SETTINGS[0], now_ms=NOW, options=RecoveryOptions()
     ).plans[0]
-    found: list[list[FileStep]] = [[]]
+    phases_of: list[list[FileStep]] = [[]]
     for step in recovery_steps(plan, cut=None):
-        found[-1].append(step)
+        phases_of[-1].append(step)
         if isinstance(step, FsyncDir) and step.path == plan.observed.directory:
-            found.append([])
-    return found
+            phases_of.append([])
+    return phases_of
 
 
 def copied(source: Path, target: Path) -> Path:

@@ -131,8 +131,8 @@ def test_the_model_sees_what_kafkas_own_order_loses(
     execute(renames, model)
     subsets = islice(model.after_power_loss(), ENOUGH_STATES)
     states = [(f"subset {number}", files) for number, files in enumerate(subsets)]
-    found = {what for one in judge(tmp_path / "judge", layout, states) for what in one.problems}
-    assert seen <= found
+    problems = {what for one in judge(tmp_path / "judge", layout, states) for what in one.problems}
+    assert seen <= problems
 
 
 def kafkas_swap(layout: Layout, log_dir: Path) -> tuple[list[FileStep], list[FileStep]]:

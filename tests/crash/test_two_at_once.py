@@ -84,9 +84,9 @@ def test_who_was_paused_before_it_had_the_lock_changes_nothing(starts: Starts, n
     calls = starts.calls(pair)
     opened = max(number for number, call in enumerate(calls) if call == "open lock")
     locked = next(n for n, call in enumerate(calls) if n > opened and call.startswith("fcntl"))
-    found, problems = pair.run_all(range(1, locked + 2))
+    counts, problems = pair.run_all(range(1, locked + 2))
     assert problems == []
-    assert {"A refused (Paused)": locked + 1} == found
+    assert {"A refused (Paused)": locked + 1} == counts
 
 
 def test_the_judge_sees_a_plan_that_is_not_compared(
@@ -108,14 +108,14 @@ def test_each_pair_ends_as_one_after_the_other_at_each_stop(starts: Starts, firs
     for second in COMMANDS:
         for other in (T0, U0):
             pair = starts.pair(first, second, other)
-            found, wrong = pair.run_all(range(1, len(starts.calls(pair)) + 1))
-            sys.stdout.write(f"{pair!s:46}{_line(found)}; wrong: {len(wrong)}\n")
+            counts, wrong = pair.run_all(range(1, len(starts.calls(pair)) + 1))
+            sys.stdout.write(f"{pair!s:46}{_line(counts)}; wrong: {len(wrong)}\n")
             problems += wrong
-            total += found
+            total += counts
     sys.stdout.write(f"{first!s:46}{_line(total)}; wrong: {len(problems)}\n")
     assert problems == []
 
 
-def _line(found: Counter[str]) -> str:
-    kinds = ", ".join(f"{number} {kind}" for kind, number in found.most_common())
-    return f"{found.total():6}: {kinds}"
+def _line(counts: Counter[str]) -> str:
+    kinds = ", ".join(f"{number} {kind}" for kind, number in counts.most_common())
+    return f"{counts.total():6}: {kinds}"

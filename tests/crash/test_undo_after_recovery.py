@@ -31,7 +31,7 @@ WITH_TAILS = ("emptied-2",)
 
 def live(log: Log) -> dict[str, bytes]:
     """The segments' files, and the checkpoints that an undo sets."""
-    found = {
+    files = {
         path.name: path.read_bytes()
         for path in (log.root / "t-0").iterdir()
         if path.suffix in (".log", ".index", ".timeindex", ".txnindex")
@@ -39,8 +39,8 @@ def live(log: Log) -> dict[str, bytes]:
     for name in ("cleaner-offset-checkpoint", "log-start-offset-checkpoint"):
         path = log.root / name
         lines = path.read_text().splitlines() if path.exists() else []
-        found[name] = "\n".join(line for line in lines if line.startswith("t ")).encode()
-    return found
+        files[name] = "\n".join(line for line in lines if line.startswith("t ")).encode()
+    return files
 
 
 def recover(log: Log) -> None:

@@ -48,7 +48,7 @@ Repack with `python tests/data/pack.py CASES_DIR SWAP_LAYOUTS_DIR CASES_OF_4_4_D
 
 def contents(root: Path, prefix: str) -> list[tuple[str, bytes]]:
     """Every file below root, as (name in the archive, bytes)."""
-    found = []
+    contents_of = []
     for path in sorted(root.rglob("*")):
         if not path.is_file():
             continue
@@ -56,8 +56,8 @@ def contents(root: Path, prefix: str) -> list[tuple[str, bytes]]:
         data = path.read_bytes()
         if name.endswith(".jsonl.gz"):
             name, data = name.removesuffix(".gz"), gzip.decompress(data)
-        found.append((name, data))
-    return found
+        contents_of.append((name, data))
+    return contents_of
 
 
 def kind(name: str) -> str:

@@ -49,9 +49,9 @@ def compare_logs(arguments: argparse.Namespace, shape: Shape, scratch: Path) -> 
         say(f"{arguments.count / seconds:.1f} logs/s")
         for outcome in tally.failures[:MOST_CASES] if arguments.shrink else ():
             directory = arguments.shrink / f"random-{outcome.seed}"
-            found = write_named(server, outcome.seed, shape, directory.absolute(), scratch)
-            if found is not None:
-                say(f"{directory}: {'; '.join(found[1].differences[:3])}")
+            small = write_named(server, outcome.seed, shape, directory.absolute(), scratch)
+            if small is not None:
+                say(f"{directory}: {'; '.join(small[1].differences[:3])}")
     return 1 if tally.failures else 0
 
 

@@ -62,20 +62,20 @@ class Judged:
     found: Found = field(default_factory=Found)
     coverage: Counter[str] = field(default_factory=Counter)
 
-    def add(self, found: Found) -> None:
+    def add(self, others: Found) -> None:
         """Count a log."""
         self.logs += 1
-        self.failed += bool(found.differences)
-        self.found.add(found)
+        self.failed += bool(others.differences)
+        self.found.add(others)
 
     def lines(self) -> Iterator[str]:
         """The figures, for people."""
-        found = self.found
+        totals = self.found
         yield (
-            f"{self.logs} logs, {found.rows} rows of consumers: {self.failed} logs differ;"
+            f"{self.logs} logs, {totals.rows} rows of consumers: {self.failed} logs differ;"
             f" {self.through_spark} logs also through Spark"
         )
-        yield f"latest as of {found.points} points compared, {found.refused} refused"
+        yield f"latest as of {totals.points} points compared, {totals.refused} refused"
         if self.cleaner_failed:
             yield f"{self.cleaner_failed} seeds gave no log: Kafka's cleaner failed"
 
@@ -103,13 +103,13 @@ def judge(
     read = consume(work, timed)
     for place in timed:
         truth = read[truths.get(place.name, place.name)]
-        found, session = Found(), spark[0] if place.name in spark[1] else None
+        judgement, session = Found(), spark[0] if place.name in spark[1] else None
         try:
-            _compare(found, place, (read[place.name], truth), points, session)
+            _compare(judgement, place, (read[place.name], truth), points, session)
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is a finding
-            found.differences.append(f"{place.name}: raised: {type(error).__name__}: {error}")
+            judgement.differences.append(f"{place.name}: raised: {type(error).__name__}: {error}")
         into.through_spark += session is not None
-        into.add(found)
+        into.add(judgement)
     shutil.rmtree(work)
 
 
@@ -121,17 +121,17 @@ def _times(place: Place) -> tuple[int, ...]:
 
 
 def _compare(
-    found: Found,
+    judgement: Found,
     place: Place,
     read: tuple[Consumed, Consumed],
     points: int,
     spark: SparkSession | None,
 ) -> None:
     rnd = random.Random(place.name)
-    found.add(compare_rows(place, read[0], rnd))
-    found.add(compare_latest(place, *read, rnd, points=points))
+    judgement.add(compare_rows(place, read[0], rnd))
+    judgement.add(compare_latest(place, *read, rnd, points=points))
     if spark is not None:
-        found.add(compare_spark(place, read[0], spark))
+        judgement.add(compare_spark(place, read[0], spark))
 
 
 def judge_random(
@@ -174,8 +174,8 @@ def judge_random(
             for seed in some:
                 shutil.rmtree(scratch / f"{seed}", ignore_errors=True)
             say(f"{first + len(some)} of {len(seeds)} seeds: {judged.failed} logs differ")
-            for one in judged.found.differences[shown:]:
-                say(one)
+            for difference in judged.found.differences[shown:]:
+                say(difference)
             shown = len(judged.found.differences)
     return judged
 

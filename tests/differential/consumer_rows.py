@@ -114,8 +114,8 @@ def rows_of(table: pa.Table | pa.RecordBatch, partition: TopicPartition) -> list
     ]
 
 
-def _headers(found: list[dict[str, object]] | None) -> tuple[tuple[str, bytes | None], ...]:
-    return tuple((str(one["key"]), one["value"]) for one in found or ())  # type: ignore[misc] -- a schema says so
+def _headers(headers: list[dict[str, object]] | None) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((str(one["key"]), one["value"]) for one in headers or ())  # type: ignore[misc] -- a schema says so
 
 
 def read_rows(log: PartitionLog, request: ReadRequest, reading: Reading | None = None) -> list[Row]:
@@ -131,9 +131,9 @@ def read_batches(
     log: PartitionLog, request: ReadRequest, columns: Sequence[str], reading: Reading
 ) -> Iterator[pa.RecordBatch]:
     """Our batches of a log, none larger than it may be."""
-    for one in plan_records(log, request):
+    for records_range in plan_records(log, request):
         for batch in read_range(
-            one,
+            records_range,
             columns=columns,
             batch_rows=reading.batch_rows,
             batch_bytes=reading.batch_bytes,
@@ -144,29 +144,31 @@ def read_batches(
 
 def compare_rows(place: Place, read: Consumed, rnd: random.Random) -> Found:
     """Compare all that `logwright.records` can read of a log."""
-    found = Found()
+    judgement = Found()
     log = observe(place.log_dir, place.partition, high_watermark="end")
     ends = {"read_uncommitted": log.high_watermark, "read_committed": log.last_stable_offset}
-    found.expect(f"{place.name}: offsets", [read.start, read.ends], [log.log_start_offset, ends])
-    _compare_offsets(found, place, log, read)
+    judgement.expect(
+        f"{place.name}: offsets", [read.start, read.ends], [log.log_start_offset, ends]
+    )
+    _compare_offsets(judgement, place, log, read)
     for isolation in ISOLATIONS:
         expected = read.rows[isolation]
         request = ReadRequest(isolation=isolation)
         what = f"{place.name}: {isolation}"
-        case = Case(found, what, log, rnd)
-        found.expect(f"{what}: rows", expected, read_rows(log, request))
+        case = Case(judgement, what, log, rnd)
+        judgement.expect(f"{what}: rows", expected, read_rows(log, request))
         pieces = replace(request, range_bytes=rnd.choice((60, 300, 700, 5000)))
         small = Reading(batch_rows=rnd.randint(1, 12), batch_bytes=rnd.choice((1, 50, 1000)))
-        found.expect(f"{what}: pieces", expected, read_rows(log, pieces, small))
+        judgement.expect(f"{what}: pieces", expected, read_rows(log, pieces, small))
         _compare_columns(case, request, expected)
         _compare_slices(case, pieces, expected)
         _compare_times(case, request, read)
-        found.rows += len(expected)
-    return found
+        judgement.rows += len(expected)
+    return judgement
 
 
 def _compare_columns(case: Case, request: ReadRequest, expected: Iterable[Row]) -> None:
-    found, what, log, rnd = case
+    judgement, what, log, rnd = case
     columns = rnd.sample(RECORDS.names, rnd.randint(0, len(RECORDS)))
     whole = [
         batch.select(columns) for batch in read_batches(log, request, RECORDS.names, Reading())
@@ -175,41 +177,41 @@ def _compare_columns(case: Case, request: ReadRequest, expected: Iterable[Row]) 
     schema = records_schema(columns)
     assert all(batch.schema.equals(schema) for batch in part)
     rows = sum(batch.num_rows for batch in part)
-    found.expect(f"{what}: columns {columns}: count", [len(list(expected))], [rows])
+    judgement.expect(f"{what}: columns {columns}: count", [len(list(expected))], [rows])
     if columns:
         tables = [pa.Table.from_batches(batches, schema) for batches in (whole, part)]
-        found.expect(f"{what}: columns {columns}", *(table.to_pylist() for table in tables))
+        judgement.expect(f"{what}: columns {columns}", *(table.to_pylist() for table in tables))
 
 
 def _compare_slices(case: Case, request: ReadRequest, expected: Sequence[Row]) -> None:
     """Between any two offsets, those of records more often, also outside of the log."""
-    found, what, log, rnd = case
+    judgement, what, log, rnd = case
     offsets = [row.offset + more for row in expected for more in (0, 1)]
     offsets += [0, log.log_start_offset, log.log_end_offset, log.log_end_offset + 5]
     for _ in range(SLICES):
         start, end = rnd.choice(offsets), rnd.choice(offsets)
         some = replace(request, start_offset=start, end_offset=end)
         between = [row for row in expected if start <= row.offset < end]
-        found.expect(f"{what}: slice [{start}, {end})", between, read_rows(log, some))
+        judgement.expect(f"{what}: slice [{start}, {end})", between, read_rows(log, some))
 
 
 def _compare_times(case: Case, request: ReadRequest, read: Consumed) -> None:
     """From and up to what `offsetsForTimes` says, and rows by their own timestamps."""
-    found, what, log, rnd = case
+    judgement, what, log, rnd = case
     expected = read.rows[request.isolation]
     for time in read.offsets:
         first = first_offset_at(log, time)
         late = [row for row in expected if row.offset >= first]
         ours = read_rows(log, replace(request, start_timestamp_ms=time))
-        found.expect(f"{what}: time from {time}", late, ours)
+        judgement.expect(f"{what}: time from {time}", late, ours)
         early = [row for row in expected if row.offset < first]
         ours = read_rows(log, replace(request, end_timestamp_ms=time))
-        found.expect(f"{what}: time to {time}", early, ours)
+        judgement.expect(f"{what}: time to {time}", early, ours)
     for time in read.offsets:
         low, high = sorted((time, rnd.choice(list(read.offsets))))
         own = [row for row in expected if low <= row.timestamp_ms <= high]
         some = replace(request, min_timestamp_ms=low, max_timestamp_ms=high)
-        found.expect(f"{what}: time between {low} and {high}", own, read_rows(log, some))
+        judgement.expect(f"{what}: time between {low} and {high}", own, read_rows(log, some))
 
 
 def first_offset_at(log: PartitionLog, time: int) -> int:
@@ -235,7 +237,7 @@ def dumped(log: PartitionLog, base_offset: int) -> list[dict[str, Any]]:
     return list(segment_lines(path.read_bytes(), base_offset=base_offset))
 
 
-def _compare_offsets(found: Found, place: Place, log: PartitionLog, read: Consumed) -> None:
+def _compare_offsets(judgement: Found, place: Place, log: PartitionLog, read: Consumed) -> None:
     """A broker looks no further than the first segment whose time index, or without records the
     time of its file, is late enough. If all of that one's late records are removed, or below the
     log start offset, it finds none, though one follows. logwright finds that one.
@@ -245,11 +247,11 @@ def _compare_offsets(found: Found, place: Place, log: PartitionLog, read: Consum
         theirs = log.log_end_offset if offset is None else offset
         misled = any(
             following.base_offset <= ours
-            and (not one.log_bytes or one.largest_timestamp_ms >= time)
-            for one, following in pairwise(log.segments)
+            and (not segment.log_bytes or segment.largest_timestamp_ms >= time)
+            for segment, following in pairwise(log.segments)
         )
         if offset is not None or not misled:
-            found.expect(f"{place.name}: offset of {time}", [theirs], [ours])
+            judgement.expect(f"{place.name}: offset of {time}", [theirs], [ours])
 
 
 def times_of(place: Place, rnd: random.Random, count: int) -> tuple[int, ...]:

@@ -36,14 +36,14 @@ def compare_latest(
         truth: what they got of it before it was cleaned.
         points: how many offsets and times, at most.
     """
-    found = Found()
+    judgement = Found()
     log = observe(place.log_dir, place.partition, high_watermark="end")
     rows = read.rows["read_committed"]
     for tombstones in (False, True):
         what = f"{place.name}: latest, tombstones {tombstones}"
         ours = _latest(log, tombstones=tombstones)
-        found.expect(what, newest(rows, tombstones=tombstones), ours)
-    found.expect(
+        judgement.expect(what, newest(rows, tombstones=tombstones), ours)
+    judgement.expect(
         f"{place.name}: latest as before the clean",
         newest(truth.rows["read_committed"]),
         newest(rows),
@@ -51,10 +51,10 @@ def compare_latest(
     start = rnd.choice([log.log_start_offset, *(row.offset for row in rows)])
     since = [row for row in rows if row.offset >= start]
     ours = _latest(log, start_offset=start, tombstones=True)
-    found.expect(f"{place.name}: latest since {start}", newest(since, tombstones=True), ours)
-    case = Case(found, place.name, log, rnd)
+    judgement.expect(f"{place.name}: latest since {start}", newest(since, tombstones=True), ours)
+    case = Case(judgement, place.name, log, rnd)
     _compare_points(case, truth.rows["read_committed"], points)
-    return found
+    return judgement
 
 
 def _compare_points(case: Case, rows: Sequence[Row], points: int) -> None:
@@ -91,7 +91,7 @@ def _latest(log: PartitionLog, *, tombstones: bool = False, **point: int) -> lis
 
 def compare_spark(place: Place, read: Consumed, spark: SparkSession) -> Found:
     """Compare the rows of the data source ``kafka-log``, and its view of the latest."""
-    found = Found()
+    judgement = Found()
     options = {
         "path": str(place.log_dir),
         "subscribe": place.partition.topic,
@@ -103,12 +103,12 @@ def compare_spark(place: Place, read: Consumed, spark: SparkSession) -> Found:
 
     for level in LEVELS:
         rows = _of_partition(source(isolationLevel=level, minPartitions="3"), place)
-        found.expect(f"{place.name}: spark, {level}", read.rows[level], rows)
-        found.rows += len(rows)
+        judgement.expect(f"{place.name}: spark, {level}", read.rows[level], rows)
+        judgement.rows += len(rows)
     latest = source(view="latest")
     expected = newest(read.rows["read_committed"])
-    found.expect(f"{place.name}: spark, latest", expected, _of_partition(latest, place))
-    return found
+    judgement.expect(f"{place.name}: spark, latest", expected, _of_partition(latest, place))
+    return judgement
 
 
 def _of_partition(frame: DataFrame, place: Place) -> list[Row]:

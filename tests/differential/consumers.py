@@ -86,17 +86,17 @@ def consume(work: Path, places: Sequence[Place]) -> dict[str, Consumed]:
     (work / "jobs.jsonl").write_text("".join(f"{json.dumps(job)}\n" for job in jobs))
     options = ("--port", str(free_port()), "--work", work / "broker", "--config", *NEVER_DELETE)
     lines = run_oracle("broker-check", "--jobs", work / "jobs.jsonl", *options)
-    said = {names[line["as"]]: line for line in lines}
-    return {place.name: _consumed(said[place.name], outs[place.name]) for place in places}
+    answers = {names[line["as"]]: line for line in lines}
+    return {place.name: _consumed(answers[place.name], outs[place.name]) for place in places}
 
 
-def _consumed(said: Mapping[str, Any], out: Path) -> Consumed:
-    found = said.get("offsetsForTimes", {})
+def _consumed(answer: Mapping[str, Any], out: Path) -> Consumed:
+    times = answer.get("offsetsForTimes", {})
     return Consumed(
         rows={level: _read(Path(f"{out}.{level}.jsonl")) for level in LEVELS},
-        start=said["read_committed"]["beginningOffset"],
-        ends={level: said[level]["endOffset"] for level in LEVELS},
-        offsets={int(time): offset for time, offset in found.items()},
+        start=answer["read_committed"]["beginningOffset"],
+        ends={level: answer[level]["endOffset"] for level in LEVELS},
+        offsets={int(time): offset for time, offset in times.items()},
     )
 
 
@@ -127,8 +127,8 @@ def newest(rows: Iterable[Row], *, tombstones: bool = False) -> list[Row]:
         rows: in the order of offsets.
         tombstones: whether keys whose newest row has no value are there, with that row.
     """
-    found: dict[bytes, Row] = {}
+    newest_rows: dict[bytes, Row] = {}
     for row in rows:
         if row.key is not None:
-            found[row.key] = row
-    return sorted(row for row in found.values() if tombstones or row.value is not None)
+            newest_rows[row.key] = row
+    return sorted(row for row in newest_rows.values() if tombstones or row.value is not None)

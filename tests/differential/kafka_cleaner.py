@@ -83,9 +83,9 @@ class KafkaCleaner:
             line = self._process.stdout.readline()
         self._stderr.seek(0)
         assert line, self._stderr.read()[-4000:]
-        said: dict[str, Any] = json.loads(line)
-        assert "error" not in said, f"{said} {self._stderr.read()[-4000:]}"
-        return said
+        answer: dict[str, Any] = json.loads(line)
+        assert "error" not in answer, f"{answer} {self._stderr.read()[-4000:]}"
+        return answer
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,9 +124,9 @@ class Round:
         """
         copy = builder.log_dir.with_name(f"kafka-{len(list(builder.log_dir.parent.iterdir()))}")
         shutil.copytree(builder.log_dir, copy, copy_function=shutil.copy2)
-        said = self.kafka.clean(*self.arguments(copy, builder.partition.directory_name))
+        answer = self.kafka.clean(*self.arguments(copy, builder.partition.directory_name))
         staged = self.clean_ours(builder)
-        differences = self._differences(said, copy, builder, staged)
+        differences = self._differences(answer, copy, builder, staged)
         assert not differences, differences
         return staged
 
@@ -164,29 +164,31 @@ class Round:
         ]
 
     def _differences(
-        self, said: dict[str, Any], copy: Path, builder: LogBuilder, staged: list[StagedCleaning]
+        self, answer: dict[str, Any], copy: Path, builder: LogBuilder, staged: list[StagedCleaning]
     ) -> list[str]:
         ours = builder.log_dir
         partition = builder.partition.directory_name
-        found = compare_partition(copy, ours, partition)
-        found += [
+        differing = compare_partition(copy, ours, partition)
+        differing += [
             f"time: {path.name}"
             for path in sorted((copy / partition).glob("*.log"))
             if modified_ms(path) != modified_ms(ours / partition / path.name)
         ]
         # Kafka writes these when it closes a log; they are none of a cleaning's.
         by_cleaning = ("checkpoint: cleaner-offset",)
-        found += [one for one in compare_checkpoints(copy, ours) if one.startswith(by_cleaning)]
-        cleaned = [one for one in said["passes"] if one["cleaned"]]
+        differing += [one for one in compare_checkpoints(copy, ours) if one.startswith(by_cleaning)]
+        cleaned = [one for one in answer["passes"] if one["cleaned"]]
         ends = [one["newFirstDirtyOffset"] for one in cleaned]
         if ends != [one.end_offset for one in staged]:
-            found.append(f"plan: passes end at {ends}, ours at {[s.end_offset for s in staged]}")
-        return found
+            differing.append(
+                f"plan: passes end at {ends}, ours at {[s.end_offset for s in staged]}"
+            )
+        return differing
 
 
 def batches(builder: LogBuilder, base_offset: int | None = None) -> Batches:
     """All batches of a log as it is on disk, or of one of its segments."""
-    found: Batches = []
+    listed: Batches = []
     for path in sorted(builder.directory.glob("*.log")):
         if base_offset is not None and int(path.stem) != base_offset:
             continue
@@ -194,8 +196,8 @@ def batches(builder: LogBuilder, base_offset: int | None = None) -> Batches:
         for span in walk_batches(content):
             whole = content[span.position : span.position + span.bytes]
             batch = parse_batch(whole)
-            found.append((batch, read_records(batch, whole)))
-    return found
+            listed.append((batch, read_records(batch, whole)))
+    return listed
 
 
 def records(builder: LogBuilder) -> list[Record]:

@@ -173,9 +173,11 @@ DIFFERENCES: Final = (
 def differences(pairs: Pairs, *, tiered: bool) -> list[Difference]:
     """The differences that these pairs have."""
     return [
-        one
-        for one in DIFFERENCES
-        if one.name in pairs and one.holds(pairs[one.name]) and (tiered or not one.tiered)
+        difference
+        for difference in DIFFERENCES
+        if difference.name in pairs
+        and difference.holds(pairs[difference.name])
+        and (tiered or not difference.tiered)
     ]
 
 

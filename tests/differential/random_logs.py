@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright.cli.planning import compaction_object
+from logwright.cli.run.planning import compaction_object
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.config.kafka_version import BY_NAME
 from logwright.config.topic import CleanerConfig, TopicConfig, effective
@@ -196,24 +196,24 @@ def clean_and_compare(case: Answer, root: Path) -> list[str]:
     stray = stray_snapshots(ours / partition.directory_name, log_start_offset=start)
     watermarks = read_checkpoint(ours / HIGH_WATERMARKS)
     try:
-        found = _clean(case, ours, partition)
+        differing = _clean(case, ours, partition)
     except UnsupportedFormatError:
         raise
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is a finding
         return [f"raised: {type(error).__name__}: {error}"]
     differences = compare_partition(kafkas, ours, partition.directory_name, read=_read_segment)
-    found += [one for one in differences if not one.endswith(stray)]
-    found += compare_times(case["files"], ours / partition.directory_name)
+    differing += [one for one in differences if not one.endswith(stray)]
+    differing += compare_times(case["files"], ours / partition.directory_name)
     if _grouped_otherwise(case, root, partition.directory_name):
         case["coverage"][GROUPED_OTHERWISE] = 1
-        found = [one for one in found if not _is_of_segments(one)]
+        differing = [one for one in differing if not _is_of_segments(one)]
     # Kafka writes the high watermark when it closes the log; logwright does not.
     if watermarks == read_checkpoint(ours / HIGH_WATERMARKS):
         watermark = f"checkpoint: {HIGH_WATERMARKS}"
     else:
         watermark = "checkpoint: none"
     changed = compare_checkpoints(kafkas, ours)
-    return found + [one for one in changed if not one.startswith(watermark)]
+    return differing + [one for one in changed if not one.startswith(watermark)]
 
 
 def _grouped_otherwise(case: Answer, root: Path, partition: str) -> bool:
@@ -272,43 +272,43 @@ def _clean(case: Answer, log_dir: Path, partition: TopicPartition) -> list[str]:
             high_watermark=case["highWatermark"],
         )
 
-    found: list[str] = []
+    differing: list[str] = []
     # The first look puts an invalid checkpoint right, and only it says so.
     passes = [dict(one) for one in case["results"][0]["passes"]]
     passes[0] |= case["plan"]["partitions"][0]
-    for number, said in enumerate(passes):
+    for number, kafkas in enumerate(passes):
         planned = plan()
         # Our compressor may pack otherwise, which a further pass sees.
         packed = number > 0 and any("batches " + codec in case["coverage"] for codec in CODECS)
-        found += compare_decision(said, planned, f"pass {number}", sizes=not packed)
-        if planned.clean != said["cleaned"]:
-            found.append(f"plan: pass {number}: cleaned: expected {said['cleaned']}")
+        differing += compare_decision(kafkas, planned, f"pass {number}", sizes=not packed)
+        if planned.clean != kafkas["cleaned"]:
+            differing.append(f"plan: pass {number}: cleaned: expected {kafkas['cleaned']}")
         if not planned.clean:
             commit(planned, None)
             break
         staged = build(planned)
-        found += [
+        differing += [
             f"check: pass {number}: {check.name}: {check.violations} from {check.first_offset}"
             for check in examine(planned, staged).failed
         ]
         commit(planned, staged)
-        if staged.end_offset != said.get("newFirstDirtyOffset"):
-            expected = f"expected {said.get('newFirstDirtyOffset')}, got {staged.end_offset}"
-            found.append(f"plan: pass {number}: newFirstDirtyOffset: {expected}")
-    return found + _clean_again(plan(), log_dir)
+        if staged.end_offset != kafkas.get("newFirstDirtyOffset"):
+            expected = f"expected {kafkas.get('newFirstDirtyOffset')}, got {staged.end_offset}"
+            differing.append(f"plan: pass {number}: newFirstDirtyOffset: {expected}")
+    return differing + _clean_again(plan(), log_dir)
 
 
 def compare_decision(
-    said: dict[str, Any], planned: CleanPlan, where: str, *, sizes: bool = True
+    kafkas: dict[str, Any], planned: CleanPlan, where: str, *, sizes: bool = True
 ) -> list[str]:
     """The differences between Kafka's view of a log and ours; with or without what sizes decide."""
     ours = compaction_object(planned.compaction)
     if not sizes:
         ours = {name: value for name, value in ours.items() if name not in BY_SIZE}
     return [
-        f"plan: {where}: {name}: expected {said[name]}, got {value}"
+        f"plan: {where}: {name}: expected {kafkas[name]}, got {value}"
         for name, value in ours.items()
-        if said[name] != value
+        if kafkas[name] != value
     ]
 
 
@@ -319,10 +319,10 @@ def _clean_again(planned: CleanPlan, log_dir: Path) -> list[str]:
     """
     if planned.compaction.first_dirty_offset < planned.compaction.first_uncleanable_offset:
         return []
-    found = ["again: something is to be cleaned"] if planned.clean else []
+    differing = ["again: something is to be cleaned"] if planned.clean else []
     before = _contents(log_dir)
     commit(planned, None)
-    return found + ([] if before == _contents(log_dir) else ["again: a file changed"])
+    return differing + ([] if before == _contents(log_dir) else ["again: a file changed"])
 
 
 def _contents(log_dir: Path) -> dict[Path, tuple[bytes, int]]:

@@ -63,7 +63,7 @@ def kafkas_state(answer: Mapping[str, Any]) -> State:
     return {"topics": topics} | {key: answer[key] for key in same}
 
 
-def our_state(found: ClusterMetadata) -> State:
+def our_state(metadata: ClusterMetadata) -> State:
     """What the reader has, in the same form."""
     return {
         "topics": {
@@ -71,12 +71,12 @@ def our_state(found: ClusterMetadata) -> State:
                 topic.topic_id,
                 {n: (one.replicas, one.directories) for n, one in topic.partitions.items()},
             )
-            for name, topic in found.topics.items()
+            for name, topic in metadata.topics.items()
         },
-        "topicConfigs": _values(found.topic_configs),
-        "brokerConfigs": _values(found.broker_configs),
-        "features": dict(found.features),
-        "end": found.end_offset,
+        "topicConfigs": _values(metadata.topic_configs),
+        "brokerConfigs": _values(metadata.broker_configs),
+        "features": dict(metadata.features),
+        "end": metadata.end_offset,
     }
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright.cli.planning import plan_object
+from logwright.cli.run.planning import plan_object
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.format.names import TopicPartition
 from logwright.sweep.order import pick_order
@@ -61,17 +61,17 @@ def _outcome(answer: Answer, seed: int, scratch: Path) -> PlanOutcome:
         plans = [_plan(answer, root / "before", one) for one in kafkas["partitions"]]
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    found = [
+    differing = [
         difference
-        for said, plan in zip(kafkas["partitions"], plans, strict=True)
-        for difference in compare_plan(said, plan_object(plan))
+        for kafkas_plan, plan in zip(kafkas["partitions"], plans, strict=True)
+        for difference in compare_plan(kafkas_plan, plan_object(plan))
     ]
-    found += compare_order(kafkas, plans)
-    return PlanOutcome(seed=seed, differences=tuple(found), coverage=_coverage(kafkas, plans))
+    differing += compare_order(kafkas, plans)
+    return PlanOutcome(seed=seed, differences=tuple(differing), coverage=_coverage(kafkas, plans))
 
 
-def _plan(answer: Answer, log_dir: Path, said: dict[str, Any]) -> CleanPlan:
-    partition = TopicPartition.parse(said["topicPartition"])
+def _plan(answer: Answer, log_dir: Path, kafkas_plan: dict[str, Any]) -> CleanPlan:
+    partition = TopicPartition.parse(kafkas_plan["topicPartition"])
     assert partition is not None
     return plan_cleaning(
         log_dir,
@@ -83,12 +83,12 @@ def _plan(answer: Answer, log_dir: Path, said: dict[str, Any]) -> CleanPlan:
     )
 
 
-def compare_plan(said: dict[str, Any], ours: dict[str, object]) -> list[str]:
+def compare_plan(kafkas: dict[str, Any], ours: dict[str, object]) -> list[str]:
     """The differences between the oracle's view of a partition and ours, in all that it says."""
-    partition = said["topicPartition"]
+    partition = kafkas["topicPartition"]
     return [
         f"{name}: {partition}: expected {value}, got {ours.get(name)}"
-        for name, value in said.items()
+        for name, value in kafkas.items()
         if ours.get(name) != value
     ]
 
@@ -102,17 +102,17 @@ def compare_order(kafkas: dict[str, Any], plans: list[CleanPlan]) -> list[str]:
     picked = pick_order(plans)
     wanted = sorted(kafkas["pickOrder"], key=lambda name: (-ratios[name], name))
     got = [str(plan.log.partition) for plan in picked]
-    found = [] if wanted == got else [f"pickOrder: expected {wanted}, got {got}"]
+    differing = [] if wanted == got else [f"pickOrder: expected {wanted}, got {got}"]
     in_order = [ratios[name] for name in kafkas["pickOrder"]]
     if in_order != sorted(in_order, reverse=True):
-        found.append(f"pickOrder: Kafka's is not by ratio: {in_order}")
+        differing.append(f"pickOrder: Kafka's is not by ratio: {in_order}")
     delays = [plan.compaction.compaction_delay_ms for plan in plans if plan.config.compact]
     figures = {
         "maxCompactionDelayMs": max(delays, default=0),
         "delayedPartitions": sum(delay > 0 for delay in delays),
         "cleanablePartitions": len(picked),
     }
-    return found + [
+    return differing + [
         f"{name}: expected {kafkas[name]}, got {value}"
         for name, value in figures.items()
         if kafkas[name] != value
@@ -121,30 +121,32 @@ def compare_order(kafkas: dict[str, Any], plans: list[CleanPlan]) -> list[str]:
 
 def _coverage(kafkas: dict[str, Any], plans: list[CleanPlan]) -> Counter[str]:
     seen: Counter[str] = Counter(partitions=len(plans))
-    for said, plan in zip(kafkas["partitions"], plans, strict=True):
-        checkpoint, start = said["checkpointedOffset"], said["logStartOffset"]
+    for kafkas_plan, plan in zip(kafkas["partitions"], plans, strict=True):
+        checkpoint, start = kafkas_plan["checkpointedOffset"], kafkas_plan["logStartOffset"]
         bases = [segment.base_offset for segment in plan.log.segments]
         lags = plan.config.min_compaction_lag_ms > 0
         seen.update(
             name
             for name, true in {
-                "eligible": said["eligible"],
-                "eligible by the lag alone": said["eligible"]
-                and said["cleanableRatio"] <= said["minCleanableRatio"],
-                "not compacted": not said["compact"],
+                "eligible": kafkas_plan["eligible"],
+                "eligible by the lag alone": kafkas_plan["eligible"]
+                and kafkas_plan["cleanableRatio"] <= kafkas_plan["minCleanableRatio"],
+                "not compacted": not kafkas_plan["compact"],
                 "checkpoint below the start": checkpoint is not None and checkpoint < start,
-                "checkpoint beyond the end": (checkpoint or 0) > said["logEndOffset"],
+                "checkpoint beyond the end": (checkpoint or 0) > kafkas_plan["logEndOffset"],
                 "checkpoint inside a segment": checkpoint is not None
-                and start <= checkpoint <= said["logEndOffset"]
+                and start <= checkpoint <= kafkas_plan["logEndOffset"]
                 and checkpoint not in bases,
                 "no checkpoint": checkpoint is None,
                 "start inside a segment": start not in bases,
                 "held back by the minimum lag": lags
-                and said["firstUncleanableDirtyOffset"] < min(said["lastStableOffset"], bases[-1]),
-                "held back by a transaction": said["lastStableOffset"] < said["highWatermark"],
-                "held back by the high watermark": said["highWatermark"] < bases[-1],
-                "delayed": said["compactionDelayMs"] > 0,
-                "nothing dirty": said["cleanableBytes"] == 0,
+                and kafkas_plan["firstUncleanableDirtyOffset"]
+                < min(kafkas_plan["lastStableOffset"], bases[-1]),
+                "held back by a transaction": kafkas_plan["lastStableOffset"]
+                < kafkas_plan["highWatermark"],
+                "held back by the high watermark": kafkas_plan["highWatermark"] < bases[-1],
+                "delayed": kafkas_plan["compactionDelayMs"] > 0,
+                "nothing dirty": kafkas_plan["cleanableBytes"] == 0,
             }.items()
             if true
         )

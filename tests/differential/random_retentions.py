@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from logwright.cli.retain import plan_object
+from logwright.cli.run.retain import plan_object
 from logwright.config.topic import TopicConfig
 from logwright.format.names import TopicPartition
 from logwright.purge.commit import purge_partition
@@ -62,49 +62,52 @@ def _outcome(answer: Answer, seed: int, scratch: Path) -> RetentionOutcome:
         if "cleanerFailed" in answer:
             failed = Counter({"directories that Kafka's cleaner failed to make": 1})
             return RetentionOutcome(seed=seed, differences=(), coverage=failed)
-        found: list[str] = []
+        differing: list[str] = []
         coverage: Counter[str] = Counter()
-        for said in answer["retain"]:
-            differences, plan = _retain_and_compare(answer, said, root)
-            found += differences
-            coverage += _coverage(said, plan)
+        for kafkas in answer["retain"]:
+            differences, plan = _retain_and_compare(answer, kafkas, root)
+            differing += differences
+            coverage += _coverage(kafkas, plan)
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    return RetentionOutcome(seed=seed, differences=tuple(found), coverage=coverage)
+    return RetentionOutcome(seed=seed, differences=tuple(differing), coverage=coverage)
 
 
 def _retain_and_compare(
-    answer: Answer, said: dict[str, Any], root: Path
+    answer: Answer, answered: dict[str, Any], root: Path
 ) -> tuple[list[str], RetentionPlan]:
     """Effects: changes `before`."""
     ours, kafkas = root / "before", root / "after"
-    partition = TopicPartition.parse(said["topicPartition"])
+    partition = TopicPartition.parse(answered["topicPartition"])
     assert partition is not None
     name = partition.directory_name
     config, _ = settings_of(answer, answer["topicConfigs"][partition.topic])
-    plan = _plan(answer, said, ours, partition, config)
-    found = [f"plan: {name}: {one}" for one in compare_results(said, plan_object(plan, done=True))]
+    plan = _plan(answer, answered, ours, partition, config)
+    differing = [
+        f"plan: {name}: {difference}"
+        for difference in compare_results(answered, plan_object(plan, done=True))
+    ]
     stray = stray_snapshots(ours / name, log_start_offset=plan.log.log_start_offset)
     retain(plan)
-    again = _plan(answer, said, ours, partition, config)
+    again = _plan(answer, answered, ours, partition, config)
     if again.deleted or again.log_start_offset != plan.log_start_offset:
-        found.append(f"again: {name}: {len(again.deleted)} segments go")
+        differing.append(f"again: {name}: {len(again.deleted)} segments go")
     later = TimestampMs(answer["now"] + config.file_delete_delay_ms)
     purge_partition(ours, partition, now_ms=later, file_delete_delay_ms=config.file_delete_delay_ms)
     files = compare_partition(kafkas, ours, name)
-    found += [one for one in files if not one.endswith(stray)]
+    differing += [one for one in files if not one.endswith(stray)]
     checkpoints = compare_checkpoints(kafkas, ours, name)
-    return found + [one for one in checkpoints if not one.startswith(WATERMARKS)], plan
+    return differing + [one for one in checkpoints if not one.startswith(WATERMARKS)], plan
 
 
 def _plan(
     answer: Answer,
-    said: dict[str, Any],
+    kafkas: dict[str, Any],
     log_dir: Path,
     partition: TopicPartition,
     config: TopicConfig,
 ) -> RetentionPlan:
-    before = said["deleteRecordsBefore"]
+    before = kafkas["deleteRecordsBefore"]
     return plan_retention_of(
         log_dir,
         partition,
@@ -118,25 +121,25 @@ def _plan(
 OF_THE_REQUEST = ("segmentsBefore", "deleted", "op", "deleteRecordsBefore", "highWatermark")
 
 
-def compare_results(said: dict[str, Any], ours: dict[str, Any]) -> list[str]:
+def compare_results(kafkas: dict[str, Any], ours: dict[str, Any]) -> list[str]:
     """The differences of what was decided, of each segment too, with Kafka's own reasons."""
-    start = max(said.get("deleteRecordsBefore", -1), ours["logStartOffsetBefore"])
+    start = max(kafkas.get("deleteRecordsBefore", -1), ours["logStartOffsetBefore"])
     reported = ours | {"logStartOffsetBefore": start}
-    found = [
+    differing = [
         f"{name}: expected {value}, got {reported.get(name)}"
-        for name, value in said.items()
+        for name, value in kafkas.items()
         if name not in OF_THE_REQUEST and value != reported.get(name)
     ]
-    for wanted, got in zip(said["segmentsBefore"], ours["segmentsBefore"], strict=True):
-        found += [f"{name}: {got}" for name, value in wanted.items() if value != got[name]]
-    reasons = {one["baseOffset"]: one["reason"] for one in said["deleted"]}
+    for wanted, got in zip(kafkas["segmentsBefore"], ours["segmentsBefore"], strict=True):
+        differing += [f"{name}: {got}" for name, value in wanted.items() if value != got[name]]
+    reasons = {one["baseOffset"]: one["reason"] for one in kafkas["deleted"]}
     deleted = {one["baseOffset"]: one for one in ours["segmentsBefore"] if one["deleted"]}
     if reasons.keys() != deleted.keys():
-        return [*found, f"deleted: expected {sorted(reasons)}, got {sorted(deleted)}"]
-    return found + [
-        f"reason of {base}: expected {reasons[base]!r}, got {kafkas_reason(one)!r}"
-        for base, one in deleted.items()
-        if reasons[base] != kafkas_reason(one)
+        return [*differing, f"deleted: expected {sorted(reasons)}, got {sorted(deleted)}"]
+    return differing + [
+        f"reason of {base}: expected {reasons[base]!r}, got {kafkas_reason(cause)!r}"
+        for base, cause in deleted.items()
+        if reasons[base] != kafkas_reason(cause)
     ]
 
 
@@ -154,7 +157,7 @@ def kafkas_reason(segment: dict[str, Any]) -> str:
     return f"log start offset {limit} breach"
 
 
-def _coverage(said: dict[str, Any], plan: RetentionPlan) -> Counter[str]:
+def _coverage(kafkas: dict[str, Any], plan: RetentionPlan) -> Counter[str]:
     causes = {verdict.cause for verdict in plan.deleted}
     kept = [verdict for verdict in plan.verdicts if not verdict.deleted]
     first = kept[0].base_offset if kept else plan.log.log_end_offset
@@ -167,7 +170,7 @@ def _coverage(said: dict[str, Any], plan: RetentionPlan) -> Counter[str]:
         "by time": "time" in causes,
         "by several": len(causes) > 1,
         "all": plan.rolls,
-        "records deleted": said["deleteRecordsBefore"] >= 0,
+        "records deleted": kafkas["deleteRecordsBefore"] >= 0,
         "start inside a segment": plan.log_start_offset > first,
         "held back by the high watermark": "not committed" in why,
         "held back by the future": "in the future" in why,

@@ -169,8 +169,8 @@ def write_named(
 
     Effects: makes `directory`, whose name is the case's.
     """
-    found = shrink(server, seed, shape, scratch)
-    if found is None:
+    small = shrink(server, seed, shape, scratch)
+    if small is None:
         return None
-    write_case(server, seed, found[0], directory)
-    return directory, found[1]
+    write_case(server, seed, small[0], directory)
+    return directory, small[1]

@@ -46,9 +46,9 @@ def shape(builder: LogBuilder) -> list[tuple[int, int]]:
     """(last offset, records) of each batch below the active segment."""
     active = max(int(path.stem) for path in builder.directory.glob("*.log"))
     return [
-        (one.last_offset, one.records_count)
-        for one, _ in batches(builder)
-        if one.last_offset < active
+        (batch.last_offset, batch.records_count)
+        for batch, _ in batches(builder)
+        if batch.last_offset < active
     ]
 
 
@@ -176,8 +176,13 @@ def test_kafka_8351_a_transaction_reaches_over_groups(tmp_path: Path, kafka: Kaf
     assert 2 == len(staged.segments) + len(staged.unchanged)
     assert [(0, 0), (1, 1), (2, 1), (3, 1)] == shape(builder)
     assert [(PID, 0, 2, 1)] == [
-        (one.producer_id, one.first_offset, one.last_offset, one.last_stable_offset)
-        for one in aborted(builder, 2) or ()
+        (
+            transaction.producer_id,
+            transaction.first_offset,
+            transaction.last_offset,
+            transaction.last_stable_offset,
+        )
+        for transaction in aborted(builder, 2) or ()
     ]
     assert None is batches(builder, 2)[0][0].delete_horizon_ms
 
@@ -245,7 +250,8 @@ def test_interleaved_transactions_each_keep_their_marker(
     assert [(0, 1), (1, 0), (2, 1), (3, 0), *((n, 1) for n in range(4, 8))] == shape(builder)
     assert all(one.delete_horizon_ms is None for one, _ in batches(builder))
     assert [(PID + 1, 5), (PID + 3, 7)] == [
-        (one.producer_id, one.last_offset) for one in aborted(builder, 0) or ()
+        (transaction.producer_id, transaction.last_offset)
+        for transaction in aborted(builder, 0) or ()
     ]
 
 

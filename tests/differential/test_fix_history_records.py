@@ -118,9 +118,9 @@ def test_two_keys_with_one_md5_stay_two_keys(tmp_path: Path, kafka: KafkaCleaner
     """No ticket: Kafka 4.3.0 takes two keys with one MD5 for one, and loses a live record. Ours
     must not do as Kafka does here.
     """
-    one, other = md5_pair()
+    first, other = md5_pair()
     builder = a_log(tmp_path)
-    builder.segment(0).batch(0, [(one, "1"), (other, "2"), ("a", "1"), ("a", "2")])
+    builder.segment(0).batch(0, [(first, "1"), (other, "2"), ("a", "1"), ("a", "2")])
     builder.segment(4).batch(4, [("z", "1")])
     builder.write(producers=True)
     kafkas = LogBuilder(tmp_path / "kafka" / "logs")

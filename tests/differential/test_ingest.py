@@ -82,12 +82,12 @@ def test_uncompressed_logs_are_the_same_bytes(server: OracleServer, scratch: Pat
             batches = read_batches(ours, done.first_offset)
             answer = server.ask(request(theirs, rows, batches, pairs, now_ms=NOW + number))
             assert done.end_offset == answer["logEndOffset"]
-        found = compare_partition(theirs, ours, "t-0", read=_no_reader)
+        differing = compare_partition(theirs, ours, "t-0", read=_no_reader)
         stray = () if start is None else stray_snapshots(case_dir(start) / "before" / "t-0")
-        found = [one for one in found if not one.endswith(stray or ("\0",))]
-        found += compare_checkpoints(theirs, ours)
-        found += [f"files: {name}" for name in files(theirs) ^ files(ours)]
-        failures += [f"seed {seed}: {one}" for one in found]
+        differing = [one for one in differing if not one.endswith(stray or ("\0",))]
+        differing += compare_checkpoints(theirs, ours)
+        differing += [f"files: {name}" for name in files(theirs) ^ files(ours)]
+        failures += [f"seed {seed}: {one}" for one in differing]
         shutil.rmtree(ours)
         shutil.rmtree(theirs)
     assert failures == []
@@ -114,10 +114,10 @@ def test_compressed_logs_have_the_same_batches_and_records(
     server.ask(request(theirs, rows, batches, pairs, now_ms=NOW))
     assert len(batches) >= 9
     assert [facts(one) for one in batches] == [
-        facts(one) for one in read_batches(theirs, done.first_offset)
+        facts(batch) for batch in read_batches(theirs, done.first_offset)
     ]
     assert [one.records for one in batches] == [
-        one.records for one in read_batches(theirs, done.first_offset)
+        batch.records for batch in read_batches(theirs, done.first_offset)
     ]
 
 

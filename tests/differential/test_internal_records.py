@@ -41,9 +41,9 @@ def records(request: pytest.FixtureRequest, seed: int, kafka_version: str) -> li
     count: int = request.param
     with OracleServer() as oracle:
         answer = oracle.ask({"request": "internal", "seed": seed, "count": count})
-    found: list[Record] = answer["records"]
-    assert {count} == set(Counter((one["name"], one["version"]) for one in found).values())
-    return found
+    listed: list[Record] = answer["records"]
+    assert {count} == set(Counter((one["name"], one["version"]) for one in listed).values())
+    return listed
 
 
 def test_dump_is_what_kafka_prints(records: list[Record]) -> None:

@@ -88,7 +88,7 @@ def test_without_like_kafka_only_the_declared_differences_show(tmp_path: Path) -
     """An idle active segment is rolled when it is due, a small map does not end a cleaning; nothing
     else differs.
     """
-    found: dict[str, set[str]] = {}
+    shown: dict[str, set[str]] = {}
     for name, partition in CASES:
         log_dir = fixtures.copy_before(name, tmp_path / partition)
         arguments = fixtures.clean_arguments(name, partition)
@@ -96,9 +96,9 @@ def test_without_like_kafka_only_the_declared_differences_show(tmp_path: Path) -
         clean_and_purge(name, partition, log_dir, *options)
         differences = fixtures.compare_after(name, log_dir, only=partition)
         if differences:
-            found[name] = {_declared_name(name, log_dir / partition, differences)}
-    assert DECLARED == found
-    counted = Counter(reason for reasons in found.values() for reason in reasons)
+            shown[name] = {_declared_name(name, log_dir / partition, differences)}
+    assert DECLARED == shown
+    counted = Counter(reason for reasons in shown.values() for reason in reasons)
     assert {"all keys in one cleaning": 5, "an idle active segment was rolled": 1} == counted
 
 
@@ -123,9 +123,9 @@ def test_a_record_above_the_limit_stops_the_cleaning(
     """
     if engine == "spark":
         request.getfixturevalue("spark")
-    (said,) = fixtures.description(name)["results"]
+    (result,) = fixtures.description(name)["results"]
     limit = fixtures.partition_of(name).config["max.decompressed.message.bytes"]
-    assert f"exceeds the configured maximum record size of {limit}" in said["failed"]
+    assert f"exceeds the configured maximum record size of {limit}" in result["failed"]
     log_dir = fixtures.copy_before(name, tmp_path)
     before = contents(log_dir / "t-0")
     arguments = fixtures.clean_arguments(name)

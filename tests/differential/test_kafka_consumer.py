@@ -61,8 +61,8 @@ def places() -> Iterator[Place]:
     for name in sorted(set(fixtures.CASES) - {TORN}):
         opens = "recover" not in fixtures.description(name)["ops"]
         for side in ("before", "after") if opens else ("after",):
-            for one in fixtures.partitions(name):
-                partition = TopicPartition.parse(one.name)
+            for fixture in fixtures.partitions(name):
+                partition = TopicPartition.parse(fixture.name)
                 assert partition is not None
                 yield Place(
                     name=f"{name} {partition}, {side}",
@@ -80,17 +80,17 @@ def is_only_cleaned(name: str) -> bool:
 def test_fixtures_are_read_as_by_consumers(scratch: Path) -> None:
     """Every log that Kafka wrote and that a broker opens, its offsets and transactions too."""
     judged = Judged()
-    found = list(places())
+    listed = list(places())
     only_cleaned = [name for name in fixtures.CASES if is_only_cleaned(name)]
     truths = {
-        f"{name} {one.name}, after": f"{name} {one.name}, before"
+        f"{name} {fixture.name}, after": f"{name} {fixture.name}, before"
         for name in only_cleaned
-        for one in fixtures.partitions(name)
+        for fixture in fixtures.partitions(name)
     }
-    judge(found, truths, scratch / "work", points=2, into=judged)
+    judge(listed, truths, scratch / "work", points=2, into=judged)
     assert [] == judged.found.differences
     assert len(truths) > 40
-    assert any(place.name.startswith("real-broker") for place in found)
+    assert any(place.name.startswith("real-broker") for place in listed)
     assert judged.found.points > 100
 
 

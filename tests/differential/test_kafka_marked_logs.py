@@ -68,10 +68,10 @@ def test_a_marked_log_is_what_kafkas_manager_leaves(
     assert (mark == "future") == (name in answer["logs"])
     # Kafka does not close a stray or deleted log, so the room for their indexes stays.
     suffixes = (".log", ".index", ".timeindex") if mark == "future" else (".log",)
-    expected, found = live_files(kafkas / name), live_files(ours / name)
+    expected, actual = live_files(kafkas / name), live_files(ours / name)
     chosen = [one for one in expected if one.endswith(suffixes)]
-    assert chosen == [one for one in found if one.endswith(suffixes)]
-    assert [] == [one for one in chosen if expected[one].read_bytes() != found[one].read_bytes()]
+    assert chosen == [one for one in actual if one.endswith(suffixes)]
+    assert [] == [one for one in chosen if expected[one].read_bytes() != actual[one].read_bytes()]
     if mark == "future":
         for checkpoint in ("recovery-point", "log-start"):
             file = f"{checkpoint}-offset-checkpoint"

@@ -35,13 +35,13 @@ def compare_many(server: OracleServer, seeds: Iterable[int], scratch: Path) -> C
     seen: Counter[str] = Counter()
     with closing(write_metadata(server, seeds, scratch)) as directories:
         for directory in directories:
-            expected, found = directory.expected, our_state(read_metadata(directory.path))
+            expected, actual = directory.expected, our_state(read_metadata(directory.path))
             for part in expected:
-                assert expected[part] == found[part], f"seed {directory.seed}: {part}"
+                assert expected[part] == actual[part], f"seed {directory.seed}: {part}"
             seen += Counter(dict.fromkeys(directory.coverage, 1)) + Counter(
                 directories=1,
-                topics=len(found["topics"]),
-                configs=sum(map(len, found["topicConfigs"].values())),
+                topics=len(actual["topics"]),
+                configs=sum(map(len, actual["topicConfigs"].values())),
             )
     assert [] == [name for name in SEEN if not seen[name]], seen
     return seen

@@ -81,10 +81,10 @@ def test_index_that_is_no_whole_number_of_entries(
     }
     assert "loadFailed" not in server.ask(request)
     run("recover", str(ours), "--like-kafka", "--yes", *fixtures.settings("basic-none"))
-    expected, found = live_files(kafkas / "t-0"), live_files(ours / "t-0")
-    assert expected.keys() == found.keys()
+    expected, actual = live_files(kafkas / "t-0"), live_files(ours / "t-0")
+    assert expected.keys() == actual.keys()
     assert [] == [
-        name for name in expected if expected[name].read_bytes() != found[name].read_bytes()
+        name for name in expected if expected[name].read_bytes() != actual[name].read_bytes()
     ]
 
 

@@ -50,10 +50,10 @@ def test_the_outcome_is_kafkas(name: str, tmp_path: Path) -> None:
     """Segments, indexes, snapshots, epochs, checkpoints, and what is said of each segment."""
     case = fixtures.description(name)
     log_dir = fixtures.copy_before(name, tmp_path)
-    for operation, said in zip(case["ops"], case["results"], strict=True):
+    for operation, result in zip(case["ops"], case["results"], strict=True):
         told = run(operation, str(log_dir), "t-0", *options(name, operation), "--output", "json")
         if operation == "retain":
-            assert [] == compare_results(said, json.loads(told.stdout))
+            assert [] == compare_results(result, json.loads(told.stdout))
     later = str(case["now"] + 60_000)
     run("purge", str(log_dir), "t-0", *fixtures.settings(name), "--now", later, "--yes")
     assert [] == fixtures.compare_after(name, log_dir)

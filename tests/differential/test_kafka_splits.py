@@ -86,12 +86,12 @@ def test_what_is_not_flushed_is_split_as_kafka_does(
     kafkas, ours = copied(log.log_dir, "kafka"), copied(log.log_dir, "ours")
     assert by_kafka(kafkas, server) is None
     assert by_us(ours, options) is None
-    expected, found = contents(kafkas), contents(ours)
-    assert {name for name in found if name.endswith(".log")} >= {
+    expected, actual = contents(kafkas), contents(ours)
+    assert {name for name in actual if name.endswith(".log")} >= {
         segment_file_name(first, ".log"),
         segment_file_name(first + FAR, ".log"),
     }
-    assert expected == found
+    assert expected == actual
     # what was not recorded before, we do not record
     unrecorded = "checkpoint: replication"
     differences = compare_checkpoints(kafkas, ours)
@@ -108,10 +108,10 @@ def test_missing_index_is_reason_enough(server: OracleServer, tmp_path: Path) ->
     kafkas, ours = copied(log.log_dir, "kafka"), copied(log.log_dir, "ours")
     assert by_kafka(kafkas, server) is None
     assert by_us(ours, MODES[0]) is None
-    expected, found = contents(kafkas), contents(ours)
+    expected, actual = contents(kafkas), contents(ours)
     forgotten = segment_file_name(FAR, ".txnindex")
-    assert (forgotten in expected, forgotten in found) == (False, True)
-    kept = {name: content for name, content in found.items() if not name.endswith(".txnindex")}
+    assert (forgotten in expected, forgotten in actual) == (False, True)
+    kept = {name: content for name, content in actual.items() if not name.endswith(".txnindex")}
     assert {one: expected[one] for one in expected if not one.endswith(".txnindex")} == kept
 
 

@@ -25,12 +25,12 @@ def test_random_logs(server: OracleServer, scratch: Path, seed: int) -> None:
     """
     draw = random.Random(seed)
     first = seed * LOGS
-    asked = (
+    requested = (
         {"request": "random", "seed": number, "out": str(scratch / str(number)), "shape": {}}
         for number in range(first, first + LOGS)
     )
     held = 0
-    with closing(server.ask_ahead(asked)) as answers:
+    with closing(server.ask_ahead(requested)) as answers:
         for number, case in zip(range(first, first + LOGS), answers, strict=True):
             if "cleanerFailed" not in case:
                 name = f"{case['topic']}-{case['partition']}"

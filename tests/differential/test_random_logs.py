@@ -131,11 +131,11 @@ def test_many_more_random_logs(
 @pytest.mark.oracle
 def test_a_seed_gives_the_same_log_again(server: OracleServer, scratch: Path) -> None:
     """Bytes, settings and outcome follow from the seed alone."""
-    said = [write_case(server, 7, {}, scratch / name) for name in ("one", "two")]
-    assert said[0] | {"name": "", "results": []} == said[1] | {"name": "", "results": []}
+    answers = [write_case(server, 7, {}, scratch / name) for name in ("one", "two")]
+    assert answers[0] | {"name": "", "results": []} == answers[1] | {"name": "", "results": []}
     for side in ("before", "after"):
-        one, two = scratch / "one" / side / "t-0", scratch / "two" / side / "t-0"
-        assert [] == comparison.compare_partition(one.parent, two.parent, "t-0")
+        first, two = scratch / "one" / side / "t-0", scratch / "two" / side / "t-0"
+        assert [] == comparison.compare_partition(first.parent, two.parent, "t-0")
 
 
 @pytest.mark.oracle
@@ -169,14 +169,14 @@ def test_a_difference_is_found_and_made_small(
     with closing(run_many(server, range(40), shape, scratch)) as outcomes:
         failing = [one.seed for one in islice(outcomes, 10) if "plan" in one.kinds]
     assert failing
-    found = write_named(server, failing[0], shape, scratch / "small", scratch)
-    assert found is not None
-    case = json.loads((found[0] / "case.json").read_text())
+    small = write_named(server, failing[0], shape, scratch / "small", scratch)
+    assert small is not None
+    case = json.loads((small[0] / "case.json").read_text())
     assert {"before", "after", "before.jsonl", "after.jsonl", "case.json"} == {
-        path.name for path in found[0].iterdir()
+        path.name for path in small[0].iterdir()
     }
-    lines = [json.loads(line) for line in (found[0] / "before.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (small[0] / "before.jsonl").read_text().splitlines()]
     batches = [line for line in lines if line["type"] == "batch"]
     assert len(batches) <= 12
     assert {"none"} == {batch["compression"] for batch in batches}
-    assert [] != random_logs.clean_and_compare(case | {"coverage": {}}, found[0])
+    assert [] != random_logs.clean_and_compare(case | {"coverage": {}}, small[0])

@@ -76,7 +76,7 @@ def test_many_more_random_partitions(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """The same by night, `--count` partitions, with the figures."""
-    found = plan_many(server, seed * 1_000_000, pytestconfig.getoption("count"), scratch)
+    outcome = plan_many(server, seed * 1_000_000, pytestconfig.getoption("count"), scratch)
     with capsys.disabled():
-        sys.stdout.write(f"\n{sorted(found[1].items())}\n")
-    judge(*found)
+        sys.stdout.write(f"\n{sorted(outcome[1].items())}\n")
+    judge(*outcome)

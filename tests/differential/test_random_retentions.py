@@ -86,7 +86,7 @@ def test_many_more_random_partitions(
 ) -> None:
     """The same by night, `--count` partitions, with the figures."""
     count = max(pytestconfig.getoption("count"), 2_000)
-    found = retain_many(talking, seed * 1_000_000, count, scratch)
+    outcome = retain_many(talking, seed * 1_000_000, count, scratch)
     with capsys.disabled():
-        sys.stdout.write(f"\n{sorted(found[1].items())}\n")
-    judge(*found)
+        sys.stdout.write(f"\n{sorted(outcome[1].items())}\n")
+    judge(*outcome)

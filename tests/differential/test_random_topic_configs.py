@@ -44,23 +44,27 @@ def disagreements(
     nothing else may be hidden by those.
     """
     seen: Counter[str] = Counter()
-    asked = []
+    questions = []
     for pairs in configs:
         known = {one.name for one in differences(pairs, tiered=tiered)}
         seen["differences"] += bool(known)
-        asked.append({name: value for name, value in pairs.items() if name not in known})
-    found = []
-    for pairs, theirs in zip(asked, kafka_verdicts(server, asked, tiered=tiered), strict=True):
+        questions.append({name: value for name, value in pairs.items() if name not in known})
+    disagreeing = []
+    for pairs, theirs in zip(
+        questions, kafka_verdicts(server, questions, tiered=tiered), strict=True
+    ):
         ours = our_verdict(pairs, BY_NAME[kafka()])
         seen += coverage(pairs, theirs)
         if (ours is None) != (theirs is None):
-            found.append(f"{pairs}: Kafka: {theirs or 'accepted'}; logwright: {ours or 'accepted'}")
-    return found, seen
+            disagreeing.append(
+                f"{pairs}: Kafka: {theirs or 'accepted'}; logwright: {ours or 'accepted'}"
+            )
+    return disagreeing, seen
 
 
 def judge(server: OracleServer, seed: int, count: int, *, tiered: bool) -> None:
-    found, seen = disagreements(server, list(random_configs(seed, count)), tiered=tiered)
-    assert [] == found[:20], f"{len(found)} of {count}"
+    disagreeing, seen = disagreements(server, list(random_configs(seed, count)), tiered=tiered)
+    assert [] == disagreeing[:20], f"{len(disagreeing)} of {count}"
     newer = unknown_configs(BY_NAME[kafka()])
     rare = [
         f"{verdict} {name}"
@@ -96,10 +100,13 @@ def test_the_names_are_kafkas(server: OracleServer) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("one", DIFFERENCES, ids=lambda one: one.name)
-def test_we_still_differ(server: OracleServer, one: Difference) -> None:
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: one.name)
+def test_we_still_differ(server: OracleServer, difference: Difference) -> None:
     """Each difference on purpose is one, and for us and Kafka as it says."""
-    pairs = {one.name: one.example}
-    assert [one] == differences(pairs, tiered=True)
+    pairs = {difference.name: difference.example}
+    assert [difference] == differences(pairs, tiered=True)
     (theirs,) = kafka_verdicts(server, [pairs], tiered=True)
-    assert (one.refused, not one.refused) == (our_verdict(pairs) is not None, theirs is not None)
+    assert (difference.refused, not difference.refused) == (
+        our_verdict(pairs) is not None,
+        theirs is not None,
+    )

@@ -98,8 +98,8 @@ def test_a_wrong_index(server: OracleServer, log_dir: Path, suffix: str) -> None
     assert "`logwright recover` rebuilds the indexes" in clean(log_dir).err
     broker = log_dir.with_name("broker")
     shutil.copytree(log_dir, broker)
-    for one in (".index", ".timeindex"):
-        (broker / f"t-0/{2:020d}{one}").unlink()
+    for index in (".index", ".timeindex"):
+        (broker / f"t-0/{2:020d}{index}").unlink()
     assert starts(server, broker)
     assert 0 == call("verify", broker, "t-0").status
     assert 0 == recover(log_dir).status
@@ -156,8 +156,8 @@ def test_a_log_that_ends_below_its_start(server: OracleServer, log_dir: Path) ->
     assert "A broker would drop the whole log" in call("plan", log_dir).err
     copy = log_dir.with_name("copy")
     shutil.copytree(log_dir, copy)
-    found = start(server, copy)["t-0"]
-    assert (77, 77) == (found["startOffset"], found["endOffset"])
+    started = start(server, copy)["t-0"]
+    assert (77, 77) == (started["startOffset"], started["endOffset"])
     path.write_text("0\n0\n")
     assert 6 == start(server, log_dir)["t-0"]["endOffset"]
 
@@ -235,8 +235,8 @@ def test_an_old_format(server: OracleServer, log_dir: Path, magic: int) -> None:
     assert "A broker loads it, and recovers and cleans it itself" in recover(log_dir).err
     assert 0 == clean(log_dir, "t-0").status
     assert not (log_dir / MARKER).exists()
-    found = start(server, log_dir)
-    assert (40, 6) == (found["old-0"]["endOffset"], found["t-0"]["endOffset"])
+    started = start(server, log_dir)
+    assert (40, 6) == (started["old-0"]["endOffset"], started["t-0"]["endOffset"])
     assert 0 == call("verify", log_dir, "t-0").status
 
 

@@ -27,8 +27,8 @@ def log_directory(path: Path, *, known: bool) -> Path:
     if known:
         (path / "meta.properties").write_text(META)
     else:
-        for one in path.glob("*checkpoint"):
-            one.unlink()
+        for checkpoint in path.glob("*checkpoint"):
+            checkpoint.unlink()
     return path
 
 

@@ -52,11 +52,11 @@ def broker(
     place = ("--dir", str(work / "broker"), "--port", str(port or free_port()))
     until = ("--until-file", str(work / f"{name}.stop"))
     with (
-        (work / f"{name}.txt").open("w") as said,
+        (work / f"{name}.txt").open("w") as output,
         subprocess.Popen(
             [java(), *options, *place, *until, *words],
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=output,
             text=True,
         ) as process,
     ):
@@ -80,7 +80,7 @@ class BrokerLives:
         lines = work / "guests.jsonl"
         lines.write_text("".join(f"{json.dumps(guest)}\n" for guest in guests))
         options = (*JVM_OPTIONS, *TELL, "-cp", oracle_classpath(), "oracle.Main", "broker-life")
-        with (work / "said.txt").open("w") as said:
+        with (work / "said.txt").open("w") as output:
             self._process = subprocess.Popen(
                 [
                     *(java(), *options, "--dir", str(work / "broker")),
@@ -89,7 +89,7 @@ class BrokerLives:
                 ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=output,
                 text=True,
             )
 
@@ -203,15 +203,15 @@ def clean(
 
 def census(log_dir: Path, partitions: Sequence[str]) -> dict[str, Counter[str]]:
     """How many records of each kind the topics have."""
-    found: dict[str, Counter[str]] = {}
+    census_of: dict[str, Counter[str]] = {}
     for name in partitions:
         answer = call("dump", log_dir, name)
         assert 0 == answer.status, answer.err
-        counts = found.setdefault(name.rpartition("-")[0], Counter())
+        counts = census_of.setdefault(name.rpartition("-")[0], Counter())
         for batch in answer.lines:
             if batch["type"] == "batch":
                 counts.update(_kind(batch, record) for record in batch["records"])
-    return found
+    return census_of
 
 
 def _kind(batch: Mapping[str, Any], record: Read) -> str:
@@ -263,13 +263,13 @@ MENDED = re.compile(
 SNAPSHOT = re.compile(r"partition=(\S+)\] Loading producer state from snapshot .*\(offset=(\d+),")
 
 
-def mended(said: Iterable[str]) -> list[str]:
+def mended(lines: Iterable[str]) -> list[str]:
     """The lines about something that the broker had to put right."""
-    return [line for line in said if MENDED.search(line)]
+    return [line for line in lines if MENDED.search(line)]
 
 
-def snapshots(said: Iterable[str]) -> dict[str, int]:
+def snapshots(lines: Iterable[str]) -> dict[str, int]:
     """The offset of the snapshot from which the broker learned each log's producers; what follows
     it in the log, it had to read again.
     """
-    return {found[1]: int(found[2]) for line in said if (found := SNAPSHOT.search(line))}
+    return {matched[1]: int(matched[2]) for line in lines if (matched := SNAPSHOT.search(line))}

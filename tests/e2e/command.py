@@ -109,7 +109,7 @@ def tree(directory: Path) -> dict[str, tuple[object, ...]]:
     Left out is what a refused command may leave: the lock file of the log directory, the state
     file, in which quarantine is noted, and work directories that hold nothing.
     """
-    found: dict[str, tuple[object, ...]] = {}
+    entries: dict[str, tuple[object, ...]] = {}
     for path in sorted(directory.rglob("*")):
         name = str(path.relative_to(directory))
         status = path.lstat()
@@ -119,9 +119,9 @@ def tree(directory: Path) -> dict[str, tuple[object, ...]]:
             continue
         if stat.S_ISREG(status.st_mode):
             digest = hashlib.sha256(path.read_bytes()).hexdigest()
-            found[name] = (*kind, status.st_size, status.st_mtime_ns, digest)
+            entries[name] = (*kind, status.st_size, status.st_mtime_ns, digest)
         elif stat.S_ISLNK(status.st_mode):
-            found[name] = (*kind, str(path.readlink()))
+            entries[name] = (*kind, str(path.readlink()))
         else:
-            found[name] = kind
-    return found
+            entries[name] = kind
+    return entries

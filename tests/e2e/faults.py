@@ -8,12 +8,20 @@ from pathlib import Path
 
 import dagster as dg
 
-from logwright.assets.partitions import LOGS, SEGMENT_SET
-from logwright.assets.segment_set import CHECK_SPECS, SWEEP_OUT, dedupe, plan, quality, roll, swap
-from logwright.assets.verdict import CHECKS
+from logwright.assets.lib.partitions import LOGS, SEGMENT_SET
+from logwright.assets.lib.verdict import CHECKS
+from logwright.assets.segments.segment_set import (
+    CHECK_SPECS,
+    SWEEP_OUT,
+    dedupe,
+    plan_partitions,
+    quality,
+    roll,
+    swap,
+)
 from logwright.format.batch import parse_batch, serialize_batch, serialize_header, walk_batches
 from logwright.format.record import encode_records, read_records
-from logwright.pipelines.sweep import plan_sweep, swap_sweep
+from logwright.pipelines.segments.sweep import plan_sweep, swap_sweep
 from logwright.sweep.model import SweepState
 
 Fault = Callable[[Path], None]
@@ -33,7 +41,7 @@ def faulty_asset(fault: Fault, key: str) -> dg.AssetsDefinition:
         check_specs=CHECK_SPECS,
     )
     def segment_set() -> dict[str, object]:
-        judged = quality(spoil(dedupe(roll(plan()))))
+        judged = quality(spoil(dedupe(roll(plan_partitions()))))
         prefix = SEGMENT_SET.to_python_identifier()
         checks = {f"{prefix}_{check}": getattr(judged, check) for check in CHECKS}
         return {"result": swap(judged.validated), **checks}

@@ -16,11 +16,11 @@ import pytest
 from dagster import AssetCheckEvaluation
 from dagster_shared.record import replace as record_replace
 
-from logwright.assets.evaluations import NOTHING_STAGED
-from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
-from logwright.assets.segment_set import segment_set
-from logwright.assets.verdict import CHECKS, VALUE_CONTRACT
-from logwright.pipelines.sweep import sweep, sweep_run_config
+from logwright.assets.lib.evaluations import NOTHING_STAGED
+from logwright.assets.lib.partitions import LOGS_NAME, SEGMENT_SET
+from logwright.assets.lib.verdict import CHECKS, VALUE_CONTRACT
+from logwright.assets.segments.segment_set import segment_set
+from logwright.pipelines.segments.sweep import sweep, sweep_run_config
 from logwright.resources.catalogue import platform_resources
 from logwright.resources.clock import Clock
 from logwright.resources.policies import PolicyDirectory
@@ -196,18 +196,20 @@ def steps_run(run: dg.ExecuteInProcessResult) -> list[str]:
 
 def evaluations(run: dg.ExecuteInProcessResult, key: str) -> dict[str, AssetCheckEvaluation]:
     """What each check of a run said of one log: by itself, or in the list of those that passed."""
-    found = {}
+    by_check = {}
     for event in run.all_events:
         if event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION:
             evaluation = event.asset_check_evaluation_data
+            if evaluation.asset_key != SEGMENT_SET:
+                continue  # a sweep checks retention too
             name = evaluation.check_name
             if evaluation.partition == key:
-                found[name] = evaluation
+                by_check[name] = evaluation
             elif evaluation.partition is None and (result := _results(evaluation).get(key)):
                 passes = result in ("passed", NOTHING_STAGED)
-                assert not passes or name not in found
-                found.setdefault(name, record_replace(evaluation, passed=passes))
-    return found
+                assert not passes or name not in by_check
+                by_check.setdefault(name, record_replace(evaluation, passed=passes))
+    return by_check
 
 
 def _results(evaluation: AssetCheckEvaluation) -> dict[str, str]:
@@ -220,8 +222,8 @@ def failed_checks(run: dg.ExecuteInProcessResult, key: str) -> set[str]:
     """Names of the checks that one log failed; all of them must have spoken, but the contract of
     values, which not every topic has. A failure has an evaluation with the log's partition.
     """
-    found = evaluations(run, key)
-    assert found.keys() | {VALUE_CONTRACT} == CHECKS.keys()
-    failed = {name for name, evaluation in found.items() if not evaluation.passed}
-    assert all(found[name].partition == key for name in failed)
+    by_check = evaluations(run, key)
+    assert by_check.keys() | {VALUE_CONTRACT} == CHECKS.keys()
+    failed = {name for name, evaluation in by_check.items() if not evaluation.passed}
+    assert all(by_check[name].partition == key for name in failed)
     return failed

@@ -73,12 +73,12 @@ class Tool:
         scratch.mkdir()
         options = (*JVM_OPTIONS, "-Xmx512m", TELL, f"-Djava.io.tmpdir={scratch}")
         call = ("--class", main_class, "--wait-after", hold, "--", *arguments)
-        with self._said.open("w") as said:
+        with self._said.open("w") as output:
             self._process = subprocess.Popen(
                 [java(), *options, "-cp", oracle_classpath(), "oracle.Main", "tool", *call],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=output,
                 text=True,
             )
 
@@ -193,9 +193,9 @@ class Copier(Tool):
 
 def _found(pattern: str, lines: Sequence[str]) -> re.Match[str]:
     for line in lines:
-        found = re.search(pattern, line)
-        if found:
-            return found
+        matched = re.search(pattern, line)
+        if matched:
+            return matched
     raise AssertionError(f"no line has {pattern}: {lines}")
 
 
@@ -230,17 +230,17 @@ def clean_twice(log_dir: Path, names: Sequence[str], now_ms: int) -> dict[str, C
     """
     later = ("--config", "segment.ms=60000", "--now", now_ms + 3_600_000)
     cleanings = [clean(log_dir, names, "--now", now_ms), clean(log_dir, names, *later)]
-    found = {}
+    cleaned = {}
     for name in names:
         lines = [cleaning[name] for cleaning in cleanings]
         passes = [one for line in lines for one in line["passes"] if one["cleaned"]]
         removed = {kind: sum(one[f"removed{kind}"] for one in passes) for kind in REMOVED}
-        found[name] = Cleaned(
+        cleaned[name] = Cleaned(
             removed=Counter(removed),
             reclaimed=sum(line["bytesBefore"] - line["bytesAfter"] for line in lines),
             rewritten=sum(one["segmentsBefore"] for one in passes),
         )
-    return found
+    return cleaned
 
 
 def clean(log_dir: Path, names: Sequence[str], *words: str | int) -> dict[str, dict[str, Any]]:
@@ -257,15 +257,15 @@ def records(bootstrap: str, topic: str, *, at_least: int) -> list[tuple[int, byt
     settings = {"group.id": "all", "enable.partition.eof": True}
     consumer = Consumer({"bootstrap.servers": bootstrap, **settings})
     consumer.assign([Assigned(topic, 0, 0)])
-    found: list[tuple[int, bytes, bytes]] = []
+    consumed_records: list[tuple[int, bytes, bytes]] = []
     while True:
         message = polled(consumer)
         if message.error() is None:
-            found.append((message.offset(), message.key(), message.value()))
-        elif len(found) >= at_least:
+            consumed_records.append((message.offset(), message.key(), message.value()))
+        elif len(consumed_records) >= at_least:
             break
     consumer.close()
-    return found
+    return consumed_records
 
 
 def polled(consumer: Consumer) -> Message:
@@ -286,7 +286,7 @@ def committed(bootstrap: str, group: str) -> int:
     until = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            (one,) = consumer.committed([Assigned("input", 0)], timeout=WAIT_SECONDS)
+            (position,) = consumer.committed([Assigned("input", 0)], timeout=WAIT_SECONDS)
         except KafkaException as refused:
             if refused.args[0].code() not in NOT_YET or time.monotonic() > until:
                 raise
@@ -294,5 +294,5 @@ def committed(bootstrap: str, group: str) -> int:
         else:
             break
     consumer.close()
-    offset: int = one.offset
+    offset: int = position.offset
     return offset

@@ -9,14 +9,19 @@ from pathlib import Path
 
 from logwright.cli.main import main
 
-READY = ["logwright.cli.main", "logwright.cli.move", "logwright.cli.clean", "logwright.sweep.clean"]
+READY = [
+    "logwright.cli.main",
+    "logwright.cli.run.move",
+    "logwright.cli.run.clean",
+    "logwright.sweep.clean",
+]
 
 
 def context() -> ForkServerContext:
     """Where processes are forked from."""
-    found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(READY)
-    return found
+    forkserver = multiprocessing.get_context("forkserver")
+    forkserver.set_forkserver_preload(READY)
+    return forkserver
 
 
 def run(words: list[str]) -> None:

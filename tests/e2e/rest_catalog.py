@@ -37,9 +37,9 @@ def served(warehouse: Path, *token: str) -> Iterator[Served]:
     warehouse.mkdir(exist_ok=True)
     options = (*JVM_OPTIONS, "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
     words = [java(), *options, "-cp", classpath_of(PROJECT), "rest.Main", str(warehouse), *token]
-    said = warehouse.with_name(f"{warehouse.name}.said")
+    output = warehouse.with_name(f"{warehouse.name}.said")
     with (
-        said.open("ab") as errors,
+        output.open("ab") as errors,
         subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
         ) as process,
@@ -53,7 +53,7 @@ def served(warehouse: Path, *token: str) -> Iterator[Served]:
         try:
             assert process.stdout is not None
             port = process.stdout.readline().strip()
-            assert port, said.read_text()
+            assert port, output.read_text()
             yield Served(f"http://127.0.0.1:{port}", stop)
         finally:
             stop()

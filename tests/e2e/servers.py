@@ -25,9 +25,9 @@ Running = subprocess.Popen[bytes]
 
 def postgres_programs() -> Path | None:
     """The directory of PostgreSQL's programs; None if it is not installed."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if found:
-        return found[-1].parent
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if programs:
+        return programs[-1].parent
     on_path = shutil.which("initdb")
     return Path(on_path).parent if on_path else None
 
@@ -76,10 +76,10 @@ def cluster(
             mine = free_port()
             words = ["--cores", "1", "--memory", "1g", "--host", "127.0.0.1", "--port", str(mine)]
             words += ["--webui-port", "0", master]
-            said = directory / f"worker-{number}"
+            output = directory / f"worker-{number}"
             running.append(
                 stack.enter_context(
-                    spark_process("deploy.worker.Worker", words, said, environment, mine)
+                    spark_process("deploy.worker.Worker", words, output, environment, mine)
                 )
             )
         until_said(directory / "master", "Registering worker", workers)
@@ -101,7 +101,7 @@ def connect_server(directory: Path) -> Iterator[str]:
 
 @contextmanager
 def spark_process(
-    name: str, words: list[str], said: Path, environment: Mapping[str, str], port: int
+    name: str, words: list[str], output: Path, environment: Mapping[str, str], port: int
 ) -> Iterator[Running]:
     """A class of Spark's, from the installed PySpark."""
     prepare_environment()
@@ -109,24 +109,28 @@ def spark_process(
     program = [home / "bin" / "spark-class", f"org.apache.spark.{name}", *words]
     # Daemons of other sessions on this machine must not be taken for these.
     own = {"SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, **environment}
-    with process(program, said, own, port) as running:
+    with process(program, output, own, port) as running:
         yield running
 
 
 @contextmanager
 def process(
-    words: list[str | Path], said: Path, environment: Mapping[str, str], port: int
+    words: list[str | Path], output_path: Path, environment: Mapping[str, str], port: int
 ) -> Iterator[Running]:
     """It runs until the block ends, and listens on the port before it begins."""
-    with said.open("wb") as output:
+    with output_path.open("wb") as output:
         running = subprocess.Popen(
-            words, stdout=output, stderr=output, env=os.environ | environment, cwd=said.parent
+            words,
+            stdout=output,
+            stderr=output,
+            env=os.environ | environment,
+            cwd=output_path.parent,
         )
     try:
         deadline = time.monotonic() + START_SECONDS
         while not _listens(port):
-            assert running.poll() is None, said.read_text()
-            assert time.monotonic() < deadline, said.read_text()
+            assert running.poll() is None, output_path.read_text()
+            assert time.monotonic() < deadline, output_path.read_text()
             time.sleep(0.2)
         yield running
     finally:

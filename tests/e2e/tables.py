@@ -41,25 +41,25 @@ def metadata_of(done: dg.ExecuteInProcessResult) -> dict[str, Any]:
     """The metadata of the table's materialization."""
     assert done.success
     (event,) = [
-        one
-        for one in done.all_events
-        if one.event_type is dg.DagsterEventType.ASSET_MATERIALIZATION and one.asset_key == KEY
+        event
+        for event in done.all_events
+        if event.event_type is dg.DagsterEventType.ASSET_MATERIALIZATION and event.asset_key == KEY
     ]
-    found = event.step_materialization_data.materialization.metadata
-    return {name: value.value for name, value in found.items()}
+    metadata = event.step_materialization_data.materialization.metadata
+    return {name: value.value for name, value in metadata.items()}
 
 
 def results(done: dg.ExecuteInProcessResult) -> dict[str, bool]:
     """Check → passed."""
     return {
-        one.asset_check_evaluation_data.check_name: one.asset_check_evaluation_data.passed
-        for one in done.all_events
-        if one.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION
+        event.asset_check_evaluation_data.check_name: event.asset_check_evaluation_data.passed
+        for event in done.all_events
+        if event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION
     }
 
 
 def step_of(metadata: dict[str, Any], partition: int) -> dict[str, Any]:
     """A partition's row in the metadata."""
     rows = [dict(one.data) for one in metadata["partitions"].records]
-    (found,) = [row for row in rows if row["partition"] == partition]
-    return found
+    (row,) = [row for row in rows if row["partition"] == partition]
+    return row

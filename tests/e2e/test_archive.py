@@ -36,8 +36,8 @@ def broker(work: Path) -> Iterator[str]:
     ) as process:
         assert process.stdout is not None
         try:
-            said = next(line for line in process.stdout if line.startswith("{"))
-            yield json.loads(said)["bootstrap"]
+            ready = next(line for line in process.stdout if line.startswith("{"))
+            yield json.loads(ready)["bootstrap"]
         finally:
             stop.touch()
             process.wait(timeout=120)
@@ -68,13 +68,13 @@ def consumed(bootstrap: str, out: Path, partition: int) -> list[tuple[object, ..
     run_oracle("consume", "--bootstrap", bootstrap, *words, "--out", out)
     return [
         (
-            one["offset"],
-            one["timestamp"],
-            one["key"],
-            one["value"],
-            [(header["key"], header["value"]) for header in one.get("headers", [])],
+            line["offset"],
+            line["timestamp"],
+            line["key"],
+            line["value"],
+            [(header["key"], header["value"]) for header in line.get("headers", [])],
         )
-        for one in map(json.loads, out.read_text().splitlines())
+        for line in map(json.loads, out.read_text().splitlines())
     ]
 
 

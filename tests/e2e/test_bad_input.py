@@ -57,9 +57,9 @@ def refused(
     assert (str(path), position) == (error["path"], error["position"])
     assert error["remedy"]
     place = f"{path}: " if position is None else f"{path} at byte {position}: "
-    said = [line for line in answer.err.splitlines() if line.startswith("Error: ")]
-    assert 1 == len(said)
-    assert f"{place}{error['problem']} {error['remedy']}" in said[0]
+    errors = [line for line in answer.err.splitlines() if line.startswith("Error: ")]
+    assert 1 == len(errors)
+    assert f"{place}{error['problem']} {error['remedy']}" in errors[0]
     assert "Traceback" not in answer.err
 
 
@@ -337,9 +337,9 @@ def one_batch(log_dir: Path, codec: int, payload: bytes) -> Path:
 def measured(log_dir: Path) -> tuple[Answer, int]:
     """A cleaning in a process of its own, and the most memory it held at once."""
     answer = process("clean", log_dir, *WORDS, *CHANGING, program=MEASURED)
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", answer.err, re.MULTILINE)
-    assert found is not None
-    return answer, int(found[1]) * 1024
+    matched = re.search(r"^VmHWM:\s+(\d+) kB$", answer.err, re.MULTILINE)
+    assert matched is not None
+    return answer, int(matched[1]) * 1024
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ def test_compare_writes_a_page_and_a_picture(work: Path, tmp_path: Path) -> None
 @pytest.mark.oracle
 def test_profile_names_every_stage_that_ran(work: Path) -> None:
     """Of a compressed log that is all of them, and the engine is restored."""
-    from logwright.compaction.rewrite import copy  # noqa: PLC0415 -- looked at before and after
+    from logwright.rewrite import copy  # noqa: PLC0415 -- looked at before and after
 
     before = copy.copy_batches
     printed = run("profile", "lz4", "--scale", SCALE, "--work", work)

@@ -13,15 +13,15 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import fleet_inventory
+from logwright.assets.fleet.inventory import fleet_inventory
 from logwright.assets.ingest import ingested
 from logwright.errors import PolicyError
 from logwright.pipelines.ingest import landing
-from logwright.pipelines.pauses import pauses
-from logwright.pipelines.purge import purge, purge_due
-from logwright.pipelines.retention import retention, retention_check
-from logwright.pipelines.sensors import due_logs
-from logwright.pipelines.sweep import sweep
+from logwright.pipelines.retention.purge import purge, purge_due
+from logwright.pipelines.retention.retain import retention, retention_check
+from logwright.pipelines.segments.pauses import pauses
+from logwright.pipelines.segments.sensors import due_logs
+from logwright.pipelines.segments.sweep import sweep
 from tests.e2e.harness import MARKS, POLICY, QUIET, Platform, make_platform, tree
 
 pytestmark = MARKS
@@ -52,11 +52,11 @@ def lines(policies: Path) -> list[str]:
 def causes(event: dg.DagsterEvent) -> str:
     """The messages of a failed step's error and of what caused it."""
     assert event.step_failure_data.error is not None
-    error, found = event.step_failure_data.error, []
+    error, causes_of = event.step_failure_data.error, []
     while error is not None:
-        found.append(error.message)
+        causes_of.append(error.message)
         error = error.cause
-    return "".join(found)
+    return "".join(causes_of)
 
 
 def policy_error(error: BaseException | None) -> str:
@@ -142,6 +142,6 @@ def test_the_code_location_loads_and_says_so(platform: Platform, broken: bool) -
         check=False,
     )
     assert 0 == done.returncode, done.stderr
-    said = done.stderr.splitlines()
-    assert [broken] * 2 == [line in said for line in lines(platform.policies)]
+    printed = done.stderr.splitlines()
+    assert [broken] * 2 == [line in printed for line in lines(platform.policies)]
     assert broken == ("policies are invalid" in done.stderr)

@@ -115,9 +115,9 @@ def broker_check(work: Path, log_dirs: dict[str, Path], *options: str) -> dict[s
         *("broker-check", "--jobs", work / "jobs.jsonl", "--port", str(free_port())),
         *("--config", *NEVER_DELETE, *options),
     )
-    said = {names[line["as"]]: line for line in lines}
+    answers = {names[line["as"]]: line for line in lines}
     return {
-        name: Check(log_dir=log_dir, said=said[name], out=outs[name])
+        name: Check(log_dir=log_dir, said=answers[name], out=outs[name])
         for name, log_dir in log_dirs.items()
     }
 
@@ -185,8 +185,8 @@ def test_a_moved_log_is_read_as_before(isolation: str, after_clean_stop: dict[st
 @pytest.mark.parametrize("name", [*CASES, "rolled", "moved"])
 def test_appends_go_on(name: str, after_clean_stop: dict[str, Check]) -> None:
     """A record that is produced afterwards gets the next offset and is consumed."""
-    said = after_clean_stop[name].said
-    before, after = said["read_committed"], said["appended"]
+    answer = after_clean_stop[name].said
+    before, after = answer["read_committed"], answer["appended"]
     assert before["endOffset"] == after["sentOffset"] == after["lastRecordOffset"]
     assert before["records"] + 1 == after["records"]
     assert before["beginningOffset"] == after["beginningOffset"]

@@ -168,11 +168,11 @@ def place_logs(place: Place) -> None:
         assert partition is not None
         for file in CHECKPOINT_FILES:
             if (source / file).exists():
-                found = parse_offset_checkpoint((source / file).read_bytes(), source / file)
-                if TopicPartition("t", 0) in found:
-                    entries[file][partition] = found[TopicPartition("t", 0)]
-    for file, one in entries.items():
-        (place.log_dir / file).write_bytes(serialize_offset_checkpoint(one))
+                offsets = parse_offset_checkpoint((source / file).read_bytes(), source / file)
+                if TopicPartition("t", 0) in offsets:
+                    entries[file][partition] = offsets[TopicPartition("t", 0)]
+    for file, offset in entries.items():
+        (place.log_dir / file).write_bytes(serialize_offset_checkpoint(offset))
     for name in GROWN:
         shutil.rmtree(place.log_dir / name)
 
@@ -190,7 +190,7 @@ def second_directory(place: Place) -> None:
 
 def logs_of(place: Place) -> dict[str, tuple[PartitionLog, list[Record]]]:
     """What our own loader and dump say is there, by name."""
-    found = {}
+    logs = {}
     for log_dir in (place.log_dir, place.other):
         for path in log_dir.glob("*-[0-9]"):
             partition = TopicPartition.parse(path.name)
@@ -198,18 +198,18 @@ def logs_of(place: Place) -> dict[str, tuple[PartitionLog, list[Record]]]:
             log = observe(log_dir, partition, high_watermark="end")
             answer = call("dump", log_dir, path.name)
             assert 0 == answer.status, answer.err
-            found[path.name] = (log, live(answer.lines, log.log_start_offset))
-    return found
+            logs[path.name] = (log, live(answer.lines, log.log_start_offset))
+    return logs
 
 
 def live(lines: list[dict[str, object]], start: int) -> list[Record]:
     """The records of a dump that a consumer gets."""
     return [
-        (one["offset"], one["timestamp"], decoded(one["key"]), decoded(one["value"]))
+        (record["offset"], record["timestamp"], decoded(record["key"]), decoded(record["value"]))
         for line in lines
         if line["type"] == "batch" and not line["control"]
-        for one in line["records"]  # type: ignore[attr-defined]
-        if one["offset"] >= start
+        for record in line["records"]  # type: ignore[attr-defined]
+        if record["offset"] >= start
     ]
 
 
@@ -222,14 +222,16 @@ def watermarks(consumer: Consumer, assigned: Assigned) -> tuple[int, int]:
     until = time.monotonic() + WAIT_SECONDS
     while True:
         try:
-            found: tuple[int, int] = consumer.get_watermark_offsets(assigned, timeout=WAIT_SECONDS)
+            watermarks_of: tuple[int, int] = consumer.get_watermark_offsets(
+                assigned, timeout=WAIT_SECONDS
+            )
         except KafkaException as refused:
             is_leader = refused.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION
             if is_leader or time.monotonic() > until:
                 raise
             time.sleep(0.1)
         else:
-            return found
+            return watermarks_of
 
 
 def consumed(consumer: Consumer, name: str) -> tuple[int, int, list[Record]]:
@@ -238,17 +240,17 @@ def consumed(consumer: Consumer, name: str) -> tuple[int, int, list[Record]]:
     assigned = Assigned(topic, int(number))
     start, end = watermarks(consumer, assigned)
     consumer.assign([Assigned(topic, int(number), start)])
-    found: list[Record] = []
+    records: list[Record] = []
     while consumer.position([assigned])[0].offset < end and start < end:
         message = consumer.poll(WAIT_SECONDS)
-        assert message is not None, f"{name}: nothing after {found[-1:]} of {end}"
+        assert message is not None, f"{name}: nothing after {records[-1:]} of {end}"
         if message.error() is None:
             _, time = message.timestamp()
-            found.append((message.offset(), time, message.key(), message.value()))
+            records.append((message.offset(), time, message.key(), message.value()))
         else:  # the end, after markers
             assert message.error().name() == "_PARTITION_EOF"
             break
-    return start, end, found
+    return start, end, records
 
 
 def appended(producer: Producer, name: str) -> int:
@@ -316,11 +318,11 @@ def test_a_broker_finds_nothing_to_mend_in_what_we_leave(tmp_path: Path) -> None
         consumer.close()
         (tmp_path / "second.stop").touch()
         process.wait(WAIT_SECONDS)
-    said = (tmp_path / "second.txt").read_text().splitlines()
+    lines = (tmp_path / "second.txt").read_text().splitlines()
     for log_dir, count in loaded.items():
         wanted = f"Skipping recovery of {count} logs from {log_dir} since clean shutdown file"
-        assert [line for line in said if wanted in line], log_dir
-    told = [line for line in said if "__cluster_metadata" not in line]
+        assert [line for line in lines if wanted in line], log_dir
+    told = [line for line in lines if "__cluster_metadata" not in line]
     assert [] == [line for line in told if any(word in line for word in WRONG)]
     for log_dir in loaded:
         verified = call("verify", log_dir)

@@ -87,15 +87,15 @@ def guests(work: Path) -> Iterator[dict[str, str]]:
 
 def sealed(log_dir: Path) -> dict[str, str]:
     """A digest of each file of a segment that is not the active one."""
-    found = {}
+    bases = {}
     for name in PARTITIONS:
         files = [path for path in (log_dir / name).iterdir() if path.suffix in SEALED]
         active = max(path.stem for path in files)
         for path in files:
             if path.stem != active:
                 digest = hashlib.sha256(path.read_bytes()).hexdigest()
-                found[str(path.relative_to(log_dir))] = digest
-    return found
+                bases[str(path.relative_to(log_dir))] = digest
+    return bases
 
 
 def crash(log_dir: Path) -> None:
@@ -162,13 +162,13 @@ def test_the_broker_finds_nothing_to_mend(lives: Lives) -> None:
     """It skips recovery, and the snapshot at each log's end has the whole producer state; after
     the crash it says otherwise.
     """
-    said = [line for line in lives.broker.said_in(2) if KAFKAS not in line and OURS not in line]
+    lines = [line for line in lives.broker.said_in(2) if KAFKAS not in line and OURS not in line]
     logs = len(PARTITIONS) + len(lives.broker.guests)
     skips = f"Skipping recovery of {logs} logs from {lives.log_dir} since clean shutdown file"
-    assert [skips] == [skips for line in said if skips in line]
-    assert [] == mended(said)
+    assert [skips] == [skips for line in lines if skips in line]
+    assert [] == mended(lines)
     ends = {name: read["read_uncommitted"] for name, read in lives.first["reads"].items()}
-    assert {name: read["endOffset"] for name, read in ends.items()} == snapshots(said)
+    assert {name: read["endOffset"] for name, read in ends.items()} == snapshots(lines)
     crashed = mended(lives.broker.said_in(3))
     for name in PARTITIONS:
         assert any(line.endswith(f" recovered for {name}.") for line in crashed)
@@ -262,9 +262,9 @@ def test_producers_go_on(lives: Lives) -> None:
 
 def steady(told: dict[str, Any]) -> dict[str, Any]:
     """The idempotent producer that sent six records in the first life and three in the second."""
-    found = [one for one in told["producers"]["users-0"] if one["lastSequence"] in {5, 8}]
-    (one,) = found
-    return dict(one)
+    producers = [one for one in told["producers"]["users-0"] if one["lastSequence"] in {5, 8}]
+    (producer,) = producers
+    return dict(producer)
 
 
 def test_new_records_follow_the_old(lives: Lives) -> None:
@@ -304,8 +304,8 @@ def test_recovery_reads_the_same(partition: str, isolation: str, lives: Lives) -
 def test_recovery_finds_the_producers_in_the_logs(lives: Lives) -> None:
     """A batch without records stands for a producer of which nothing else is left."""
     for name in PARTITIONS:
-        known, found = (sequences(told, name) for told in (lives.second["then"], lives.third))
-        assert known == found
+        known, after = (sequences(told, name) for told in (lives.second["then"], lives.third))
+        assert known == after
     assert (0, 3, -1) in sequences(lives.third, "users-0").values()
     assert "silent" not in {decoded(one)[1] for one in lives.committed("third", "users-0")}
 
@@ -313,8 +313,8 @@ def test_recovery_finds_the_producers_in_the_logs(lives: Lives) -> None:
 def sequences(told: dict[str, Any], partition: str) -> dict[int, tuple[int, int, int]]:
     """By producer: epoch, last sequence, and where its transaction is open."""
     return {
-        one["producerId"]: (one["epoch"], one["lastSequence"], one["openSince"])
-        for one in told["producers"][partition]
+        producer["producerId"]: (producer["epoch"], producer["lastSequence"], producer["openSince"])
+        for producer in told["producers"][partition]
     }
 
 

@@ -53,7 +53,7 @@ LIVES = [
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory, kafka_version: str) -> dict[str, Any]:
+def broker(tmp_path_factory: pytest.TempPathFactory, kafka_version: str) -> dict[str, Any]:
     """What the broker's Admin API described at the end; the directory is left as it stopped."""
     home = tmp_path_factory.mktemp("broker")
     spec = home / "spec.json"
@@ -102,68 +102,68 @@ FORMS = (as_it_stopped, without_snapshot, torn_tail, aborted_transaction, open_t
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_metadata_is_what_the_broker_described(
-    said: dict[str, Any], tmp_path: Path, form: Callable[[Path], None]
+    broker: dict[str, Any], tmp_path: Path, form: Callable[[Path], None]
 ) -> None:
     """Topics, ids, replicas, configs and features, in each form that a log can have."""
     copied = tmp_path / "__cluster_metadata-0"
-    shutil.copytree(Path(said["metadataDir"]) / copied.name, copied)
+    shutil.copytree(Path(broker["metadataDir"]) / copied.name, copied)
     form(copied)
-    found = read_metadata(copied)
-    assert (form is not without_snapshot) == (found.snapshot is not None)
-    assert described(said) == read(found)
-    assert said["features"] == found.features
+    metadata = read_metadata(copied)
+    assert (form is not without_snapshot) == (metadata.snapshot is not None)
+    assert described(broker) == read(metadata)
+    assert broker["features"] == metadata.features
 
 
 @pytest.mark.parametrize("form", [as_it_stopped, without_snapshot])
 def test_the_version_is_what_the_broker_registered(
-    said: dict[str, Any], tmp_path: Path, form: Callable[[Path], None], kafka_version: str
+    broker: dict[str, Any], tmp_path: Path, form: Callable[[Path], None], kafka_version: str
 ) -> None:
     """A broker's software decides, not the cluster's level; an unknown level is refused."""
     copied = tmp_path / "__cluster_metadata-0"
-    shutil.copytree(Path(said["metadataDir"]) / copied.name, copied)
+    shutil.copytree(Path(broker["metadataDir"]) / copied.name, copied)
     form(copied)
-    found = read_metadata(copied)
-    ids = read_directory_ids(Path(said["logDir"]))
+    metadata = read_metadata(copied)
+    ids = read_directory_ids(Path(broker["logDir"]))
     assert ids.node_id is not None
-    sources = Sources(metadata=found, ids=ids)
+    sources = Sources(metadata=metadata, ids=ids)
     assert kafka_version == sources.kafka.version.name
     assert not sources.kafka.assumed
-    later = replace(found, features={**found.features, "metadata.version": 30})
+    later = replace(metadata, features={**metadata.features, "metadata.version": 30})
     assert kafka_version == Sources(metadata=later, ids=ids).kafka.version.name
     given = replace(sources, kafka_version="4.3").kafka
     assert ("4.3", "it was given") == (given.version.name, given.why)
-    unknown = replace(found, registered={ids.node_id: {"metadata.version": 36}})
+    unknown = replace(metadata, registered={ids.node_id: {"metadata.version": 36}})
     with pytest.raises(PolicyError, match=r"registered metadata\.version up to 36"):
         settings_of(replace(sources, metadata=unknown), "topic-1")
 
 
-def described(said: Mapping[str, Any]) -> dict[str, Any]:
+def described(broker: Mapping[str, Any]) -> dict[str, Any]:
     """Of the broker's answer, what was set by somebody."""
     return {
         "topics": {
             name: (topic["id"], {int(n): tuple(ids) for n, ids in topic["partitions"].items()})
-            for name, topic in said["topics"].items()
+            for name, topic in broker["topics"].items()
         },
         "configs": {
             name: configs
-            for name, topic in said["topics"].items()
+            for name, topic in broker["topics"].items()
             if (configs := _from(topic["configs"], "DYNAMIC_TOPIC_CONFIG"))
         },
-        "broker": _from(said["broker"], "DYNAMIC_BROKER_CONFIG"),
-        "cluster": _from(said["cluster"], "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+        "broker": _from(broker["broker"], "DYNAMIC_BROKER_CONFIG"),
+        "cluster": _from(broker["cluster"], "DYNAMIC_DEFAULT_BROKER_CONFIG"),
     }
 
 
-def read(found: ClusterMetadata) -> dict[str, Any]:
+def read(metadata: ClusterMetadata) -> dict[str, Any]:
     """The same of the metadata."""
     return {
         "topics": {
             name: (topic.topic_id, {n: one.replicas for n, one in topic.partitions.items()})
-            for name, topic in found.topics.items()
+            for name, topic in metadata.topics.items()
         },
-        "configs": {name: _values(configs) for name, configs in found.topic_configs.items()},
-        "broker": _values(found.broker_configs["1"]),
-        "cluster": _values(found.broker_configs[""]),
+        "configs": {name: _values(configs) for name, configs in metadata.topic_configs.items()},
+        "broker": _values(metadata.broker_configs["1"]),
+        "cluster": _values(metadata.broker_configs[""]),
     }
 
 
@@ -175,17 +175,19 @@ def _values(configs: Mapping[str, ConfigEntry]) -> dict[str, str]:
     return {name: entry.value for name, entry in configs.items()}
 
 
-def test_the_log_directory_leads_to_it(said: dict[str, Any]) -> None:
+def test_the_log_directory_leads_to_it(broker: dict[str, Any]) -> None:
     """The metadata is found in the sibling; ids are those of the broker's own files."""
-    log_dir = Path(said["logDir"])
+    log_dir = Path(broker["logDir"])
     metadata = find_metadata(log_dir)
-    assert Path(said["metadataDir"]) / "__cluster_metadata-0" == metadata
-    found, own = read_metadata(metadata), read_directory_ids(log_dir)
-    assert (said["clusterId"], said["nodeId"]) == (found.cluster_id, own.node_id)
-    assert said["clusterId"] == own.cluster_id
+    assert Path(broker["metadataDir"]) / "__cluster_metadata-0" == metadata
+    image, own = read_metadata(metadata), read_directory_ids(log_dir)
+    assert (broker["clusterId"], broker["nodeId"]) == (image.cluster_id, own.node_id)
+    assert broker["clusterId"] == own.cluster_id
     assert {(own.directory_id,)} == {
-        one.directories for topic in found.topics.values() for one in topic.partitions.values()
+        partition.directories
+        for topic in image.topics.values()
+        for partition in topic.partitions.values()
     }
-    for name, topic in found.topics.items():
+    for name, topic in image.topics.items():
         text = (log_dir / f"{name}-0" / "partition.metadata").read_text()
         assert f"topic_id: {topic.topic_id}" in text.splitlines()

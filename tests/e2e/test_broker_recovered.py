@@ -51,7 +51,9 @@ def test_a_broker_finds_nothing_to_recover(tmp_path: Path) -> None:
         assert RECORDS == len(read.read_text().splitlines())
         (tmp_path / "second.stop").touch()
         process.wait(STOP_SECONDS)
-    said = (tmp_path / "second.txt").read_text().splitlines()
-    assert any("Skipping recovery of 2 logs" in line for line in said)
+    printed = (tmp_path / "second.txt").read_text().splitlines()
+    assert any("Skipping recovery of 2 logs" in line for line in printed)
     # It goes through its own metadata log at every start.
-    assert not [line for line in said if "ecovering" in line and "__cluster_metadata" not in line]
+    assert not [
+        line for line in printed if "ecovering" in line and "__cluster_metadata" not in line
+    ]

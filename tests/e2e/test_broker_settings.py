@@ -76,10 +76,10 @@ def broker(
     path = tmp_path_factory.mktemp("broker")
     spec = path / "spec.json"
     spec.write_text(json.dumps({"server": SERVER, "lives": SHAPES[request.param]}))
-    (said,) = run_oracle(
+    (answer,) = run_oracle(
         "describe-broker", "--dir", path / "b", "--port", str(free_port()), "--spec", spec
     )
-    return said | {"properties": str(path / "b" / "server.properties")}
+    return answer | {"properties": str(path / "b" / "server.properties")}
 
 
 def called(*words: str) -> list[dict[str, Any]]:
@@ -93,7 +93,7 @@ def configs(*words: str) -> dict[str, dict[str, tuple[str, str]]]:
     """Value and origin by topic and name, as ``logwright config`` says them."""
     return {
         line["topic"]: {
-            name: (one["value"], one["origin"]) for name, one in line["configs"].items()
+            name: (config["value"], config["origin"]) for name, config in line["configs"].items()
         }
         for line in called("config", *words)
     }
@@ -103,17 +103,17 @@ def kafkas(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, str
     """The same of a topic, as Admin says it; but it does not know that ``log.roll.hours`` of
     server.properties set a ``segment.ms``.
     """
-    found = {name: (one["value"], ORIGINS[one["source"]]) for name, one in configs.items()}
-    if found["segment.ms"] == (DAY_MS, "default"):
-        found["segment.ms"] = (DAY_MS, "server.properties")
-    return found
+    theirs = {name: (one["value"], ORIGINS[one["source"]]) for name, one in configs.items()}
+    if theirs["segment.ms"] == (DAY_MS, "default"):
+        theirs["segment.ms"] = (DAY_MS, "server.properties")
+    return theirs
 
 
 def test_every_value_is_what_the_broker_says(broker: dict[str, Any]) -> None:
     """Value and origin of each config of each topic; a deleted topic is not there."""
     words = (broker["logDir"], "--server-properties", broker["properties"])
-    found = configs(*words, *broker["topics"])
-    assert {name: kafkas(one["configs"]) for name, one in broker["topics"].items()} == found
+    ours = configs(*words, *broker["topics"])
+    assert {name: kafkas(one["configs"]) for name, one in broker["topics"].items()} == ours
     assert len(TOPICS) - 1 == len(broker["topics"])
 
 
@@ -152,8 +152,8 @@ def test_retention_deletes_what_kafkas_log_manager_deletes(
             "logDir": str(theirs),
             "config": {},
             "topics": {
-                name: {key: config["value"] for key, config in one["configs"].items()}
-                for name, one in broker["topics"].items()
+                name: {key: config["value"] for key, config in topic["configs"].items()}
+                for name, topic in broker["topics"].items()
             },
             "now": now,
             "producerIdExpirationMs": 86_400_000,

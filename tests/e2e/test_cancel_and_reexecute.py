@@ -17,7 +17,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
+from logwright.assets.lib.partitions import LOGS_NAME, SEGMENT_SET
 from tests.browser.server import REPOSITORY, until
 from tests.e2e.command import free_port
 from tests.e2e.harness import POLICY, Platform, make_platform, staged_files, tree
@@ -88,8 +88,8 @@ def webserver(platform: Platform) -> Iterator[str]:
     }
     port = free_port()
     words = [BIN / "dagster-webserver", "-p", str(port), "-w", home / "workspace.yaml"]
-    with (home / "said").open("wb") as said:
-        running = subprocess.Popen(words, env=environment, cwd=home, stdout=said, stderr=said)
+    with (home / "said").open("wb") as output:
+        running = subprocess.Popen(words, env=environment, cwd=home, stdout=output, stderr=output)
     address = f"http://127.0.0.1:{port}"
 
     def ready() -> bool:
@@ -109,9 +109,9 @@ def webserver(platform: Platform) -> Iterator[str]:
 
 def launched(answer: dict[str, Any]) -> str:
     """The id of the run that a mutation launched."""
-    (said,) = answer.values()
-    assert said["__typename"] == "LaunchRunSuccess", said
-    return str(said["run"]["runId"])
+    (answered,) = answer.values()
+    assert answered["__typename"] == "LaunchRunSuccess", answered
+    return str(answered["run"]["runId"])
 
 
 def finished(platform: Platform, run_id: str) -> dg.DagsterRun:
@@ -127,15 +127,15 @@ def finished(platform: Platform, run_id: str) -> dg.DagsterRun:
 def steps(platform: Platform, run_id: str) -> list[str]:
     """The last names of the steps that a run started."""
     records = platform.instance.all_logs(run_id, of_type=dg.DagsterEventType.STEP_START)
-    found = [one.dagster_event for one in records]
-    return [str(one.step_key).rpartition(".")[2] for one in found if one is not None]
+    events = [one.dagster_event for one in records]
+    return [str(one.step_key).rpartition(".")[2] for one in events if one is not None]
 
 
 def evaluated(platform: Platform, run_id: str) -> set[str | None]:
     """The partitions whose checks a run evaluated, all passed."""
     kind = dg.DagsterEventType.ASSET_CHECK_EVALUATION
-    found = [one.dagster_event for one in platform.instance.all_logs(run_id, of_type=kind)]
-    checks = [one.asset_check_evaluation_data for one in found if one is not None]
+    events = [one.dagster_event for one in platform.instance.all_logs(run_id, of_type=kind)]
+    checks = [one.asset_check_evaluation_data for one in events if one is not None]
     assert all(one.passed for one in checks)
     return {one.partition for one in checks}
 
@@ -149,8 +149,8 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Platform:
 @pytest.fixture(scope="module")
 def address(platform: Platform) -> Iterator[str]:
     """Of one web server for all tests."""
-    with webserver(platform) as found:
-        yield found
+    with webserver(platform) as server:
+        yield server
 
 
 def set_speed(platform: Platform, settings: str) -> None:

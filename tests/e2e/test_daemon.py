@@ -56,9 +56,9 @@ def log_dir(tmp_path: Path) -> Path:
 @contextmanager
 def daemon(environment: dict[str, str], home: Path) -> Iterator[None]:
     """It runs until the block ends."""
-    with (home / "said").open("wb") as said:
+    with (home / "said").open("wb") as output:
         words = [BIN / "dagster-daemon", "run", "-w", home / "workspace.yaml"]
-        running = subprocess.Popen(words, env=environment, cwd=home, stdout=said, stderr=said)
+        running = subprocess.Popen(words, env=environment, cwd=home, stdout=output, stderr=output)
         try:
             yield
             assert running.poll() is None, (home / "said").read_text()

@@ -110,10 +110,10 @@ def commit_offsets(bootstrap: str) -> None:
     """Each group commits 1, then its own offsets, with metadata."""
     for group, offsets in COMMITTED.items():
         consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-        for one in (dict.fromkeys(offsets, 1), offsets):
+        for commit in (dict.fromkeys(offsets, 1), offsets):
             places = [
                 Committed(TOPIC, partition, offset, metadata=f"of {group}")
-                for partition, offset in one.items()
+                for partition, offset in commit.items()
             ]
             consumer.commit(offsets=places, asynchronous=False)
         consumer.close()
@@ -166,7 +166,7 @@ def share(bootstrap: str) -> None:
 
 def printed(bootstrap: str, topic: str, *formatters: str) -> list[dict[str, Any]]:
     """The records of an internal topic as Kafka's formatters print those that each is for."""
-    found = []
+    printed_objects = []
     for formatter in formatters:
         text = tool(
             CONSOLE,
@@ -174,8 +174,8 @@ def printed(bootstrap: str, topic: str, *formatters: str) -> list[dict[str, Any]
             *("--topic", topic, "--from-beginning", "--timeout-ms", "10000"),
             *("--formatter", f"{FORMATTERS}.{formatter}"),
         )
-        found += objects(text)
-    return found
+        printed_objects += objects(text)
+    return printed_objects
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
@@ -183,13 +183,13 @@ def objects(text: str) -> Iterator[dict[str, Any]]:
     decoder = json.JSONDecoder()
     position = 0
     while position < len(text):
-        found, position = decoder.raw_decode(text, position)
+        decoded, position = decoder.raw_decode(text, position)
         position += len(text[position:]) - len(text[position:].lstrip())
-        yield found
+        yield decoded
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
+def session(tmp_path_factory: pytest.TempPathFactory) -> Said:
     """The whole story, once for all tests."""
     work = tmp_path_factory.mktemp("internal")
     started = time.time()
@@ -227,28 +227,28 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Said:
     )
 
 
-def dumped(said: Said, topic: str) -> Iterator[dict[str, Any]]:
+def dumped(session: Said, topic: str) -> Iterator[dict[str, Any]]:
     """The records of an internal topic as ``dump --decode`` prints them."""
-    answer = call("dump", said.log_dir, f"{topic}-0", "--decode")
+    answer = call("dump", session.log_dir, f"{topic}-0", "--decode")
     assert 0 == answer.status, answer.err
     for line in answer.lines:
         if line["type"] == "batch" and not line["control"]:
             yield from line["records"]
 
 
-def rows_of(said: Said, topic: str) -> list[dict[str, Any]]:
+def rows_of(session: Said, topic: str) -> list[dict[str, Any]]:
     """The last row of each key, as a table has them."""
-    lines = dump_partition(said.log_dir, TopicPartition(topic, 0))
+    lines = dump_partition(session.log_dir, TopicPartition(topic, 0))
     data = (line for line in lines if line["type"] == "batch" and not line["control"])
     batches = [batch_of(line["records"]) for line in data]
-    decoder = make_decoder(default_decoding(topic), base=said.log_dir, topic=topic)
+    decoder = make_decoder(default_decoding(topic), base=session.log_dir, topic=topic)
     last: dict[bytes, dict[str, Any]] = {}
     for batch in batches:
-        found = decoder.decode(batch)
-        assert 0 == found.refused.num_rows
-        keys = batch.column("key").take(found.positions).to_pylist()
+        decoded = decoder.decode(batch)
+        assert 0 == decoded.refused.num_rows
+        keys = batch.column("key").take(decoded.positions).to_pylist()
         for key, row, gone in zip(
-            keys, found.rows.to_pylist(), found.deleted.to_pylist(), strict=True
+            keys, decoded.rows.to_pylist(), decoded.deleted.to_pylist(), strict=True
         ):
             last.pop(key, None)
             if not gone:
@@ -256,18 +256,18 @@ def rows_of(said: Said, topic: str) -> list[dict[str, Any]]:
     return list(last.values())
 
 
-def test_offsets_are_those_that_kafka_describes(said: Said) -> None:
+def test_offsets_are_those_that_kafka_describes(session: Said) -> None:
     """Every group, topic and partition with its committed offset, and no other."""
     described = {
         (row["GROUP"], row["TOPIC"], int(row["PARTITION"])): int(row["CURRENT-OFFSET"])
-        for row in said.offsets
+        for row in session.offsets
         if row["CURRENT-OFFSET"] != "-"
     }
     decoded = {
         (row["group_id"], row["committed_topic"], row["committed_partition"]): row[
             "committed_offset"
         ]
-        for row in rows_of(said, OFFSETS)
+        for row in rows_of(session, OFFSETS)
         if row["type"] == "offset_commit"
     }
     assert described == decoded
@@ -276,22 +276,22 @@ def test_offsets_are_those_that_kafka_describes(said: Said) -> None:
     assert {CLASSIC, MODERN} <= {place[0] for place in decoded}
 
 
-def test_metadata_of_commits_is_decoded(said: Said) -> None:
+def test_metadata_of_commits_is_decoded(session: Said) -> None:
     """The metadata that a client gave, and when it committed."""
-    commits = [row for row in rows_of(said, OFFSETS) if row["type"] == "offset_commit"]
+    commits = [row for row in rows_of(session, OFFSETS) if row["type"] == "offset_commit"]
     for row in commits:
         expected = f"of {row['group_id']}" if row["group_id"] in COMMITTED else ""
         assert expected == row["committed_metadata"].rstrip("\0")  # librdkafka sends the zero
-        assert 0 <= row["commit_time"].timestamp() - said.started < 120
+        assert 0 <= row["commit_time"].timestamp() - session.started < 120
 
 
-def test_members_are_those_that_kafka_describes(said: Said) -> None:
+def test_members_are_those_that_kafka_describes(session: Said) -> None:
     """Of both protocols: id, client, host, and how many partitions are assigned."""
     described = {
         (row["GROUP"], row["CONSUMER-ID"], row["CLIENT-ID"], int(row["#PARTITIONS"]))
-        for row in said.members
+        for row in session.members
     }
-    rows = rows_of(said, OFFSETS)
+    rows = rows_of(session, OFFSETS)
     classic = {
         (
             row["group_id"],
@@ -313,8 +313,8 @@ def test_members_are_those_that_kafka_describes(said: Said) -> None:
             member,
             json.loads(row["details"])["clientId"],
             sum(
-                len(one["partitions"])
-                for one in json.loads(assignment[member]["details"])["assignedPartitions"]
+                len(assigned["partitions"])
+                for assigned in json.loads(assignment[member]["details"])["assignedPartitions"]
             ),
         )
         for member, row in metadata.items()
@@ -323,50 +323,50 @@ def test_members_are_those_that_kafka_describes(said: Said) -> None:
     assert 2 == len(described)
 
 
-def test_transactions_are_those_that_kafka_describes(said: Said) -> None:
+def test_transactions_are_those_that_kafka_describes(session: Said) -> None:
     """Producer id and epoch, state, timeout and the partitions of an open one."""
-    rows = {row["transactional_id"]: row for row in rows_of(said, STATES)}
-    assert len(ENDS) == len(said.transactions) == len(rows)
-    for number, row in enumerate(said.transactions):
+    rows = {row["transactional_id"]: row for row in rows_of(session, STATES)}
+    assert len(ENDS) == len(session.transactions) == len(rows)
+    for number, row in enumerate(session.transactions):
         decoded = rows[f"tx-{number}"]
         assert int(row["ProducerId"]) == decoded["producer_id"]
         assert int(row["ProducerEpoch"]) == decoded["producer_epoch"]
         assert row["TransactionState"] == decoded["state"]
         assert int(row["TransactionTimeoutMs"]) == decoded["timeout_ms"]
     assert ["CompleteCommit", "CompleteAbort", "Ongoing"] == [
-        row["TransactionState"] for row in said.transactions
+        row["TransactionState"] for row in session.transactions
     ]
     opened = [
-        (one["topic"], partition)
-        for one in rows["tx-2"]["partitions"]
-        for partition in one["partitions"]
+        (row["topic"], partition)
+        for row in rows["tx-2"]["partitions"]
+        for partition in row["partitions"]
     ]
     assert [(TOPIC, partition) for partition in range(PARTITIONS)] == sorted(opened)
 
 
-def test_a_share_group_has_its_partitions(said: Said) -> None:
+def test_a_share_group_has_its_partitions(session: Said) -> None:
     """A snapshot of each partition that the group was assigned."""
-    rows = rows_of(said, SHARES)
+    rows = rows_of(session, SHARES)
     snapshots = [row for row in rows if row["type"] == "share_snapshot"]
     assert {(SHARE_GROUP, number) for number in range(PARTITIONS)} == {
         (row["group_id"], row["share_partition"]) for row in snapshots
     }
-    assert all(0 <= row["write_time"].timestamp() - said.started < 300 for row in snapshots)
+    assert all(0 <= row["write_time"].timestamp() - session.started < 300 for row in snapshots)
 
 
 @pytest.mark.parametrize("topic", [OFFSETS, STATES, SHARES])
-def test_records_are_those_that_kafkas_formatters_print(topic: str, said: Said) -> None:
+def test_records_are_those_that_kafkas_formatters_print(topic: str, session: Said) -> None:
     """Type and data of the key, version and data of the value, field by field."""
     ours = [
         json.dumps([record["key"]["type"], record["key"]["data"], record["value"]], sort_keys=True)
-        for record in dumped(said, topic)
+        for record in dumped(session, topic)
     ]
     kafkas = [
         json.dumps(
-            [int(one["key"]["type"]), one["key"]["data"], one["value"]],
+            [int(record["key"]["type"]), record["key"]["data"], record["value"]],
             sort_keys=True,
         )
-        for one in said.printed[topic]
+        for record in session.printed[topic]
     ]
     assert kafkas
     assert set(kafkas) <= set(ours)

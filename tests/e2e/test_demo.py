@@ -49,7 +49,7 @@ STEPS = [
 
 
 @pytest.fixture(scope="module")
-def said(demo_home: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def output(demo_home: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What it writes to stdout; it must end by itself, with status 0."""
     done = subprocess.run(
         [LOGWRIGHT, "demo", "--no-ui", "--home", demo_home],
@@ -64,7 +64,7 @@ def said(demo_home: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.stdout
 
 
-def test_demo_compacts_what_kafka_then_takes(said: str, demo_home: Path) -> None:
+def test_demo_compacts_what_kafka_then_takes(output: str, demo_home: Path) -> None:
     """Most of the log is reclaimed, and no Kafka finds anything wrong with what is left."""
     log_dir = demo_home / "kafka-logs"
     assert total(survey(log_dir)).log_bytes < 15_000_000
@@ -72,26 +72,26 @@ def test_demo_compacts_what_kafka_then_takes(said: str, demo_home: Path) -> None
     retired = {f"left over: {path.name}" for path in (log_dir / "customers-0").glob("*.deleted")}
     for version in KAFKAS:
         with using(version):
-            found = run_oracle("verify", *of, check=False)[0]
-        assert retired == set(found["problems"])
+            verified = run_oracle("verify", *of, check=False)[0]
+        assert retired == set(verified["problems"])
 
 
-def test_demo_says_what_it_does_what_it_reclaimed_and_why(said: str) -> None:
+def test_demo_says_what_it_does_what_it_reclaimed_and_why(output: str) -> None:
     """A line for each step, a row for each log, and one for each cause.
 
     Steps are printed in order, except those whose end Dagster's own log lost: in theirs, at last.
     """
-    took = re.findall(r"^  (\w+) +\d+\.\d s$", said, re.MULTILINE)
+    took = re.findall(r"^  (\w+) +\d+\.\d s$", output, re.MULTILINE)
     assert sorted(STEPS) == sorted(took)
     places = [STEPS.index(step) for step in took]
     assert sum(later < earlier for earlier, later in pairwise(places)) <= 1
-    assert re.search(r"customers-0 +10 → 2 +20\.80 → 0\.\d\d +95% +dirty ratio 1\.00", said)
-    assert re.search(r"countries-0 .* not due +dirty ratio 0\.00", said)
-    assert re.search(r"consents-0 .* compaction lag", said)
-    assert re.search(r"clicks-0 +\d+ → \d .* retention", said)
+    assert re.search(r"customers-0 +10 → 2 +20\.80 → 0\.\d\d +95% +dirty ratio 1\.00", output)
+    assert re.search(r"countries-0 .* not due +dirty ratio 0\.00", output)
+    assert re.search(r"consents-0 .* compaction lag", output)
+    assert re.search(r"clicks-0 +\d+ → \d .* retention", output)
     by_cause = {
         cause: int(number.replace(",", ""))
-        for cause, number in re.findall(r"^  (\S.*\S) +([\d,]+) +[\d.]+% *$", said, re.MULTILINE)
+        for cause, number in re.findall(r"^  (\S.*\S) +([\d,]+) +[\d.]+% *$", output, re.MULTILINE)
     }
     assert by_cause.pop("left") > 0
     assert {
@@ -105,18 +105,18 @@ def test_demo_says_what_it_does_what_it_reclaimed_and_why(said: str) -> None:
     assert by_cause["a tombstone past its horizon"] == 5
 
 
-def test_page_of_all_logs(said: str, demo_home: Path) -> None:
+def test_page_of_all_logs(output: str, demo_home: Path) -> None:
     """The last lines have its path, and it has every log."""
-    (page,) = re.findall(r"^All logs: +(.+)$", said, re.MULTILINE)
+    (page,) = re.findall(r"^All logs: +(.+)$", output, re.MULTILINE)
     text = Path(page).read_text()
     assert all(log in text for log in survey(demo_home / "kafka-logs"))
 
 
-def test_sparks_event_log_shows_the_tasks_that_did_the_work(said: str) -> None:
+def test_sparks_event_log_shows_the_tasks_that_did_the_work(output: str) -> None:
     """Building, examining and the contract of the customers' values are a job each, with a task for
     each log until the cores are full.
     """
-    (path,) = re.findall(r"^Spark's tasks: (.+)$", said, re.MULTILINE)
+    (path,) = re.findall(r"^Spark's tasks: (.+)$", output, re.MULTILINE)
     log = read_event_log(Path(path))
     assert log.failed_jobs == frozenset()
     assert all(task.succeeded for task in log.tasks)
@@ -127,7 +127,7 @@ def test_sparks_event_log_shows_the_tasks_that_did_the_work(said: str) -> None:
     assert all(sum(task.run_ms for task in log.tasks_of(job)) > 0 for job in sweeps)
 
 
-@pytest.mark.usefixtures("said")
+@pytest.mark.usefixtures("output")
 def test_retention_leaves_what_the_topic_may_hold(demo_home: Path) -> None:
     """The oldest segments of the log that is not compacted go, until one less would be below
     retention.bytes.
@@ -140,7 +140,7 @@ def test_retention_leaves_what_the_topic_may_hold(demo_home: Path) -> None:
     assert list((log_dir / "clicks-0").glob("*.log.deleted"))
 
 
-@pytest.mark.usefixtures("said")
+@pytest.mark.usefixtures("output")
 def test_plan_and_inspect_know_the_demos_topics(demo_home: Path) -> None:
     """On its directory, without more: no policy is unknown, and nothing that was swept is due."""
     text = {
@@ -161,7 +161,7 @@ def test_plan_and_inspect_know_the_demos_topics(demo_home: Path) -> None:
     assert "unknown" not in text["plan"] + text["inspect"]
 
 
-@pytest.mark.usefixtures("said")
+@pytest.mark.usefixtures("output")
 def test_files_that_have_landed_are_taken_in(demo_home: Path) -> None:
     """The sensor asks for them, the asset appends them to a topic of the demo's policies, and then
     there is nothing new.
@@ -183,9 +183,9 @@ def test_files_that_have_landed_are_taken_in(demo_home: Path) -> None:
         (event,) = done.asset_materializations_for_node("kafka_logs__ingested")
         assert (600, 3) == (event.metadata["records"].value, event.metadata["files"].value)
         assert [] == asked(platform)
-    found = survey(home.log_dir)
-    assert {f"{TOPIC}-0", f"{TOPIC}-1"} < found.keys()
-    assert found[f"{TOPIC}-0"].log_bytes > 0
+    sizes = survey(home.log_dir)
+    assert {f"{TOPIC}-0", f"{TOPIC}-1"} < sizes.keys()
+    assert sizes[f"{TOPIC}-0"].log_bytes > 0
 
 
 def asked(platform: Platform) -> list[dict[str, str]]:
@@ -196,11 +196,11 @@ def asked(platform: Platform) -> list[dict[str, str]]:
         return [dict(run.tags) for run in landing.evaluate_tick(context).run_requests or ()]
 
 
-def test_customers_are_a_table(said: str, demo_home: Path) -> None:
+def test_customers_are_a_table(output: str, demo_home: Path) -> None:
     """The line has its path; the README's command reads it, one row for each live key; the asset's
     page has a preview and passed checks.
     """
-    (path,) = re.findall(r"^Latest state of customers: (.+)$", said, re.MULTILINE)
+    (path,) = re.findall(r"^Latest state of customers: (.+)$", output, re.MULTILINE)
     assert demo_home / "tables/customers" == Path(path)
     expected = expected_rows(demo_home / "kafka-logs", "customers")
     assert [row[:3] for row in expected] == [

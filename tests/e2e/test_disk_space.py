@@ -9,11 +9,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import FREE_SPACE, fleet_inventory
+from logwright.assets.fleet.inventory import FREE_SPACE, fleet_inventory
 from logwright.config.policy_models import DiskLimits
 from logwright.fleet.model import DirectorySpace
-from logwright.pipelines.disk import disk_space, find_crossings
-from logwright.pipelines.purge import PURGE_LOGS, purge
+from logwright.pipelines.retention.disk import disk_space, find_crossings
+from logwright.pipelines.retention.purge import PURGE_LOGS, purge
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform
 
 pytestmark = MARKS
@@ -40,9 +40,9 @@ def use(platform: Platform, policy: str) -> None:
 def said(data: dg.SensorExecutionData) -> list[tuple[bool, str]]:
     """The observations: whether it is low, and the directory."""
     return [
-        (bool(one.metadata["low on space"].value), str(one.metadata["log directory"].value))
-        for one in data.asset_events
-        if isinstance(one, dg.AssetObservation)
+        (bool(event.metadata["low on space"].value), str(event.metadata["log directory"].value))
+        for event in data.asset_events
+        if isinstance(event, dg.AssetObservation)
     ]
 
 
@@ -114,5 +114,5 @@ def test_limits() -> None:
     ):
         assert low == bool(find_crossings([space], limits, frozenset()).low)
     gone = replace(space, total_bytes=-1, free_bytes=-1, problem="it is gone")
-    found = find_crossings([gone], DiskLimits(min_free_share=1.0), frozenset({"/d"}))
-    assert ((), (), ()) == (found.low, found.fell, found.rose)
+    crossings = find_crossings([gone], DiskLimits(min_free_share=1.0), frozenset({"/d"}))
+    assert ((), (), ()) == (crossings.low, crossings.fell, crossings.rose)

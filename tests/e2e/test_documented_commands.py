@@ -95,12 +95,12 @@ SHOWING: Final = 2
 
 def commands() -> list[str]:
     """Every command of README and docs that has more than a name, without its comment."""
-    found = {
+    written = {
         re.split(r" +(?:#|&&|\||>) ?", command)[0].strip()
         for document, command in documented()
         if document == "README.md" or re.fullmatch(r"docs/[^/]+", document)
     }
-    return sorted(one for one in found if not re.fullmatch(r"logwright [a-z]+", one))
+    return sorted(one for one in written if not re.fullmatch(r"logwright [a-z]+", one))
 
 
 def _cleaned(log_dir: Path) -> None:
@@ -211,10 +211,12 @@ def test_the_others_are_run_elsewhere(command: str, test: tuple[str, str]) -> No
     assert command in commands()
     file, function = test
     tree = ast.parse((REPOSITORY / file).read_text())
-    (found,) = [
-        one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) and one.name == function
+    (definition,) = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == function
     ]
-    words = {one.value for one in ast.walk(found) if isinstance(one, ast.Constant)}
+    words = {one.value for one in ast.walk(definition) if isinstance(one, ast.Constant)}
     assert words >= {word for word in command.split()[1:] if word.islower() and "/" not in word}
 
 
@@ -259,8 +261,8 @@ def test_the_readme_block_runs_as_it_stands(tmp_path: Path) -> None:
     script = "\n".join(["set -e", *lines]).replace(EXAMPLE, str(log_dir))
     topic = "{name: t, cleanup.policy: compact, min.cleanable.dirty.ratio: 0}"
     topics = f"version: 1\\ntopics:\\n  - {topic}\\n"
-    said = f"printf '{topics}' > policies/topics.yml\ndagster job"
-    script = script.replace("dagster job", said, 1)
+    beginning = f"printf '{topics}' > policies/topics.yml\ndagster job"
+    script = script.replace("dagster job", beginning, 1)
     before = sum(path.stat().st_size for path in log_dir.rglob("*.log"))
     done = subprocess.run(
         ["/bin/bash", "-c", script],

@@ -12,12 +12,12 @@ from dagster import AssetCheckEvaluation
 
 import logwright.purge.plan as purge_plan
 import logwright.retention.plan as retention_plan
-from logwright.assets.partitions import LOGS_NAME, PURGE_ASSET, RETENTION_ASSET
-from logwright.assets.verdict import PURGE_CHECKS, RETENTION_CHECKS
+from logwright.assets.lib.partitions import LOGS_NAME, PURGE_ASSET, RETENTION_ASSET
+from logwright.assets.lib.verdict import PURGE_CHECKS, RETENTION_CHECKS
 from logwright.checks.due import FILES_LEFT, FILES_PURGED, SEGMENTS_DELETED, SEGMENTS_LEFT
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.purge import purge, purge_asset
-from logwright.pipelines.retention import retention_asset
+from logwright.pipelines.retention.purge import purge, purge_asset
+from logwright.pipelines.retention.retain import retention_asset
 from tests.e2e.harness import MARKS, Platform, make_platform
 from tests.e2e.test_retention import LOGS, POLICY, run
 from tests.fixtures import description
@@ -38,12 +38,12 @@ def evaluations(
     done: dg.ExecuteInProcessResult, asset: dg.AssetKey
 ) -> dict[tuple[str, str | None], AssetCheckEvaluation]:
     """The evaluations of the asset's checks, by name and partition."""
-    found = [
+    events = [
         event.asset_check_evaluation_data
         for event in done.all_events
         if event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION
     ]
-    return {(one.check_name, one.partition): one for one in found if one.asset_key == asset}
+    return {(one.check_name, one.partition): one for one in events if one.asset_key == asset}
 
 
 def passed(done: dg.ExecuteInProcessResult, asset: dg.AssetKey) -> dict[Any, bool]:
@@ -63,11 +63,11 @@ def test_the_checks_are_in_the_catalogue() -> None:
     """With what each means."""
     graph = defs.resolve_asset_graph()
     for asset, checks in ((RETENTION_ASSET, RETENTION_CHECKS), (PURGE_ASSET, PURGE_CHECKS)):
-        found = {
+        specs = {
             key.name: graph.get_check_spec(key).description
             for key in graph.get_check_keys_for_assets({asset})
         }
-        assert checks == found
+        assert checks == specs
 
 
 @pytest.mark.parametrize("asset", [False, True], ids=["job", "asset"])
@@ -177,6 +177,6 @@ def test_a_fault_in_the_plan_of_a_purge_is_found(
     assert {(check, "size-0"): False, (check, "time-0"): False, (check, None): False} == passed(
         done, PURGE_ASSET
     )
-    said = str(evaluations(done, PURGE_ASSET)[check, "size-0"].metadata["broken rules"].value)
-    assert f".log.deleted was retired {waited_ms} ms ago" in said
-    assert f"file.delete.delay.ms={DELAY_MS}" in said
+    rules = str(evaluations(done, PURGE_ASSET)[check, "size-0"].metadata["broken rules"].value)
+    assert f".log.deleted was retired {waited_ms} ms ago" in rules
+    assert f"file.delete.delay.ms={DELAY_MS}" in rules

@@ -130,10 +130,10 @@ def test_consumers_read_all_other_records(partition: str, isolation: str, lives:
 
 def test_the_broker_finds_nothing_to_mend(lives: Lives) -> None:
     """It skips recovery, and the snapshot at each log's end has the whole producer state."""
-    said = lives.broker.said_in(2)
-    assert [] == mended(said)
+    lines = lives.broker.said_in(2)
+    assert [] == mended(lines)
     ends = {name: read["read_uncommitted"] for name, read in lives.first["reads"].items()}
-    assert {name: read["endOffset"] for name, read in ends.items()} == snapshots(said)
+    assert {name: read["endOffset"] for name, read in ends.items()} == snapshots(lines)
 
 
 @pytest.mark.parametrize("what", ["producers", "transactions", "groups", "groupIds"])
@@ -167,13 +167,13 @@ def test_recovery_reads_the_same(partition: str, isolation: str, lives: Lives) -
 def test_recovery_finds_the_producers_in_the_logs(lives: Lives) -> None:
     """A batch without records stands for a producer all of whose records were erased."""
     for name in PARTITIONS:
-        known, found = (
+        known, after = (
             json.dumps(
                 sorted(
-                    (one["producerId"], one["epoch"], one["lastSequence"])
-                    for one in life["producers"][name]
+                    (producer["producerId"], producer["epoch"], producer["lastSequence"])
+                    for producer in life["producers"][name]
                 )
             )
             for life in (lives.second["then"], lives.third)
         )
-        assert known == found
+        assert known == after

@@ -14,8 +14,8 @@ from logwright.erasure.certificate.signed import read_certificate
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.erase import ERASE, erase
-from logwright.pipelines.erasure import ERASURE
+from logwright.pipelines.erasure.deadlines import ERASURE
+from logwright.pipelines.erasure.erase import ERASE, erase
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.clock import NOW_VARIABLE
 from logwright.resources.log_dirs import LOG_DIRS_VARIABLE
@@ -130,7 +130,9 @@ def failure(result: dg.ExecutionResult) -> tuple[str, str, dict[str, Any]]:
 def shown(result: dg.ExecuteInProcessResult, step: str) -> Mapping[str, Any]:
     """The metadata of an op's output."""
     (event,) = (
-        one for one in result.all_events if one.is_successful_output and one.step_key == step
+        event
+        for event in result.all_events
+        if event.is_successful_output and event.step_key == step
     )
     return {name: value.value for name, value in event.event_specific_data.metadata.items()}
 

@@ -40,7 +40,7 @@ def _issued(tmp_path: Path) -> Path:
     made = shell("(umask 077; openssl rand -hex 32 > erasure.secret)", tmp_path)
     assert 0 == made.returncode, made.stderr
     assert 0 == call("certificate", "--new-key", tmp_path / "signing.pem").status
-    said = call(
+    answer = call(
         "certificate",
         tmp_path / "logs",
         *("--keys", tmp_path / "keys.txt"),
@@ -49,7 +49,7 @@ def _issued(tmp_path: Path) -> Path:
         *("--out", tmp_path / "certificate.json"),
         *("--now", NOW_MS),
     )
-    assert 0 == said.status, said.err
+    assert 0 == answer.status, answer.err
     return tmp_path
 
 
@@ -60,9 +60,9 @@ def test_a_stranger_checks_a_certificate(issued: Path) -> None:
     checked = shell(signature, issued)
     assert (0, "Signature Verified Successfully\n") == (checked.returncode, checked.stdout)
     assert printed in (issued / "signed.json").read_text()
-    found = shell(requests, issued)
-    assert 0 == found.returncode, found.stderr
-    assert 10 == found.stdout.count('"hmac"')
+    answer = shell(requests, issued)
+    assert 0 == answer.returncode, answer.stderr
+    assert 10 == answer.stdout.count('"hmac"')
     check = f"cd logs && sha256sum --check --quiet {issued / 'files.sha256'}"
     assert (0, "") == ((done := shell(check, issued)).returncode, done.stdout)
     (issued / "key").write_bytes(SECRETS[0].encode())

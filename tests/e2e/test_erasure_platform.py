@@ -10,12 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.erasure import DELETION_DEADLINES, ERASURE_REQUESTS, deadline_key
-from logwright.assets.erasure_report import CONTRACT, IN_TIME, MET
+from logwright.assets.erasure.deadlines import DELETION_DEADLINES, ERASURE_REQUESTS, deadline_key
+from logwright.assets.erasure.report import CONTRACT, IN_TIME, MET
 from logwright.erasure.countdown import Countdown, read_countdown
-from logwright.pipelines.due import RETRY_AFTER_MS
-from logwright.pipelines.erasure import ERASURE, erasure_deadlines
-from logwright.pipelines.erasure_due import times_of
+from logwright.pipelines.erasure.deadlines import ERASURE, erasure_deadlines
+from logwright.pipelines.erasure.due import times_of
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.erasure import countdown_path
 from tests.e2e.harness import MARKS, QUIET, Platform, new_instance
@@ -102,9 +102,9 @@ def tick(platform: Platform, cursor: str | None = None) -> dg.SensorExecutionDat
 
 
 def counted(platform: Platform) -> Countdown:
-    found = read_countdown(countdown_path(platform.instance.storage_directory()))
-    assert found is not None
-    return found
+    countdown = read_countdown(countdown_path(platform.instance.storage_directory()))
+    assert countdown is not None
+    return countdown
 
 
 def left(platform: Platform) -> tuple[int, int, int]:
@@ -116,8 +116,8 @@ def left(platform: Platform) -> tuple[int, int, int]:
 
 def checks(result: dg.ExecuteInProcessResult) -> dict[str, tuple[bool, str]]:
     return {
-        one.check_name: (one.passed, one.severity.value)
-        for one in result.get_asset_check_evaluations()
+        evaluation.check_name: (evaluation.passed, evaluation.severity.value)
+        for evaluation in result.get_asset_check_evaluations()
     }
 
 
@@ -162,8 +162,10 @@ def test_a_refused_row_fails_the_check(platform: Platform, tmp_path: Path) -> No
     result = run(platform, ERASURE)
     assert result.success
     assert not checks(result)[CONTRACT][0]
-    (found,) = (one for one in result.get_asset_check_evaluations() if one.check_name == CONTRACT)
-    assert "wrong.jsonl:1: deadline is not a time" in found.description
+    (evaluation,) = (
+        check for check in result.get_asset_check_evaluations() if check.check_name == CONTRACT
+    )
+    assert "wrong.jsonl:1: deadline is not a time" in evaluation.description
     assert 5 == counted(platform).requests
 
 
@@ -182,10 +184,10 @@ def test_the_sensor_sweeps_in_time(platform: Platform) -> None:
 
     due = platform.at(TIMES.first_ms)
     assert run(due, ERASURE).success
-    asked = tick(due, early.cursor)
-    (request,) = asked.run_requests
+    ticked = tick(due, early.cursor)
+    (request,) = ticked.run_requests
     assert ("sweep", "erasure deadline") == (request.job_name, request.tags["logwright/reason"])
-    assert not tick(due, asked.cursor).run_requests
+    assert not tick(due, ticked.cursor).run_requests
     assert run(due, "sweep", request.run_config).success
     purged = platform.at(TIMES.first_ms + DELAY_MS + 1)
     assert run(purged, "purge").success
@@ -193,7 +195,7 @@ def test_the_sensor_sweeps_in_time(platform: Platform) -> None:
 
     second = platform.at(TIMES.second_ms)
     assert run(second, ERASURE).success
-    again = tick(second, asked.cursor)
+    again = tick(second, ticked.cursor)
     assert ["sweep"] == [one.job_name for one in again.run_requests]
     assert run(second, "sweep", again.run_requests[0].run_config).success
     ended = platform.at(TIMES.second_ms + DELAY_MS + 1)
@@ -206,9 +208,11 @@ def test_a_missed_deadline_fails_the_check(platform: Platform) -> None:
     """An error from the ms of the deadline on; a search is requested then."""
     before = platform.at(DEADLINE_MS - 1)
     assert checks(run(before, ERASURE))[MET][0]
-    asked = tick(platform.at(DEADLINE_MS))
+    ticked = tick(platform.at(DEADLINE_MS))
     assert "a deadline has passed" in [
-        one.tags["logwright/reason"] for one in asked.run_requests if one.job_name == ERASURE
+        request.tags["logwright/reason"]
+        for request in ticked.run_requests
+        if request.job_name == ERASURE
     ]
     assert (False, "ERROR") == checks(run(platform.at(DEADLINE_MS), ERASURE))[MET]
     assert "missed" == counted(platform).topics[0].state
@@ -222,14 +226,14 @@ def test_requests_that_land_are_searched_for(platform: Platform, tmp_path: Path)
     later = platform.at(NOW_MS + 1000)
     assert not tick(later).run_requests
     land(tmp_path, "second", ["x"], landed_ms=NOW_MS + 500)
-    (asked,) = tick(later).run_requests
-    assert (ERASURE, "requests have landed") == (asked.job_name, asked.tags["logwright/reason"])
+    (request,) = tick(later).run_requests
+    assert (ERASURE, "requests have landed") == (request.job_name, request.tags["logwright/reason"])
     assert run(later, ERASURE).success
     assert 6 == counted(later).requests
     assert not tick(later).run_requests
     old = platform.at(NOW_MS + 1000 + HOUR_MS)
-    (asked,) = tick(old).run_requests
-    assert "the last search is old" == asked.tags["logwright/reason"]
+    (request,) = tick(old).run_requests
+    assert "the last search is old" == request.tags["logwright/reason"]
     platform.instance.create_run_for_job(
         platform_definitions(platform.resources()).get_job_def(ERASURE),
         status=dg.DagsterRunStatus.STARTED,

@@ -17,6 +17,6 @@ RECORDS = 10_000
 
 def test_an_erasure_is_proved(tmp_path: Path, seed: int) -> None:
     """At once, and by the rules until nothing is left."""
-    said = list(prove(tmp_path, records=RECORDS, keys=12 * len(CODECS), seed=seed))
-    assert any(line.startswith("after: nothing") for line in said)
-    assert any(line.startswith("gone by the rules") for line in said)
+    lines = list(prove(tmp_path, records=RECORDS, keys=12 * len(CODECS), seed=seed))
+    assert any(line.startswith("after: nothing") for line in lines)
+    assert any(line.startswith("gone by the rules") for line in lines)

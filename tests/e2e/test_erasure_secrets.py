@@ -10,12 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.erasure import deletion_deadlines
-from logwright.assets.fleet import fleet_inventory
-from logwright.assets.fleet_page import fleet_page
+from logwright.assets.erasure.deadlines import deletion_deadlines
+from logwright.assets.fleet.inventory import fleet_inventory
+from logwright.assets.fleet.page import fleet_page
 from logwright.assets.history import maintenance_history
-from logwright.pipelines.erase import ERASE
-from logwright.pipelines.erasure import ERASURE
+from logwright.pipelines.erasure.deadlines import ERASURE
+from logwright.pipelines.erasure.erase import ERASE
 from logwright.pipelines.platform import platform_definitions
 from tests.e2e.command import call
 from tests.e2e.harness import MARKS, QUIET, Platform, new_instance
@@ -128,9 +128,9 @@ def test_the_platform(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
         resources=platform.at(NOW_MS + 2 * DAY_MS).resources(),
     )
     assert reported.success
-    said = capfd.readouterr()
+    captured = capfd.readouterr()
     assert [] == [
-        form for secret in SECRETS for form in forms(secret) if form in said.out + said.err
+        form for secret in SECRETS for form in forms(secret) if form in captured.out + captured.err
     ]
     assert [] == planted(platform.home)
     assert [] == planted(tmp_path / "store")
@@ -143,5 +143,5 @@ def test_the_platform(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
 def test_many_requests(tmp_path: Path, seed: int) -> None:
     """Of 10,000 keys none is in anything that the platform leaves."""
     world = plant_many(tmp_path / "world", records=500_000, keys=10_000, seed=seed)
-    (said,) = prove_privacy(world)
-    assert said.startswith("no key in ")
+    (line,) = prove_privacy(world)
+    assert line.startswith("no key in ")

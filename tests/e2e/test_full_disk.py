@@ -57,9 +57,9 @@ class Disk:
     def fill(self, free_pages: int) -> None:
         """Leave this number of pages. A file next to the log directory takes the others."""
         self.free()
-        found = os.statvfs(self.log_dir)
+        status = os.statvfs(self.log_dir)
         with (self.log_dir.parent / "filler").open("wb") as filler:
-            filler.write(bytes((found.f_bavail - free_pages) * found.f_frsize))
+            filler.write(bytes((status.f_bavail - free_pages) * status.f_frsize))
         assert free_pages == os.statvfs(self.log_dir).f_bavail
 
     def free(self) -> None:
@@ -144,13 +144,13 @@ def test_no_room_at_any_point(small: Disk) -> None:
     before = tree(small.log_dir)
     whole = small.log_dir.parent / "whole"
     shutil.copytree(small.log_dir, whole, copy_function=shutil.copy2)
-    found: dict[int, str] = {}
+    refusals: dict[int, str] = {}
     for pages in range(40):
         small.fill(pages)
         answer = small.clean()
         if answer.status == 0:
             break
-        found[pages] = full(answer)
+        refusals[pages] = full(answer)
         now = tree(small.log_dir)
         work = {name for name in now if "/.logwright" in name}
         assert work <= {"t-0/.logwright", "t-0/.logwright/deletions.jsonl"}
@@ -167,7 +167,7 @@ def test_no_room_at_any_point(small: Disk) -> None:
         shutil.rmtree(small.log_dir)
         shutil.copytree(whole, small.log_dir, copy_function=shutil.copy2)
     assert 0 == answer.status
-    kinds = [problem.partition("(")[2].partition(")")[0] for problem in found.values()]
+    kinds = [problem.partition("(")[2].partition(")")[0] for problem in refusals.values()]
     assert ["", "Append", "WriteFile"] == list(dict.fromkeys(kinds))
     finishes(small)
 

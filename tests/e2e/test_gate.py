@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from logwright.assets.verdict import CHECKS
+from logwright.assets.lib.verdict import CHECKS
 from tests.e2e.command import call
 from tests.e2e.faults import (
     Fault,
@@ -172,9 +172,9 @@ def test_a_test_of_a_topics_entry(severity: str, tmp_path: Path) -> None:
     assert metadata[RECORDS].value.startswith("passed: observed ")
     page = Path(metadata["data docs"].value)
     assert run.run_id in page.parts
-    said = page.read_text()
-    assert "asked of pattern ord.*" in said
-    assert "orders-0" in said
+    text = page.read_text()
+    assert "asked of pattern ord.*" in text
+    assert "orders-0" in text
 
 
 def test_a_broken_contract_of_values_names_offsets_and_no_value(tmp_path: Path) -> None:
@@ -198,8 +198,8 @@ def test_a_broken_contract_of_values_names_offsets_and_no_value(tmp_path: Path) 
     assert metadata["value: regex"].value.startswith(said_of_rule)
     word = b"mossy"
     assert any(word in path.read_bytes() for path in platform.log_dir.rglob("*.log"))
-    said = [path for path in platform.home.rglob("*") if path.is_file()]
-    assert [] == [path for path in said if word in path.read_bytes()]
+    files = [path for path in platform.home.rglob("*") if path.is_file()]
+    assert [] == [path for path in files if word in path.read_bytes()]
     assert word.decode() not in str(run.all_events)
 
 
@@ -226,10 +226,10 @@ def test_a_failed_output_is_kept_until_it_expires_or_the_log_is_cleaned(
     assert kept.name.startswith(f"{due_ms}.")
     words = ("--config", "cleanup.policy=compact")
     looked = call("inspect", platform.log_dir, *words, "--output", "json", "orders-0")
-    (said,) = json.loads(looked.out)["failedOutputs"]
-    assert (due_ms, kept.name.split(".")[1]) == (said["dueAtMs"], said["plan"])
+    (failed,) = json.loads(looked.out)["failedOutputs"]
+    assert (due_ms, kept.name.split(".")[1]) == (failed["dueAtMs"], failed["plan"])
     size = sum(file.stat().st_size for file in kept.iterdir())
-    assert size == said["bytes"]
+    assert size == failed["bytes"]
     assert "failed output kept until" in call("inspect", platform.log_dir, *words).out
 
     cleaned = call(

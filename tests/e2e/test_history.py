@@ -11,16 +11,16 @@ import dagster as dg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from logwright.assets.fleet import fleet_inventory
-from logwright.assets.fleet_page import fleet_page
+from logwright.assets.fleet.inventory import fleet_inventory
+from logwright.assets.fleet.page import fleet_page
 from logwright.assets.history import maintenance_history
-from logwright.assets.segment_set import segment_set
+from logwright.assets.segments.segment_set import segment_set
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.record import read_records
 from logwright.history.schema import COLUMNS
 from logwright.history.store import read_history
-from logwright.pipelines.purge import purge
-from logwright.pipelines.retention import retention, retention_asset
+from logwright.pipelines.retention.purge import purge
+from logwright.pipelines.retention.retain import retention, retention_asset
 from logwright.resources.history import HISTORY_VARIABLE, history_directory
 from logwright.resources.metrics import METRICS_VARIABLE
 from tests.e2e.harness import MARKS, Platform, make_platform
@@ -80,7 +80,7 @@ def show(platform: Platform) -> dict[str, Any]:
 
 def waiting_horizons(partition: Path, now_ms: int) -> list[int]:
     """Delete horizons, ms, of the batches with records that are in the log's files."""
-    found = []
+    waiting = []
     for path in partition.glob("*.log"):
         data = path.read_bytes()
         for span in walk_batches(data):
@@ -88,8 +88,8 @@ def waiting_horizons(partition: Path, now_ms: int) -> list[int]:
             records = read_records(batch, data[span.position : span.position + span.bytes])
             horizon_ms = batch.delete_horizon_ms
             if horizon_ms is not None and records:
-                found.append(horizon_ms)
-    return [one for one in found if one > now_ms]
+                waiting.append(horizon_ms)
+    return [one for one in waiting if one > now_ms]
 
 
 def log_bytes(platform: Platform, key: str) -> int:
@@ -118,8 +118,8 @@ def test_sweep_and_purge(tmp_path: Path) -> None:
         assert 0 < row["wall_seconds"]
         assert 0 < row["cpu_seconds"] < 60
         horizons = waiting_horizons(platform.partition(key), platform.now_ms)
-        found = row["delete_horizon"]
-        assert min(horizons, default=None) == (found and found.timestamp() * 1000)
+        horizon = row["delete_horizon"]
+        assert min(horizons, default=None) == (horizon and horizon.timestamp() * 1000)
         assert (str(platform.log_dir), None) == (row["log_dir"], row["forecast_bytes"])
     assert rows["c-0"]["delete_horizon"] is not None
     later = platform.at(platform.now_ms + 100 * HOUR_MS)
@@ -127,11 +127,11 @@ def test_sweep_and_purge(tmp_path: Path) -> None:
     purged = [row for row in history(platform) if row["operation"] == "purge"]
     assert ["a-0", "b-0", "c-0"] == [row["log"] for row in purged]
     assert all(row["bytes_before"] > row["bytes_after"] == 0 for row in purged)
-    said = show(later)
-    assert len(history(platform)) == said["dagster/row_count"]
-    assert 3 == said["clean"] == said["purge"]
+    page = show(later)
+    assert len(history(platform)) == page["dagster/row_count"]
+    assert 3 == page["clean"] == page["purge"]
     saved = sum(row["bytes_before"] - row["bytes_after"] for row in rows.values())
-    assert saved == said["bytes reclaimed"]
+    assert saved == page["bytes reclaimed"]
     (spec,) = maintenance_history.specs
     schema = spec.metadata["dagster/column_schema"]
     assert [column.name for column in COLUMNS] == [column.name for column in schema.columns]
@@ -242,8 +242,8 @@ def test_page_metrics_and_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert str(platform.log_dir) == space.data["log_dir"]
     assert 0 < space.data["free_bytes"] <= space.data["total_bytes"]
     text = (tmp_path / "logwright.prom").read_text()
-    found = {family.name for family in text_string_to_metric_families(text)}
-    assert {"kafka_log_log_size", "kafka_log_logcleaner_cleaner_recopy_percent"} <= found
+    families = {family.name for family in text_string_to_metric_families(text)}
+    assert {"kafka_log_log_size", "kafka_log_logcleaner_cleaner_recopy_percent"} <= families
 
 
 def test_no_key_and_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,6 +267,6 @@ def test_no_key_and_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert {"clean", "purge"} <= {row["operation"] for row in rows}
     root = Path(platform.instance.storage_directory())
     written = [root / "fleet_page/index.html", tmp_path / "logwright.prom"]
-    said = "\n".join([str(rows), *(path.read_text() for path in written)])
-    assert "t-0" in said
-    assert [] == [form for secret in SECRETS for form in forms(secret) if form in said]
+    texts = "\n".join([str(rows), *(path.read_text() for path in written)])
+    assert "t-0" in texts
+    assert [] == [form for secret in SECRETS for form in forms(secret) if form in texts]

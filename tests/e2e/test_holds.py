@@ -8,11 +8,11 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import fleet_inventory
+from logwright.assets.fleet.inventory import fleet_inventory
 from logwright.format.names import TopicPartition
-from logwright.pipelines.pauses import FLAG_AGAIN_MS, pauses
-from logwright.pipelines.purge import purge, purge_due
-from logwright.pipelines.sensors import due_logs
+from logwright.pipelines.retention.purge import purge, purge_due
+from logwright.pipelines.segments.pauses import FLAG_AGAIN_MS, pauses
+from logwright.pipelines.segments.sensors import due_logs
 from logwright.state.model import Pause
 from logwright.state.store import change_state, read_state
 from logwright.units import TimestampMs
@@ -49,12 +49,12 @@ def tick(
 
 
 def output_metadata(run: dg.ExecuteInProcessResult, step: str) -> dict[str, Any]:
-    (found,) = [
+    (metadata,) = [
         event.step_output_data.metadata
         for event in run.all_events
         if event.event_type is dg.DagsterEventType.STEP_OUTPUT and event.step_key == step
     ]
-    return {name: value.value for name, value in found.items()}
+    return {name: value.value for name, value in metadata.items()}
 
 
 def observations(run: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:

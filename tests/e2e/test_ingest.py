@@ -8,8 +8,8 @@ from pathlib import Path
 import dagster as dg
 
 from logwright.assets.ingest import INGESTED, ingested
-from logwright.pipelines.due import RETRY_AFTER_MS
 from logwright.pipelines.ingest import landing
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from tests.e2e.harness import MARKS, Platform, make_platform
 from tests.ingested import read_batches
 
@@ -64,11 +64,11 @@ def test_what_lands_is_appended_once(tmp_path: Path) -> None:
     platform = make_platform(tmp_path, {"orders-0": "basic-none"}, POLICY.format(landing=directory))
     assert not tick(platform).run_requests
     land(directory / "a.json", range(300), platform)
-    asked = tick(platform)
-    assert 1 == len(asked.run_requests)
-    assert not tick(platform, asked.cursor).run_requests
+    ticked = tick(platform)
+    assert 1 == len(ticked.run_requests)
+    assert not tick(platform, ticked.cursor).run_requests
     later = platform.at(platform.now_ms + RETRY_AFTER_MS)
-    assert asked.run_requests[0].run_key != tick(later, asked.cursor).run_requests[0].run_key
+    assert ticked.run_requests[0].run_key != tick(later, ticked.cursor).run_requests[0].run_key
 
     assert materialize(platform).success
     event = platform.instance.get_latest_materialization_event(INGESTED)
@@ -100,8 +100,8 @@ def test_a_refused_file_appends_nothing_and_is_asked_for_again(tmp_path: Path) -
     (directory / "a.json").write_text('{"value":"no key"}\n')
     failed = materialize(platform)
     assert not failed.success
-    said = str(failed.get_step_failure_events()[0].event_specific_data)
-    assert "it has no key" in said
+    failure = str(failed.get_step_failure_events()[0].event_specific_data)
+    assert "it has no key" in failure
     assert [] == keys(platform.log_dir)
     assert 1 == len(tick(platform).run_requests)
     land(directory / "a.json", range(20), platform)

@@ -217,7 +217,7 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             copied = copiers[0][2] - HELD_AT + copiers[1][2]
             output = records(bootstrap, "output", at_least=len(squeezed(held)) + copied)
             verdicts = {name: tester.verdict() for name, tester in testers.items()}
-    said = (work / "second.txt").read_text().splitlines()
+    lines = (work / "second.txt").read_text().splitlines()
     return Story(
         form=form,
         untouched=untouched,
@@ -234,7 +234,7 @@ def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         resumed_at=resumed_at,
         second_from=second_from,
         batches=dumped(log_dir, "output-0"),
-        said=[line for line in said if "__cluster_metadata" not in line],
+        said=[line for line in lines if "__cluster_metadata" not in line],
     )
 
 
@@ -280,9 +280,9 @@ def test_a_transactional_producer_goes_on_without_a_fence(story: Story) -> None:
     """The copier that lived through it and a new one of its transactional id do all their work,
     under one producer id.
     """
-    for status, said, _ in story.copiers:
-        assert 0 == status, said
-        assert FAILED not in said, said
+    for status, output, _ in story.copiers:
+        assert 0 == status, output
+        assert FAILED not in output, output
     (survivor, second) = (copied for _, _, copied in story.copiers)
     assert survivor >= AT_MOST
     assert sum(offset >= story.second_from for offset in story.left) == second

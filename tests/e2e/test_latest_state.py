@@ -15,9 +15,9 @@ import dagster as dg
 import pytest
 
 from logwright.assets.ingest import INGESTED
-from logwright.assets.partitions import SEGMENT_SET
-from logwright.assets.table_checks import EQUAL
-from logwright.assets.tables import LATEST_STATE
+from logwright.assets.lib.partitions import SEGMENT_SET
+from logwright.assets.tables.checks import EQUAL
+from logwright.assets.tables.topic_logs import LATEST_STATE
 from logwright.pipelines.component import LogwrightComponent
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.catalogue import platform_resources
@@ -194,9 +194,9 @@ def test_tombstones_that_are_gone(tmp_path: Path, *, late: bool) -> None:
     assert late == (None not in [row.value for row in left])
     step = step_of(metadata_of(update(later)), 0)
     assert "upsert" == step["step"]
-    found = table_rows("parquet", path)
-    assert [b"k0", b"k1", b"k2", b"k8", b"k9", b"x", b"y"] == sorted(key for _, _, key, _ in found)
-    assert expected_rows(later.log_dir, "t") == found
+    kept = table_rows("parquet", path)
+    assert [b"k0", b"k1", b"k2", b"k8", b"k9", b"x", b"y"] == sorted(key for _, _, key, _ in kept)
+    assert expected_rows(later.log_dir, "t") == kept
 
 
 @pytest.mark.parametrize("form", FORMATS)
@@ -216,8 +216,8 @@ def test_decoded_with_quarantine_and_contract(tmp_path: Path, form: str) -> None
     platform = with_log(platform, [[(f"k{at}", value) for at, value in enumerate(values)]])
     done = update(platform)
     made = metadata_of(done)
-    found = table_rows(form, path, ["_key", "key", "id", "name"])
-    assert [(0, 0, b"k0", "k0", 1, "ann"), (0, 1, b"k1", "k1", 9, None)] == found
+    kept = table_rows(form, path, ["_key", "key", "id", "name"])
+    assert [(0, 0, b"k0", "k0", 1, "ann"), (0, 1, b"k1", "k1", 9, None)] == kept
     assert (2, 2) == (made["records refused"], made["rows in quarantine"])
     refused = read_table(form, path.with_name("table_quarantine"))
     assert [2, 3] == sorted(refused["offset"].to_pylist())
@@ -225,14 +225,14 @@ def test_decoded_with_quarantine_and_contract(tmp_path: Path, form: str) -> None
     assert "s3cret" not in str(refused.to_pylist())
     assert {**CHECKS, "table_contract": False} == results(done)
     (evaluation,) = [
-        one.asset_check_evaluation_data
-        for one in done.all_events
-        if one.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION
-        and one.asset_check_evaluation_data.check_name == "table_contract"
+        event.asset_check_evaluation_data
+        for event in done.all_events
+        if event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION
+        and event.asset_check_evaluation_data.check_name == "table_contract"
     ]
     assert dg.AssetCheckSeverity.WARN == evaluation.severity
-    said = {name: value.value for name, value in evaluation.metadata.items()}
-    assert {"rows checked": 2, "id: at most 7": "WARN: rows 1, first offsets 1"} == said
+    shown = {name: value.value for name, value in evaluation.metadata.items()}
+    assert {"rows checked": 2, "id: at most 7": "WARN: rows 1, first offsets 1"} == shown
     rows = [(b"k2", b'{"id": 3}', [], platform.now_ms), (b"k0", b"{", [], platform.now_ms)]
     append(platform.log_dir, rows, {}, now_ms=platform.now_ms)
     done = update(platform)
@@ -258,7 +258,7 @@ def test_a_failing_log_fails_its_own_table(tmp_path: Path) -> None:
     assert not done.success
     failed = [one for one in done.all_events if one.event_type is dg.DagsterEventType.STEP_FAILURE]
     assert ["latest_state__t"] == [
-        one.step_key for one in failed if "rows_equal" not in one.step_key
+        event.step_key for event in failed if "rows_equal" not in event.step_key
     ]
     assert expected_rows(platform.log_dir, "u") == table_rows("delta", tmp_path / "other")
     assert not list(path.glob("partition=*"))
@@ -274,9 +274,9 @@ def test_no_key_and_no_value_without_a_preview(
     platform = platform.at(NOW_MS)
     done = update(platform)
     assert done.success
-    said = "".join(map(str, done.all_events)) + "".join(capfd.readouterr())
-    assert "held offset" in said
-    assert [] == [form for secret in SECRETS for form in forms(secret) if form in said]
+    texts = "".join(map(str, done.all_events)) + "".join(capfd.readouterr())
+    assert "held offset" in texts
+    assert [] == [form for secret in SECRETS for form in forms(secret) if form in texts]
     policy = platform.policies / "policies.yml"
     policy.write_text(policy.read_text().replace("}\n", ", preview: true}\n"))
     shown = metadata_of(update(platform))["preview"]
@@ -299,14 +299,14 @@ def test_a_table_that_is_not_in_the_policies_any_more(tmp_path: Path) -> None:
     """The run fails and says what to do; the table stays."""
     platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
     update(platform)
-    found = table_rows("parquet", path)
+    rows = table_rows("parquet", path)
     definitions = platform_definitions(platform.resources())
     (platform.policies / "policies.yml").write_text("version: 1\n")
     done = definitions.resolve_implicit_global_asset_job_def().execute_in_process(
         instance=platform.instance, asset_selection=[KEY], raise_on_error=False
     )
     assert not done.success
-    assert found == table_rows("parquet", path)
+    assert rows == table_rows("parquet", path)
 
 
 def test_made_after_a_sweep_and_after_an_ingest(tmp_path: Path) -> None:
@@ -322,9 +322,9 @@ def test_made_after_a_sweep_and_after_an_ingest(tmp_path: Path) -> None:
     ):
         if changed is not None:
             platform.instance.report_runless_asset_event(changed)
-        found = dg.evaluate_automation_conditions(definitions, platform.instance, cursor=cursor)
-        assert expected == found.get_num_requested(KEY)
-        cursor = found.cursor
+        evaluated = dg.evaluate_automation_conditions(definitions, platform.instance, cursor=cursor)
+        assert expected == evaluated.get_num_requested(KEY)
+        cursor = evaluated.cursor
 
 
 def test_an_open_transaction(tmp_path: Path) -> None:
@@ -388,8 +388,8 @@ def test_read_by_spark(tmp_path: Path, observed: Any) -> None:  # noqa: ANN401 -
     platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
     update(platform)
     rows = observed.spark.read.parquet(str(path)).select("partition", "offset", "key", "value")
-    found = sorted((p, o, bytes(k), bytes(v)) for p, o, k, v in rows.collect())
-    assert expected_rows(platform.log_dir, "t") == found
+    rows_read = sorted((p, o, bytes(k), bytes(v)) for p, o, k, v in rows.collect())
+    assert expected_rows(platform.log_dir, "t") == rows_read
 
 
 def keys_of(platform: Platform) -> set[dg.AssetKey]:

@@ -10,7 +10,7 @@ import dagster as dg
 import yaml
 
 from logwright.assets.ingest import INGESTED
-from logwright.assets.partitions import (
+from logwright.assets.lib.partitions import (
     FLEET_INVENTORY,
     FLEET_PAGE,
     MAINTENANCE_HISTORY,
@@ -18,7 +18,7 @@ from logwright.assets.partitions import (
     RETENTION_ASSET,
     SEGMENT_SET,
 )
-from logwright.assets.verdict import CHECKS
+from logwright.assets.lib.verdict import CHECKS
 from logwright.pipelines.definitions import defs
 from tests.e2e.harness import MARKS
 

@@ -131,9 +131,9 @@ def race(tmp_path: Path, count: int) -> None:
         assert racer.exitcode == 0
     statuses = list(zip(*(out.read_text().split() for out in outs), strict=True))
     assert count == len(statuses)
-    for log_dir, found in zip(log_dirs, statuses, strict=True):
-        assert "0" in found
-        assert set(found) <= {"0", "5"}
+    for log_dir, status in zip(log_dirs, statuses, strict=True):
+        assert "0" in status
+        assert set(status) <= {"0", "5"}
         assert not list(log_dir.rglob("*.cleaned"))
         assert not list(log_dir.rglob("*.swap"))
         assert [] == compare_after(CASE, log_dir)

@@ -10,8 +10,8 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import FleetRow
-from logwright.assets.partitions import (
+from logwright.assets.fleet.inventory import FleetRow
+from logwright.assets.lib.partitions import (
     FLEET_INVENTORY,
     LOGS_NAME,
     PURGE_ASSET,
@@ -19,8 +19,8 @@ from logwright.assets.partitions import (
     SEGMENT_SET,
 )
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.purge import purge_asset
-from logwright.pipelines.retention import retention_asset
+from logwright.pipelines.retention.purge import purge_asset
+from logwright.pipelines.retention.retain import retention_asset
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
 from tests.e2e.test_retention import LOGS, POLICY
 
@@ -57,9 +57,9 @@ def run(
 def test_a_range_of_logs_is_one_run_with_the_figures_of_each(platform: Platform) -> None:
     """Retention, then purge when the delay has passed; another run finds nothing to do."""
     keys = list(platform.instance.get_dynamic_partitions(LOGS_NAME))
-    found = run(platform, retention_asset, keys)
-    assert found.keys() == set(LOGS)
-    outcomes = {key: one["outcome"] for key, one in found.items()}
+    done = run(platform, retention_asset, keys)
+    assert done.keys() == set(LOGS)
+    outcomes = {key: one["outcome"] for key, one in done.items()}
     assert outcomes == {
         "size-0": "segments deleted",
         "time-0": "segments deleted",
@@ -67,7 +67,7 @@ def test_a_range_of_logs_is_one_run_with_the_figures_of_each(platform: Platform)
     }
     for key in ("size-0", "time-0"):
         deleted = list(platform.partition(key).glob("*.log.deleted"))
-        assert len(deleted) == found[key]["segments deleted"] > 0
+        assert len(deleted) == done[key]["segments deleted"] > 0
     again = run(platform, retention_asset, keys)
     assert {one["outcome"] for one in again.values()} == {"nothing was due"}
     later = platform.at(platform.now_ms + DELAY_MS * 10_000)
@@ -98,8 +98,8 @@ def test_a_log_that_fails_is_not_recorded_and_the_others_are(platform: Platform)
 
 def test_a_single_log_is_a_run_of_its_own(platform: Platform) -> None:
     """As the dialog of one partition launches it."""
-    found = run(platform, retention_asset, ["size-0"])
-    assert found.keys() == {"size-0"}
+    done = run(platform, retention_asset, ["size-0"])
+    assert done.keys() == {"size-0"}
 
 
 def test_the_inventory_says_when_it_is_fresh_and_what_its_columns_are() -> None:

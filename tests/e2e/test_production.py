@@ -16,8 +16,8 @@ import dagster as dg
 import pytest
 
 import logwright
-from logwright.assets.partitions import LOGS as LOGS_DEFINITION
-from logwright.assets.partitions import SEGMENT_SET
+from logwright.assets.lib.partitions import LOGS as LOGS_DEFINITION
+from logwright.assets.lib.partitions import SEGMENT_SET
 from tests.e2e.command import call
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform, staged_files, tree
 from tests.e2e.servers import DATABASE_USER, cluster, connect_server, postgres
@@ -95,8 +95,8 @@ def test_an_instance_on_postgresql(
             assert "Postgres" in type(instance.event_log_storage).__name__
             statuses = instance.get_status_by_partition(SEGMENT_SET, list(LOGS), LOGS_DEFINITION)
             assert statuses is not None
-            found = {key: str(one and one.value) for key, one in statuses.items()}
-        assert dict.fromkeys(LOGS, "MATERIALIZED") | {"orders-7": "FAILED"} == found
+            shown = {key: str(one and one.value) for key, one in statuses.items()}
+        assert dict.fromkeys(LOGS, "MATERIALIZED") | {"orders-7": "FAILED"} == shown
 
 
 def test_a_cluster_of_two_workers(platform: Platform, tmp_path: Path) -> None:
@@ -136,15 +136,15 @@ def test_a_worker_of_the_cluster_is_killed(tmp_path: Path) -> None:
 
 def executors(directory: Path, worker: int) -> list[int]:
     """Processes of the executors that a worker has started."""
-    found = []
+    running = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             fields = path.read_text().rpartition(")")[2].split()
             command = (path.parent / "cmdline").read_bytes()
             if int(fields[1]) == worker and b"CoarseGrainedExecutorBackend" in command:
-                found.append(int(path.parent.name))
-    assert found, list((directory / "work").glob("app-*/*"))
-    return found
+                running.append(int(path.parent.name))
+    assert running, list((directory / "work").glob("app-*/*"))
+    return running
 
 
 def test_a_connect_server(platform: Platform, tmp_path: Path) -> None:

@@ -48,12 +48,12 @@ def test_the_examples_do_what_the_page_says(tmp_path: Path) -> None:
     ]
     assert {"WARN", None} == {test.severity for test in expectations}
 
-    one = platform.sweep(["orders-0"])
+    swept = platform.sweep(["orders-0"])
     other = platform.sweep(["customers-0"])
 
-    assert one.success
-    assert set() == failed_checks(one, "orders-0")
-    profile: dict[str, Any] = dict(evaluations(one, "orders-0")["log_profile"].metadata)
+    assert swept.success
+    assert set() == failed_checks(swept, "orders-0")
+    profile: dict[str, Any] = dict(evaluations(swept, "orders-0")["log_profile"].metadata)
     for test in expectations:
         assert profile[test.title].value.startswith("passed: observed ")
     assert not other.success

@@ -47,5 +47,5 @@ def test_a_loss_is_not_accepted_by_a_run(tmp_path: Path) -> None:
     assert "--accept-loss" in str(failure.step_failure_data.user_failure_data) + str(
         failure.event_specific_data
     )
-    found = {path.name: path.read_bytes() for path in platform.partition("orders-0").glob("0*")}
-    assert before == found
+    contents = {path.name: path.read_bytes() for path in platform.partition("orders-0").glob("0*")}
+    assert before == contents

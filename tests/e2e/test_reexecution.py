@@ -11,11 +11,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.partitions import LOGS_NAME, SEGMENT_SET
+from logwright.assets.lib.partitions import LOGS_NAME, SEGMENT_SET
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.sweep import sweep_run_config
+from logwright.pipelines.segments.sweep import sweep_run_config
 from logwright.resources import states
 from logwright.resources.clock import NOW_VARIABLE
 from logwright.resources.log_dirs import LOG_DIRS_VARIABLE

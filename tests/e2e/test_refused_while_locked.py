@@ -56,8 +56,8 @@ def test_a_jvm_holds_the_lock(tmp_path: Path) -> None:
     other = copy_before("basic-none", tmp_path / "other")
     (other / "t-0").rename(other / "u-0")
     others = tree(other)
-    with jvm(TRY_LOCK, log_dir / ".lock") as (pid, said):
-        assert f"locked {pid}\n" == said
+    with jvm(TRY_LOCK, log_dir / ".lock") as (pid, output):
+        assert f"locked {pid}\n" == output
         before = tree(log_dir)
         for command in ("clean", "purge", "retain", "roll", "delete", "undo"):
             refused(call(command, log_dir, "t-0", *WORDS, "--yes"), log_dir, pid)
@@ -78,8 +78,8 @@ def test_a_broker_runs(tmp_path: Path) -> None:
     """Kafka 4.3 itself, with a partition of its own."""
     options = [*JVM_OPTIONS, "-cp", oracle_classpath(), "oracle.Main"]
     where = ("--dir", tmp_path, "--port", str(free_port()), "--create", TOPIC)
-    with jvm(*options, "broker", *where) as (pid, said):
-        log_dir = Path(json.loads(said)["logDir"])
+    with jvm(*options, "broker", *where) as (pid, output):
+        log_dir = Path(json.loads(output)["logDir"])
         assert (log_dir / f"{TOPIC}-0").is_dir()
         before = partition(log_dir)
         for command in ("clean", "purge", "retain", "roll", "delete", "undo"):

@@ -14,8 +14,8 @@ from logwright.deletion.commit import delete_log
 from logwright.errors import CorruptBatch
 from logwright.format.names import TopicPartition
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.purge import purge, purge_due
-from logwright.pipelines.retention import RETENTION, is_due, retention, retention_check
+from logwright.pipelines.retention.purge import purge, purge_due
+from logwright.pipelines.retention.retain import RETENTION, is_due, retention, retention_check
 from logwright.state.hold import quarantine_failure
 from logwright.units import TimestampMs
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
@@ -70,22 +70,22 @@ def tick(platform: Platform, minute: int) -> dg.ScheduleExecutionData:
         return retention_check.evaluate_tick(context)
 
 
-def observations(found: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+def observations(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
     """Metadata of each log's observation, by its key."""
-    said = [
+    events = [
         event.asset_observation_data.asset_observation
-        for event in found.all_events
+        for event in result.all_events
         if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION
     ]
     return {
-        str(one.partition): {name: value.value for name, value in one.metadata.items()}
-        for one in said
+        str(event.partition): {name: value.value for name, value in event.metadata.items()}
+        for event in events
     }
 
 
-def failure_of(found: dg.ExecuteInProcessResult) -> str:
+def failure_of(result: dg.ExecuteInProcessResult) -> str:
     """What the step said that failed."""
-    event = next(event for event in found.all_events if event.is_step_failure)
+    event = next(event for event in result.all_events if event.is_step_failure)
     return str(event.step_failure_data.user_failure_data.description)
 
 
@@ -102,25 +102,25 @@ def test_run_deletes_by_policy_and_says_why(tmp_path: Path) -> None:
     untouched = tree(platform.partition("compacted-0"))
     done = run(platform)
     assert done.success
-    said = observations(done)
-    assert {"size-0", "time-0"} == said.keys()
+    metadata = observations(done)
+    assert {"size-0", "time-0"} == metadata.keys()
     for key, case in (("size-0", "delete-size"), ("time-0", "delete-time")):
         (kafkas,) = description(case)["results"]
         assert (kafkas["deletedSegments"], kafkas["logStartOffset"]) == (
-            said[key]["segments deleted"],
-            said[key]["log start offset"],
+            metadata[key]["segments deleted"],
+            metadata[key]["log start offset"],
         )
         bases = [int(path.stem) for path in platform.partition(key).glob("*.log")]
         assert kafkas["segmentsAfter"] == sorted(bases)
-    assert "| 0 | 3897 | size | 28143 bytes are left" in said["size-0"]["reasons"]
-    assert "retention.ms=10800000" in said["time-0"]["reasons"]
-    assert "in the future" not in said["size-0"]["reasons"]
+    assert "| 0 | 3897 | size | 28143 bytes are left" in metadata["size-0"]["reasons"]
+    assert "retention.ms=10800000" in metadata["time-0"]["reasons"]
+    assert "in the future" not in metadata["size-0"]["reasons"]
     retired = list(platform.partition("size-0").glob("*.deleted"))
     freed = sum(path.stat().st_size for path in retired if "snapshot" not in path.name)
-    assert freed == said["size-0"]["bytes to be freed"]
+    assert freed == metadata["size-0"]["bytes to be freed"]
     assert (
-        said["size-0"]["bytes after"] * 100 // 12_000
-        == (said["size-0"]["retention size in percent"])
+        metadata["size-0"]["bytes after"] * 100 // 12_000
+        == (metadata["size-0"]["retention size in percent"])
     )
     assert untouched == tree(platform.partition("compacted-0"))
     assert {} == observations(run(platform))
@@ -169,20 +169,20 @@ def test_run_recovers_first(tmp_path: Path, lost: str) -> None:
     assert {"size-0", "time-0"} == observations(done).keys()
     assert (platform.log_dir / ".kafka_cleanshutdown").exists()
     (output,) = [event for event in done.all_events if event.is_successful_output]
-    said = output.step_output_data.metadata
-    assert (3 if lost.startswith(".") else 1) == said["recovered"].value
-    assert "size-0" in str(said["recoveries"].value)
+    metadata = output.step_output_data.metadata
+    assert (3 if lost.startswith(".") else 1) == metadata["recovered"].value
+    assert "size-0" in str(metadata["recoveries"].value)
 
 
 @pytest.mark.parametrize(
-    ("minute", "asked"), [(0, True), (1, False), (2, True), (3, False)], ids=str
+    ("minute", "requested"), [(0, True), (1, False), (2, True), (3, False)], ids=str
 )
-def test_schedule_keeps_the_brokers_interval(tmp_path: Path, minute: int, asked: bool) -> None:
+def test_schedule_keeps_the_brokers_interval(tmp_path: Path, minute: int, requested: bool) -> None:
     """Every two minutes by this policy; one run at a time."""
     platform = make_platform(tmp_path, {"size-0": "delete-size"}, POLICY)
-    found = tick(platform, minute)
-    assert asked == bool(found.run_requests)
-    assert asked or "120000 has not passed" in str(found.skip_message)
+    ticked = tick(platform, minute)
+    assert requested == bool(ticked.run_requests)
+    assert requested or "120000 has not passed" in str(ticked.skip_message)
 
 
 @pytest.mark.parametrize(
@@ -193,16 +193,16 @@ def test_interval_is_kept_to_the_minute(interval_ms: int, runs: int) -> None:
     assert runs == sum(is_due(minute * 60_000, interval_ms) for minute in range(1440, 1500))
 
 
-@pytest.mark.parametrize(("minute", "asked"), [(0, True), (1, False), (4, False), (5, True)])
+@pytest.mark.parametrize(("minute", "requested"), [(0, True), (1, False), (4, False), (5, True)])
 def test_schedule_keeps_kafkas_interval_if_none_is_given(
-    tmp_path: Path, minute: int, asked: bool
+    tmp_path: Path, minute: int, requested: bool
 ) -> None:
     """``log.retention.check.interval.ms`` is 300000 then."""
     platform = make_platform(tmp_path, {"size-0": "delete-size"}, WITHOUT_INTERVALS)
-    found = tick(platform, minute)
-    assert asked == bool(found.run_requests)
-    assert asked or "log.retention.check.interval.ms=300000 has not passed" in str(
-        found.skip_message
+    ticked = tick(platform, minute)
+    assert requested == bool(ticked.run_requests)
+    assert requested or "log.retention.check.interval.ms=300000 has not passed" in str(
+        ticked.skip_message
     )
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.partitions import RETENTION_ASSET
+from logwright.assets.lib.partitions import RETENTION_ASSET
 from logwright.checks.due import SEGMENTS_DELETED, SEGMENTS_LEFT
 from logwright.format.names import TopicPartition
-from logwright.pipelines.sweep import sweep
+from logwright.pipelines.segments.sweep import sweep
 from tests.e2e.faults import bit_flipped
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
 from tests.e2e.test_due_checks import passed
@@ -44,10 +44,10 @@ def on_the_next_day(tmp_path: Path, *keys: str) -> Platform:
     return platform.at(platform.now_ms + DAY_MS)
 
 
-def retentions(found: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
+def retentions(result: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
     """Of each log that lost segments by its retention, what was recorded."""
-    said = observations(found)
-    return {key: one for key, one in said.items() if "segments deleted" in one}
+    events = observations(result)
+    return {key: one for key, one in events.items() if "segments deleted" in one}
 
 
 def test_compacted_logs_lose_old_segments(tmp_path: Path) -> None:
@@ -56,13 +56,13 @@ def test_compacted_logs_lose_old_segments(tmp_path: Path) -> None:
     done = platform.sweep([])
     assert done.success
     assert {"old-0", "young-0", "compacted-0"} == platform.materialized()
-    found = retentions(done)
-    assert {"old-0", "not-due-0"} == found.keys()
+    lost = retentions(done)
+    assert {"old-0", "not-due-0"} == lost.keys()
     assert {(SEGMENTS_DELETED, None): True, (SEGMENTS_LEFT, None): True} == passed(
         done, RETENTION_ASSET
     )
-    assert all("retention.ms=1" in one["reasons"] for one in found.values())
-    assert found["old-0"]["bytes before"] < found["not-due-0"]["bytes before"]
+    assert all("retention.ms=1" in one["reasons"] for one in lost.values())
+    assert lost["old-0"]["bytes before"] < lost["not-due-0"]["bytes before"]
     left = {
         key: sorted(path.name for path in platform.partition(key).glob("*.log"))
         for key in ("old-0", "not-due-0", "young-0", "compacted-0")

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 
 from logwright.history.store import read_history
-from logwright.pipelines.sweep import sweep
+from logwright.pipelines.segments.sweep import sweep
 from logwright.resources.history import history_directory
 from tests.e2e.faults import faulty_asset, faulty_sweep, last_batch_lost
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform, steps_run, tree
@@ -99,12 +99,12 @@ def test_a_roll_stays_when_the_output_is_refused(platform: Platform, whole: str)
     assert new > max(before)
     logs = {name: digest for name, digest in files.items() if name.endswith(".log")}
     assert logs.items() <= tree(platform.partition("orders-0")).items()
-    (said,) = [
+    (observation,) = [
         event.asset_observation_data.asset_observation
         for event in run.all_events
         if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION
     ]
-    assert str(said.description).startswith("Rolled, and not cleaned: QualityError")
+    assert str(observation.description).startswith("Rolled, and not cleaned: QualityError")
     assert [("orders-0", "roll")] == operations(platform)
 
 

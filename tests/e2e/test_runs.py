@@ -10,13 +10,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import fleet_inventory
-from logwright.assets.partitions import LOGS as LOGS_OF_ASSET
-from logwright.assets.partitions import SEGMENT_SET
-from logwright.assets.verdict import CHECKS, VALUE_CONTRACT
+from logwright.assets.fleet.inventory import fleet_inventory
+from logwright.assets.lib.partitions import LOGS as LOGS_OF_ASSET
+from logwright.assets.lib.partitions import SEGMENT_SET
+from logwright.assets.lib.verdict import CHECKS, VALUE_CONTRACT
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
-from logwright.pipelines.purge import purge
+from logwright.pipelines.retention.purge import purge
 from logwright.sweep.commit import lag_metrics
 from tests.e2e.faults import bit_flipped, faulty_asset, faulty_sweep, last_batch_lost
 from tests.e2e.harness import (
@@ -93,20 +93,20 @@ def test_run_reports_transactions_and_overdue_logs(tmp_path: Path) -> None:
     platform = make_platform(tmp_path, logs, POLICY + lag)
     run = platform.sweep(list(logs))
     assert run.success
-    found: dict[str, dict[str, Any]] = {
+    by_log: dict[str, dict[str, Any]] = {
         str(event.partition): {name: value.value for name, value in event.metadata.items()}
         for event in run.asset_materializations_for_node("swap_sweep")
     }
-    for metadata in found.values():
+    for metadata in by_log.values():
         removed = [value for name, value in metadata.items() if name.startswith("removed ")]
         assert 5 == len(removed)
         assert metadata["records before"] == metadata["records after"] + sum(removed)
-    assert found["ledger-0"]["removed aborted"] > 0
-    assert "data of an aborted transaction | " in found["ledger-0"]["summary"]
-    assert found["ledger-1"]["removed markers"] > 0
-    assert "max-compaction-delay" not in found["ledger-0"]
-    assert 1 == found["lagging-0"]["num-logs-compacted-by-max-compaction-lag"]
-    delay = found["lagging-0"]["max-compaction-delay"]
+    assert by_log["ledger-0"]["removed aborted"] > 0
+    assert "data of an aborted transaction | " in by_log["ledger-0"]["summary"]
+    assert by_log["ledger-1"]["removed markers"] > 0
+    assert "max-compaction-delay" not in by_log["ledger-0"]
+    assert 1 == by_log["lagging-0"]["num-logs-compacted-by-max-compaction-lag"]
+    delay = by_log["lagging-0"]["max-compaction-delay"]
     assert delay > 0
     (output,) = [
         event.step_output_data.metadata
@@ -253,10 +253,10 @@ def test_inventory_lists_every_log(tmp_path: Path) -> None:
         counted = Counter(row["state"] for row in rows)
         assert states == dict(counted)
         assert all(row["why"] for row in rows)
-        (found,) = run.asset_materializations_for_node("kafka_logs__fleet_inventory")
+        (materialization,) = run.asset_materializations_for_node("kafka_logs__fleet_inventory")
         assert (counted["due"], counted["refused"]) == (
-            found.metadata["due"].value,
-            found.metadata["refused"].value,
+            materialization.metadata["due"].value,
+            materialization.metadata["refused"].value,
         )
 
 
@@ -274,14 +274,18 @@ def test_purge_waits_for_the_delay(tmp_path: Path) -> None:
         run = purge.execute_in_process(instance=platform.instance, resources=resources)
         assert run.success
         assert left == sorted(platform.log_dir.rglob("*.deleted"))
-        said = [
+        events = [
             event.asset_observation_data.asset_observation
             for event in run.all_events
             if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION
         ]
         assert ([] if left else [("orders-0", len(retired), freed)]) == [
-            (one.partition, one.metadata["files purged"].value, one.metadata["bytes freed"].value)
-            for one in said
+            (
+                event.partition,
+                event.metadata["files purged"].value,
+                event.metadata["bytes freed"].value,
+            )
+            for event in events
         ]
 
 
@@ -327,14 +331,16 @@ def test_a_log_that_failed_is_seen_in_its_partition(tmp_path: Path) -> None:
     made = [one for one in CHECKS if one != VALUE_CONTRACT]  # no topic has one
     assert made == [one.check_name for one in together]
     assert {"orders-1"} == {one.partition for one in evaluated if one.partition}
-    for one in together:
+    for evaluation in together:
         failed = [
-            each for each in evaluated if each.partition and each.check_name == one.check_name
+            each
+            for each in evaluated
+            if each.partition and each.check_name == evaluation.check_name
         ]
-        assert one.passed != bool(failed)
+        assert evaluation.passed != bool(failed)
         assert (len(LOGS), len(failed)) == (
-            one.metadata["logs checked"].value,
-            one.metadata["logs failed"].value,
+            evaluation.metadata["logs checked"].value,
+            evaluation.metadata["logs failed"].value,
         )
     materialized = [
         event.step_materialization_data.materialization
@@ -342,5 +348,5 @@ def test_a_log_that_failed_is_seen_in_its_partition(tmp_path: Path) -> None:
         if event.event_type is dg.DagsterEventType.ASSET_MATERIALIZATION
     ]
     for each in materialized:
-        found = str(each.metadata["checks"].value)
-        assert len(made) == found.count("| passed |")
+        table = str(each.metadata["checks"].value)
+        assert len(made) == table.count("| passed |")

@@ -68,8 +68,8 @@ def forms(secret: str) -> set[str]:
 
 
 def leaks(answer: Answer) -> list[str]:
-    said = answer.out + answer.err
-    return [form for secret in SECRETS for form in forms(secret) if form in said]
+    output = answer.out + answer.err
+    return [form for secret in SECRETS for form in forms(secret) if form in output]
 
 
 def second_batch(log: Path) -> tuple[int, int]:
@@ -143,8 +143,8 @@ def test_what_is_said_of_a_bad_log(tmp_path: Path, fault: str, form: str) -> Non
 def test_dump_is_where_they_are(tmp_path: Path) -> None:
     """This is how one sees that the secrets are there and would be found."""
     answer = call("dump", plant(tmp_path / "logs"))
-    found = [
+    places_of = [
         secret for secret in SECRETS if base64.b64encode(secret.encode()).decode() in answer.out
     ]
-    assert SECRETS == found
+    assert SECRETS == places_of
     assert len(SECRETS) <= len(leaks(answer))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logwright.pipelines.sensors import due_logs
+from logwright.pipelines.segments.sensors import due_logs
 from tests.e2e.harness import MARKS, make_platform, tree
 from tests.e2e.test_sensors import asked_logs, tick
 from tests.fixtures import description

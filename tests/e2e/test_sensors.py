@@ -11,16 +11,17 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.partitions import LOGS_NAME
-from logwright.pipelines import sensors
+from logwright.assets.lib.partitions import LOGS_NAME
 from logwright.pipelines.definitions import defs
-from logwright.pipelines.due import RETRY_AFTER_MS, load_cursor
 from logwright.pipelines.failures import LEDGER, failed_runs
-from logwright.pipelines.purge import purge_due
-from logwright.pipelines.sensors import discovered, discovery, due_logs
-from logwright.pipelines.sweep import sweep, sweep_run_config
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
+from logwright.pipelines.retention.purge import purge_due
+from logwright.pipelines.segments import sensors
+from logwright.pipelines.segments.due import load_cursor
+from logwright.pipelines.segments.sensors import discovered, discovery, due_logs
+from logwright.pipelines.segments.sweep import sweep, sweep_run_config
 from logwright.sweep.model import SweepState
-from logwright.sweep.stages import plan
+from logwright.sweep.stages import plan_all
 from tests.e2e.harness import MARKS, POLICY, QUIET, Platform, make_platform
 
 pytestmark = MARKS
@@ -52,13 +53,14 @@ def test_discovery_adds_new_and_removes_vanished_logs(tmp_path: Path) -> None:
     platform.instance.delete_dynamic_partition(LOGS_NAME, "orders-1")
     platform.instance.add_dynamic_partitions(LOGS_NAME, ["gone-0"])
     data = tick(discovery, platform)
-    asked = {
-        type(one).__name__: list(one.partition_keys) for one in data.dynamic_partitions_requests
+    requests = {
+        type(request).__name__: list(request.partition_keys)
+        for request in data.dynamic_partitions_requests
     }
     assert {
         "AddDynamicPartitionsRequest": ["orders-1"],
         "DeleteDynamicPartitionsRequest": ["gone-0"],
-    } == asked
+    } == requests
 
 
 def test_discovery_adds_in_the_order_of_topics_and_numbers(tmp_path: Path) -> None:
@@ -162,7 +164,7 @@ def test_tick_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def counting(state: SweepState, *rest: Any, **more: Any) -> SweepState:  # noqa: ANN401
         read.extend(work.key for work in state.works)
-        return plan(state, *rest, **more)
+        return plan_all(state, *rest, **more)
 
     monkeypatch.setattr(sensors, "plan", counting)
     first = tick(due_logs, platform)

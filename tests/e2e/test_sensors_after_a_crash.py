@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from logwright.pipelines.due import RETRY_AFTER_MS
-from logwright.pipelines.sensors import MARKER_TAKEN, due_logs
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
+from logwright.pipelines.segments.sensors import MARKER_TAKEN, due_logs
 from logwright.steps.marker import lock_marker
 from tests.e2e.harness import MARKS, POLICY, make_platform
 from tests.e2e.test_sensors import LOGS, asked_logs, tick

@@ -100,15 +100,15 @@ def cleaning(log_dir: Path, now: int) -> Iterator[subprocess.Popen[bytes]]:
 
 def batches(log_dir: Path) -> Batches:
     """What the live segments hold, whatever segment it is in."""
-    found: Batches = {}
+    batches_of: Batches = {}
     for log in sorted((log_dir / PARTITION).glob("*.log")):
         content = log.read_bytes()
         for span in walk_batches(content):
             whole = content[span.position : span.position + span.bytes]
             base = parse_batch(whole).base_offset
-            assert base not in found
-            found[base] = hashlib.sha256(whole).hexdigest()
-    return found
+            assert base not in batches_of
+            batches_of[base] = hashlib.sha256(whole).hexdigest()
+    return batches_of
 
 
 def bases(log_dir: Path) -> list[int]:
@@ -128,7 +128,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Run:
         wait_for(process, (after / PARTITION / STARTED).exists)
         start_seconds = time.monotonic() - began
         assert 0 == process.wait(WAIT_SECONDS)
-    found = Run(
+    run_of = Run(
         before=before,
         now=now,
         old=batches(before),
@@ -137,9 +137,9 @@ def run(tmp_path_factory: pytest.TempPathFactory, seed: int) -> Run:
         start_seconds=start_seconds,
         seconds=time.monotonic() - began,
     )
-    assert found.old != found.new
-    assert len(found.groups) > KILLS
-    return found
+    assert run_of.old != run_of.new
+    assert len(run_of.groups) > KILLS
+    return run_of
 
 
 def copied(log_dir: Path, directory: Path) -> Path:
@@ -182,24 +182,24 @@ def assert_whole(log_dir: Path, run: Run) -> None:
 
 def finish(log_dir: Path, run: Run) -> str:
     """Run it again after a kill; how it continued, and what of the other ways out is right too."""
-    found = endings(log_dir)
-    if found:
+    endings_of = endings(log_dir)
+    if endings_of:
         copy = copied(log_dir, log_dir.parent / "other-way")
-        if GUARD not in found:
+        if GUARD not in endings_of:
             kafkas = copied(log_dir, log_dir.parent / "kafkas-way")
             load_by_kafka(kafkas, run.now)
             assert_old_or_new(kafkas, run)
         purged = purge(copy, run.now)
         assert 0 == purged.status, purged.err
-        assert (GUARD not in found) == ("Recovered 1 partitions first." in purged.err)
+        assert (GUARD not in endings_of) == ("Recovered 1 partitions first." in purged.err)
         assert not endings(copy)
         assert_old_or_new(copy, run)
     again = clean(log_dir, run.now)
     assert 0 == again.status, again.err
-    assert bool(found) == ("Recovered 1 partitions first." in again.err)
-    if not found:
+    assert bool(endings_of) == ("Recovered 1 partitions first." in again.err)
+    if not endings_of:
         return "resumed"
-    return "rolled back" if GUARD in found else "finished"
+    return "rolled back" if GUARD in endings_of else "finished"
 
 
 def load_by_kafka(log_dir: Path, now: int) -> None:
@@ -214,12 +214,12 @@ def load_by_kafka(log_dir: Path, now: int) -> None:
 
 def assert_old_or_new(log_dir: Path, run: Run) -> None:
     """Group by group, first come new ones, then old ones; none is something else or a mixture."""
-    found = batches(log_dir)
+    batches_left = batches(log_dir)
     states = []
     for first, last in zip(run.groups, [*run.groups[1:], 2**63], strict=True):
         seen, old, new = (
             {base: digest for base, digest in each.items() if first <= base < last}
-            for each in (found, run.old, run.new)
+            for each in (batches_left, run.old, run.new)
         )
         assert seen in (old, new)
         if old != new:

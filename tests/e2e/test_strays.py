@@ -10,9 +10,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.fleet import fleet_inventory
-from logwright.pipelines.retention import retention
-from logwright.pipelines.sensors import due_logs
+from logwright.assets.fleet.inventory import fleet_inventory
+from logwright.pipelines.retention.retain import retention
+from logwright.pipelines.segments.sensors import due_logs
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
 from tests.fixtures import description
 from tests.metadata_builder import MetadataBuilder, config, partition, topic, uuid_text
@@ -49,12 +49,12 @@ def retained(platform: Platform) -> dict[str, Any]:
         instance=platform.instance, resources=platform.resources(), raise_on_error=False
     )
     assert done.success
-    (said,) = (
+    (metadata,) = (
         event.step_output_data.metadata
         for event in done.all_events
         if event.event_type is dg.DagsterEventType.STEP_OUTPUT
     )
-    return {name: value.value for name, value in said.items()}
+    return {name: value.value for name, value in metadata.items()}
 
 
 def inventory(platform: Platform) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
@@ -87,8 +87,8 @@ def test_strays_are_left_alone_and_counted(tmp_path: Path) -> None:
     used = "cluster c up to offset 4, no snapshot"
     assert used == metadata["cluster metadata"]
     assert f"lost-0: {reason}" in skipped(platform)
-    said = retained(platform)
-    assert (1, used) == (said["skipped"], said["cluster metadata"])
+    shown = retained(platform)
+    assert (1, used) == (shown["skipped"], shown["cluster metadata"])
     (kafkas,) = description("delete-size")["results"]
     left = sorted(int(path.stem) for path in (log_dir / "size-0").glob("*.log"))
     assert kafkas["segmentsAfter"] == left

@@ -32,8 +32,8 @@ def test_a_check_that_looked_at_nothing_has_no_result(tmp_path: Path) -> None:
         clock=Clock(fixed_now_ms=empty.now_ms),
     )
     definitions = platform_definitions(resources)
-    asked = dg.AssetSelection.checks(dg.AssetCheckKey(KEY, "held_below_last_stable_offset"))
-    job = dg.define_asset_job("held", asked)
+    selection = dg.AssetSelection.checks(dg.AssetCheckKey(KEY, "held_below_last_stable_offset"))
+    job = dg.define_asset_job("held", selection)
     done = (
         dg.Definitions.merge(definitions, dg.Definitions(jobs=[job]))
         .resolve_job_def("held")

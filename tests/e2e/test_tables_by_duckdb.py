@@ -46,10 +46,10 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with DuckDB and its extensions."""
     root = tmp_path_factory.mktemp("duckdb")
     uv("venv", "--python", "3.11", "environment", cwd=root)
-    found = root / "environment" / "bin" / "python"
+    program = root / "environment" / "bin" / "python"
     packages = [f"duckdb-ext-{name}" for name in EXTENSIONS]
-    uv("pip", "install", "--python", found, f"duckdb=={VERSION}", *packages, cwd=root)
-    return found
+    uv("pip", "install", "--python", program, f"duckdb=={VERSION}", *packages, cwd=root)
+    return program
 
 
 def newest_metadata(table: Path) -> Path:
@@ -100,6 +100,6 @@ def test_another_engine_reads_a_rest_catalog(tmp_path: Path, python: Path, seed:
             snapshot = update(where, log_dir).result.snapshot
             assert snapshot is not None
             deleted += sum(snapshot.deleted.values())
-            found = read_rows(python, "rest.latest_state.t", rest.uri)
-            assert expected_rows(log_dir, "t") == found
+            rows = read_rows(python, "rest.latest_state.t", rest.uri)
+            assert expected_rows(log_dir, "t") == rows
         assert deleted > 0

@@ -37,8 +37,8 @@ topics:
 @pytest.fixture
 def rest(tmp_path: Path) -> Iterator[Served]:
     """A catalog without tables."""
-    with served(tmp_path / "warehouse") as found:
-        yield found
+    with served(tmp_path / "warehouse") as catalog:
+        yield catalog
 
 
 @pytest.mark.parametrize("identifier", ["latest_state.t", "shop.eu.t"])
@@ -106,11 +106,11 @@ def test_the_server_stops(
         where = catalog_place(rest.catalog | {"token": GIVEN}, tmp_path, buckets=2)
         update(where, logs[0])
         overtake(monkeypatch, at, rest.stop)
-        with pytest.raises(StepFailed, match="could not be read or written: Connection") as one:
+        with pytest.raises(StepFailed, match="could not be read or written: Connection") as failed:
             update(where, logs[1])
         with pytest.raises(StepFailed, match="could not be read or written: Connection") as two:
             update(where, logs[1])
-    for raised in (one, two):
+    for raised in (failed, two):
         assert GIVEN not in repr(raised.value)
         assert raised.value.__suppress_context__
     with served(warehouse, GIVEN) as rest:
@@ -162,10 +162,10 @@ def test_a_token_from_the_environment(
         monkeypatch.delenv("CATALOG_TOKEN")
         missing = materialize(platform)
         assert leaks(platform.instance, missing, "CATALOG_TOKEN, which are not set")
-    said = "".join(capfd.readouterr())
-    assert "UnauthorizedError" in said
-    assert GIVEN not in said
-    assert "an0ther" not in said
+    output = "".join(capfd.readouterr())
+    assert "UnauthorizedError" in output
+    assert GIVEN not in output
+    assert "an0ther" not in output
 
 
 def leaks(instance: dg.DagsterInstance, done: dg.ExecuteInProcessResult, text: str) -> bool:

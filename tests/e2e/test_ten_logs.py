@@ -12,10 +12,10 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.partitions import LOGS, SEGMENT_SET
+from logwright.assets.lib.partitions import LOGS, SEGMENT_SET
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
-from logwright.pipelines.sweep import sweep, sweep_run_config
+from logwright.pipelines.segments.sweep import sweep, sweep_run_config
 from logwright.resources.catalogue import platform_resources
 from logwright.resources.policies import PolicyDirectory
 from tests.e2e.command import call

@@ -8,9 +8,9 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.pipelines.purge import purge
-from logwright.pipelines.retention import retention
-from logwright.pipelines.sweep import sweep
+from logwright.pipelines.retention.purge import purge
+from logwright.pipelines.retention.retain import retention
+from logwright.pipelines.segments.sweep import sweep
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform, tree

@@ -109,28 +109,28 @@ AUDITING = (
     ),
     Fault(
         family="audit: the leader epoch does not count",
-        file="compaction/lasting.py",
+        file="batches/invariant_sum.py",
         right="    word = np.uint64(read_int32(data, batch.position + _EPOCH_AT))\n",
         wrong="    word = np.uint64(0)\n",
         tests=("tests/unit/audit/test_scenarios.py", "tests/unit/audit/test_records.py"),
     ),
     Fault(
         family="audit: the codec counts as a difference",
-        file="compaction/lasting.py",
+        file="batches/invariant_sum.py",
         right="np.uint64(np.int64(batch.attributes) & _ATTRIBUTES)",
         wrong="np.uint64(np.int64(batch.attributes))",
         tests=("tests/unit/audit/test_records.py",),
     ),
     Fault(
         family="coordination: tombstones go above the bound",
-        file="compaction/rules.py",
+        file="cleaner_rules.py",
         right="    return reached and batch.last_offset < removable_end\n",
         wrong="    return reached\n",
         tests=_BOUNDS,
     ),
     Fault(
         family="coordination: the first offset of a batch counts",
-        file="compaction/rules.py",
+        file="cleaner_rules.py",
         right="    return reached and batch.last_offset < removable_end\n",
         wrong="    return reached and batch.base_offset < removable_end\n",
         tests=_BOUNDS,
@@ -159,8 +159,8 @@ AUDITING = (
     Fault(
         family="coordination: diverged replicas are cleaned",
         file="sweep/replicas.py",
-        right="        if found is not None:\n",
-        wrong="        if found is not None and found < 0:\n",
+        right="        if difference is not None:\n",
+        wrong="        if difference is not None and difference < 0:\n",
         tests=_SCENARIOS,
     ),
 )

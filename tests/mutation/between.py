@@ -94,35 +94,35 @@ BETWEEN = (
         file="compaction/transactions.py",
         right='            first = min(by_index, source.first_row("last_offset", start))',
         wrong="            first = by_index",
-        tests=("tests/unit/compaction/test_outcomes.py",),
+        tests=("tests/unit/batches/test_outcomes.py",),
     ),
     Fault(
         family="hint: a transaction index entry without a marker before it",
         file="batches/outcomes.py",
         right="    if entry.first_offset <= marker.previous:",
         wrong="    if entry.first_offset < 0:",
-        tests=("tests/unit/compaction/test_outcomes.py",),
+        tests=("tests/unit/batches/test_outcomes.py",),
     ),
     Fault(
         family="hint: a transaction index that begins too late",
         file="batches/outcomes.py",
         right="    if entry.first_offset > marker.first:",
         wrong="    if entry.first_offset < 0:",
-        tests=("tests/unit/compaction/test_outcomes.py",),
+        tests=("tests/unit/batches/test_outcomes.py",),
     ),
     Fault(
         family="hint: a marker without its transaction index entry",
         file="batches/outcomes.py",
         right="        if one.first != INT64_MAX and (base, producer, marker) not in listed:",
         wrong="        if one.first < 0:",
-        tests=("tests/unit/compaction/test_outcomes.py",),
+        tests=("tests/unit/batches/test_outcomes.py",),
     ),
     Fault(
         family="hint: aborted data that was mapped is expected to go",
         file="checks/quick.py",
         right="    task.require(aborted % _ALL == report.aborted_set, base)",
         wrong="    task.require(aborted % _ALL >= 0, base)",
-        tests=("tests/unit/compaction/test_outcomes.py",),
+        tests=("tests/unit/batches/test_outcomes.py",),
     ),
     Fault(
         family="hint: a time index makes a segment old",
@@ -154,9 +154,9 @@ BETWEEN = (
     ),
     Fault(
         family="two at once: a purge takes what a build has staged",
-        file="compaction/build.py",
-        right="        hold_plan(plan.log.log_dir, plan.plan_id)",
-        wrong="        pass",
+        file="rewrite/staging.py",
+        right="    hold_plan(plan.log.log_dir, plan.plan_id)\n",
+        wrong="",
         tests=("tests/unit/staging/test_live_plans.py",),
     ),
     Fault(
@@ -183,7 +183,7 @@ BETWEEN = (
     Fault(
         family="ingest: another append's marker",
         file="ingest/settle.py",
-        right="last.nonce and [log_dir / aside(last.nonce)] == list(found):",
+        right="last.nonce and [log_dir / aside(last.nonce)] == list(renamed):",
         wrong="last.nonce:",
         tests=("tests/unit/ingest/test_settle.py",),
     ),
@@ -302,8 +302,8 @@ BETWEEN = (
     Fault(
         family="policies: the high watermark",
         file="cli/request.py",
-        right='            or (policies.high_watermark if policies else "end"),',
-        wrong='            or "end",',
+        right=' or (policies.high_watermark if policies else "end"),',
+        wrong=' or "end",',
         tests=("tests/unit/cli/test_high_watermark.py",),
     ),
 )

@@ -78,10 +78,10 @@ def first_failure(tests: tuple[str, ...], root: Path, kernels: Path) -> str | No
     )
     if done.returncode == 0:
         return None
-    found = CAUGHT.search(done.stdout)
-    if found is None:
+    matched = CAUGHT.search(done.stdout)
+    if matched is None:
         raise RuntimeError(f"the tests did not run:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-    return found[1]
+    return matched[1]
 
 
 def try_one(fault: Fault | None, chosen: Sequence[Fault], kernels: Path) -> str | None:

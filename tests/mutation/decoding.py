@@ -48,8 +48,8 @@ DECODING = (
     Fault(
         family="decode: unknown schemas are asked for again",
         file="decode/registry.py",
-        right="        self._schemas[schema_id] = found\n",
-        wrong="        self._schemas[-1 if isinstance(found, str) else schema_id] = found\n",
+        right="        self._schemas[schema_id] = schema\n",
+        wrong="        self._schemas[-1 if isinstance(schema, str) else schema_id] = schema\n",
         tests=_REGISTRY,
     ),
     Fault(
@@ -90,8 +90,8 @@ DECODING = (
     Fault(
         family="decode: a path that leads out by a link",
         file="config/spec.py",
-        right="    if not found.is_relative_to(base.resolve()):\n",
-        wrong="    if not found.is_absolute():\n",
+        right="    if not resolved.is_relative_to(base.resolve()):\n",
+        wrong="    if not resolved.is_absolute():\n",
         tests=("tests/unit/config/test_decoding.py",),
     ),
 )

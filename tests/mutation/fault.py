@@ -10,7 +10,13 @@ HISTORY = (
     "tests/differential/test_fix_history_records.py",
 )
 RULES = ("tests/property/test_cleaning_rules.py",)
-UNIT = ("tests/unit/compaction", "tests/unit/checks")
+UNIT = (
+    "tests/unit/test_cleaner_rules.py",
+    "tests/unit/keys",
+    "tests/unit/rewrite",
+    "tests/unit/compaction",
+    "tests/unit/checks",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

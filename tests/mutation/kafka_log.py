@@ -34,7 +34,7 @@ KAFKA_LOG = (
     Fault(
         family="kafka-log: a later filter replaces an earlier one",
         file="spark/kafka_log_filters.py",
-        right="    return other if one is None else one & other\n",
+        right="    return other if chosen is None else chosen & other\n",
         wrong="    return other\n",
         tests=_FILTERS,
     ),
@@ -76,8 +76,8 @@ KAFKA_LOG = (
     Fault(
         family="kafka-log: the last range of a task is dropped",
         file="spark/kafka_log_plan.py",
-        right="        groups[-1].append(one)\n        size += cost\n",
-        wrong="        groups[-1][:] = [one]\n        size += cost\n",
+        right="        groups[-1].append(records_range)\n        size += cost\n",
+        wrong="        groups[-1][:] = [records_range]\n        size += cost\n",
         tests=_PLAN,
     ),
     Fault(

@@ -24,10 +24,9 @@ LATEST = (
     ),
     Fault(
         family="latest: keys above the end supersede",
-        file="compaction/keys/rows.py",
-        right="    return map_rows(task, work, MapMode(offsets=offsets, primary=primary))\n",
-        wrong="    offsets = (first, end + 1)\n"
-        "    return map_rows(task, work, MapMode(offsets=offsets, primary=primary))\n",
+        file="keys/rows.py",
+        right='source.first_row("base_offset", end))',
+        wrong='source.first_row("base_offset", end + 1))',
         tests=_READ,
     ),
     Fault(
@@ -40,8 +39,8 @@ LATEST = (
     Fault(
         family="latest: a gap between batches is not seen",
         file="latest/missing.py",
-        right="        found = np.flatnonzero(gap | thinned)\n",
-        wrong="        found = np.flatnonzero(thinned)\n",
+        right="        apart = np.flatnonzero(gap | thinned)\n",
+        wrong="        apart = np.flatnonzero(thinned)\n",
         tests=_COMMAND,
     ),
     Fault(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutation.fault import Fault
 
-_SUITE = ("tests/unit/assets/test_suite.py",)
-_SENSORS = ("tests/unit/pipelines/test_sensors.py",)
+_SUITE = ("tests/unit/assets/segments/test_suite.py",)
+_SENSORS = ("tests/unit/pipelines/segments/test_sensors.py",)
 
 _DUE = ("tests/unit/checks/test_due.py",)
 
@@ -28,7 +28,7 @@ PLATFORM = (
     *(
         Fault(
             family=f"profile: {name}: the rule is gone",
-            file="assets/expectations.py",
+            file="assets/segments/expectations.py",
             right=rule,
             wrong="",
             tests=_SUITE,
@@ -37,64 +37,64 @@ PLATFORM = (
     ),
     Fault(
         family="profile: the growth limit is ten times the policy's",
-        file="assets/expectations.py",
+        file="assets/segments/expectations.py",
         right='profiles["source_bytes"] * policy.max_growth_share)',
         wrong='profiles["source_bytes"] * policy.max_growth_share * 10)',
         tests=_SUITE,
     ),
     Fault(
         family="profile: the growth is not limited",
-        file="assets/expectations.py",
+        file="assets/segments/expectations.py",
         right='"log_bytes", "allowed_bytes",',
         wrong='"log_bytes", "log_bytes",',
         tests=_SUITE,
     ),
     Fault(
         family="profile: the largest batch is not limited",
-        file="assets/expectations.py",
+        file="assets/segments/expectations.py",
         right='            "allowed_batch_bytes",\n',
         wrong='            "largest_batch_bytes",\n',
         tests=_SUITE,
     ),
     Fault(
         family="profile: the larger limit of a batch does not hold",
-        file="assets/expectations.py",
+        file="assets/segments/expectations.py",
         right="largest.clip(lower=policy.max_largest_batch_bytes)",
         wrong="largest.clip(upper=policy.max_largest_batch_bytes)",
         tests=_SUITE,
     ),
     Fault(
         family="profile: the largest segment is not limited",
-        file="assets/expectations.py",
+        file="assets/segments/expectations.py",
         right="            policy.max_segment_log_bytes,\n",
         wrong="            None,\n",
         tests=_SUITE,
     ),
     Fault(
         family="profile: tombstones are not limited",
-        file="assets/expectations.py",
+        file="assets/segments/expectations.py",
         right="            policy.max_tombstone_share,\n",
         wrong="            None,\n",
         tests=_SUITE,
     ),
     Fault(
         family="profile: an output of which nothing is read back passes",
-        file="assets/quality.py",
+        file="assets/segments/quality.py",
         right="        violations=int(expected > 0),\n",
         wrong="        violations=0,\n",
         tests=_SUITE,
     ),
     Fault(
         family="sensor: the sweep does not clean what becomes due before the next window",
-        file="pipelines/sensors.py",
+        file="pipelines/segments/sensors.py",
         right="ahead_ms=choice.ahead_ms, ",
         wrong="",
         tests=_SENSORS,
     ),
     Fault(
         family="sensor: the policies' high watermark is ignored",
-        file="pipelines/sensors.py",
-        right="high_watermark=settings.policies.high_watermark,",
+        file="sweep/prepare.py",
+        right="high_watermark=policies.high_watermark,",
         wrong='high_watermark="end",',
         tests=_SENSORS,
     ),
@@ -107,37 +107,37 @@ PLATFORM = (
     ),
     Fault(
         family="nothing checked: has passed",
-        file="assets/evaluations.py",
+        file="assets/lib/evaluations.py",
         right="        if not verdicts:\n            continue\n",
         wrong="",
-        tests=("tests/unit/assets/test_evaluations.py",),
+        tests=("tests/unit/assets/lib/test_evaluations.py",),
     ),
     Fault(
         family="nothing checked: an output without values meets its contract",
-        file="assets/values.py",
-        right="if isinstance(found, LogwrightError) or found.checked:",
+        file="assets/segments/values.py",
+        right="if isinstance(facts, LogwrightError) or facts.checked:",
         wrong="if True:",
-        tests=("tests/unit/assets/test_evaluations.py",),
+        tests=("tests/unit/assets/lib/test_evaluations.py",),
     ),
     Fault(
         family="nothing checked: a sample without records",
-        file="assets/values.py",
+        file="assets/segments/values.py",
         right="            self.add(*self.nearest[1:])\n",
         wrong="            pass\n",
-        tests=("tests/unit/assets/test_evaluations.py",),
+        tests=("tests/unit/assets/lib/test_evaluations.py",),
     ),
     Fault(
         family="nothing checked: free space that is not known is enough",
-        file="assets/fleet.py",
-        right="passed=bool(spaces) and not said",
+        file="assets/fleet/inventory.py",
+        right="passed=bool(spaces) and not problems",
         wrong="passed=not low",
-        tests=("tests/unit/assets/test_fleet.py",),
+        tests=("tests/unit/assets/fleet/test_inventory.py",),
     ),
     Fault(
         family="nothing checked: a directory that was not listed is not named",
         file="resources/log_dirs.py",
-        right="        if not self.unreadable:\n            return said\n",
-        wrong="        if True:\n            return said\n",
+        right="        if not self.unreadable:\n            return sentence\n",
+        wrong="        if True:\n            return sentence\n",
         tests=_SENSORS,
     ),
     Fault(

@@ -89,15 +89,15 @@ TABLES: Final = (
     Fault(
         family="table: rows that were deleted before come back",
         file="tables/merge.py",
-        right="        return np.sort(np.concatenate((self.before, self.found)))",
-        wrong="        return self.found",
+        right="        return np.sort(np.concatenate((self.before, self.added)))",
+        wrong="        return self.added",
         tests=VERSIONS,
     ),
     Fault(
         family="table: a deleted row in a file that is written again",
         file="tables/write.py",
-        right="without(batches, one.deleted)",
-        wrong="without(batches, one.found)",
+        right="without(batches, change.deleted)",
+        wrong="without(batches, change.added)",
         tests=VERSIONS,
     ),
     Fault(
@@ -111,7 +111,7 @@ TABLES: Final = (
         family="table: too many deleted rows",
         file="tables/merge.py",
         right="    if sum(len(one.deleted) for one in changes) > limits.deleted_share * rows:",
-        wrong="    if sum(len(one.found) for one in changes) > limits.deleted_share * rows:",
+        wrong="    if sum(len(one.added) for one in changes) > limits.deleted_share * rows:",
         tests=MERGE,
     ),
     Fault(

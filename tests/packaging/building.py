@@ -14,10 +14,10 @@ ROOT = Path(__file__).parent.parent.parent
 def uv(*words: str | Path, cwd: Path) -> str:
     """What uv prints; it is among the tools of development."""
     program = Path(sys.executable).with_name("uv")
-    found = program if program.exists() else shutil.which("uv")
-    assert found is not None, "uv is not installed: make setup"
+    tool = program if program.exists() else shutil.which("uv")
+    assert tool is not None, "uv is not installed: make setup"
     done = subprocess.run(
-        [found, *words], cwd=cwd, capture_output=True, text=True, timeout=1800, check=False
+        [tool, *words], cwd=cwd, capture_output=True, text=True, timeout=1800, check=False
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout

@@ -76,31 +76,33 @@ def places(work: Path) -> dict[str, Path]:
     """A log directory and what else the calls name. Effects: writes below a new directory."""
     work.mkdir()
     log_dir = copy_before(CASE, work)
-    found = {name: work / name for name in ("other", "rows", "table", "policies", "out", "home")}
+    directories = {
+        name: work / name for name in ("other", "rows", "table", "policies", "out", "home")
+    }
     for name in ("other", "rows", "table", "policies"):
-        found[name].mkdir()
-    (found["rows"] / "a.jsonl").write_text('{"key": "a", "value": "b"}\n')
-    (found["table"] / "a.parquet").write_bytes(b"PAR1 not a table PAR1")
-    (found["policies"] / "p.yml").write_text("version: 1\n")
+        directories[name].mkdir()
+    (directories["rows"] / "a.jsonl").write_text('{"key": "a", "value": "b"}\n')
+    (directories["table"] / "a.parquet").write_bytes(b"PAR1 not a table PAR1")
+    (directories["policies"] / "p.yml").write_text("version: 1\n")
     keys = work / "keys"
     keys.write_text("alice\n")
-    return {**found, "log_dir": log_dir, "keys": keys}
+    return {**directories, "log_dir": log_dir, "keys": keys}
 
 
 def faults(environment: Environment, work: Path, extras: frozenset[str]) -> list[str]:
     """Run every call; those that end in a traceback, that miss an extra which is there, or that do
     not name the one which is not, with the command that installs it.
     """
-    found = []
+    wrong = []
     work.mkdir()
     for number, call in enumerate(CALLS):
         paths = {name: str(path) for name, path in places(work / str(number)).items()}
         words = [word.format(**paths) for word in call.words.split()]
         done = environment.run("logwright", *words)
-        said = done.stdout + done.stderr
+        output = done.stdout + done.stderr
         named = f"pip install 'logwright[{call.extra}]'" in done.stderr
-        missing = done.returncode == MissingExtra.exit_status and "not installed here" in said
+        missing = done.returncode == MissingExtra.exit_status and "not installed here" in output
         is_right = (named and missing) if call.extra not in {"", *extras} else not missing
-        if not is_right or "Traceback" in said or done.returncode not in OTHER_STATUSES:
-            found.append(f"{call.words}: {done.returncode} {done.stderr[-300:]}")
-    return found
+        if not is_right or "Traceback" in output or done.returncode not in OTHER_STATUSES:
+            wrong.append(f"{call.words}: {done.returncode} {done.stderr[-300:]}")
+    return wrong

@@ -9,7 +9,7 @@ import sys
 import dagster as dg
 
 from logwright.pipelines.definitions import defs as logwright_defs
-from logwright.pipelines.sweep import sweep_run_config
+from logwright.pipelines.segments.sweep import sweep_run_config
 
 
 @dg.asset

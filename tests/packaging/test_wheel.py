@@ -39,7 +39,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     assert expected == {name for name in names if name.endswith(".py")}
     others = {re.sub(r"[\w-]+\.yml$", "*.yml", name) for name in names - expected}
     assert others == {
-        "logwright/assets/fleet_page.html",
+        "logwright/assets/fleet/page.html",
         "logwright/dbt_like_configs/*.yml",
         "logwright/demo/settings.json",
         "logwright/kernels.json",

@@ -98,8 +98,8 @@ def make(random: Random, scratch: Path) -> World:
             rows = path.read_text().splitlines()[2:] if path.exists() else []
             if rows:
                 entries[checkpoint][name] = int(rows[0].split()[2])
-    for checkpoint, found in entries.items():
-        write_offsets(root / checkpoint, found)
+    for checkpoint, offset in entries.items():
+        write_offsets(root / checkpoint, offset)
     (root / "meta.properties").write_text(META)
     if random.random() < 0.5:
         write_metadata(root, names)
@@ -236,8 +236,8 @@ def damage_log(world: World, random: Random) -> None:
         world.by_hand.append(
             lambda root: (
                 [
-                    (root / name / one).unlink(missing_ok=True)
-                    for one in ("x.log", "7.snapshot", "a.index")
+                    (root / name / file).unlink(missing_ok=True)
+                    for file in ("x.log", "7.snapshot", "a.index")
                 ]
                 and None
             )

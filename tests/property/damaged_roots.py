@@ -116,22 +116,22 @@ def recover(world: World, random: Random) -> tuple[Answer, bool]:
 
 def top_error(answer: Answer) -> dict[str, Any]:
     """An error of the whole command, which is on stderr only."""
-    found = re.search(r"Error: (/[^:\s]+)(?: at byte \d+)?: ([^.]*\.) (.*)", answer.err)
-    if found is None:
+    matched = re.search(r"Error: (/[^:\s]+)(?: at byte \d+)?: ([^.]*\.) (.*)", answer.err)
+    if matched is None:
         raise Wrong(f"status {answer.status} without an error: {answer.err}")
     keys = ("path", "problem", "remedy")
-    return {"message": found[0], **dict(zip(keys, found.groups(), strict=True))}
+    return {"message": matched[0], **dict(zip(keys, matched.groups(), strict=True))}
 
 
 def content_of(directory: Path) -> dict[tuple[int, int], bytes]:
     """The batches of a log by base offset and CRC."""
-    found = {}
+    contents = {}
     for path in sorted(directory.glob("*.log")):
         data = path.read_bytes()
         for row in batches_in(data):
             batch = data[row[0] : row[0] + row[1]]
-            found[row[2], int.from_bytes(batch[17:21], "big")] = batch
-    return found
+            contents[row[2], int.from_bytes(batch[17:21], "big")] = batch
+    return contents
 
 
 def batches_in(data: bytes) -> list[tuple[int, int, int]]:
@@ -146,8 +146,8 @@ def load_by_hand(world: World, server: OracleServer, place: Path) -> Path | None
         shutil.copytree(world.root, root, copy_function=shutil.copy2)
         for make_right in world.by_hand:
             make_right(root)
-        for one in checkpoints:
-            (root / one).unlink(missing_ok=True)
+        for checkpoint in checkpoints:
+            (root / checkpoint).unlink(missing_ok=True)
         if "bootFailed" not in server.boot(root, NOW_MS):
             return root
     return None
@@ -166,10 +166,10 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
         raise Wrong(f"neither marked nor refused: {answer.status} {answer.err}")
     if kafkas is not None:
         compare(world, kafkas)
-    said = server.boot(world.root, NOW_MS)
-    if "bootFailed" in said:
-        raise Wrong(f"marked as clean: {clean}, and Kafka says {said['bootFailed']}")
-    for name, log in said["logs"].items():
+    boot = server.boot(world.root, NOW_MS)
+    if "bootFailed" in boot:
+        raise Wrong(f"marked as clean: {clean}, and Kafka says {boot['bootFailed']}")
+    for name, log in boot["logs"].items():
         if name in world.logs and log["topicId"] not in (world.logs[name], None) and clean:
             written = (world.root / name / "partition.metadata").read_text().split()[-1]
             if id_bytes(log["topicId"]) != id_bytes(written):
@@ -232,14 +232,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kafka", choices=KAFKAS, default=OLDEST)
     args = parser.parse_args()
-    said: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with using(args.kafka):
         for name, outcome in run(args.count, args.seed):
-            said[outcome.partition(":")[0]] += 1
+            counts[outcome.partition(":")[0]] += 1
             if outcome.startswith("WRONG"):
                 sys.stdout.write(f"{name}: {outcome}\n")
-    sys.stdout.write(f"{dict(said)}\n")
-    sys.exit(1 if said["WRONG"] else 0)
+    sys.stdout.write(f"{dict(counts)}\n")
+    sys.exit(1 if counts["WRONG"] else 0)
 
 
 if __name__ == "__main__":

@@ -184,7 +184,7 @@ def _specs(base: Path) -> dict[str, tuple[bytes, Any]]:
     event = {"op": "c", "after": ROW, "source": {"ts_ms": 5}}
     json_value, avro_value = json.dumps(ROW).encode(), _avro(AVRO, row)
     message = _message(base / "v.proto")
-    one, two, three = (b"\0" + struct.pack(">i", number) for number in (1, 2, 3))
+    first, two, three = (b"\0" + struct.pack(">i", number) for number in (1, 2, 3))
     registry = {number: RegistrySpec(schemas="schemas", schema_id=number) for number in (1, 2, 3)}
     return {
         "string": (PLANTED.encode(), ScalarSpec(format="string")),
@@ -193,7 +193,7 @@ def _specs(base: Path) -> dict[str, tuple[bytes, Any]]:
         "json": (json_value, JsonSpec(fields=FIELDS)),
         "avro": (avro_value, AvroSpec(schema_file="v.avsc")),
         "protobuf": (message, ProtobufSpec(schema_file="v.proto", message="C")),
-        "registry-avro": (one + avro_value, registry[1]),
+        "registry-avro": (first + avro_value, registry[1]),
         "registry-protobuf": (two + b"\0" + message, registry[2]),
         "registry-json": (three + json_value, registry[3]),
         "debezium": (

@@ -73,12 +73,12 @@ def _segments(builder: LogBuilder, codec: int) -> None:
             **numbers,  # type: ignore[arg-type]
         )
 
-    one = builder.segment(0)
-    data(one, 0, "a", "committed")
-    data(one, 2, "b", "committed", 7)
-    data(one, 4, "c", "committed", 8)
-    one.marker(6, 7, "commit").marker(7, 8, "commit")
-    data(one, 8, "a", "aborted", 7)
+    segment_builder = builder.segment(0)
+    data(segment_builder, 0, "a", "committed")
+    data(segment_builder, 2, "b", "committed", 7)
+    data(segment_builder, 4, "c", "committed", 8)
+    segment_builder.marker(6, 7, "commit").marker(7, 8, "commit")
+    data(segment_builder, 8, "a", "aborted", 7)
     two = builder.segment(10)
     data(two, 10, "b", "aborted", 8)
     two.marker(12, 7, "abort")
@@ -132,8 +132,8 @@ def _write(
             if offset is not None:
                 entries.setdefault(file, {})[builder.partition] = offset
     for file in ("cleaner", "log-start", "replication", "recovery-point"):
-        found = entries.get(f"{file}-offset-checkpoint", {})
-        content = serialize_offset_checkpoint(found)  # type: ignore[arg-type]
+        offsets = entries.get(f"{file}-offset-checkpoint", {})
+        content = serialize_offset_checkpoint(offsets)  # type: ignore[arg-type]
         (log_dir / f"{file}-offset-checkpoint").write_bytes(content)
 
 
@@ -208,11 +208,11 @@ class Seen:
     @property
     def latest(self) -> dict[bytes | None, tuple[int, bytes | None]]:
         """Of each key the last committed offset and value; deleted keys have none."""
-        found = {}
+        newest = {}
         for offset in sorted(self.committed):
             key, value, _ = self.records[offset]
-            found[key] = (offset, value)
-        return {key: one for key, one in found.items() if one[1] is not None}
+            newest[key] = (offset, value)
+        return {key: one for key, one in newest.items() if one[1] is not None}
 
 
 def see(log_dir: Path) -> Seen:
@@ -253,19 +253,19 @@ def see(log_dir: Path) -> Seen:
 
 
 def _batches(path: Path) -> list[tuple[RecordBatch, tuple[Record, ...]]]:
-    content, found = path.read_bytes(), []
+    content, batches = path.read_bytes(), []
     for span in walk_batches(content):
         header = parse_batch(content, span.position)
         whole = content[span.position : span.position + span.bytes]
-        found.append((header, read_records(header, whole)))
-    return found
+        batches.append((header, read_records(header, whole)))
+    return batches
 
 
 def _log_start(log_dir: Path) -> int:
     """As Kafka does, an unreadable file counts as empty."""
     path = log_dir / "log-start-offset-checkpoint"
     try:
-        found = parse_offset_checkpoint(path.read_bytes(), path)
+        offsets = parse_offset_checkpoint(path.read_bytes(), path)
     except Exception:  # noqa: BLE001 -- whatever is wrong with it
         return 0
-    return next((offset for partition, offset in found.items() if str(partition) == "t-0"), 0)
+    return next((offset for partition, offset in offsets.items() if str(partition) == "t-0"), 0)

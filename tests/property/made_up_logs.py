@@ -192,12 +192,12 @@ def plan(log: MadeUpLog, builder: LogBuilder) -> CleanPlan:
 
 def read(builder: LogBuilder) -> list[twins.Segment]:
     """All segments as they are on disk."""
-    found = []
+    rows = []
     for path in sorted(builder.directory.glob("*.log")):
         base = int(path.stem)
         segment = twins.read_segment(base, path.read_bytes())
         index = parse_offset_index(path.with_suffix(".index").read_bytes(), base)
-        found.append(
+        rows.append(
             twins.Segment(
                 base_offset=base,
                 batches=segment.batches,
@@ -205,7 +205,7 @@ def read(builder: LogBuilder) -> list[twins.Segment]:
                 aborted=read_aborted(builder.directory, base),
             )
         )
-    return found
+    return rows
 
 
 def read_aborted(directory: Path, base_offset: int) -> tuple[AbortedTransaction, ...]:
@@ -250,18 +250,18 @@ def committed_values(
     From the aborted transactions that the segments' indexes list.
     """
     aborted = [entry for segment in segments for entry in segment.aborted]
-    found: dict[bytes, tuple[int, bytes | None]] = {}
+    values: dict[bytes, tuple[int, bytes | None]] = {}
     for segment in segments:
         for batch, _, records in segment.batches:
             dropped = batch.is_control or (
                 batch.is_transactional
                 and any(
-                    one.producer_id == batch.producer_id
-                    and one.first_offset <= batch.base_offset <= one.last_offset
-                    for one in aborted
+                    transaction.producer_id == batch.producer_id
+                    and transaction.first_offset <= batch.base_offset <= transaction.last_offset
+                    for transaction in aborted
                 )
             )
             for record in () if dropped else records:
                 if record.key is not None and record.offset < stable:
-                    found[record.key] = (record.offset, record.value)
-    return found
+                    values[record.key] = (record.offset, record.value)
+    return values

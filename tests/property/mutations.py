@@ -61,14 +61,14 @@ def _some_start(content: bytearray, random: Random) -> int:
 
 
 def _starts(content: bytearray) -> list[int]:
-    found, position = [], 0
+    starts, position = [], 0
     while position + HEADER_BYTES <= len(content):
-        found.append(position)
+        starts.append(position)
         (length,) = _LENGTH.unpack_from(content, position + 8)
         if length < 1:
             break
         position += 12 + length
-    return found or [0]
+    return starts or [0]
 
 
 def _flip(content: bytearray, random: Random) -> None:

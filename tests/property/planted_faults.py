@@ -61,8 +61,8 @@ def wrong_index(path: Path, random: Random) -> tuple[str, bytes]:
     """The same of an offset or time index."""
     content = path.read_bytes()
     ways = index_ways if path.suffix == ".index" else timeindex_ways
-    found = [*ways(content), ("half", content[: len(content) // 2]), ("byte", content + b"\0")]
-    name, changed = random.choice(found)
+    contents = [*ways(content), ("half", content[: len(content) // 2]), ("byte", content + b"\0")]
+    name, changed = random.choice(contents)
     return f"{path.suffix} {name}", changed or b""
 
 
@@ -155,9 +155,9 @@ def _offset(records: list[Record], random: Random) -> None:
 
 def _exchange(records: list[Record], random: Random) -> None:
     """Two records exchange their values."""
-    one, other = random.randrange(len(records)), random.randrange(len(records))
-    first, second = records[one], records[other]
-    records[one] = replace(first, value=second.value)
+    left, other = random.randrange(len(records)), random.randrange(len(records))
+    first, second = records[left], records[other]
+    records[left] = replace(first, value=second.value)
     records[other] = replace(second, value=first.value)
 
 

@@ -14,14 +14,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from logwright.checks.thorough import examine_thoroughly
-from logwright.compaction.build import discard_staging
 from logwright.format.batch import parse_batch
 from logwright.format.codec import NONE
 from logwright.format.names import segment_file_name
 from logwright.format.record import Record, read_records
+from logwright.rewrite.staging import discard_staging
+from logwright.rewrite.steps import swap_steps
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.swap.steps import swap_steps
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
 from tests import twins

@@ -158,7 +158,7 @@ def resident_bytes(field: str) -> int:
 
 def keeps_no_bad_batch(seed: int, count: int) -> Counter[str]:
     """Recover mutants with every loss accepted; what came of them, and of how much memory."""
-    said: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with scratch_directory() as scratch:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
         before = resident_bytes("VmRSS")
@@ -167,27 +167,27 @@ def keeps_no_bad_batch(seed: int, count: int) -> Counter[str]:
             point = (mutant.log_dir / "recovery-point-offset-checkpoint").read_text().split()[-1]
             error = mutant.recover(mutant.log_dir, RecoveryOptions(accept_loss=True))
             if error is not None:
-                said[type(error).__name__] += 1
+                counts[type(error).__name__] += 1
                 assert str(error.path).startswith(str(mutant.log_dir)), name
                 continue
-            said["recovered"] += 1
+            counts["recovered"] += 1
             bases = sorted(int(path.stem) for path in (mutant.log_dir / "t-0").glob("*.log"))
             for base, end in zip(bases, [*bases[1:], INT64_MAX], strict=True):
                 # Below the recovery point, and under a marker, only the last segment is looked at.
                 if base == bases[-1] or (not marked and base >= int(point)):
                     data = map_file(mutant.log_dir / "t-0" / f"{base:020d}.log")
-                    found = valid_batches(data, base_offset=base, end_offset=end)
-                    assert found.end == "whole", f"{name}: {base} {found.end}"
+                    valid = valid_batches(data, base_offset=base, end_offset=end)
+                    assert valid.end == "whole", f"{name}: {base} {valid.end}"
         grown = resident_bytes("VmHWM") - before
         assert grown < MOST_GROWTH_BYTES
-        said["MiB of memory"] = grown >> 20
-    return said
+        counts["MiB of memory"] = grown >> 20
+    return counts
 
 
 def test_a_recovery_keeps_no_bad_batch(seed: int) -> None:
     """It ends, refuses by name, or leaves whole batches in ascending order."""
-    said = keeps_no_bad_batch(seed, MUTANTS)
-    assert said["recovered"] > 0.9 * MUTANTS, said
+    counts = keeps_no_bad_batch(seed, MUTANTS)
+    assert counts["recovered"] > 0.9 * MUTANTS, counts
 
 
 @pytest.mark.nightly
@@ -195,15 +195,15 @@ def test_ten_thousand_recoveries_keep_no_bad_batch(
     seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The long form."""
-    said = keeps_no_bad_batch(seed, NIGHTLY_MUTANTS)
-    assert said["recovered"] > 0.9 * NIGHTLY_MUTANTS, said
+    counts = keeps_no_bad_batch(seed, NIGHTLY_MUTANTS)
+    assert counts["recovered"] > 0.9 * NIGHTLY_MUTANTS, counts
     with capsys.disabled():
-        sys.stdout.write(f"\n{dict(said)}\n")
+        sys.stdout.write(f"\n{dict(counts)}\n")
 
 
 def same_as_kafka(seed: int, count: int) -> Counter[str]:
     """Recover mutants as Kafka does; what came of them."""
-    said: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     with scratch_directory() as scratch, OracleServer() as server:
         for name, mutant in mutants(seed, count, scratch):
             kafkas = scratch / "kafka"
@@ -211,31 +211,33 @@ def same_as_kafka(seed: int, count: int) -> Counter[str]:
             failed = mutant.by_kafka(kafkas, server)
             error = mutant.recover(mutant.log_dir, RecoveryOptions(like_kafka=True))
             if error is None and failed is None:
-                said["same"] += 1
+                counts["same"] += 1
                 assert [] == differences(kafkas, mutant.log_dir), f"{name} ({mutant.case})"
             elif failed is not None:
-                said["Kafka does not load it"] += 1
+                counts["Kafka does not load it"] += 1
             else:
-                said["refused"] += 1
+                counts["refused"] += 1
                 assert isinstance(error, LogwrightError)
                 control = "record" in error.problem or "codec" in error.problem
                 assert error.problem.startswith(UNSUPPORTED) or control, f"{name}: {error}"
             shutil.rmtree(kafkas)
-    return said
+    return counts
 
 
 def differences(kafkas: Path, ours: Path) -> list[str]:
     """What a broker would see differently; the order of producers in a snapshot is free."""
     wanted, got = live_files(kafkas / "t-0"), live_files(ours / "t-0")
-    found = sorted(wanted.keys() ^ got.keys())
+    differing = sorted(wanted.keys() ^ got.keys())
     for name in sorted(wanted.keys() & got.keys()):
         if wanted[name].read_bytes() != got[name].read_bytes():
             producers = read_producers(wanted[name]) if name.endswith(".snapshot") else None
             if producers is None or producers != read_producers(got[name]):
-                found.append(name)
+                differing.append(name)
     unlimited = ("checkpoint: replication", "checkpoint: cleaner")
-    return found + [
-        one for one in compare_checkpoints(kafkas, ours) if not one.startswith(unlimited)
+    return differing + [
+        difference
+        for difference in compare_checkpoints(kafkas, ours)
+        if not difference.startswith(unlimited)
     ]
 
 
@@ -259,8 +261,8 @@ def read_beginning(path: Path) -> dict[int, ProducerEntry] | None:
 @pytest.mark.oracle
 def test_a_recovery_like_kafka_is_kafkas(seed: int) -> None:
     """The same files, byte for byte, for every mutant that both recover."""
-    said = same_as_kafka(seed, COMPARED)
-    assert said["same"] > 0.9 * COMPARED, said
+    counts = same_as_kafka(seed, COMPARED)
+    assert counts["same"] > 0.9 * COMPARED, counts
 
 
 @pytest.mark.oracle
@@ -269,7 +271,7 @@ def test_three_thousand_recoveries_like_kafka_are_kafkas(
     seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The long form."""
-    said = same_as_kafka(seed, NIGHTLY_COMPARED)
-    assert said["same"] > 0.9 * NIGHTLY_COMPARED, said
+    counts = same_as_kafka(seed, NIGHTLY_COMPARED)
+    assert counts["same"] > 0.9 * NIGHTLY_COMPARED, counts
     with capsys.disabled():
-        sys.stdout.write(f"\n{dict(said)}\n")
+        sys.stdout.write(f"\n{dict(counts)}\n")

@@ -13,22 +13,22 @@ NIGHTLY_COUNT = 2_500
 
 
 def outcomes(count: int, seed: int) -> Counter[str]:
-    found = list(run(count, seed))
-    assert [] == [one for one in found if one[1].startswith("WRONG")]
-    return Counter(outcome for _, outcome in found)
+    results = list(run(count, seed))
+    assert [] == [one for one in results if one[1].startswith("WRONG")]
+    return Counter(outcome for _, outcome in results)
 
 
 @pytest.mark.oracle
 def test_what_is_marked_clean_starts(seed: int) -> None:
     """Random damage to root files, topic ids, leader epochs, directories and logs."""
-    said = outcomes(COUNT, seed)
-    assert said["clean"] > COUNT // 4, said
-    assert said["clean after remedies"] > COUNT // 10, said
+    counts = outcomes(COUNT, seed)
+    assert counts["clean"] > COUNT // 4, counts
+    assert counts["clean after remedies"] > COUNT // 10, counts
 
 
 @pytest.mark.oracle
 @pytest.mark.nightly
 def test_what_is_marked_clean_starts_nightly(seed: int) -> None:
     """The long form."""
-    said = outcomes(NIGHTLY_COUNT, seed)
-    assert said["left to a broker"], said
+    counts = outcomes(NIGHTLY_COUNT, seed)
+    assert counts["left to a broker"], counts

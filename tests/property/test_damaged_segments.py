@@ -13,7 +13,6 @@ from random import Random
 
 import pytest
 
-from logwright.compaction.build import discard_staging
 from logwright.errors import (
     CorruptIndex,
     CorruptProducerSnapshot,
@@ -23,6 +22,7 @@ from logwright.errors import (
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition, segment_file_name
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build, examine
 from tests import fixtures
 from tests.log_builder import SegmentBuilder

@@ -27,12 +27,12 @@ COUNTS = [
 ]
 
 
-def mixed(one: Encoded, changed: list[bytes]) -> Result:
+def mixed(sample: Encoded, changed: list[bytes]) -> Result:
     """A good record before each mutant, and one at the end."""
     pairs = []
     for content in changed:
-        pairs += [(one.key, one.value), (one.key, content)]
-    return decode(one.decoder, batch([*pairs, (one.key, one.value)], one.topic))
+        pairs += [(sample.key, sample.value), (sample.key, content)]
+    return decode(sample.decoder, batch([*pairs, (sample.key, sample.value)], sample.topic))
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -40,14 +40,14 @@ def mixed(one: Encoded, changed: list[bytes]) -> Result:
 def test_mutants_of_values(name: str, count: int, seed: int, tmp_path: Path) -> None:
     """Each good record is decoded as it is alone, each mutant is a row or refused."""
     random = Random(f"{seed} {name}")
-    one = encoded(name, tmp_path)
-    (good,) = decode(one.decoder, batch([(one.key, one.value)], one.topic)).rows
+    sample = encoded(name, tmp_path)
+    (good,) = decode(sample.decoder, batch([(sample.key, sample.value)], sample.topic)).rows
     begun = time.monotonic()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     refused = 0
     for start in range(0, count, AT_ONCE):
-        changed = list(mutants(one.value, random, min(AT_ONCE, count - start)))
-        result = mixed(one, changed)
+        changed = list(mutants(sample.value, random, min(AT_ONCE, count - start)))
+        result = mixed(sample, changed)
         assert [] == [number for number, _, _ in result.refused if number % 2 == 0]
         numbers = sorted(set(range(2 * len(changed) + 1)) - {one[0] for one in result.refused})
         for number, row in zip(numbers, result.rows, strict=True):
@@ -64,17 +64,17 @@ def test_mutants_of_values(name: str, count: int, seed: int, tmp_path: Path) -> 
 @pytest.mark.parametrize("count", COUNTS)
 def test_mutants_of_keys(name: str, count: int, seed: int, tmp_path: Path) -> None:
     """The keys of internal topics are parsed too."""
-    one = encoded(name, tmp_path)
-    pairs = [(key, one.value) for key in mutants(one.key, Random(seed), count)]
-    result = decode(one.decoder, batch(pairs, one.topic))
+    sample = encoded(name, tmp_path)
+    pairs = [(key, sample.value) for key in mutants(sample.key, Random(seed), count)]
+    result = decode(sample.decoder, batch(pairs, sample.topic))
     assert 0 < len(result.refused) < count
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_reasons_have_no_secrets(name: str, seed: int, tmp_path: Path) -> None:
     """No part of the secret that every value has is in a reason, and reasons are few and short."""
-    one = encoded(name, tmp_path)
-    result = mixed(one, list(mutants(one.value, Random(seed), MUTANTS)))
+    sample = encoded(name, tmp_path)
+    result = mixed(sample, list(mutants(sample.value, Random(seed), MUTANTS)))
     reasons = {reason for _, _, reason in result.refused}
     secrets = [piece.lower() for piece in PIECES.findall(PLANTED) if len(piece) > 2]
     for reason in reasons:

@@ -85,7 +85,7 @@ def world(log_dir: Path, draw: random.Random) -> None:
 def named(answer: Answer) -> set[str]:
     """The files that are said to have records, or not to be searched."""
     return {
-        str(one[name]) for one in answer.lines for name in ("left", "notSearched") if name in one
+        str(line[name]) for line in answer.lines for name in ("left", "notSearched") if name in line
     }
 
 
@@ -123,23 +123,23 @@ def judge(tmp_path: Path, seed: int) -> str:
 
 
 def judged(tmp_path: Path, seeds: range) -> set[str]:
-    found = set()
+    kinds = set()
     for seed in seeds:
         place = tmp_path / str(seed)
         place.mkdir()
-        found.add(judge(place, seed))
+        kinds.add(judge(place, seed))
         shutil.rmtree(place)
-    return found
+    return kinds
 
 
 def test_what_is_left_is_named_and_the_status_says_so(tmp_path: Path, seed: int) -> None:
     """Every file with the person's bytes is named, and 0 means that there is none."""
-    found = judged(tmp_path, range(seed * NIGHTLY, seed * NIGHTLY + WORLDS))
-    assert {"0", "8", "9", "refused"} <= found
+    kinds = judged(tmp_path, range(seed * NIGHTLY, seed * NIGHTLY + WORLDS))
+    assert {"0", "8", "9", "refused"} <= kinds
 
 
 @pytest.mark.nightly
 def test_many_worlds(tmp_path: Path, seed: int) -> None:
     """The same, in many."""
-    found = judged(tmp_path, range(seed * NIGHTLY, seed * NIGHTLY + NIGHTLY))
-    assert {"0", "8", "9", "refused", "another key"} == found - {"5", "3"}
+    kinds = judged(tmp_path, range(seed * NIGHTLY, seed * NIGHTLY + NIGHTLY))
+    assert {"0", "8", "9", "refused", "another key"} == kinds - {"5", "3"}

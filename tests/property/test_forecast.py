@@ -34,20 +34,20 @@ def test_all_keys_give_what_is_removed(log: MadeUpLog) -> None:
     """
     with written(log) as builder:
         planned = plan(log, builder)
-        found = forecast_exactly(planned)
+        forecast = forecast_exactly(planned)
         sampled = forecast_by_sample(planned, share=1)
         if not planned.clean:
-            assert found.cleaned_bytes == 0
+            assert forecast.cleaned_bytes == 0
             return
         stats = build(planned).stats
         removed_aborted = stats.removed_aborted + stats.removed_markers
         removed = (stats.removed_superseded, stats.removed_tombstones, removed_aborted)
-        assert records_of(found) == (*removed, stats.removed_null_keys, 0, 0)
-        assert abs(found.cleaned_bytes - stats.bytes_removed) <= ROUNDING_BYTES
-        assert found.read_bytes == stats.bytes_read or log.like_kafka
-        assert min(removal.bytes for removal in found.by_cause.values()) >= 0
+        assert records_of(forecast) == (*removed, stats.removed_null_keys, 0, 0)
+        assert abs(forecast.cleaned_bytes - stats.bytes_removed) <= ROUNDING_BYTES
+        assert forecast.read_bytes == stats.bytes_read or log.like_kafka
+        assert min(removal.bytes for removal in forecast.by_cause.values()) >= 0
         if not log.like_kafka:
-            assert records_of(sampled) == records_of(found)
+            assert records_of(sampled) == records_of(forecast)
 
 
 def test_random_logs_of_many_keys() -> None:

@@ -36,11 +36,11 @@ def judge(segment: Healthy, content: bytes, log_dir: Path, random: Random) -> bo
     budget = random.choice((64, 640, 1 << 20))
     try:
         plan = plan_of(log_dir, path.parent.name, cleaner=CleanerConfig(dedupe_buffer_bytes=budget))
-        found = read_state(plan, threads=random.choice((1, 3)))
+        state = read_state(plan, threads=random.choice((1, 3)))
     except LogwrightError:
         return True
     if is_readable(content, base_offset=segment.base_offset, end_offset=segment.end_offset):
-        assert [row[:3] for row in found] == _newest(log_dir, path.parent.name)
+        assert [row[:3] for row in state] == _newest(log_dir, path.parent.name)
     return False
 
 

@@ -81,14 +81,14 @@ class Sound:
 
 def examine(path: Path, expected: State) -> Sound:
     """The directory, whose state must be Kafka's."""
-    found = read_metadata(path)
-    assert expected == our_state(found)
+    metadata = read_metadata(path)
+    assert expected == our_state(metadata)
     names = sorted(each.name for each in path.iterdir())
     logs = [name for name in names if name.endswith(".log")]
-    start = 0 if found.snapshot is None else int(found.snapshot[:20])
+    start = 0 if metadata.snapshot is None else int(metadata.snapshot[:20])
     first = max((name for name in logs if int(name[:20]) <= start), default=logs[0])
     read = [name for name in logs if name >= first]
-    read += [name for name in names if name.endswith("t") and name >= (found.snapshot or "")]
+    read += [name for name in names if name.endswith("t") and name >= (metadata.snapshot or "")]
     return Sound(path=path, state=expected, read=frozenset(read), last=logs[-1])
 
 
@@ -115,7 +115,7 @@ def mutate(content: bytes, random: Random) -> bytes:
 
 def damaged_spans(content: bytes, mutant: bytes) -> list[tuple[BatchSpan, set[int]]]:
     """The batches that differ in more than the leader epoch, and which of their bytes."""
-    found = []
+    spans = []
     for span in walk_batches(content):
         end = span.position + span.bytes
         differ = {
@@ -124,8 +124,8 @@ def damaged_spans(content: bytes, mutant: bytes) -> list[tuple[BatchSpan, set[in
             if at >= len(mutant) or mutant[at] != content[at]
         } - set(range(EPOCH_AT, MAGIC_AT))
         if differ:
-            found.append((span, differ))
-    return found
+            spans.append((span, differ))
+    return spans
 
 
 def allowed(sound: Sound, name: str, content: bytes, mutant: bytes) -> Outcome:
@@ -164,7 +164,7 @@ def replaced(file: Path, content: bytes) -> Iterator[None]:
 
 def run_mutants(seed: int, count: int) -> Counter[str]:
     """Damage directories, read each; what came of them."""
-    said: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     random = Random(seed)
     seeds = range(seed * 1_000_000, seed * 1_000_000 + count // MUTANTS_PER_DIRECTORY)
     with (
@@ -175,8 +175,8 @@ def run_mutants(seed: int, count: int) -> Counter[str]:
         for directory in directories:
             sound = examine(directory.path, directory.expected)
             for number in range(MUTANTS_PER_DIRECTORY):
-                said[one_mutant(sound, random, f"{directory.seed}-{number}")] += 1
-    return said
+                counts[one_mutant(sound, random, f"{directory.seed}-{number}")] += 1
+    return counts
 
 
 def one_mutant(sound: Sound, random: Random, name: str) -> str:
@@ -187,15 +187,15 @@ def one_mutant(sound: Sound, random: Random, name: str) -> str:
     mutant = mutate(content, random)
     outcome = allowed(sound, file.name, content, mutant)
     with replaced(file, mutant):
-        found = state_or_refusal(sound.path)
-    if isinstance(found, LogwrightError):
-        assert outcome.may_refuse, f"{name}: {found}"
-        assert isinstance(found, CorruptLogError | UnsupportedFormatError), name
-        assert found.path is not None, name
-        assert sound.path == found.path.parent, name
+        actual = state_or_refusal(sound.path)
+    if isinstance(actual, LogwrightError):
+        assert outcome.may_refuse, f"{name}: {actual}"
+        assert isinstance(actual, CorruptLogError | UnsupportedFormatError), name
+        assert actual.path is not None, name
+        assert sound.path == actual.path.parent, name
         return "refused"
-    assert found in outcome.states, f"{name}: {file.name}"
-    return "sound" if found == sound.state else "prefix"
+    assert actual in outcome.states, f"{name}: {file.name}"
+    return "sound" if actual == sound.state else "prefix"
 
 
 def state_or_refusal(path: Path) -> State | LogwrightError:
@@ -210,8 +210,8 @@ def state_or_refusal(path: Path) -> State | LogwrightError:
 @pytest.mark.timeout(600, method="thread")
 def test_a_damaged_metadata_log_has_no_wrong_setting(seed: int) -> None:
     """The sound state, that of a prefix, or a refusal by name, as the table has it."""
-    said = run_mutants(seed, MUTANTS)
-    assert min(said["refused"], said["prefix"], said["sound"]) > 0, said
+    counts = run_mutants(seed, MUTANTS)
+    assert min(counts["refused"], counts["prefix"], counts["sound"]) > 0, counts
 
 
 @pytest.mark.oracle
@@ -219,15 +219,15 @@ def test_a_damaged_metadata_log_has_no_wrong_setting(seed: int) -> None:
 @pytest.mark.timeout(7200, method="thread")
 def test_many_more_damaged_metadata_logs(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     """The long form, with the figures."""
-    said = run_mutants(seed, NIGHTLY_MUTANTS)
-    assert min(said["refused"], said["prefix"], said["sound"]) > NIGHTLY_MUTANTS // 20, said
+    counts = run_mutants(seed, NIGHTLY_MUTANTS)
+    assert min(counts["refused"], counts["prefix"], counts["sound"]) > NIGHTLY_MUTANTS // 20, counts
     with capsys.disabled():
-        sys.stdout.write(f"\n{sorted(said.items())}\n")
+        sys.stdout.write(f"\n{sorted(counts.items())}\n")
 
 
 def run_hostile(seed: int, count: int) -> Counter[str]:
     """Damage that CRCs do not show half of the time; what came of it."""
-    said: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     random = Random(seed)
     seeds = range(seed * 1_000_000, seed * 1_000_000 + count // MUTANTS_PER_DIRECTORY)
     with (
@@ -240,20 +240,20 @@ def run_hostile(seed: int, count: int) -> Counter[str]:
             for _ in range(MUTANTS_PER_DIRECTORY):
                 file = random.choice(files)
                 with replaced(file, mutations.mutate(file.read_bytes(), random)):
-                    found = state_or_refusal(directory.path)
-                if isinstance(found, LogwrightError):
-                    assert found.path is not None
-                    assert directory.path == found.path.parent
-                said[type(found).__name__] += 1
-    return said
+                    outcome = state_or_refusal(directory.path)
+                if isinstance(outcome, LogwrightError):
+                    assert outcome.path is not None
+                    assert directory.path == outcome.path.parent
+                counts[type(outcome).__name__] += 1
+    return counts
 
 
 @pytest.mark.oracle
 @pytest.mark.timeout(600, method="thread")
 def test_hostile_bytes_are_read_or_refused_by_name(seed: int) -> None:
     """Absurd lengths, counts and offsets under right CRCs: no other exception."""
-    said = run_hostile(seed, MUTANTS)
-    assert min(said["dict"], said["CorruptBatch"]) > MUTANTS // 20, said
+    counts = run_hostile(seed, MUTANTS)
+    assert min(counts["dict"], counts["CorruptBatch"]) > MUTANTS // 20, counts
 
 
 @pytest.mark.oracle
@@ -261,7 +261,7 @@ def test_hostile_bytes_are_read_or_refused_by_name(seed: int) -> None:
 @pytest.mark.timeout(7200, method="thread")
 def test_many_more_hostile_bytes(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     """The long form, with the figures."""
-    said = run_hostile(seed, NIGHTLY_MUTANTS)
-    assert min(said["dict"], said["CorruptBatch"]) > NIGHTLY_MUTANTS // 20, said
+    counts = run_hostile(seed, NIGHTLY_MUTANTS)
+    assert min(counts["dict"], counts["CorruptBatch"]) > NIGHTLY_MUTANTS // 20, counts
     with capsys.disabled():
-        sys.stdout.write(f"\n{sorted(said.items())}\n")
+        sys.stdout.write(f"\n{sorted(counts.items())}\n")

@@ -135,12 +135,12 @@ class Pauses(RuleBasedStateMachine):
     @invariant()
     def pauses_are_the_operators_and_at_most_one_of_a_move(self) -> None:
         state = read_state(self.dirs[self.here]).get(T0, NOTHING)
-        found = {
-            one.owner: one.expires_at_ms
-            for one in state.pauses
-            if not one.owner.startswith("move:")
+        paused = {
+            pause.owner: pause.expires_at_ms
+            for pause in state.pauses
+            if not pause.owner.startswith("move:")
         }
-        assert found == self.wanted or (state == NOTHING and not self.held())
+        assert paused == self.wanted or (state == NOTHING and not self.held())
         assert len(self.moves_pauses()) <= 1
         assert len([one for one in self.dirs if (one / str(T0)).is_dir()]) <= 1
 

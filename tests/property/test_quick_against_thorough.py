@@ -22,11 +22,11 @@ from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
-from logwright.compaction.build import discard_staging
-from logwright.compaction.keys.survivors import Survivors
 from logwright.compaction.model import CleanPlan, StagedCleaning
+from logwright.compaction.survivors import Survivors
 from logwright.errors import LogwrightError
 from logwright.format.names import segment_file_name
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build
 from tests.property.planted_faults import planted, wrong_index, wrong_log
 from tests.property.wrong_hints import all_wrong
@@ -52,13 +52,13 @@ class Tally:
     neither: Counter[str] = field(default_factory=Counter)
     missed: list[str] = field(default_factory=list)
 
-    def add(self, kind: str, said: str, plan: CleanPlan, staged: StagedCleaning) -> None:
+    def add(self, kind: str, sentence: str, plan: CleanPlan, staged: StagedCleaning) -> None:
         """Let both ways judge."""
         quick, thorough = (
             _sees(way, plan, staged) for way in (examine_quickly, examine_thoroughly)
         )
         if thorough and not quick:
-            self.missed.append(said)
+            self.missed.append(sentence)
         else:
             chosen = self.both if thorough else self.quick if quick else self.neither
             chosen[kind] += 1
@@ -126,9 +126,9 @@ def _plant_in_hints(plan: CleanPlan, staged: StagedCleaning, random: Random, tal
     """After the build."""
     log_dir = plan.log.log_dir
     wrong = [one for one in all_wrong(log_dir) if one.content is not None]
-    one = random.choice(wrong)
-    with planted(log_dir / one.name, one.content or b""):
-        tally.add(one.kind, f"{log_dir.name} {one}", plan, staged)
+    hint = random.choice(wrong)
+    with planted(log_dir / hint.name, hint.content or b""):
+        tally.add(hint.kind, f"{log_dir.name} {hint}", plan, staged)
 
 
 @contextmanager
@@ -136,13 +136,13 @@ def _plans() -> Iterator[list[tuple[CleanPlan, CleanPlan, StagedCleaning]]]:
     """Of each log a plan to build by, and one that was built."""
     memory = Path("/dev/shm")  # noqa: S108 -- a private directory below it
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as scratch:
-        found = []
+        planned = []
         for codec, checkpoint in LOGS:
             name = f"codec-{codec}-{checkpoint}"
             builder = a_log(Path(scratch) / name, codec=codec, checkpoint=checkpoint)
             plan = a_plan(builder)
-            found.append((a_plan(builder), plan, build(plan)))
-        yield found
+            planned.append((a_plan(builder), plan, build(plan)))
+        yield planned
 
 
 def _plant(seed: int, faults: int) -> Tally:

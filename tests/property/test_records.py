@@ -49,8 +49,10 @@ def read(log: PartitionLog, request: ReadRequest, random: Random) -> list[Row]:
     size, rows = 1 << random.randrange(16), random.choice((1, 2, 5, 1000))
     batches: Iterator[pa.RecordBatch] = (
         batch
-        for one in plan_records(log, request)
-        for batch in read_range(one, columns=RECORDS.names, batch_rows=rows, batch_bytes=size)
+        for records_range in plan_records(log, request)
+        for batch in read_range(
+            records_range, columns=RECORDS.names, batch_rows=rows, batch_bytes=size
+        )
     )
     return arrow_rows(batches)
 
@@ -80,14 +82,14 @@ def attempt(
     partition = TopicPartition.parse(log.parent.name)
     assert partition is not None
     try:
-        found = observe(log.parent.parent, partition, high_watermark="end")
+        observed = observe(log.parent.parent, partition, high_watermark="end")
     except LogwrightError as error:
         return None, error
     request = ReadRequest(isolation=isolation, on_corrupt=on_corrupt, range_bytes=2_000)
     try:
-        return found, read(found, request, random)
+        return observed, read(observed, request, random)
     except LogwrightError as error:
-        return found, error
+        return observed, error
 
 
 def judge(segment: Healthy, content: bytes, log_dir: Path, random: Random) -> bool:
@@ -99,15 +101,15 @@ def judge(segment: Healthy, content: bytes, log_dir: Path, random: Random) -> bo
     path = segment.write(log_dir, content)
     ends = {"base_offset": segment.base_offset, "end_offset": segment.end_offset}
     readable = is_readable(content, **ends)
-    log, found = attempt(path, "read_uncommitted", "fail", random)
-    refused = isinstance(found, LogwrightError)
+    log, outcome = attempt(path, "read_uncommitted", "fail", random)
+    refused = isinstance(outcome, LogwrightError)
     if log is not None:
-        assert readable == (not refused), found
-    if isinstance(found, LogwrightError):
-        assert found.remedy
+        assert readable == (not refused), outcome
+    if isinstance(outcome, LogwrightError):
+        assert outcome.remedy
     else:
         assert log is not None
-        assert consume(log, "read_uncommitted") == found
+        assert consume(log, "read_uncommitted") == outcome
         _, committed = attempt(path, "read_committed", "fail", random)
         assert consume(log, "read_committed") == committed
     for isolation in ISOLATIONS:
@@ -117,7 +119,7 @@ def judge(segment: Healthy, content: bytes, log_dir: Path, random: Random) -> bo
             offsets = [row[2] for row in rest]
             assert offsets == sorted(set(offsets))
             if isolation == "read_uncommitted" and not refused:
-                assert rest == found
+                assert rest == outcome
     return refused
 
 

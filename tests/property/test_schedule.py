@@ -49,7 +49,7 @@ def limits(**changed: Any) -> SweepLimits:  # noqa: ANN401 -- of `SweepLimits`
 
 
 def hours_of(
-    logs: list[Candidate], asked: SweepLimits, count: int
+    logs: list[Candidate], limits_of: SweepLimits, count: int
 ) -> list[tuple[int, Schedule, list[Candidate]]]:
     """The decisions of this number of hours, each with the time and the logs before it. What is
     chosen is swept at once.
@@ -57,10 +57,10 @@ def hours_of(
     decisions, spent, left = [], Spent(), list(logs)
     for hour in range(count):
         now_ms = START_MS + hour * HOUR_MS
-        found = schedule(left, Occasion(now_ms=now_ms, limits=asked, spent=spent))
-        decisions.append((now_ms, found, left))
-        spent = found.spent
-        left = [one for one in left if one.key not in found.chosen]
+        scheduled = schedule(left, Occasion(now_ms=now_ms, limits=limits_of, spent=spent))
+        decisions.append((now_ms, scheduled, left))
+        spent = scheduled.spent
+        left = [one for one in left if one.key not in scheduled.chosen]
     return decisions
 
 
@@ -92,18 +92,18 @@ def test_no_budget_is_overdrawn(
     a disk's counts only if it is asked for, not for a log that needs recovery.
     """
     sizes = {one.key: one for one in logs}
-    asked = limits(min_free_bytes=min_free, max_runs=3, max_logs=max_logs, max_bytes=2 * HOURLY)
+    tight = limits(min_free_bytes=min_free, max_runs=3, max_logs=max_logs, max_bytes=2 * HOURLY)
     free = {"a": 5 * HOURLY, "b": 2 * HOURLY}
-    occasion = Occasion(now_ms=START_MS, limits=asked, free_bytes=free, runs=runs)
-    found = schedule(logs, occasion)
-    begun = [sizes[key] for key in found.chosen]
+    occasion = Occasion(now_ms=START_MS, limits=tight, free_bytes=free, runs=runs)
+    scheduled = schedule(logs, occasion)
+    begun = [sizes[key] for key in scheduled.chosen]
     assert sum(one.read_bytes for one in begun) <= HOURLY or len(begun) == 1
     assert len(begun) <= (max_logs if runs < 3 else 0)
     for volume, room in free.items():
         there = [one for one in begun if one.volume == volume]
         left = room - sum(map(room_needed, there))
         assert not min_free or all(one.unclean for one in there) or left >= min_free
-    assert found.spent.bytes == sum(one.read_bytes for one in begun)
+    assert scheduled.spent.bytes == sum(one.read_bytes for one in begun)
 
 
 @bounded
@@ -112,9 +112,9 @@ def test_hours_pay_for_a_log_above_the_budget(logs: list[Candidate]) -> None:
     """Over any hours from the first on, the bytes are at most their budgets and one large log."""
     sizes = {one.key: one.read_bytes for one in logs}
     begun = 0
-    for number, (_, found, _) in enumerate(hours_of(logs, limits(), 60)):
+    for number, (_, scheduled, _) in enumerate(hours_of(logs, limits(), 60)):
         before = begun
-        begun += sum(sizes[key] for key in found.chosen)
+        begun += sum(sizes[key] for key in scheduled.chosen)
         assert before == begun or begun <= (number + 1) * HOURLY or before <= number * HOURLY
 
 
@@ -124,25 +124,31 @@ def test_deadlines_are_kept_in_their_order(logs: list[Candidate]) -> None:
     """A log that is past its deadline waits only if the hour is used by logs with earlier ones,
     or it does not fit into what is left.
     """
-    for now_ms, found, left in hours_of(logs, limits(), 8):
-        taken = [one for one in left if one.key in found.chosen]
-        for one in left:
-            if one.key in found.chosen or one.target_ms > now_ms or one.unclean:
+    for now_ms, scheduled, left in hours_of(logs, limits(), 8):
+        taken = [one for one in left if one.key in scheduled.chosen]
+        for candidate in left:
+            if (
+                candidate.key in scheduled.chosen
+                or candidate.target_ms > now_ms
+                or candidate.unclean
+            ):
                 continue
             earlier = [
-                each.read_bytes for each in taken if each.unclean or each.target_ms <= one.target_ms
+                each.read_bytes
+                for each in taken
+                if each.unclean or each.target_ms <= candidate.target_ms
             ]
-            assert sum(earlier) + one.read_bytes > HOURLY
+            assert sum(earlier) + candidate.read_bytes > HOURLY
 
 
 @bounded
 @given(candidates())
 def test_what_waits_has_a_reason_and_a_time(logs: list[Candidate]) -> None:
     """Every due log is chosen or waits; none waits for an hour in the past."""
-    found = schedule(logs, Occasion(now_ms=START_MS, limits=limits()))
+    scheduled = schedule(logs, Occasion(now_ms=START_MS, limits=limits()))
     due = {one.key for one in logs if one.since_ms is not None}
-    assert due - set(found.chosen) == set(found.waiting)
-    assert set(found.early) <= set(found.chosen) - due
-    for wait in found.waiting.values():
+    assert due - set(scheduled.chosen) == set(scheduled.waiting)
+    assert set(scheduled.early) <= set(scheduled.chosen) - due
+    for wait in scheduled.waiting.values():
         assert wait.at_ms is not None
         assert wait.at_ms > START_MS

@@ -153,10 +153,10 @@ def _try(log: Log, wrong: Sequence[Wrong], command: str, tally: Tally) -> None:
     copy = Path(shutil.copytree(log.log_dir, log.log_dir.with_name("copy")))
     kinds = {one.kind for one in wrong}
     kind = "pairs" if len(wrong) > 1 else wrong[0].kind
-    said = f"{log.name}: {command} with {'; '.join(map(str, wrong))}"
+    label = f"{log.name}: {command} with {'; '.join(map(str, wrong))}"
     try:
-        for one in wrong:
-            one.plant(copy)
+        for hint in wrong:
+            hint.plant(copy)
         before = see(copy)
         status = COMMANDS[command](copy)
         after, expected = see(copy), log.expected[command]
@@ -165,14 +165,14 @@ def _try(log: Log, wrong: Sequence[Wrong], command: str, tally: Tally) -> None:
         elif after == before and (status != 0 or kinds & HELD):
             tally.refused[kind] += 1
         elif not _may_differ(kinds, command):
-            tally.failures.append(f"{said}: status {status}, {_difference(after, expected)}")
+            tally.failures.append(f"{label}: status {status}, {_difference(after, expected)}")
         elif problem := _lost(before, after, expected, moved="log start offset" in kinds):
-            found = _difference(after, expected)
-            tally.failures.append(f"{said}: status {status}, {problem}, {found}")
+            difference = _difference(after, expected)
+            tally.failures.append(f"{label}: status {status}, {problem}, {difference}")
         else:
             tally.bounded[kind] += 1
     except Exception as fault:  # noqa: BLE001 -- whatever it is, the command it comes from is wrong
-        tally.failures.append(f"{said}: {type(fault).__name__}: {fault}")
+        tally.failures.append(f"{label}: {type(fault).__name__}: {fault}")
     finally:
         shutil.rmtree(copy)
 
@@ -193,8 +193,8 @@ def _lost(before: Seen, after: Seen, expected: Seen, *, moved: bool) -> str | No
     if not moved and after.start > expected.start and after.start != before.start:
         return "the log starts later"
     start = max(after.start, expected.start)
-    one, other = (_latest_from(seen, start) for seen in (after, expected))
-    if any(other.get(key, found) != found for key, found in one.items()) or other.keys() - one:
+    first, other = (_latest_from(seen, start) for seen in (after, expected))
+    if any(other.get(key, found) != found for key, found in first.items()) or other.keys() - first:
         return "a last value is another"
     return None
 
@@ -222,9 +222,9 @@ def _alone(logs: Sequence[Log]) -> list[tuple[Log, tuple[Wrong, ...], str]]:
 def _pairs(logs: Sequence[Log], random: Random) -> Iterator[tuple[Log, tuple[Wrong, ...], str]]:
     while True:
         log = random.choice(logs)
-        one, other = random.choice(log.wrong), random.choice(log.wrong)
-        if one.name != other.name:
-            yield log, (one, other), random.choice(list(COMMANDS))
+        first, other = random.choice(log.wrong), random.choice(log.wrong)
+        if first.name != other.name:
+            yield log, (first, other), random.choice(list(COMMANDS))
 
 
 def _by_kind(
@@ -232,8 +232,8 @@ def _by_kind(
 ) -> Iterator[tuple[Log, tuple[Wrong, ...], str]]:
     """In turn of each kind and command, at random within them."""
     of: dict[tuple[str, str], list[tuple[Log, tuple[Wrong, ...], str]]] = {}
-    for one in random.sample(tries, len(tries)):
-        of.setdefault((one[1][0].kind, one[2]), []).append(one)
+    for attempt in random.sample(tries, len(tries)):
+        of.setdefault((attempt[1][0].kind, attempt[2]), []).append(attempt)
     while any(of.values()):
         for waiting in of.values():
             if waiting:

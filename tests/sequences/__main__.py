@@ -44,25 +44,25 @@ def main(arguments: list[str]) -> int:
     total, start = Figures(), time.monotonic()
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
         waiting = [
-            pool.submit(run_share, *one, chosen.asking)
-            for one in _chunks(chosen.seed, chosen.count)
+            pool.submit(run_share, *chunk, chosen.asking)
+            for chunk in _chunks(chosen.seed, chosen.count)
         ]
         for done in as_completed(waiting):
             total.add(done.result())
-            for seed, said, short in done.result().differences:
-                _say(f"seed {seed}: {'; '.join(map(str, short))}\n    {said}")
+            for seed, reason, short in done.result().differences:
+                _say(f"seed {seed}: {'; '.join(map(str, short))}\n    {reason}")
     took = time.monotonic() - start
     _say(
         f"{total.sequences} sequences, {sum(total.operations.values())} operations in {took:.0f} s;"
         f" a death in {total.died}; {len(total.states)} distinct end states;"
         f" differences: {len(total.differences)}"
     )
-    for title, found in (
+    for title, counts in (
         ("operations", total.operations),
         ("faults", total.faults),
         ("refusals", total.refusals),
     ):
-        _say(f"{title}: " + ", ".join(f"{name} {n}" for name, n in found.most_common()))
+        _say(f"{title}: " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
     return 1 if total.differences else 0
 
 

@@ -115,21 +115,23 @@ def drawn(seed: int) -> tuple[int, tuple[Operation, ...]]:
     for drawn_kind in rnd.choices(kinds, weights, k=count):
         follows = before in FOLLOWING and rnd.random() < 0.35
         kind = before = rnd.choice(FOLLOWING[before]) if follows else drawn_kind
-        one = Operation(kind, rnd.randrange(1 << 30), rnd.choice((10, 700, 3_000, 61_000)))
+        operation = Operation(kind, rnd.randrange(1 << 30), rnd.choice((10, 700, 3_000, 61_000)))
         if interrupted_ones and rnd.random() < 0.5:
-            one = _with_fault(one, rnd)
-        operations.append(one)
+            operation = _with_fault(operation, rnd)
+        operations.append(operation)
     if interrupted_ones and all(one.fault.kind == "none" for one in operations):
         operations[-1] = _with_fault(operations[-1], rnd)
     return rnd.randrange(SHAPES), tuple(operations)
 
 
-def _with_fault(one: Operation, rnd: random.Random) -> Operation:
-    at = rnd.randint(1, DEEPEST.get(one.kind, 20))
-    opposed = OPPOSED.get(one.kind)
+def _with_fault(operation: Operation, rnd: random.Random) -> Operation:
+    at = rnd.randint(1, DEEPEST.get(operation.kind, 20))
+    opposed = OPPOSED.get(operation.kind)
     if rnd.random() < (0.5 if opposed else 0.12):
         kind = opposed if opposed and rnd.random() < 0.8 else rnd.choice(BESIDE)
         at = rnd.randint(1, rnd.choice((3, 8, 30)))  # most is decided where the locks are taken
-        return replace(one, fault=Fault("meanwhile", at), meanwhile=(kind, rnd.randrange(1 << 30)))
+        return replace(
+            operation, fault=Fault("meanwhile", at), meanwhile=(kind, rnd.randrange(1 << 30))
+        )
     fault = Fault(rnd.choice(FAULTS), at, rnd.randrange(1 << 30))
-    return replace(one, fault=fault, left=rnd.random() < 0.5)
+    return replace(operation, fault=fault, left=rnd.random() < 0.5)

@@ -136,12 +136,12 @@ def _perform(
     restored: list[Step] = []
     with interrupted(
         operation.fault, world.root, partial(_beside, world, operation, step, figures, restored)
-    ) as one:
+    ) as interposed:
         ended = _ended(step, operation, figures)
-        if ended == "refused" and one.happened and operation.fault.kind == "errno":
+        if ended == "refused" and interposed.happened and operation.fault.kind == "errno":
             ended = "failed"
-    figures.faults[operation.fault.kind] += one.happened
-    if ended == "failed" and not one.happened:
+    figures.faults[operation.fault.kind] += interposed.happened
+    if ended == "failed" and not interposed.happened:
         raise RecoveryFails(f"{operation}: a recovery failed without a fault")
     died = ended in ("died", "failed")
     _expect(world, step, operation, ended, died=died)
@@ -265,10 +265,10 @@ def shrunk(
             fewer = operations[:at] + operations[at + 1 :]
             if fewer and differs(fewer):
                 operations, changed = fewer, True
-        for at, one in enumerate(operations):
-            plain = replace(one, fault=NO_FAULT, meanwhile=None, left=False)
+        for at, operation in enumerate(operations):
+            plain = replace(operation, fault=NO_FAULT, meanwhile=None, left=False)
             calmer = (*operations[:at], plain, *operations[at + 1 :])
-            if plain != one and differs(calmer):
+            if plain != operation and differs(calmer):
                 operations, changed = calmer, True
     return operations
 
@@ -291,11 +291,11 @@ def run_many(
     for seed in seeds:
         shape, operations = drawn(seed)
         server = kafka if seed % asking == 0 else None
-        said = run(shape, operations, scratch / "work", figures, server)
-        if said is not None:
+        reason = run(shape, operations, scratch / "work", figures, server)
+        if reason is not None:
             short = shrunk(shape, operations, scratch / "work", server)
             again = run(shape, short, scratch / "work", None, server)
-            figures.differences.append((seed, again or said, short))
+            figures.differences.append((seed, again or reason, short))
             if len(figures.differences) >= most_differences:
                 break
     return figures

@@ -118,7 +118,7 @@ def interrupted(
     Raises:
         Crash: the process died, or the power went.
     """
-    one = _Interposed(fault, root, meanwhile)
+    interposed = _Interposed(fault, root, meanwhile)
     saved = {name: getattr(RealFileSystem, name) for name in CALLS}
     open_lock = logwright.lock_files._open
 
@@ -126,19 +126,19 @@ def interrupted(
         real = saved[name]
 
         def call(self: RealFileSystem, *args: Any, **options: Any) -> None:  # noqa: ANN401
-            one.before()
-            if one.twin is not None:
-                one.twin.know(args)
+            interposed.before()
+            if interposed.twin is not None:
+                interposed.twin.know(args)
             real(self, *args, **options)
-            if one.twin is not None:
-                one.twin.mirror(name, args, options)
+            if interposed.twin is not None:
+                interposed.twin.mirror(name, args, options)
 
         return call
 
     def locking(*args: Any, **options: Any) -> Any:  # noqa: ANN401
         # A death or an errno here is one before any call.
         if fault.kind == "meanwhile" and not args[1].startswith(PLANS):
-            one.before()
+            interposed.before()
         return open_lock(*args, **options)
 
     for name in CALLS:
@@ -146,13 +146,13 @@ def interrupted(
     logwright.lock_files._open = locking
     try:
         with _without_waits():
-            yield one
+            yield interposed
     finally:
         for name, method in saved.items():
             setattr(RealFileSystem, name, method)
         logwright.lock_files._open = open_lock
-        if one.twin is not None and one.happened:
-            one.twin.lose_power()
+        if interposed.twin is not None and interposed.happened:
+            interposed.twin.lose_power()
 
 
 @contextmanager
@@ -176,26 +176,26 @@ class _Unsynced(TwinFileSystem):
         self.durable: Entries = {}
         self.times: dict[int, int] = {}
         self.pending = []
-        found: dict[int, Inode] = {}
+        inodes: dict[int, Inode] = {}
         for path in root.rglob("*"):
             if path.is_file() and not is_lock(path.name):
-                self.durable[path.relative_to(root)] = self._inode(path, found)
+                self.durable[path.relative_to(root)] = self._inode(path, inodes)
         self.view = dict(self.durable)
         self.renamed: set[Path] = set()
 
-    def _inode(self, path: Path, found: dict[int, Inode]) -> Inode:
+    def _inode(self, path: Path, inodes: dict[int, Inode]) -> Inode:
         status = path.stat()
-        if status.st_ino not in found:
-            found[status.st_ino] = inode = Inode(path.read_bytes())
+        if status.st_ino not in inodes:
+            inodes[status.st_ino] = inode = Inode(path.read_bytes())
             self.times[id(inode)] = status.st_mtime_ns
-        return found[status.st_ino]
+        return inodes[status.st_ino]
 
     def know(self, args: tuple[Any, ...]) -> None:
         """Files that others than steps made, as a build does, are on the disk already."""
-        for one in args:
-            if not isinstance(one, str | Path):
+        for argument in args:
+            if not isinstance(argument, str | Path):
                 continue
-            path = Path(one)
+            path = Path(argument)
             if path.is_file() and path.relative_to(self.root) not in self.view:
                 name = path.relative_to(self.root)
                 inode = self._inode(path, {})

@@ -68,7 +68,7 @@ def clean(world: World, choice: int) -> Step:
     name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN))
     log = world.logs[name]
     replicas = (away(world.root),) if name == COMPACTED and choice % 5 == 0 else ()
-    found: list[tuple[Content, bool, list[int]]] = []
+    erased_from: list[tuple[Content, bool, list[int]]] = []
 
     def run() -> None:
         repair(world)
@@ -92,7 +92,7 @@ def clean(world: World, choice: int) -> Step:
             empty=not plan.clean,
             removable=0 if replicas else INT64_MAX,
         )
-        found[:] = [(result, plan.clean, bases_of(log.where, name))]
+        erased_from[:] = [(result, plan.clean, bases_of(log.where, name))]
         if not plan.clean and not plan.roll.due:
             return
         staged = build(plan) if plan.clean else None
@@ -106,11 +106,11 @@ def clean(world: World, choice: int) -> Step:
         commit(plan, staged)
 
     def halfway() -> Iterator[Content]:
-        for result, _, bases in found:
+        for result, _, bases in erased_from:
             assert log.content is not None
             yield from between(result, log.content, (*bases, log.content.end))
 
-    return Step(name, run, lambda: [one[0] for one in found], halfway)
+    return Step(name, run, lambda: [one[0] for one in erased_from], halfway)
 
 
 def fail(world: World, choice: int) -> Step:
@@ -197,7 +197,7 @@ def undo(world: World, choice: int) -> Step:
         return clean(world, choice)
     name = pick(world, choice, worked_on or (COMPACTED, RETAINED))
     log = world.logs[name]
-    found: list[tuple[str, Content, Content]] = []
+    restored: list[tuple[str, Content, Content]] = []
     bases: list[int] = []
 
     def run() -> None:
@@ -206,13 +206,13 @@ def undo(world: World, choice: int) -> Step:
         kind, before = log.before[plan.at_ms]
         assert log.content is not None
         start = before.start if kind == "retain" else None
-        found[:] = [(kind, before, brought_back(log.content, before, start=start))]
+        restored[:] = [(kind, before, brought_back(log.content, before, start=start))]
         bases[:] = bases_of(log.where, name)
         undo_partition(plan, now_ms=world.clock)
         del log.before[plan.at_ms]
 
     def halfway() -> Iterator[Content]:
-        for kind, _, back in found:
+        for kind, _, back in restored:
             assert log.content is not None
             if kind == "retain":
                 starts = {*bases, back.start, log.content.start}
@@ -223,7 +223,7 @@ def undo(world: World, choice: int) -> Step:
                 cuts = (*bases, *(base for base in bases_of(log.where, name)), back.end)
                 yield from between(log.content, back, cuts)
 
-    return Step(name, run, lambda: [one[2] for one in found], halfway)
+    return Step(name, run, lambda: [one[2] for one in restored], halfway)
 
 
 def purge(world: World, choice: int) -> Step:
@@ -292,13 +292,13 @@ def erase(world: World, choice: int) -> Step:
     name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED, COPIED))
     log = world.logs[name]
     key = b"abcdef"[choice // 8 % 6 :][:1]
-    found: list[tuple[Content, list[int]]] = []
+    erased_from: list[tuple[Content, list[int]]] = []
 
     def run() -> None:
         repair(world)
         if log.content is None:
             return
-        found[:] = [(erased(log.content, key), bases_of(log.where, name))]
+        erased_from[:] = [(erased(log.content, key), bases_of(log.where, name))]
         done = erase_partition(
             log.where, parsed(name), settings_of(name), PlainKeys([key]), now_ms=world.clock
         )
@@ -307,11 +307,13 @@ def erase(world: World, choice: int) -> Step:
             log.before.clear()
 
     def halfway() -> Iterator[Content]:
-        for result, bases in found:
+        for result, bases in erased_from:
             assert log.content is not None
             yield from between(result, log.content, (*bases, log.content.end))
 
-    return Step(name, run, lambda: [one[0] for one in found] or unchanged(world, name)(), halfway)
+    return Step(
+        name, run, lambda: [one[0] for one in erased_from] or unchanged(world, name)(), halfway
+    )
 
 
 def pause(world: World, choice: int) -> Step:

@@ -38,20 +38,20 @@ def read_content(log_dir: Path, name: str) -> Content:
         data = path.read_bytes()
         for span in walk_batches(data):
             batch = parse_batch(data, span.position)
-            found = read_records(batch, data[span.position : span.position + span.bytes])
+            records = read_records(batch, data[span.position : span.position + span.bytes])
             if batch.producer_id >= 0 and batch.base_sequence >= 0:
                 last = batch.base_sequence + batch.last_offset_delta
                 producers[batch.producer_id] = last
             if batch.is_control:
-                if found:
-                    parse_control_key(found[0].key)
+                if records:
+                    parse_control_key(records[0].key)
                 undecided.pop(batch.producer_id, None)
                 emptied.pop(batch.producer_id, None)
                 end = batch.next_offset
                 continue
-            if batch.is_transactional and not found:
+            if batch.is_transactional and not records:
                 emptied.setdefault(batch.producer_id, []).append(batch.base_offset)
-            for record in found:
+            for record in records:
                 row = _row(batch, record)
                 if batch.is_transactional:
                     is_aborted = any(
@@ -104,5 +104,5 @@ def bases_of(log_dir: Path, name: str) -> list[int]:
     directory = log_dir / name
     if not directory.is_dir():
         return []
-    found = (path.name[:_LIVE_NAME] for path in directory.iterdir() if ".log" in path.name)
-    return sorted({int(stem) for stem in found if stem.isdigit()})
+    names = (path.name[:_LIVE_NAME] for path in directory.iterdir() if ".log" in path.name)
+    return sorted({int(stem) for stem in names if stem.isdigit()})

@@ -37,24 +37,24 @@ def table(world: World, choice: int) -> Step:
         partition = parsed(name)
         with open_partition_dir(log.where, partition) as directory:
             topic_id = read_topic_id(directory)
-        one = TopicLog(
+        topic_log = TopicLog(
             log=observe(log.where, partition, high_watermark="end"),
             topic_id=topic_id,
             cleaner=CleanerConfig(),
         )
         where = place(FORMS[name], world.root / "tables" / name, buckets=2)
-        done = update_topic(where, [one], now_ms=world.now)
+        done = update_topic(where, [topic_log], now_ms=world.now)
         for error in done.result.failures.values():
             raise error
         assert done.result.snapshot is not None
-        found = sorted(
+        rows = sorted(
             (row["offset"], row["key"], row["value"])
             for batch in read_rows(open_store(where), done.result.snapshot, COLUMNS)
             for row in batch.to_pylist()
         )
         expected = [(row[2], row[0], row[1]) for row in replayed(log.content)]
-        if found != expected:
+        if rows != expected:
             (step,) = [part.step for part in done.result.partitions]
-            raise Difference(f"the table of {name} after {step}: {found}, expected {expected}")
+            raise Difference(f"the table of {name} after {step}: {rows}, expected {expected}")
 
     return Step(name, run, unchanged(world, name))

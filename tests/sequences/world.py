@@ -58,9 +58,9 @@ class RecoveryFails(Exception):
 
 def parsed(name: str) -> TopicPartition:
     """A partition by its name."""
-    found = TopicPartition.parse(name)
-    assert found is not None
-    return found
+    partition = TopicPartition.parse(name)
+    assert partition is not None
+    return partition
 
 
 @dataclass(slots=True)
@@ -183,14 +183,14 @@ def compare(world: World) -> None:
         places = [one for one in places if any((one / name).glob("*.log"))]
         if len(places) > 1:
             raise Difference(f"{name} is there twice")
-        found = read_content(places[0], name) if places else None
-        matches = [one for one in allowed if _same(one, found)]
+        content = read_content(places[0], name) if places else None
+        matches = [one for one in allowed if _same(one, content)]
         if not matches:
-            raise Difference(f"{name}: {_described(found)}, allowed: {_sketch(allowed, found)}")
+            raise Difference(f"{name}: {_described(content)}, allowed: {_sketch(allowed, content)}")
         match = matches[0]
         if match not in (None, log.content) and not has_latest(places[0], name, match):
             raise Difference(f"{name}: its latest state is not that of {_described(match)}")
-        if world.seen is not None and (found is not None) == (name in world.seen):
+        if world.seen is not None and (content is not None) == (name in world.seen):
             _compare_with_kafka(name, match, world.seen.get(name))
         _note_taken(log, match)
         log.content = match
@@ -238,30 +238,30 @@ def _note_taken(log: Log, now: Content | None) -> None:
         taking.present += 1
 
 
-def _same(model: Content | None, found: Content | None) -> bool:
-    if model is None or found is None:
-        return model is None and found is None
-    known = dict(found.producers)
+def _same(model: Content | None, content: Content | None) -> bool:
+    if model is None or content is None:
+        return model is None and content is None
+    known = dict(content.producers)
     return (
-        model.start == found.start
-        and model.end == found.end
-        and model.uncommitted() == found.uncommitted()
-        and model.committed() == found.committed()
+        model.start == content.start
+        and model.end == content.end
+        and model.uncommitted() == content.uncommitted()
+        and model.committed() == content.committed()
         and all(known.get(producer, -2) == last for producer, last in model.producers)
     )
 
 
-def _described(one: Content | None) -> str:
-    if one is None:
+def _described(content: Content | None) -> str:
+    if content is None:
         return "no log"
-    rows = [f"{r.offset}{'' if r.value else 'x'}{r.outcome[0]}" for r in one.uncommitted()]
-    horizons = {r.offset: r.horizon_ms for r in one.uncommitted() if r.horizon_ms}
-    return f"[{one.start},{one.end}) {' '.join(rows)} {horizons or ''} {one.producers}"
+    rows = [f"{r.offset}{'' if r.value else 'x'}{r.outcome[0]}" for r in content.uncommitted()]
+    horizons = {r.offset: r.horizon_ms for r in content.uncommitted() if r.horizon_ms}
+    return f"[{content.start},{content.end}) {' '.join(rows)} {horizons or ''} {content.producers}"
 
 
-def _sketch(allowed: tuple[Content | None, ...], found: Content | None) -> str:
+def _sketch(allowed: tuple[Content | None, ...], content: Content | None) -> str:
     """The nearest few."""
-    rows = set(found.uncommitted()) if found else set()
+    rows = set(content.uncommitted()) if content else set()
     ranked = sorted(
         allowed, key=lambda one: len(rows ^ set(one.uncommitted())) if one else len(rows)
     )
@@ -352,10 +352,10 @@ def _transactional(log_dir: Path, rnd: random.Random) -> tuple[LogBuilder, Conte
                 producers[producer] = 0
                 offset += 1
             elif kind < 0.55 and undecided:
-                one = rnd.choice(sorted(undecided))
+                chosen = rnd.choice(sorted(undecided))
                 end = rnd.choice(("abort", "commit"))
-                segment.marker(offset, one, end)
-                for at in undecided.pop(one):
+                segment.marker(offset, chosen, end)
+                for at in undecided.pop(chosen):
                     rows[at] = replace(
                         rows[at], outcome="aborted" if end == "abort" else "committed"
                     )
@@ -372,9 +372,9 @@ def _transactional(log_dir: Path, rnd: random.Random) -> tuple[LogBuilder, Conte
                 rows += [_row(offset + n, *pair) for n, pair in enumerate(pairs)]
                 offset += len(pairs)
         if number == count - 2 and rnd.random() < 0.8:
-            for one in sorted(undecided):
-                segment.marker(offset, one, "abort")
-                for at in undecided.pop(one):
+            for late in sorted(undecided):
+                segment.marker(offset, late, "abort")
+                for at in undecided.pop(late):
                     rows[at] = replace(rows[at], outcome="aborted")
                 offset += 1
     content = Content(rows=tuple(rows), end=offset, producers=tuple(sorted(producers.items())))

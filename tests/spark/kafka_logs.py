@@ -40,11 +40,11 @@ def offsets(of: DataFrame) -> list[int]:
 def rows_by_topic(of: DataFrame) -> dict[str, list[Row]]:
     """The rows of a frame with headers, by topic, in their order."""
     table = of.toArrow()
-    found: dict[str, list[Row]] = {}
+    by_topic: dict[str, list[Row]] = {}
     for batch in table.to_batches():
         for topic, row in zip(batch["topic"].to_pylist(), arrow_rows([batch]), strict=True):
-            found.setdefault(topic, []).append(row)
-    return found
+            by_topic.setdefault(topic, []).append(row)
+    return by_topic
 
 
 @contextmanager
@@ -62,20 +62,20 @@ def all_cases(log_dir: Path) -> list[TopicPartition]:
     that must be recovered first are left out.
     """
     checkpoints: dict[str, dict[TopicPartition, int]] = {name: {} for name in CHECKPOINT_FILES}
-    found = []
+    cases = []
     log_dir.mkdir()
     for case in CASES:
         source = case_dir(case) / "before"
-        for number, one in enumerate(partitions(case)):
-            old = TopicPartition.parse(one.name)
+        for number, partition in enumerate(partitions(case)):
+            old = TopicPartition.parse(partition.name)
             assert old is not None
             try:
                 observe(source, old, high_watermark="checkpoint")
             except (UncleanLogDir, CorruptBatch):
                 continue
             new = TopicPartition(f"{case}.{number}", 0)
-            shutil.copytree(source / one.name, log_dir / new.directory_name)
-            found.append(new)
+            shutil.copytree(source / partition.name, log_dir / new.directory_name)
+            cases.append(new)
             for name, entries in checkpoints.items():
                 path = source / name
                 known = parse_offset_checkpoint(path.read_bytes(), path) if path.exists() else {}
@@ -84,4 +84,4 @@ def all_cases(log_dir: Path) -> list[TopicPartition]:
     for name, entries in checkpoints.items():
         (log_dir / name).write_bytes(serialize_offset_checkpoint(entries))
     (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":0}')
-    return found
+    return cases

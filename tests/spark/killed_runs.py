@@ -90,14 +90,14 @@ def cleaning(way: Way, log_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A cleaning in a session of processes of its own, none of which is left."""
     program, variables = command(way, log_dir)
     with (
-        said_in(log_dir).open("ab") as said,
+        said_in(log_dir).open("ab") as output,
         subprocess.Popen(
             program,
             cwd=REPOSITORY,
             env=os.environ | variables,
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             start_new_session=True,
         ) as process,
     ):
@@ -124,7 +124,7 @@ def kill(pids: list[int]) -> None:
 
 def members(session: int, victim: Victim | None = None) -> list[int]:
     """Living processes of a session but for its leader: all, Spark's Python processes, its JVM."""
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         with suppress(OSError, ValueError):
             pid = int(entry.name)
@@ -134,8 +134,8 @@ def members(session: int, victim: Victim | None = None) -> list[int]:
             is_java = b"java" in program.split(b"\0")[0]
             kind = "executor" if is_java else "workers" if b"pyspark" in program else "other"
             if program and victim in (None, kind):  # a zombie has none
-                found.append(pid)
-    return found
+                processes.append(pid)
+    return processes
 
 
 def names_in(log_dir: Path) -> set[str]:
@@ -205,14 +205,14 @@ class Kill:
         with cleaning(self.way, log_dir) as process:
             wait_for(process, lambda: phase_of(log_dir, wanted) not in before[self.phase])
             time.sleep(part * float(getattr(timeline, self.phase)))
-            found: Phase = "done" if process.poll() is not None else phase_of(log_dir, wanted)
+            phase: Phase = "done" if process.poll() is not None else phase_of(log_dir, wanted)
             if self.victim == "driver":
                 process.kill()
             else:
                 kill(members(process.pid, self.victim))
             status = process.wait(WAIT_SECONDS)
             wait_for_death(process.pid)
-        return found, status
+        return phase, status
 
 
 def wait_for_death(session: int) -> None:
@@ -233,11 +233,11 @@ def command_of(pid: int) -> bytes:
 
 def live(log_dir: Path) -> Digest:
     """What a broker would read: each batch, whatever segment it is in, and the checkpoint."""
-    found = {"checkpoint": (log_dir / "cleaner-offset-checkpoint").read_bytes()}
+    files = {"checkpoint": (log_dir / "cleaner-offset-checkpoint").read_bytes()}
     for name in LOGS:
         for log in sorted((log_dir / name).glob("*.log")):
             content = log.read_bytes()
             for span in walk_batches(content):
                 whole = content[span.position : span.position + span.bytes]
-                found[f"{name}@{parse_batch(whole).base_offset}"] = whole
-    return found
+                files[f"{name}@{parse_batch(whole).base_offset}"] = whole
+    return files

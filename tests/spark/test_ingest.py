@@ -83,10 +83,10 @@ def test_rows_keep_their_order_and_go_where_their_keys_say(
     assert [0, 1, 2] == [one.partition.partition for one in done]
     assert 3000 == sum(one.records for one in done)
     order = {f"v{number}".encode(): number for number in range(3000)}
-    for one in done:
-        found = values(tmp_path / "logs", one.partition.partition)
-        numbers = [order[value] for value in found if value is not None]
-        assert one.records == len(found) == len(numbers)
+    for intake in done:
+        stored = values(tmp_path / "logs", intake.partition.partition)
+        numbers = [order[value] for value in stored if value is not None]
+        assert intake.records == len(stored) == len(numbers)
         assert numbers == sorted(numbers)
     # murmur2("k1") and so on, by Kafka's DefaultPartitioner: a key is in one partition only.
     keys = [
@@ -109,10 +109,10 @@ def test_explicit_partitions_nulls_headers_and_nested_values(
     path = write_rows(tmp_path / "rows.json", rows)
     ingest(observed.spark, target(tmp_path / "logs"), path)
     (batch,) = read_batches(tmp_path / "logs", partition="t-2")
-    one, two, three = batch.records
-    assert (b"a", b'{"n":"1"}', NOW) == (one.key, one.value, one.timestamp_ms)
-    found = [(header.key, header.value) for header in one.headers]
-    assert [(b"source", b"crm"), (b"empty", None)] == found
+    first, two, three = batch.records
+    assert (b"a", b'{"n":"1"}', NOW) == (first.key, first.value, first.timestamp_ms)
+    pairs = [(header.key, header.value) for header in first.headers]
+    assert [(b"source", b"crm"), (b"empty", None)] == pairs
     assert (b"a", None, NOW, ()) == (two.key, two.value, two.timestamp_ms, two.headers)
     assert (None, b'{"n":"3"}', 1_760_004_000_000) == (three.key, three.value, three.timestamp_ms)
 
@@ -212,7 +212,7 @@ def test_what_the_topic_was_given_is_kept_in_the_log_directory(
     ingested()
     text = (log_dir / "t-0" / "partition.metadata").read_text()
     assert f"version: 0\ntopic_id: {uuid_text(7)}" == text
-    found = read_sources(log_dir, policies=Policies(), command_line={})
-    config, _ = settings_of(found, "t")
+    read = read_sources(log_dir, policies=Policies(), command_line={})
+    config, _ = settings_of(read, "t")
     assert (("compact",), 3_600_000) == (config.cleanup_policy, config.segment_ms)
-    assert uuid_text(7) == found.topic_id("t")
+    assert uuid_text(7) == read.topic_id("t")

@@ -82,21 +82,21 @@ def test_rows_are_those_of_a_consumer(
 ) -> None:
     """Key, value, offset, time and headers of all logs that Kafka wrote, in order."""
     options = {"isolationLevel": isolation, "includeHeaders": "true", "minPartitions": "150"}
-    found = rows_by_topic(frame(observed.spark, cases, highWatermark="checkpoint", **options))
+    by_topic = rows_by_topic(frame(observed.spark, cases, highWatermark="checkpoint", **options))
     topics = [path for path in sorted(cases.iterdir()) if path.is_dir()]
     assert len(topics) > 60
     for path in topics:
         partition = _partition(path.name)
         log = observe(cases, partition, high_watermark="checkpoint")
         if not partition.topic.startswith("__"):
-            assert consume(log, isolation) == found.pop(partition.topic, [])
-    assert {} == found
+            assert consume(log, isolation) == by_topic.pop(partition.topic, [])
+    assert {} == by_topic
 
 
 def _partition(name: str) -> TopicPartition:
-    found = TopicPartition.parse(name)
-    assert found is not None
-    return found
+    partition = TopicPartition.parse(name)
+    assert partition is not None
+    return partition
 
 
 def test_schema_is_that_of_sparks_kafka_source(observed: Observed, tmp_path: Path) -> None:
@@ -106,9 +106,9 @@ def test_schema_is_that_of_sparks_kafka_source(observed: Observed, tmp_path: Pat
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
         "timestamp:timestamp,timestampType:int"
     )
-    one = frame(observed.spark, path)
-    assert f"{ddl}>" == one.schema.simpleString()
-    assert all(field.nullable for field in one.schema.fields)
+    log = frame(observed.spark, path)
+    assert f"{ddl}>" == log.schema.simpleString()
+    assert all(field.nullable for field in log.schema.fields)
     with_headers = frame(observed.spark, path, includeHeaders="true").schema
     assert f"{ddl},headers:array<struct<key:string,value:binary>>>" == with_headers.simpleString()
 
@@ -157,12 +157,12 @@ def test_filters_decide_what_is_read(observed: Observed, tmp_path: Path) -> None
             (f"timestamp >= timestamp_millis({START_MS + 30})", 30, False),
             ("length(value) > 5", 120, False),
         ):
-            one = frame(observed.spark, path, **more).where(condition)
-            plan = one._jdf.queryExecution().executedPlan().toString()
+            filtered = frame(observed.spark, path, **more).where(condition)
+            plan = filtered._jdf.queryExecution().executedPlan().toString()
             assert exact == ("Filter (" not in plan)
-            assert wanted == len(one.collect())
-        one = frame(observed.spark, path, **more).where("partition = 1 AND offset >= 38")
-        assert [38, 39] == offsets(one)
+            assert wanted == len(filtered.collect())
+        filtered = frame(observed.spark, path, **more).where("partition = 1 AND offset >= 38")
+        assert [38, 39] == offsets(filtered)
         assert observed.tasks()[-1] < 6
 
 
@@ -196,13 +196,13 @@ def test_spark_mixes_pushed_filters_of_one_frame(observed: Observed, tmp_path: P
 def test_a_log_that_changes_after_it_was_planned(observed: Observed, tmp_path: Path) -> None:
     """A frame keeps its plan, so a changed log is refused by name; another load reads it."""
     path = three_logs(tmp_path)
-    one = frame(observed.spark, path)
-    assert (120, 120) == (one.count(), one.count())
+    log = frame(observed.spark, path)
+    assert (120, 120) == (log.count(), log.count())
     changed = path / "t-2" / f"{20:020d}.log"
     with changed.open("ab") as file:
         file.write(LogBuilder(path).segment(40).batch(40, [("k", "v")]).content)
     with pytest.raises(PythonException, match=r"StalePlan: .*00020\.log: .* Load it again\."):
-        one.count()
+        log.count()
     assert 121 == frame(observed.spark, path).count()
 
 
@@ -249,8 +249,8 @@ def test_corrupt_batches_are_skipped_and_counted(observed: Observed, tmp_path: P
     file, position = damaged(path)
     reports = tmp_path / "reports"
     skipping = frame(observed.spark, path, onCorrupt="skip", corruptReport=str(reports))
-    found = {(row.partition, row.offset) for row in skipping.collect()}
-    assert {(1, 25)} == {(n, offset) for n in range(3) for offset in range(40)} - found
+    rows = {(row.partition, row.offset) for row in skipping.collect()}
+    assert {(1, 25)} == {(n, offset) for n in range(3) for offset in range(40)} - rows
     (report,) = reports.iterdir()
     content = json.loads(report.read_text())
     size = int.from_bytes(file.read_bytes()[position + 8 : position + 12], "big") + 12
@@ -270,9 +270,9 @@ def test_the_latest_state(observed: Observed, tmp_path: Path) -> None:
     """The newest record of each key, now and as of an offset; one task for each partition."""
     path = copy_before("txn-1-mixed", tmp_path)
     content = read_content(path, "t-0")
-    one = frame(observed.spark, path, view="latest")
+    latest = frame(observed.spark, path, view="latest")
     keep = [(row[0], row[1], row[2]) for row in replayed(content)]
-    assert keep == [(row.key, row.value, row.offset) for row in map(_bytes, one.collect())]
+    assert keep == [(row.key, row.value, row.offset) for row in map(_bytes, latest.collect())]
     with_tombstones = frame(observed.spark, path, view="latest", includeTombstones="true")
     assert len(replayed(content, tombstones=True)) == with_tombstones.count()
     logs = three_logs(tmp_path / "three")
@@ -330,11 +330,11 @@ with local_session() as spark:
     print(spark.sql("SELECT count(*) FROM t WHERE partition = 1").collect()[0][0])
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", script, str(path)],
         env=environment,
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "40" == found.stdout.strip()
+    assert "40" == done.stdout.strip()

@@ -76,12 +76,12 @@ def test_what_is_written_is_read(observed: Observed, logs: Path) -> None:
     """Every column of every row, in the order of each key; the log is as a broker leaves it."""
     given = rows(observed)
     write(given, logs, topic="t", partitions="3")
-    found = frame(observed.spark, logs, includeHeaders="true")
+    stored = frame(observed.spark, logs, includeHeaders="true")
     columns = ["key", "value", "headers", "timestamp"]
     expected = given.withColumn("key", F.col("key").cast("binary"))
     expected = expected.withColumn("value", F.col("value").cast("binary"))
-    assert 0 == expected.exceptAll(found.select(columns)).count()
-    assert 1000 == found.count()
+    assert 0 == expected.exceptAll(stored.select(columns)).count()
+    assert 1000 == stored.count()
     for partition in range(3):
         assert [] == verify_partition(logs, TopicPartition("t", partition))
     assert [] == left_over(logs)
@@ -114,16 +114,16 @@ def test_rows_name_their_topic_and_partition(observed: Observed, logs: Path) -> 
     write(rows(observed, 9), logs, topic="t", partitions="2")
     write(rows(observed, 9), logs, topic="u", partitions="1")
     before = rows_by_topic(frame(observed.spark, logs, includeHeaders="true"))
-    one = observed.spark.createDataFrame(
+    rows_written = observed.spark.createDataFrame(
         [("t", 1, "a", "b"), ("u", None, "c", None)],
         "topic string, partition int, key string, value string",
     )
-    write(one, logs)
-    found = rows_by_topic(frame(observed.spark, logs, includeHeaders="true"))
-    assert [(b"a", b"b")] == [row[:2] for row in set(found["t"]) - set(before["t"])]
-    assert [(b"c", None)] == [row[:2] for row in found["u"][len(before["u"]) :]]
+    write(rows_written, logs)
+    by_topic = rows_by_topic(frame(observed.spark, logs, includeHeaders="true"))
+    assert [(b"a", b"b")] == [row[:2] for row in set(by_topic["t"]) - set(before["t"])]
+    assert [(b"c", None)] == [row[:2] for row in by_topic["u"][len(before["u"]) :]]
     with pytest.raises(PythonException, match="RefusedRecord: a row has a topic or partition"):
-        write(one.withColumn("topic", F.lit("nowhere")), logs)
+        write(rows_written.withColumn("topic", F.lit("nowhere")), logs)
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,11 @@ def test_a_refused_row_leaves_everything_as_it_was(observed: Observed, logs: Pat
     large = rows(observed).withColumn(
         "value", F.when(F.col("value") == "v777", secret).otherwise(F.col("value"))
     )
-    with pytest.raises(AnalysisException, match=r"bytes are more than max\.message\.bytes") as one:
+    with pytest.raises(
+        AnalysisException, match=r"bytes are more than max\.message\.bytes"
+    ) as refused:
         write(large, logs, topic="t", **{"config.max.message.bytes": "2000"})
-    assert secret not in str(one.value)
+    assert secret not in str(refused.value)
     with pytest.raises(PythonException, match="topic or partition that does not exist"):
         write(rows(observed).withColumn("partition", F.lit(7)), logs, topic="t")
     assert 9 == written(observed, logs)
@@ -225,17 +227,17 @@ def a_writer(observed: Observed, logs: Path, **options: str) -> LogWriter:
 
 def batches(observed: Observed, count: int = 90) -> list[pa.RecordBatch]:
     """Rows as a task gets them."""
-    found: list[pa.RecordBatch] = rows(observed, count).toArrow().to_batches(max_chunksize=7)
-    return found
+    made: list[pa.RecordBatch] = rows(observed, count).toArrow().to_batches(max_chunksize=7)
+    return made
 
 
 def test_an_attempt_that_does_not_count_is_not_there(observed: Observed, logs: Path) -> None:
     """Speculation and retries: what Spark does not pass to the commit is not appended."""
     writer = a_writer(observed, logs)
-    found = batches(observed)
-    writer.write(iter(found))
-    counted = writer.write(iter(found))
-    writer.write(iter(found))
+    made = batches(observed)
+    writer.write(iter(made))
+    counted = writer.write(iter(made))
+    writer.write(iter(made))
     assert 3 == len(left_over(logs))
     writer.commit([counted])
     assert 90 == written(observed, logs)

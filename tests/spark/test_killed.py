@@ -89,11 +89,11 @@ def assert_finished(way: Way, log_dir: Path, whole: Whole) -> None:
         assert again.status == 0, again.err
     else:
         assert sweep_again(log_dir)
-    found = live(log_dir)
+    files = live(log_dir)
     strange = [
         name
-        for name in found.keys() | whole.once.keys() | whole.twice.keys()
-        if found.get(name) not in (whole.once.get(name), whole.twice.get(name))
+        for name in files.keys() | whole.once.keys() | whole.twice.keys()
+        if files.get(name) not in (whole.once.get(name), whole.twice.get(name))
     ]
     assert [] == strange
     assert call("purge", log_dir, "--now", LATER, "--yes").status == 0
@@ -129,16 +129,16 @@ def kill_each(tmp_path: Path, seed: int, kills: Sequence[Kill], *, latest: float
     """
     whole = {way: measure(way, tmp_path / way / "logs") for way in {one.way for one in kills}}
     fell: Counter[str] = Counter()
-    for number, one in enumerate(kills):
+    for number, kill in enumerate(kills):
         log_dir = make(tmp_path / str(number) / "logs")
-        mine = whole[one.way]
+        mine = whole[kill.way]
         part = latest * random.Random(f"{seed} {number}").random()
-        phase, status = one.do(log_dir, mine.timeline, mine.once, part=part)
-        sys.stdout.write(f"{number}: {one} fell into {phase}, exit status {status}\n")
+        phase, status = kill.do(log_dir, mine.timeline, mine.once, part=part)
+        sys.stdout.write(f"{number}: {kill} fell into {phase}, exit status {status}\n")
         sys.stdout.flush()
-        assert status in STATUSES[one.way], said_in(log_dir).read_text()[-4000:]
-        assert_finished(one.way, log_dir, mine)
-        fell[f"{one.way} {one.victim} {phase}"] += 1
+        assert status in STATUSES[kill.way], said_in(log_dir).read_text()[-4000:]
+        assert_finished(kill.way, log_dir, mine)
+        fell[f"{kill.way} {kill.victim} {phase}"] += 1
         fell[phase] += 1
         shutil.rmtree(log_dir.parent)
     return fell

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from logwright.checks.model import OutputFacts
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import CorruptBatch, LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.live_plans import plan_is_alive
+from logwright.rewrite.staging import discard_staging
 from logwright.spark import sweep
 from logwright.spark.session import TASKS_PER_CORE
 from logwright.spark.sweep import SparkExecutor
@@ -46,19 +46,19 @@ def built(
 ) -> list[object]:
     """The result of each plan."""
     groups = call_builds(SparkExecutor(lambda: observed.spark), function, plans)
-    found = {plan.plan_id: result for group in groups for plan, result in group}
-    return [found[plan.plan_id] for plan in plans]
+    results = {plan.plan_id: result for group in groups for plan, result in group}
+    return [results[plan.plan_id] for plan in plans]
 
 
 def plan_of(name: str, tmp_path: Path) -> CleanPlan:
     """The plan of a fixture's own cleaning, of a copy."""
-    one = partition_of(name)
-    partition = TopicPartition.parse(one.name)
+    log_name = partition_of(name)
+    partition = TopicPartition.parse(log_name.name)
     assert partition is not None
     return forced_plan(
         copy_before(name, tmp_path),
         partition,
-        one.config,
+        log_name.config,
         now_ms=description(name)["now"],
         like_kafka=True,
     )
@@ -160,17 +160,17 @@ def test_workers_come_with_the_kernels_loaded(
 ) -> None:
     """None is left to load for a log in a worker of its own, which never had another."""
     plan = plan_of(name, tmp_path)
-    (found,) = sweep._each_log(work.kernels_of_a_cleaning, [(plan,)], [plan], observed.spark)
-    assert isinstance(found, tuple)
-    before, further = found
+    (kernels,) = sweep._each_log(work.kernels_of_a_cleaning, [(plan,)], [plan], observed.spark)
+    assert isinstance(kernels, tuple)
+    before, further = kernels
     assert len(before) > 10
     assert set() == further
 
 
 def test_workers_are_forked_from_a_process_of_one_thread(observed: Observed) -> None:
     """A lock that another thread held would be held for ever."""
-    found = each(work.origin, 20, observed)
-    assert {1} == {one[1] for one in found if isinstance(one, tuple)}
+    origins = each(work.origin, 20, observed)
+    assert {1} == {one[1] for one in origins if isinstance(one, tuple)}
 
 
 def test_session_without_a_context_gives_the_same_by_a_frame(

@@ -24,11 +24,11 @@ LOG_DIR = "/var/lib/kafka/data"
 
 def blocks(*sections: str) -> list[str]:
     """The Python of these sections of the page, in order."""
-    found = []
+    parts = []
     for part in re.split(r"^## ", PAGE.read_text(), flags=re.MULTILINE):
         if part.partition("\n")[0] in sections:
-            found += re.findall(r"^```python\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
-    return found
+            parts += re.findall(r"^```python\n(.*?)^```", part, re.MULTILINE | re.DOTALL)
+    return parts
 
 
 def test_reading_and_appending(observed: Observed, tmp_path: Path) -> None:

@@ -7,10 +7,10 @@ import os
 import sys
 
 from logwright.batches.runtime import Runtime
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan
 from logwright.errors import CorruptBatch
 from logwright.kernel import Kernel
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build, examine
 
 

@@ -42,8 +42,8 @@ def main(arguments: list[str]) -> int:
     total, start = Figures(), time.monotonic()
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
         waiting = [
-            pool.submit(run_share, *one, kafka=chosen.kafka, spark=chosen.spark)
-            for one in _chunks(chosen.seed, chosen.count)
+            pool.submit(run_share, *chunk, kafka=chosen.kafka, spark=chosen.spark)
+            for chunk in _chunks(chosen.seed, chosen.count)
         ]
         for done in as_completed(waiting):
             total.add(done.result())
@@ -52,12 +52,12 @@ def main(arguments: list[str]) -> int:
         f" {total.killed} killed, {total.by_others} acts of other programs;"
         f" differences: {len(total.differences)}"
     )
-    for title, found in (
+    for title, counts in (
         ("acts", total.acts),
         ("refusals", total.refusals),
         ("steps", total.steps),
     ):
-        _say(f"{title}: " + ", ".join(f"{name} {n}" for name, n in found.most_common()))
+        _say(f"{title}: " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
     return 1 if total.differences else 0
 
 

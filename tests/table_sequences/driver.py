@@ -185,10 +185,10 @@ class _Judge:
             self._follow(error)
             done = self._update(*limits)
         self.changed = False
-        for one in done.result.partitions:
-            why = one.step.reason.partition(":")[0]
+        for partition in done.result.partitions:
+            why = partition.step.reason.partition(":")[0]
             self.figures.steps[
-                f"{one.step.kind}: {''.join(c for c in why if not c.isdigit())}"
+                f"{partition.step.kind}: {''.join(c for c in why if not c.isdigit())}"
             ] += 1
         self._check(done)
 
@@ -205,7 +205,7 @@ class _Judge:
 
     def _update(self, small_bytes: int, files: int) -> TopicUpdate:
         world = self.world
-        found = [
+        wrong = [
             TopicLog(
                 log=observe(log.where, TopicPartition("t", number), high_watermark="end"),
                 topic_id=logs.topic_id_of(log, number),
@@ -213,7 +213,7 @@ class _Judge:
             )
             for number, log in world.logs.items()
         ]
-        done = update_topic(world.place(small_bytes, files), found, now_ms=world.now)
+        done = update_topic(world.place(small_bytes, files), wrong, now_ms=world.now)
         for error in done.result.failures.values():
             raise error
         return done
@@ -234,10 +234,10 @@ class _Judge:
     def _check(self, done: TopicUpdate) -> None:
         world = self.world
         expected = world.expected()
-        found = table_rows(world.form, world.table)
-        if expected != found:
+        rows = table_rows(world.form, world.table)
+        if expected != rows:
             steps = [one.step for one in done.result.partitions]
-            missing, more = _only(expected, found), _only(found, expected)
+            missing, more = _only(expected, rows), _only(rows, expected)
             raise Difference(f"after {steps}: missing {missing}, too many {more}")
         snapshot = done.result.snapshot
         if snapshot is None or snapshot.rows != len(expected):
@@ -279,10 +279,10 @@ def run_many(
     figures = Figures()
     for seed in seeds:
         operations = drawn(seed, setting)
-        said = run(seed, operations, setting, figures)
-        if said is not None:
+        reason = run(seed, operations, setting, figures)
+        if reason is not None:
             short = shrunk(seed, operations, setting)
-            again = run(seed, short, setting, Figures()) or said
+            again = run(seed, short, setting, Figures()) or reason
             figures.differences.append((seed, again, tuple(name for name, _ in short)))
             say(f"seed {seed}: {'; '.join(name for name, _ in short)}\n    {again}")
     return figures

@@ -224,14 +224,14 @@ def lost_file(world: World, draw: random.Random) -> None:
 
 
 def _files(world: World) -> list[Path]:
-    found = sorted(
+    files = sorted(
         path
         for path in world.table.rglob("*.parquet")
         if not any(part.startswith((".", "_")) for part in path.relative_to(world.table).parts)
     )
-    if not found:
+    if not files:
         raise OSError("no file")
-    return found
+    return files
 
 
 OTHERS: Final[dict[str, dict[str, tuple[int, Act]]]] = {

@@ -109,15 +109,15 @@ class World:
 
     def expected(self) -> Rows:
         """The rows that the table must have."""
-        found: Rows = []
+        rows: Rows = []
         for number, log in self.logs.items():
             newest = {key: (offset, value) for offset, key, value in log.history}
-            found += [
+            rows += [
                 (number, offset, key.encode(), value.encode())
                 for key, (offset, value) in newest.items()
                 if value is not None
             ]
-        return sorted(found)
+        return sorted(rows)
 
 
 def make_world(seed: int, root: Path, kafka: KafkaCleaner | None) -> World:

@@ -24,14 +24,14 @@ BANNED = {
 @pytest.mark.parametrize("pattern", BANNED)
 def test_banned_text(pattern: str) -> None:
     """No marks of unfinished work, no paths of a machine, no hosts of a registry."""
-    found = []
+    banned = []
     for path in text_files():
         if path.as_posix().endswith(HERE):
             continue
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
             if re.search(pattern, line):
-                found.append(f"{path}:{number}: {line.strip()[:120]} ({BANNED[pattern]})")
-    assert found == []
+                banned.append(f"{path}:{number}: {line.strip()[:120]} ({BANNED[pattern]})")
+    assert banned == []
 
 
 def calls(module: Module, name: str) -> list[str]:
@@ -49,24 +49,24 @@ def calls(module: Module, name: str) -> list[str]:
 )
 def test_banned_calls(name: str, instead: str) -> None:
     """Nothing in the package prints, and nothing runs text."""
-    found = [
+    banned = [
         f"{place} calls {name}; use {instead}"
         for module in modules()
         if module.name.startswith("logwright")
         for place in calls(module, name)
     ]
-    assert found == []
+    assert banned == []
 
 
 def test_nothing_is_skipped() -> None:
     """A test runs or is not there: a skipped one proves nothing, quietly. The one
     place that may is where a machine lacks a right; it lists what was not run.
     """
-    found = [
+    skips = [
         f"{module.path}:{number}"
         for module in modules()
         if module.name.startswith("tests.") and not str(module.path).endswith(HERE)
         for number, line in enumerate(module.text.splitlines(), 1)
         if re.search(r"pytest\.skip|importorskip|mark\.(?:skip|skipif|xfail)\b", line)
     ]
-    assert [RIGHTS] == [place.partition(":")[0] for place in found], found
+    assert [RIGHTS] == [place.partition(":")[0] for place in skips], skips

@@ -22,14 +22,16 @@ LINE = re.compile(r"^(?:\$ )?(?:\w+=\S+ )*(logwright .+)$", re.MULTILINE)
 
 def documented() -> list[tuple[str, str]]:
     """(Document, command) of every command in code spans and blocks; each once."""
-    found = []
+    commands_written = []
     for path in text_files():
         if path.suffix == ".md":
             text = path.read_text()
             blocks = [block for language, block in BLOCK.findall(text) if language in SHELLS]
             lines = [line for block in blocks for line in LINE.findall(block)]
-            found += [(str(path.relative_to(ROOT)), line) for line in (*SPAN.findall(text), *lines)]
-    return sorted(set(found))
+            commands_written += [
+                (str(path.relative_to(ROOT)), line) for line in (*SPAN.findall(text), *lines)
+            ]
+    return sorted(set(commands_written))
 
 
 COMMANDS = documented()
@@ -64,7 +66,9 @@ def test_a_documented_command_exists(document: str, command: str) -> None:
         assert inner is not None, f"{document}: {command}: there is no command {name!r}"
         at, context = inner, click.Context(inner, info_name=name, parent=context)
     known = {
-        option for one in at.get_params(context) for option in (*one.opts, *one.secondary_opts)
+        option
+        for parameter in at.get_params(context)
+        for option in (*parameter.opts, *parameter.secondary_opts)
     }
     options = {word.partition("=")[0] for word in words if word.startswith("-")}
     assert options <= known, f"{document}: {command}"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import logwright
 from tests.mutation.faults import FAULTS
+from tests.tidy.trees import ROOT
 
 PACKAGE = Path(logwright.__file__).parent
 
@@ -18,3 +19,9 @@ def test_every_fault_can_be_planted() -> None:
         if fault.right not in (PACKAGE / fault.file).read_text() or fault.right == fault.wrong
     ]
     assert stale == []
+
+
+def test_every_fault_has_its_tests() -> None:
+    """The tests that must notice a fault are there."""
+    named = {name.partition("::")[0] for fault in FAULTS for name in fault.tests}
+    assert [] == sorted(name for name in named if not (ROOT / name).exists())

@@ -36,7 +36,7 @@ def test_size_of_the_environment(lock: str) -> None:
     Python compiles of it.
     """
     rule = (ROOT / "Makefile").read_text().partition(f"/.{lock}:")[2]
-    said = float(rule.partition(" GB of packages")[0].rpartition("(")[2])
+    gigabytes = float(rule.partition(" GB of packages")[0].rpartition("(")[2])
     names = LOCKED.findall((ROOT / f"requirements/{lock}.txt").read_text())
     files = (file.locate() for name in names for file in distribution(name).files or ())
     size = sum(
@@ -44,7 +44,7 @@ def test_size_of_the_environment(lock: str) -> None:
         for path in files
         if path.suffix != ".pyc" and path.exists()  # type: ignore[attr-defined]
     )
-    assert isclose(said * 1e9, size, rel_tol=0.1), size
+    assert isclose(gigabytes * 1e9, size, rel_tol=0.1), size
 
 
 def commands(at: click.Command, name: str = "") -> Iterator[tuple[str, frozenset[str]]]:
@@ -63,15 +63,15 @@ def commands(at: click.Command, name: str = "") -> Iterator[tuple[str, frozenset
 def test_shared_options() -> None:
     """The README names each command that lacks one of the options of all, with those it has."""
     sentence = readme().partition("Of these, ")[2].partition(". ")[0]
-    said: dict[str, frozenset[str]] = {}
+    written: dict[str, frozenset[str]] = {}
     waiting: list[str] = []
     for word in re.findall(r"`([^`]+)`|has (none)", sentence):
         name = word[0]
         if name.startswith("--") or word[1]:
-            said |= dict.fromkeys(waiting, frozenset([name] if name else []))
+            written |= dict.fromkeys(waiting, frozenset([name] if name else []))
             waiting = []
         else:
             waiting.append(name)
-    found = dict(commands(main))
-    assert {name: has for name, has in found.items() if has != frozenset(SHARED)} == said
+    shared = dict(commands(main))
+    assert {name: has for name, has in shared.items() if has != frozenset(SHARED)} == written
     assert all(f"`{option}" in readme() for option in SHARED)

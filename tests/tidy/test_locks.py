@@ -43,12 +43,12 @@ def declared(*groups: str) -> list[str]:
 def test_every_requirement_is_in_the_lock(file: str, groups: tuple[str, ...]) -> None:
     """`make lock` was run after the last change of a range."""
     versions = locked(file)
-    for one in declared(*groups):
-        wanted = Requirement(one)
+    for requirement in declared(*groups):
+        wanted = Requirement(requirement)
         if wanted.name != PROJECT["project"]["name"]:
             version = versions.get(canonical(wanted.name))
-            assert version is not None, one
-            assert wanted.specifier.contains(version), f"{one}, and {version} is locked"
+            assert version is not None, requirement
+            assert wanted.specifier.contains(version), f"{requirement}, and {version} is locked"
 
 
 def test_the_java_lock_is_the_extra() -> None:

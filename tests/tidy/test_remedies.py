@@ -47,7 +47,7 @@ rule for DeleteRecords, and a file above 2 GiB, which no index of Kafka's can po
 
 def texts() -> list[tuple[str, str]]:
     """(place, text) of each remedy in the sources; of an unknown value the text is empty."""
-    found = []
+    remedies = []
     for path in sorted((ROOT / "logwright").rglob("*.py")):
         tree = ast.parse(path.read_text())
         named = {
@@ -57,12 +57,12 @@ def texts() -> list[tuple[str, str]]:
             and isinstance(node.target, ast.Name)
             and node.value is not None
         }
-        found += [
+        remedies += [
             (f"{path.relative_to(ROOT)}:{node.value.lineno}", text_of(node.value, named))
             for node in ast.walk(tree)
             if isinstance(node, ast.keyword) and node.arg == "remedy"
         ]
-    return found
+    return remedies
 
 
 def text_of(node: ast.expr, named: dict[str, ast.expr]) -> str:

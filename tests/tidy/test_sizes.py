@@ -6,12 +6,13 @@ import ast
 
 from tests.tidy.trees import modules
 
-FILE_LINES = 400
+FILE_LINES = 700
+"""A file of one idea may be long; its functions may not."""
 FUNCTION_LINES = 60
 
 
 def test_files_are_short() -> None:
-    """No Python file is longer than 400 lines."""
+    """No Python file is longer than 700 lines."""
     long = {str(m.path): lines for m in modules() if (lines := m.text.count("\n")) > FILE_LINES}
     assert long == {}
 

@@ -71,10 +71,10 @@ def checked_files() -> list[Path]:
 @pytest.mark.parametrize("pattern", AVOID)
 def test_words(pattern: str) -> None:
     """No word of the house dialect in the files that are checked."""
-    found = [
+    avoided = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]} (write: {AVOID[pattern]})"
         for path in checked_files()
         for number, line in prose(path)
         if re.search(pattern, line, re.IGNORECASE)
     ]
-    assert [] == found
+    assert [] == avoided

@@ -64,7 +64,7 @@ def text_files() -> Iterator[Path]:
 @cache
 def modules() -> tuple[Module, ...]:
     """Every Python file."""
-    found = []
+    read = []
     for path in files():
         relative = path.relative_to(ROOT)
         if path.suffix == ".py":
@@ -74,12 +74,12 @@ def modules() -> tuple[Module, ...]:
             if parts[-1] == "__init__":
                 parts = parts[:-1]
             text = path.read_text()
-            found.append(
+            read.append(
                 Module(
                     path=relative, name=".".join(parts), text=text, tree=ast.parse(text, str(path))
                 )
             )
-    return tuple(found)
+    return tuple(read)
 
 
 def imports(module: Module) -> Iterator[tuple[int, str]]:

@@ -55,8 +55,8 @@ def test_each_kind_is_seen(tmp_path: Path, damage: str) -> None:
     kind, pattern, do = DAMAGES[damage]
     copy = copy_after("txn-1-mixed", tmp_path)
     do(first(copy, pattern))
-    found = compare_after("txn-1-mixed", copy)
-    assert {one.split(":")[0] for one in found} == {kind}
+    differing = compare_after("txn-1-mixed", copy)
+    assert {one.split(":")[0] for one in differing} == {kind}
 
 
 def test_retired_files_do_not_count(tmp_path: Path) -> None:
@@ -74,8 +74,8 @@ def test_a_changed_value_in_a_compressed_log_is_seen(tmp_path: Path) -> None:
     source = first(case_dir("basic-lz4") / "before", "t-0/*.log")
     target = first(copy, "t-0/*.log")
     target.write_bytes(source.read_bytes())
-    found = compare_after("basic-lz4", copy)
-    assert any(one.startswith("batch: ") for one in found)
+    differing = compare_after("basic-lz4", copy)
+    assert any(one.startswith("batch: ") for one in differing)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -164,8 +164,8 @@ def test_died_at_every_call(
             FILES[name](path)
         left = set(folder.iterdir()) - {path}
         assert all(one.name.startswith(".") for one in left)
-        for one in left:
-            os.utime(one, (0, 0))
+        for left_file in left:
+            os.utime(left_file, (0, 0))
         durable.replace(folder / "other", b"")
         assert {path, folder / "other"} == set(folder.iterdir())
     assert {old, b"new"} == seen

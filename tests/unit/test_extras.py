@@ -72,7 +72,7 @@ def test_a_command_names_the_extra_that_it_needs(
     ("extra", "hidden", "module"),
     [
         ("spark", "pyspark", "logwright.spark.sweep"),
-        ("dagster", "pandera", "logwright.assets.segment_set"),
+        ("dagster", "pandera", "logwright.assets.segments.segment_set"),
         ("dagster", "dagster_pyspark", "logwright.resources.spark"),
         ("dagster", "dagster", "logwright.pipelines.definitions"),
     ],
@@ -122,15 +122,15 @@ def test_every_import_is_of_the_base_or_of_an_extra() -> None:
     known = {name.partition(".")[0] for names in MODULES.values() for name in names}
     ours = {"logwright", "assets", "pipelines", "resources"}
     allowed = base | known | ours | sys.stdlib_module_names | BROUGHT
-    found = {
+    paths = {
         name.partition(".")[0]: str(module.path)
         for module in modules()
         if module.name.startswith("logwright")
         for node in ast.walk(module.tree)
         for name in imported(node)
     }
-    assert len(found) > len(base)
-    assert {} == {name: path for name, path in found.items() if name not in allowed}
+    assert len(paths) > len(base)
+    assert {} == {name: path for name, path in paths.items() if name not in allowed}
 
 
 def imported(node: ast.AST) -> list[str]:
@@ -156,9 +156,9 @@ def test_a_package_whose_parent_is_missing(monkeypatch: pytest.MonkeyPatch) -> N
         require("x", by="y")
 
 
-@pytest.mark.parametrize(("hidden", "found"), [("", "True"), ("pandas", "False")])
-def test_sparks_discovery_survives_a_missing_extra(hidden: str, found: str) -> None:
+@pytest.mark.parametrize(("hidden", "discovered"), [("", "True"), ("pandas", "False")])
+def test_sparks_discovery_survives_a_missing_extra(hidden: str, discovered: str) -> None:
     """An import that fails there would take all other data sources from a session."""
     program = "import pyspark_logwright as found; print(hasattr(found, 'DefaultSource'))"
     done = run_without(hidden.split(), program)
-    assert (0, found) == (done.returncode, done.stdout.strip()), done.stderr
+    assert (0, discovered) == (done.returncode, done.stdout.strip()), done.stderr

@@ -77,9 +77,9 @@ def test_the_real_java_of_this_machine() -> None:
     """The parsing holds for a real one: the JDK that the tests need anyway."""
     home = Path(java_of_the_tests()).resolve().parent.parent
     assert home == find_system_java({"JAVA_HOME": str(home)}).parent.parent  # type: ignore[union-attr]
-    found = find_system_java({"PATH": str(home / "bin")})
-    assert found is not None
-    assert (home / "bin" / "java").samefile(found)
+    java = find_system_java({"PATH": str(home / "bin")})
+    assert java is not None
+    assert (home / "bin" / "java").samefile(java)
 
 
 def test_the_shim_takes_one_argument_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,13 +93,13 @@ def test_the_shim_takes_one_argument_out(tmp_path: Path, monkeypatch: pytest.Mon
     written = java.stat().st_mtime_ns
     assert java == find_java()
     assert written == java.stat().st_mtime_ns
-    said = subprocess.run(
+    printed = subprocess.run(
         [java, "--add-modules=jdk.incubator.vector", "-version"],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert "version" in said.stderr
+    assert "version" in printed.stderr
 
 
 def test_a_stale_shim_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

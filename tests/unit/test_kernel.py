@@ -47,7 +47,7 @@ def add_to(row: Any, pair: Any) -> None:  # noqa: ANN401
 def test_all_that_a_kernel_is_made_of_counts() -> None:
     """The digest covers kernels, what is inlined into them, and the modules of their constants."""
     used = {"kernel", "kernel_compiler", "intrinsics", "format.batch", "units"}
-    used |= {"compaction.keys.fill", "format.siphash"}
+    used |= {"keys.fill", "format.siphash"}
     assert used <= set(kernel_sources())
 
 
@@ -142,8 +142,8 @@ def test_kernels_ahead_are_those_of_a_cleaning() -> None:
         "from tests.kernels_ahead import kernels_of_a_cleaning\n"
         "print(json.dumps(kernels_of_a_cleaning()))\n"
     )
-    found = json.loads(run(code).splitlines()[-1])
-    assert [{(name, tuple(words)) for name, words in group} for group in found] == [
+    names = json.loads(run(code).splitlines()[-1])
+    assert [{(name, tuple(words)) for name, words in group} for group in names] == [
         set(group) for group in kernels_ahead()
     ]
 
@@ -205,7 +205,7 @@ def test_the_second_process_imports_nothing_from_the_working_directory(tmp_path:
     code = (
         "import os\n"
         "from logwright import kernel_compiler\n"
-        "from logwright.compaction.keys.backward import read_backwards\n"
+        "from logwright.compaction.backward import read_backwards\n"
         "((_, signature),) = [one for one in kernel_compiler.kernels_ahead()[1]\n"
         "                     if one[0] == read_backwards.name]\n"
         "kernel_compiler._start_second_process(read_backwards, signature)\n"

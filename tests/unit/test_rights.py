@@ -31,10 +31,10 @@ def test_it_is_not_run_and_the_end_of_the_run_says_so(tmp_path: Path) -> None:
     """By its name, with the number of such tests and the right that is missing."""
     done = without_programs(tmp_path)
     assert pytest.ExitCode.OK == done.returncode
-    said = done.stdout[done.stdout.index("tests not run for want of a right") :]
-    assert "1 need mounting: mount a tmpfs" in said
-    assert f"  {TEST}\n" in said
-    assert "1 skipped in" in said
+    ending = done.stdout[done.stdout.index("tests not run for want of a right") :]
+    assert "1 need mounting: mount a tmpfs" in ending
+    assert f"  {TEST}\n" in ending
+    assert "1 skipped in" in ending
 
 
 def test_it_fails_where_the_rights_are_demanded(tmp_path: Path) -> None:

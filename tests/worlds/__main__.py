@@ -43,8 +43,8 @@ def _show(seed: int) -> int:
             small = shortened(plan, cause, scratch)
             world, now = run(small, scratch, Figures())
             _say_world(small, world.notes)
-            for one in now:
-                _say(f"  ! {one}")
+            for figure in now:
+                _say(f"  ! {figure}")
         if not wrong:
             _say_world(plan, world.notes)
     return 1 if wrong else 0
@@ -87,7 +87,7 @@ def _report(total: Figures, took: float) -> None:
     for cause, count in total.by_cause.most_common():
         seeds = [
             seed
-            for seed, wrong in sorted(total.wrong, key=lambda one: one[0])
+            for seed, wrong in sorted(total.wrong, key=lambda pair: pair[0])
             if any(f"{one.way}: {one.cause}" == cause for one in wrong)
         ]
         _say(f"{count:5} {cause}   seeds {seeds[:_MOST_SHOWN]}")

@@ -117,8 +117,8 @@ def perform(world: World, act: Piece) -> None:
         _copy(world)
         return
     if act.kind == "tables":
-        for one in world.tables:
-            world.done.append((f"latest {one.form}", update(world, one)))
+        for table in world.tables:
+            world.done.append((f"latest {table.form}", update(world, table)))
         return
     given = COMMANDS[act.kind.removeprefix("kill ")](world, draw)
     if given is None:
@@ -150,17 +150,17 @@ def _put_on_record(world: World, command: str, given: Words) -> None:
         chosen = (world.root / "erase" / "keys").read_bytes().splitlines()
         files = [one for one in search_logs(world.first) if one.topic is not None]
         world.on_record |= {
-            (str(one.topic), key) for one in files for key in chosen if one.has_key(key)
+            (str(file.topic), key) for file in files for key in chosen if file.has_key(key)
         }
 
 
 def _persons(world: World) -> set[tuple[str, bytes]]:
     """The persons in the live logs, by topic."""
-    found = set()
+    persons = set()
     for file in search_logs(world.first):
         if file.topic is not None and is_live(file.path.split("/")[0]):
-            found |= {(file.topic, key) for key in PERSONS if file.has_key(key)}
-    return found
+            persons |= {(file.topic, key) for key in PERSONS if file.has_key(key)}
+    return persons
 
 
 def _copy(world: World) -> None:

@@ -17,14 +17,14 @@ _OTHERS: Final = tuple(f"k{n}" for n in range(6))
 
 def draw_pairs(draw: random.Random, *, share: float = 0.35, most: int = 4) -> list[Pair]:
     """Some records, few of them a person's; some are tombstones."""
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for _ in range(draw.randint(1, most)):
         key = draw.choice(PERSONS) if draw.random() < share / 2 else draw.choice(_OTHERS)
         value = None if draw.random() < 0.2 else f"v{draw.randrange(100)}"
         if value is not None and draw.random() < 0.08:
             value = f"{value} {PATTERN.decode()} x"
-        found.append((None if draw.random() < 0.04 else key, value))
-    return found
+        pairs.append((None if draw.random() < 0.04 else key, value))
+    return pairs
 
 
 def draw_share(draw: random.Random) -> float:
@@ -89,8 +89,8 @@ def old_format(draw: random.Random, magic: int) -> bytes:
     parts = []
     for offset, (key, value) in enumerate(draw_pairs(draw, share=draw_share(draw))):
         body = bytes((magic, 0)) + (struct.pack(">q", START_MS) if magic else b"")
-        for one in (key, value):
-            text = one.encode() if isinstance(one, str) else one
+        for content in (key, value):
+            text = content.encode() if isinstance(content, str) else content
             body += struct.pack(">i", -1 if text is None else len(text)) + (text or b"")
         message = struct.pack(">I", zlib.crc32(body)) + body
         parts.append(struct.pack(">qi", offset, len(message)) + message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logwright.assets.erasure import _countdown
+from logwright.assets.erasure.deadlines import _countdown
 from logwright.erasure.countdown import Countdown
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs

@@ -62,10 +62,10 @@ def run(plan: Plan, scratch: Path, figures: Figures) -> tuple[World, list[Wrong]
     erased = erasure(world)
     wrong += judge_erasure(world, seen, look(world), erased)
     figures.worlds += 1
-    for one in (*claimed, erased):
-        figures.statuses[f"{one.command} {one.status}"] += 1
-        figures.states.update(f"{one.command} {state}" for state in one.states.values())
-        world.note(f"claim {one.command}: {one.status} {sorted(set(one.states.values()))}")
+    for claim in (*claimed, erased):
+        figures.statuses[f"{claim.command} {claim.status}"] += 1
+        figures.states.update(f"{claim.command} {state}" for state in claim.states.values())
+        world.note(f"claim {claim.command}: {claim.status} {sorted(set(claim.states.values()))}")
     figures.acts.update(f"{name} {end}" for name, end in world.done)
     figures.places.update(piece.kind for piece in plan.pieces)
     figures.by_cause.update({f"{one.way}: {one.cause}" for one in wrong})
@@ -128,11 +128,11 @@ def shortened(plan: Plan, cause: str, scratch: Path) -> Plan:
     smaller = True
     while smaller:
         smaller = False
-        for one in _parts(plan):
+        for part in _parts(plan):
             with suppress(Exception):
-                _, wrong = run(one, scratch, Figures())
+                _, wrong = run(part, scratch, Figures())
                 if any(f"{each.way}: {each.cause}" == cause for each in wrong):
-                    plan, smaller = one, True
+                    plan, smaller = part, True
                     break
     return plan
 
@@ -142,8 +142,8 @@ def _parts(plan: Plan) -> Iterator[Plan]:
         yield replace(plan, acts=plan.acts[:n] + plan.acts[n + 1 :])
     for n in reversed(range(len(plan.pieces))):
         yield replace(plan, pieces=plan.pieces[:n] + plan.pieces[n + 1 :])
-    asked = plan.asking.requests
-    for n in range(len(asked) if len(asked) > 1 else 0):
-        yield replace(plan, asking=replace(plan.asking, requests=asked[:n] + asked[n + 1 :]))
+    requests = plan.asking.requests
+    for n in range(len(requests) if len(requests) > 1 else 0):
+        yield replace(plan, asking=replace(plan.asking, requests=requests[:n] + requests[n + 1 :]))
     if plan.asking.pattern is not None:
         yield replace(plan, asking=replace(plan.asking, pattern=None))

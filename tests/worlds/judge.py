@@ -48,22 +48,22 @@ def judge(world: World, seen: Seen, claimed: Sequence[Claimed]) -> list[Wrong]:
     """All wrong claims about a world."""
     asking = world.plan.asking
     known = {one: know(world, seen, one) for one in asking.asked}
-    found: list[Wrong] = []
+    wrongs: list[Wrong] = []
     for claim in claimed:
         if claim.status is None:
-            found.append(
+            wrongs.append(
                 Wrong("bug", f"{claim.command}: {claim.said.splitlines()[-1][:60]}", claim.said)
             )
         elif (refusal := _misread(asking, claim)) is not None:
-            found += refusal
+            wrongs += refusal
         elif claim.command == "find":
-            found += _find(world, seen, known, claim)
+            wrongs += _find(world, seen, known, claim)
         elif claim.command == "certificate":
-            found += _certificate(world, known, claim)
-            found += _pattern(asking, seen, claim)
+            wrongs += _certificate(world, known, claim)
+            wrongs += _pattern(asking, seen, claim)
         else:
-            found += _countdown(known, claim)
-    return found
+            wrongs += _countdown(known, claim)
+    return wrongs
 
 
 def _misread(asking: Asking, claim: Claimed) -> list[Wrong] | None:
@@ -80,11 +80,13 @@ def _misread(asking: Asking, claim: Claimed) -> list[Wrong] | None:
     return None
 
 
-def _state(asked: Asked, known: Known, state: str, *, world: World, said: str) -> Iterator[Wrong]:
+def _state(
+    request: Asked, known: Known, state: str, *, world: World, where: str
+) -> Iterator[Wrong]:
     """The faults of what is said of one request."""
-    about = f"{state} of {short([asked.topics])}"
+    about = f"{state} of {short([request.topics])}"
     if state in CLEAN:
-        yield from _clean(asked, known, state, world=world, said=said)
+        yield from _clean(request, known, state, world=world, where=where)
     elif state == "in time":
         if known.unread or known.elsewhere:
             yield Wrong("more", "in time with unread files", _paths(known))
@@ -96,14 +98,16 @@ def _state(asked: Asked, known: Known, state: str, *, world: World, said: str) -
     elif state in LEFT:
         if not known.found and not known.maybe:
             yield Wrong("less", f"{state} of nothing", about)
-        past = asked.deadline_ms is not None and asked.deadline_ms <= NOW_MS
-        if past != (state == "missed") or (asked.deadline_ms is None and state == "will be late"):
+        past = request.deadline_ms is not None and request.deadline_ms <= NOW_MS
+        if past != (state == "missed") or (request.deadline_ms is None and state == "will be late"):
             yield Wrong("more", f"{state} by another deadline", about)
 
 
-def _clean(asked: Asked, known: Known, state: str, *, world: World, said: str) -> Iterator[Wrong]:
+def _clean(
+    request: Asked, known: Known, state: str, *, world: World, where: str
+) -> Iterator[Wrong]:
     if known.found:
-        shared = [one for one in world.plan.asking.requests if one.key == asked.key]
+        shared = [one for one in world.plan.asking.requests if one.key == request.key]
         no_topic = all(one.topic is None for one in known.found)
         alike = ", one of several requests" if len(shared) > 1 and no_topic else ""
         names = sorted({_kind(one.path) for one in known.found})
@@ -114,15 +118,15 @@ def _clean(asked: Asked, known: Known, state: str, *, world: World, said: str) -
     if known.unread or known.elsewhere:
         cause = "elsewhere" if not known.unread else _kind(known.unread[0].path)
         yield Wrong("more", f"clean with unread: {cause}", f"{state}: {_paths(known)}")
-    if not known.exists and (state == "gone" or not _NO_MATCH.search(said)):
-        yield Wrong("more", "topic that does not exist", f"{state} of {asked.topics!r}")
-    elif state == "gone" and not (known.deleted or _is_on_record(world, asked)):
-        yield Wrong("more", "gone without an erasure on record", f"{asked.topics}")
+    if not known.exists and (state == "gone" or not _NO_MATCH.search(where)):
+        yield Wrong("more", "topic that does not exist", f"{state} of {request.topics!r}")
+    elif state == "gone" and not (known.deleted or _is_on_record(world, request)):
+        yield Wrong("more", "gone without an erasure on record", f"{request.topics}")
 
 
-def _is_on_record(world: World, asked: Asked) -> bool:
+def _is_on_record(world: World, request: Asked) -> bool:
     """Whether an act has erased the person from one of the topics."""
-    return any(asked.is_about(topic) for topic, key in world.on_record if key == asked.key)
+    return any(request.is_about(topic) for topic, key in world.on_record if key == request.key)
 
 
 def _kind(path: str) -> str:
@@ -132,16 +136,16 @@ def _kind(path: str) -> str:
 
 def _paths(known: Known) -> str:
     parts = (("found in", known.found), ("maybe", known.maybe), ("unread", known.unread))
-    found = [f"{title} {short([one.path for one in files])}" for title, files in parts if files]
-    return "; ".join([*found, *known.elsewhere])
+    named = [f"{title} {short([one.path for one in files])}" for title, files in parts if files]
+    return "; ".join([*named, *known.elsewhere])
 
 
 def _certificate(world: World, known: dict[Asked, Known], claim: Claimed) -> Iterator[Wrong]:
     about = {(one.digest, one.topics): one for one in known}
     for key, state in claim.states.items():
         if key in about:
-            one = about[key]
-            yield from _state(one, known[one], state, world=world, said=claim.said)
+            request = about[key]
+            yield from _state(request, known[request], state, world=world, where=claim.said)
     if not claim.states and claim.status == 0:
         yield Wrong("more", "certificate: status 0 without a certificate", claim.said[:200])
     states = set(claim.states.values())
@@ -154,8 +158,8 @@ def _certificate(world: World, known: dict[Asked, Known], claim: Claimed) -> Ite
         and len(about) == len(known)  # of two requests of one key, `states` has only one
         and not _must_choose(world, claim)
         and all(
-            is_valid(asked.topics) and one.is_complete and one.exists
-            for asked, one in known.items()
+            is_valid(request.topics) and known_of.is_complete and known_of.exists
+            for request, known_of in known.items()
         )
     ):
         if not claim.states:
@@ -224,7 +228,7 @@ def _any_away(world: World, seen: Seen) -> bool:
         for number, brokers in partitions.items()
     ]
     return bool(seen.remote) or any(
-        set(all_of) - {1} or one not in held for one, all_of in replicas
+        set(all_of) - {1} or replica not in held for replica, all_of in replicas
     )
 
 
@@ -244,21 +248,21 @@ def _countdown(known: dict[Asked, Known], claim: Claimed) -> Iterator[Wrong]:
     copies = {id(one) for each in known.values() for one in each.copies}
     left: dict[Asked, tuple[list[PlainFile], list[PlainFile]]] = {}
     valid = [one for one in known if is_valid(one.topics)]
-    for asked in valid:
-        one = known[asked]
-        found = [file for file in one.found if id(file) not in copies]
-        unread = [file for file in one.unread if id(file) not in copies]
-        if found or unread or one.elsewhere:
-            left[asked] = (found, unread)
+    for request in valid:
+        known_of = known[request]
+        whole = [file for file in known_of.found if id(file) not in copies]
+        unread = [file for file in known_of.unread if id(file) not in copies]
+        if whole or unread or known_of.elsewhere:
+            left[request] = (whole, unread)
     if claim.gone > len(valid) - len(left):
         alike = len({one.key for one in left}) < len(left)
         why = f"{claim.gone} of {len(valid)} gone, {len(left)} cannot be"
         yield Wrong("more", f"countdown: gone{', several of a key' if alike else ''}", why)
     for (_, topic), state in claim.states.items():
-        for asked, (found, unread) in left.items():
-            if state not in (*CLEAN, "in time") or not asked.is_about(topic):
+        for request, (whole, unread) in left.items():
+            if state not in (*CLEAN, "in time") or not request.is_about(topic):
                 continue
-            files = [file for file in found if file.topic in (topic, None) and state in CLEAN]
+            files = [file for file in whole if file.topic in (topic, None) and state in CLEAN]
             files += [file for file in unread if file.topic in (topic, None)]
             if files:
                 paths = short([file.path for file in files])
@@ -276,9 +280,9 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
         yield from refusal
         return
     left, unread, loose = [], [], []
-    for one in asking.asked:
-        files = [file for file in after.first if one.is_about(file.topic)]
-        left += [file for file in files if file.has_key(one.key)]
+    for request in asking.asked:
+        files = [file for file in after.first if request.is_about(file.topic)]
+        left += [file for file in files if file.has_key(request.key)]
         unread += [file for file in files if file.state == "unread"]
         loose += [file for file in files if file.state == "loose"]
     if claim.status == 0 and (left or unread):

@@ -79,19 +79,19 @@ def look(world: World) -> Seen:
     by_directory = [search_logs(one) for one in world.live]
     logs = [file for files in by_directory for file in files]
     archives = [
-        replace(one, stays=True) for archive in world.archives for one in search_logs(archive)
+        replace(log, stays=True) for archive in world.archives for log in search_logs(archive)
     ]
     tables = [
-        (file, one.topic)
-        for one in world.tables
-        if one.is_given and one.path.exists()
-        for file in search_table(one.path)
+        (file, table.topic)
+        for table in world.tables
+        if table.is_given and table.path.exists()
+        for file in search_table(table.path)
     ]
     here = set(world.replicas) | _topics(world.first)
     topics = here.union(*map(_topics, (*world.live, *world.archives)))
     remote = world.tiered.union(world.deleted_tiers, *map(begin_elsewhere, world.live))
     all_deletions = [
-        one for root in (*world.live, *world.archives) for one in deletions(root).values()
+        deletion for root in (*world.live, *world.archives) for deletion in deletions(root).values()
     ]
     return Seen(
         logs=[*logs, *archives],
@@ -118,33 +118,33 @@ def directories(root: Path) -> list[str]:
     return [one.name for one in root.iterdir() if one.is_dir() and not one.is_symlink()]
 
 
-def know(world: World, seen: Seen, asked: Asked) -> Known:
+def know(world: World, seen: Seen, request: Asked) -> Known:
     """What the search means for one request. Effects: lists the log directories."""
     known = Known()
     for file in seen.logs:
-        if asked.is_about(file.topic):
-            _sort(known, file, asked.key)
-        elif not file.is_log and file.has_key(asked.key):
+        if request.is_about(file.topic):
+            _sort(known, file, request.key)
+        elif not file.is_log and file.has_key(request.key):
             known.maybe.append(file)
         elif not file.is_log and file.state != "whole":
             known.loose.append(file)
     known.copies += seen.archives
     for file, topic in seen.tables:
-        if file.has_key(asked.key):
+        if file.has_key(request.key):
             known.copies.append(file)
-            (known.found if asked.is_about(topic) else known.maybe).append(file)
+            (known.found if request.is_about(topic) else known.maybe).append(file)
         elif file.state != "whole":
             (known.loose if file.state == "loose" else known.unread).append(file)
-    known.elsewhere += [f"remote storage of {one}" for one in seen.remote if asked.is_about(one)]
+    known.elsewhere += [f"remote storage of {one}" for one in seen.remote if request.is_about(one)]
     held = {one for root in world.live for one in directories(root) if is_live(one)}
     for topic, partitions in world.replicas.items():
-        for number, brokers in partitions.items() if asked.is_about(topic) else ():
+        for number, brokers in partitions.items() if request.is_about(topic) else ():
             others = [one for one in brokers if one != 1]
             name = f"{topic}-{number}"
             known.elsewhere += [f"{name} of broker {one}" for one in others]
             known.missing += [name] if 1 in brokers and name not in held else []
-    known.exists = any(matches(asked.topics, one) for one in seen.topics)
-    known.deleted = any(matches(asked.topics, one) for one in seen.deleted)
+    known.exists = any(matches(request.topics, one) for one in seen.topics)
+    known.deleted = any(matches(request.topics, one) for one in seen.deleted)
     return known
 
 

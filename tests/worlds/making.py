@@ -31,8 +31,8 @@ def make(root: Path, plan: Plan) -> World:
     """Put a world on disk. Effects: makes it below `root`."""
     world = new_world(root, plan)
     late = ("unreadable", "metadata", "table")
-    for one in sorted(plan.pieces, key=lambda piece: piece.kind in late):
-        PLACES[one.kind][1](world, one.draw())
+    for planned in sorted(plan.pieces, key=lambda piece: piece.kind in late):
+        PLACES[planned.kind][1](world, planned.draw())
     write_checkpoints(world)
     for act in plan.acts:
         perform(world, act)

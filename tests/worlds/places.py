@@ -167,9 +167,9 @@ def unreadable(world: World, draw: random.Random) -> None:
     if draw.random() < 0.8:
         path.symlink_to(world.root / "nowhere")
     else:
-        with socket.socket(socket.AF_UNIX) as one:
+        with socket.socket(socket.AF_UNIX) as bound:
             short_name = world.root / "s"
-            one.bind(str(short_name))
+            bound.bind(str(short_name))
             short_name.rename(path)
     world.note(f"{short([name])}: a link or a socket")
 

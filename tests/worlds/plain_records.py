@@ -37,7 +37,7 @@ def read_all(content: bytes) -> tuple[list[PlainRecord], bool]:
     """The records of all batches; whether nothing but whole, right batches is there, and zeros
     after them. After bytes that are not a batch, the next one is looked for at each position.
     """
-    found: list[PlainRecord] = []
+    records: list[PlainRecord] = []
     position, whole = 0, True
     while position < len(content):
         size = batch_bytes(content, position)
@@ -48,11 +48,11 @@ def read_all(content: bytes) -> tuple[list[PlainRecord], bool]:
             position = next_batch(content, position + 1)
             continue
         try:
-            found += records_of(content[position : position + size])
+            records += records_of(content[position : position + size])
         except Unreadable:
             whole = False
         position += size
-    return found, whole
+    return records, whole
 
 
 def has_zeros(content: bytes) -> bool:
@@ -109,20 +109,20 @@ def records_of(batch: bytes) -> Iterator[PlainRecord]:
     base, attributes = struct.unpack_from(">q", batch)[0], struct.unpack_from(">h", batch, 21)[0]
     (count,) = struct.unpack_from(">i", batch, 57)
     payload = decompressed(attributes & 7, batch[HEADER_BYTES:])
-    position, found = 0, []
+    position, records = 0, []
     try:
         for _ in range(count):
             size, position = varint(payload, position)
             record = payload[position : position + size]
             if size < 0 or len(record) < size:
                 raise Unreadable
-            found.append(_record(record, base, bool(attributes & CONTROL)))
+            records.append(_record(record, base, bool(attributes & CONTROL)))
             position += size
     except (IndexError, UnicodeDecodeError) as error:
         raise Unreadable from error
     if position != len(payload):
         raise Unreadable
-    return iter(found)
+    return iter(records)
 
 
 def _record(content: bytes, base: int, is_control: bool) -> PlainRecord:

@@ -91,8 +91,8 @@ class PlainFile:
 
     def has_pattern(self, pattern: bytes) -> bool:
         """Whether these bytes are in a key, a value, a header or a cell."""
-        for one in self.records:
-            texts = (one.key, one.value, *one.headers)
+        for record in self.records:
+            texts = (record.key, record.value, *record.headers)
             if any(pattern in text for text in texts if text is not None):
                 return True
         if any(pattern in cell for cell in self.cells):
@@ -104,12 +104,12 @@ def forms_of(key: bytes) -> list[bytes]:
     """How bytes may be written: as they are, in hex, in base64 at any place of a longer text, and
     in UTF-16.
     """
-    found = [key, key.hex().encode(), key.hex().upper().encode(), b"\x00".join(_each(key))]
+    forms = [key, key.hex().encode(), key.hex().upper().encode(), b"\x00".join(_each(key))]
     for before in range(3):
         after = -(before + len(key)) % 3
         text = base64.b64encode(bytes(before) + key + bytes(after))
-        found.append(text[-(-before * 8 // 6) : len(text) - (-(-after * 8 // 6) if after else 0)])
-    return found
+        forms.append(text[-(-before * 8 // 6) : len(text) - (-(-after * 8 // 6) if after else 0)])
+    return forms
 
 
 def _each(key: bytes) -> list[bytes]:
@@ -140,16 +140,18 @@ class Deletion(NamedTuple):
 def deletions(root: Path) -> dict[str, Deletion]:
     """By directory the deleted logs on record, which has names that a directory's cuts."""
     path = root / _DELETED_LOGS
-    found = {}
+    by_directory = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         with suppress(ValueError):  # a line that was not written to its end
             entry = json.loads(line)
             if "topic" in entry:
                 name = entry["directory"]
-                found[name] = Deletion(entry["topic"], (root / name).exists())
-            elif entry.get("purging") in found:
-                found[entry["purging"]] = found[entry["purging"]]._replace(is_done=True)
-    return found
+                by_directory[name] = Deletion(entry["topic"], (root / name).exists())
+            elif entry.get("purging") in by_directory:
+                by_directory[entry["purging"]] = by_directory[entry["purging"]]._replace(
+                    is_done=True
+                )
+    return by_directory
 
 
 def search_logs(root: Path) -> list[PlainFile]:
@@ -160,14 +162,14 @@ def search_logs(root: Path) -> list[PlainFile]:
 
 def begin_elsewhere(root: Path) -> set[str]:
     """The topics of logs whose first local segment is not where they begin."""
-    path, found = root / "log-start-offset-checkpoint", set()
+    path, partitions = root / "log-start-offset-checkpoint", set()
     lines = path.read_text().splitlines()[2:] if path.exists() else []
     for topic, partition, start in map(str.split, lines):
         logs = (root / f"{topic}-{partition}").glob("*.log")
         bases = [int(one.stem) for one in logs if one.stem.isdigit()]
         if bases and int(start) < min(bases):
-            found.add(topic)
-    return found
+            partitions.add(topic)
+    return partitions
 
 
 def search_table(root: Path) -> list[PlainFile]:
@@ -187,28 +189,28 @@ def below(root: Path) -> Iterator[Path]:
 def _of_log_dir(path: Path, parts: tuple[str, ...], known: Mapping[str, Deletion]) -> PlainFile:
     topic = topic_of(parts[0]) if len(parts) > 1 else None
     topic = known[parts[0]].topic if parts[0] in known else topic
-    found = PlainFile("/".join(parts), topic, "loose")
-    found.stays = _stays(parts)
+    file = PlainFile("/".join(parts), topic, "loose")
+    file.stays = _stays(parts)
     if not stat.S_ISREG(path.lstat().st_mode):
-        found.state = "unread"
-        found.topic = topic_of(parts[0])  # a link of a log's name is that log to a broker
-        return found
+        file.state = "unread"
+        file.topic = topic_of(parts[0])  # a link of a log's name is that log to a broker
+        return file
     content = path.read_bytes()
-    found.records, whole = read_all(content)
+    file.records, whole = read_all(content)
     name = parts[-1]
-    found.is_log = bool(_LOG.fullmatch(name))
+    file.is_log = bool(_LOG.fullmatch(name))
     if len(parts) == 1 and name.startswith(_SPOOL):
-        _of_spool(found, content)
-    elif found.is_log:
-        _of_log(found, content, is_whole=whole)
+        _of_spool(file, content)
+    elif file.is_log:
+        _of_log(file, content, is_whole=whole)
     elif whole and content:
-        found.state = "loose"
+        file.state = "loose"
     else:
-        found.opened = [content, *unpacked(content)]
-        found.state = _state(parts, content)
-        if any(read_all(one)[0] for one in found.opened[1:]):
-            found.records += [one for text in found.opened[1:] for one in read_all(text)[0]]
-    return found
+        file.opened = [content, *unpacked(content)]
+        file.state = _state(parts, content)
+        if any(read_all(one)[0] for one in file.opened[1:]):
+            file.records += [one for text in file.opened[1:] for one in read_all(text)[0]]
+    return file
 
 
 def _stays(parts: tuple[str, ...]) -> bool:
@@ -220,26 +222,26 @@ def _stays(parts: tuple[str, ...]) -> bool:
     return ".logwright" in parts[:-2] and "cut" in parts
 
 
-def _of_log(found: PlainFile, content: bytes, *, is_whole: bool) -> None:
+def _of_log(file: PlainFile, content: bytes, *, is_whole: bool) -> None:
     """A file by a log's name: what is not a right batch may be anything."""
     if is_whole:
-        found.state = "whole"
-        found.is_torn = has_zeros(content)
+        file.state = "whole"
+        file.is_torn = has_zeros(content)
         return
     packed = unpacked(content)
-    found.opened = [content, *packed]
-    for one in packed:
-        found.records += read_all(one)[0]
-    found.state = "loose" if packed or is_old(content) else "unread"
+    file.opened = [content, *packed]
+    for content_of in packed:
+        file.records += read_all(content_of)[0]
+    file.state = "loose" if packed or is_old(content) else "unread"
 
 
-def _of_spool(found: PlainFile, content: bytes) -> None:
+def _of_spool(file: PlainFile, content: bytes) -> None:
     try:
         table = pa.ipc.open_file(io.BytesIO(content)).read_all()
     except pa.ArrowInvalid:
-        found.state, found.opened = "unread", [content]
+        file.state, file.opened = "unread", [content]
         return
-    found.state, found.cells = "whole", set(_cells(table))
+    file.state, file.cells = "whole", set(_cells(table))
 
 
 def _state(parts: tuple[str, ...], content: bytes) -> State:
@@ -268,8 +270,10 @@ def _is_index(kind: str, content: bytes) -> bool:
         return False
     where = {"index": 0, "timeindex": 8, "txnindex": 0}[kind]
     form = ">q" if kind == "txnindex" else ">i"
-    found = [struct.unpack_from(form, content, n + where)[0] for n in range(0, len(content), size)]
-    return kind == "txnindex" or found == sorted(found)
+    numbers = [
+        struct.unpack_from(form, content, n + where)[0] for n in range(0, len(content), size)
+    ]
+    return kind == "txnindex" or numbers == sorted(numbers)
 
 
 def _is_snapshot(content: bytes) -> bool:
@@ -304,33 +308,33 @@ def _texts(value: object) -> Iterator[bytes]:
     elif isinstance(value, str):
         yield value.encode()
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from _texts(one)
+        for inner in value.values():
+            yield from _texts(inner)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _texts(one)
+        for inner in value:
+            yield from _texts(inner)
 
 
 def _of_table(path: Path, relative: str) -> PlainFile:
     """A file of a table, which `logwright latest` has made, or another program."""
-    found = PlainFile(relative, None, "whole", stays=True)
+    file = PlainFile(relative, None, "whole", stays=True)
     if not stat.S_ISREG(path.lstat().st_mode):
-        found.state = "unread"
-        return found
+        file.state = "unread"
+        return file
     content = path.read_bytes()
     if path.suffix == ".parquet":
         try:
-            found.cells = set(_cells(pq.ParquetFile(io.BytesIO(content)).read()))
+            file.cells = set(_cells(pq.ParquetFile(io.BytesIO(content)).read()))
         except (pa.ArrowInvalid, OSError):
-            found.state, found.opened = "unread", [content]
+            file.state, file.opened = "unread", [content]
     elif path.suffix == ".avro":
         try:
             rows = list(fastavro.reader(io.BytesIO(content)))
-            found.opened = [content, *_texts(rows)]
+            file.opened = [content, *_texts(rows)]
             if any(len(one) == _CUT for one in _texts(rows)):
-                found.state = "loose"  # who is only known by an HMAC may begin so
+                file.state = "loose"  # who is only known by an HMAC may begin so
         except (ValueError, EOFError, StopIteration, KeyError):
-            found.state, found.opened = "unread", [content]
+            file.state, file.opened = "unread", [content]
     else:
-        found.opened = [content, *unpacked(content)]
-    return found
+        file.opened = [content, *unpacked(content)]
+    return file

@@ -48,13 +48,13 @@ def claims(world: World, keys: Path) -> list[Claimed]:
     """Ask everything but the erasure. Effects: reads; writes below the root of the world."""
     asking = world.plan.asking
     given = [*given_words(world, asking), *pattern_words(asking, world.root)]
-    found = [
+    claimed = [
         _guarded("find", lambda: _find(world, given)),
         _guarded("certificate", lambda: _certificate(world, given, keys)),
     ]
     if asking.way in ("landing", "store"):
-        found.append(_guarded("countdown", lambda: _countdown(world)))
-    return found
+        claimed.append(_guarded("countdown", lambda: _countdown(world)))
+    return claimed
 
 
 def given_words(world: World, asking: Asking) -> list[str]:
@@ -89,9 +89,9 @@ def _tables(world: World) -> list[Path]:
 
 
 def _deadline(world: World) -> list[str]:
-    one = world.plan.asking.requests[0].deadline_ms
+    deadline_ms = world.plan.asking.requests[0].deadline_ms
     by_option = world.plan.asking.way in ("keys", "base64")
-    return ["--deadline", str(one)] if one is not None and by_option else []
+    return ["--deadline", str(deadline_ms)] if deadline_ms is not None and by_option else []
 
 
 def _find(world: World, given: list[str]) -> Claimed:
@@ -107,22 +107,22 @@ def _certificate(world: World, given: list[str], keys: Path) -> Claimed:
         return Claimed("certificate", answer.status, said=answer.out + answer.err)
     made: dict[str, Any] = json.loads(out.read_text())["certificate"]
     states = {(one["hmac"], one["topics"]): one["state"] for one in made["requests"]}
-    said = answer.out + answer.err + json.dumps(made)
+    output = answer.out + answer.err + json.dumps(made)
     given_dirs = [*world.live, *world.archives, *_tables(world)]
     checked = call("verify-certificate", out, "--public-key", f"{keys}.pub", *given_dirs)
     if checked.status != 0:
-        said = f"verify-certificate {checked.status}\n{said}"
-    return Claimed("certificate", answer.status, states, said)
+        output = f"verify-certificate {checked.status}\n{output}"
+    return Claimed("certificate", answer.status, states, output)
 
 
 def _countdown(world: World) -> Claimed:
     store_requests(world.root)
     try:
-        found = count(world)
+        countdown = count(world)
     except LogwrightError as error:
         return Claimed("countdown", error.exit_status, said=str(error))
-    states = {("", one.topic): str(one.state) for one in found.topics}
-    return Claimed("countdown", 0, states, gone=found.gone)
+    states = {("", one.topic): str(one.state) for one in countdown.topics}
+    return Claimed("countdown", 0, states, gone=countdown.gone)
 
 
 def erasure(world: World) -> Claimed:

@@ -139,11 +139,11 @@ def draw_asking(draw: random.Random, now_ms: int) -> Asking:
     way = draw.choice(("keys", "base64", "landing", "landing", "store"))
     if way in ("keys", "base64"):
         spec = draw.choice(topics) if draw.random() < 0.6 else ALL
-        asked = tuple(Asked(key, spec, deadline) for key in persons)
+        requests = tuple(Asked(key, spec, deadline) for key in persons)
         encodings: tuple[Encoding, ...] = tuple(_MARKS) if way == "keys" else ("crlf", "no end")
         encoding = draw.choice(encodings) if draw.random() < 0.35 else "plain"
-        return Asking(asked, way, encoding, pattern)  # type: ignore[arg-type]  # one of two
-    asked = tuple(
+        return Asking(requests, way, encoding, pattern)  # type: ignore[arg-type]  # one of two
+    requests = tuple(
         Asked(
             key,
             draw.choice(topics),
@@ -153,7 +153,7 @@ def draw_asking(draw: random.Random, now_ms: int) -> Asking:
         for key in persons
         for _ in range(draw.choice((1, 2)))
     )
-    return Asking(tuple(dict.fromkeys(asked)), way, "plain", pattern)  # type: ignore[arg-type]  # as above
+    return Asking(tuple(dict.fromkeys(requests)), way, "plain", pattern)  # type: ignore[arg-type]  # as above
 
 
 def words(asking: Asking, root: Path) -> list[str]:
@@ -195,12 +195,12 @@ def write_rows(asking: Asking, directory: Path) -> None:
     """A landing directory. Effects: makes it."""
     directory.mkdir(exist_ok=True)
     lines = []
-    for number, one in enumerate(asking.requests):
+    for number, request in enumerate(asking.requests):
         key = {
-            "key": one.key.decode(),
-            "key_base64": base64.b64encode(one.key).decode(),
-            "hmac": one.digest,
-        }[one.form]
-        row = {"id": f"r{number}", "topics": one.topics, one.form: key, "received_at": 1}
-        lines.append(json.dumps({**row, "deadline": one.deadline_ms}))
+            "key": request.key.decode(),
+            "key_base64": base64.b64encode(request.key).decode(),
+            "hmac": request.digest,
+        }[request.form]
+        row = {"id": f"r{number}", "topics": request.topics, request.form: key, "received_at": 1}
+        lines.append(json.dumps({**row, "deadline": request.deadline_ms}))
     (directory / "rows.jsonl").write_text("\n".join(lines) + "\n")

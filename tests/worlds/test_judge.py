@@ -34,9 +34,9 @@ COMING = NOW_MS + 1000
 ID = "0123456789abcdef0123456789abcdef"
 
 
-def world_of(tmp_path: Path, *asked: Asked, encoding: Encoding = "plain") -> World:
+def world_of(tmp_path: Path, *requests: Asked, encoding: Encoding = "plain") -> World:
     """Alice is in the log of customers; nobody is in that of orders."""
-    world = new_world(tmp_path / "world", Plan(0, (), (), Asking(asked, "keys", encoding)))
+    world = new_world(tmp_path / "world", Plan(0, (), (), Asking(requests, "keys", encoding)))
     log = LogBuilder(world.first, f"{CUSTOMERS}-0")
     log.segment(0).batch(0, [(ALICE, "1"), ("k", "2")], codec=4)
     log.write(producers=True)
@@ -50,8 +50,8 @@ def causes(world: World, *claimed: Claimed) -> list[str]:
     return [f"{one.way}: {one.cause}" for one in judge(world, look(world), claimed)]
 
 
-def certificate(status: int, asked: Asked, state: str, said: str = "") -> Claimed:
-    return Claimed("certificate", status, {(asked.digest, asked.topics): state}, said)
+def certificate(status: int, request: Asked, state: str, output: str = "") -> Claimed:
+    return Claimed("certificate", status, {(request.digest, request.topics): state}, output)
 
 
 def damage(world: World) -> None:
@@ -79,11 +79,11 @@ def linked(world: World) -> None:
 @pytest.mark.parametrize("state", ["gone", "not found"])
 def test_a_person_that_is_there_is_not_gone(tmp_path: Path, state: str) -> None:
     """In a compressed batch, too."""
-    asked = Asked(ALICE, CUSTOMERS)
-    world = world_of(tmp_path, asked)
-    world.on_record.add((asked.topics, asked.key))
-    found = causes(world, certificate(0, asked, state))
-    assert [f"more: clean while found in *-*/{'*'}.log"] == found
+    request = Asked(ALICE, CUSTOMERS)
+    world = world_of(tmp_path, request)
+    world.on_record.add((request.topics, request.key))
+    wrong_causes = causes(world, certificate(0, request, state))
+    assert [f"more: clean while found in *-*/{'*'}.log"] == wrong_causes
 
 
 @pytest.mark.parametrize("state", ["gone", "not found", "in time"])
@@ -92,22 +92,24 @@ def test_what_was_not_searched_is_neither_gone_nor_in_time(
     tmp_path: Path, state: str, make: Callable[[World], None]
 ) -> None:
     """Whatever it is that hides it: damage, another broker, remote storage, a link."""
-    asked = Asked(BOB, ORDERS, COMING)
-    world = world_of(tmp_path, asked)
-    world.on_record.add((asked.topics, asked.key))
+    request = Asked(BOB, ORDERS, COMING)
+    world = world_of(tmp_path, request)
+    world.on_record.add((request.topics, request.key))
     make(world)
-    found = causes(world, certificate(6, asked, state))
-    assert any(one.startswith("more: clean with unread") for one in found) == (state != "in time")
-    assert ("more: in time with unread files" in found) == (state == "in time")
-    assert "more: certificate: status 0" in causes(world, certificate(0, asked, state))
-    assert [] == causes(world, certificate(6, asked, "not proved"))
+    wrong_causes = causes(world, certificate(6, request, state))
+    assert any(one.startswith("more: clean with unread") for one in wrong_causes) == (
+        state != "in time"
+    )
+    assert ("more: in time with unread files" in wrong_causes) == (state == "in time")
+    assert "more: certificate: status 0" in causes(world, certificate(0, request, state))
+    assert [] == causes(world, certificate(6, request, "not proved"))
 
 
 def test_what_was_never_there_is_not_gone(tmp_path: Path) -> None:
     """Without an erasure it is not found, which is a right claim."""
-    asked = Asked(BOB, ORDERS)
-    world = world_of(tmp_path, asked)
-    gone = certificate(0, asked, "gone")
+    request = Asked(BOB, ORDERS)
+    world = world_of(tmp_path, request)
+    gone = certificate(0, request, "gone")
     world.on_record |= {(ORDERS, ALICE), (CUSTOMERS, BOB)}
     wrong = ["more: gone without an erasure on record"]
     assert wrong == causes(world, gone)
@@ -120,36 +122,36 @@ def test_what_was_never_there_is_not_gone(tmp_path: Path) -> None:
     assert wrong == causes(world, gone)
     (world.first / f"{ORDERS}-0").rename(world.first / name)
     assert [] == causes(world, gone)
-    assert [] == causes(world, certificate(0, asked, "not found"))
+    assert [] == causes(world, certificate(0, request, "not found"))
 
 
 def test_a_search_of_everything_proves(tmp_path: Path) -> None:
     """Where all was searched, ``not proved`` and a bad status have no cause."""
-    asked = Asked(BOB, ORDERS)
-    world = world_of(tmp_path, asked)
-    found = causes(world, certificate(6, asked, "not proved"), Claimed("find", 9))
-    assert ["less: not proved without a cause", "less: find: 9 without a cause"] == found
+    request = Asked(BOB, ORDERS)
+    world = world_of(tmp_path, request)
+    wrong_causes = causes(world, certificate(6, request, "not proved"), Claimed("find", 9))
+    assert ["less: not proved without a cause", "less: find: 9 without a cause"] == wrong_causes
 
 
 def test_a_topic_that_does_not_exist_is_not_clean(tmp_path: Path) -> None:
     """Unless it is said that nothing matches."""
-    asked = Asked(BOB, "custmers")
-    world = world_of(tmp_path, asked)
+    request = Asked(BOB, "custmers")
+    world = world_of(tmp_path, request)
     cause = "more: topic that does not exist"
-    assert [cause] == causes(world, certificate(0, asked, "gone"))
-    assert [cause] == causes(world, certificate(0, asked, "not found"))
-    assert [] == causes(world, certificate(0, asked, "not found", "it matches no topic"))
+    assert [cause] == causes(world, certificate(0, request, "gone"))
+    assert [cause] == causes(world, certificate(0, request, "not found"))
+    assert [] == causes(world, certificate(0, request, "not found", "it matches no topic"))
 
 
 def test_a_request_of_another_topic_is_not_concerned(tmp_path: Path) -> None:
     """A damaged log of orders says nothing of customers, and a person there is nobody's here."""
-    asked = Asked(ALICE, ORDERS)
-    assert [] == causes(world_of(tmp_path, asked), certificate(0, asked, "not found"))
+    request = Asked(ALICE, ORDERS)
+    assert [] == causes(world_of(tmp_path, request), certificate(0, request, "not found"))
     other = Asked(BOB, CUSTOMERS)
     world = world_of(tmp_path / "damaged", other)
     damage(world)
-    found = causes(world, certificate(6, other, "not proved"))
-    assert ["less: not proved without a cause"] == found
+    wrong_causes = causes(world, certificate(6, other, "not proved"))
+    assert ["less: not proved without a cause"] == wrong_causes
 
 
 @pytest.mark.parametrize("encoding", ["bom", "utf16", "nul", "space", "quoted"])
@@ -157,8 +159,8 @@ def test_keys_that_are_written_in_another_way(tmp_path: Path, encoding: Encoding
     """To answer as if they were meant is wrong; to refuse them, or to warn of a legal one, is
     not.
     """
-    asked = Asked(ALICE)
-    world = world_of(tmp_path, asked, encoding=encoding)
+    request = Asked(ALICE)
+    world = world_of(tmp_path, request, encoding=encoding)
     wrong = ["more: find: encoding of keys"]
     assert wrong == causes(world, Claimed("find", 0))
     if encoding in ("space", "quoted"):
@@ -170,14 +172,14 @@ def test_keys_that_are_written_in_another_way(tmp_path: Path, encoding: Encoding
 def test_deadlines(tmp_path: Path) -> None:
     """``missed`` is of the past, ``will be late`` of the future."""
     past, coming = Asked(ALICE, CUSTOMERS, NOW_MS), Asked(ALICE, CUSTOMERS, COMING)
-    for asked, right, wrong in (
+    for request, right, wrong in (
         (past, "missed", "will be late"),
         (coming, "will be late", "missed"),
     ):
-        world = world_of(tmp_path / right, asked)
-        assert [] == causes(world, certificate(6, asked, right))
+        world = world_of(tmp_path / right, request)
+        assert [] == causes(world, certificate(6, request, right))
         cause = f"more: {wrong} by another deadline"
-        assert [cause] == causes(world, certificate(6, asked, wrong))
+        assert [cause] == causes(world, certificate(6, request, wrong))
 
 
 def test_statuses_of_a_search(tmp_path: Path) -> None:
@@ -198,33 +200,33 @@ def test_what_stays(tmp_path: Path) -> None:
             path = world.first / name / inside / f"{0:020d}.log"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(SegmentBuilder(0).batch(0, [(ALICE, "1")]).content)
-    found = {
-        (one.path.split("/")[0].rpartition("-")[2], ".logwright" in one.path)
-        for one in search_logs(world.first)
-        if one.stays
+    stays = {
+        (log.path.split("/")[0].rpartition("-")[2], ".logwright" in log.path)
+        for log in search_logs(world.first)
+        if log.stays
     }
-    assert {("0", True), ("stray", False), ("stray", True)} == found
+    assert {("0", True), ("stray", False), ("stray", True)} == stays
 
 
 def test_a_pattern_is_in_all_topics(tmp_path: Path) -> None:
     """A replica elsewhere of another topic may hold it, and no key of the request."""
-    asked = Asked(ALICE, CUSTOMERS)
-    world = world_of(tmp_path, asked)
+    request = Asked(ALICE, CUSTOMERS)
+    world = world_of(tmp_path, request)
     elsewhere(world)
     assert [] == causes(world, Claimed("find", 8))
-    plan = Plan(0, (), (), Asking((asked,), pattern=PATTERN))
+    plan = Plan(0, (), (), Asking((request,), pattern=PATTERN))
     assert ["more: find: 8 and away"] == causes(replace(world, plan=plan), Claimed("find", 8))
     assert [] == causes(replace(world, plan=plan), Claimed("find", 9))
 
 
 def test_a_store_has_no_row_that_was_refused(tmp_path: Path) -> None:
     """Its topics are of no search, and a certificate without a request is refused."""
-    asked = Asked(ALICE, "customers ")
-    world = world_of(tmp_path, asked)
+    request = Asked(ALICE, "customers ")
+    world = world_of(tmp_path, request)
     claimed = (Claimed("find", 0), Claimed("certificate", 2))
     wrong = ["more: find: topic that does not exist"]
     assert wrong == causes(world, Claimed("find", 0))
-    stored = replace(world, plan=Plan(0, (), (), Asking((asked,), "store")))
+    stored = replace(world, plan=Plan(0, (), (), Asking((request,), "store")))
     assert [] == causes(stored, *claimed)
 
 
@@ -249,11 +251,11 @@ def test_an_erasure_of_all_topics_names_none(tmp_path: Path) -> None:
     """Where there is no topic, it has searched what is there; a named topic it has not."""
     for topics, wrong in ((ALL, []), (CUSTOMERS, ["erase: topic that does not exist"])):
         world = world_of(tmp_path / topics, Asked(BOB, topics))
-        for one in (CUSTOMERS, ORDERS):
-            shutil.rmtree(world.first / f"{one}-0")
+        for topic in (CUSTOMERS, ORDERS):
+            shutil.rmtree(world.first / f"{topic}-0")
         seen = look(world)
-        found = judge_erasure(world, seen, seen, Claimed("erase", 0))
-        assert wrong == [one.cause for one in found]
+        wrongs = judge_erasure(world, seen, seen, Claimed("erase", 0))
+        assert wrong == [one.cause for one in wrongs]
 
 
 def test_an_erasure_of_a_torn_log_is_refused(tmp_path: Path) -> None:
@@ -284,9 +286,9 @@ def test_a_countdown_with_two_requests_of_a_key(tmp_path: Path) -> None:
     (world.first / "backup").mkdir()
     content = SegmentBuilder(0).batch(0, [(BOB, "1")], codec=1).content
     (world.first / "backup" / f"{0:020d}.log").write_bytes(content)
-    found = causes(world, Claimed("countdown", 0, {("", ORDERS): "gone"}, gone=1))
+    wrong_causes = causes(world, Claimed("countdown", 0, {("", ORDERS): "gone"}, gone=1))
     wrong = ["more: countdown: gone, several of a key", "more: countdown: topic is gone"]
-    assert wrong == found
+    assert wrong == wrong_causes
     assert [] == causes(world, Claimed("countdown", 0, {("", ORDERS): "will be late"}))
 
 
@@ -322,6 +324,12 @@ def test_topics_of_directories() -> None:
     """A name that Kafka has cut says nothing, and neither does one that is none of Kafka's."""
     long = f"{'t' * 240}-0"[: 255 - 40] + f".{ID}-delete"[:40]
     assert [CUSTOMERS, CUSTOMERS, None, None, None] == [
-        topic_of(one)
-        for one in (f"{CUSTOMERS}-0", f"{CUSTOMERS}-0.{ID}-stray", "backup", long, "lost+found")
+        topic_of(directory)
+        for directory in (
+            f"{CUSTOMERS}-0",
+            f"{CUSTOMERS}-0.{ID}-stray",
+            "backup",
+            long,
+            "lost+found",
+        )
     ]

@@ -7,7 +7,7 @@
    compacted are erased alike.
 2. **Plan** (`plan`): a log with a match in its active segment is rolled first.
 3. **Build** (`build`): each segment with a match is rebuilt without it, by the copy of a cleaning
-   (`logwright.compaction.rewrite`) with another bitmap of what goes: the matches, nothing else. So
+   (`logwright.rewrite`) with another bitmap of what goes: the matches, nothing else. So
    offsets, producers, transactions and control batches are kept as a cleaning keeps them
    (MemoryRecords.filterTo, Kafka 4.3.0), and no batch gets a delete horizon. A segment without a
    match keeps its files.

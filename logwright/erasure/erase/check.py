@@ -49,14 +49,15 @@ from logwright.format.names import LOG, TXNINDEX, segment_file_name
 from logwright.format.scan import bad_crcs, scan_whatever
 from logwright.format.walk import OK
 from logwright.place.mapped import MappedFiles, map_file
+from logwright.rewrite.staging import staging_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from logwright.compaction.model import StagedCleaning, StagedSegment
     from logwright.erasure.erase.model import ErasePlan, Matcher
     from logwright.format.snapshot import ProducerEntry
     from logwright.log.model import PartitionLog
+    from logwright.rewrite.model import StagedSegment
 
 OTHERS_IDENTICAL: Final = "others_identical"
 ERASED_ABSENT: Final = "erased_absent"
@@ -73,7 +74,7 @@ CHECKS: Final = (
 
 
 def check_erasure(
-    plan: ErasePlan, staged: StagedCleaning, keys: Matcher
+    plan: ErasePlan, segments: Iterable[StagedSegment], keys: Matcher
 ) -> tuple[CheckResult, ...]:
     """Judge the rebuilt segments of a plan. Effects: reads them and the segments that they replace.
 
@@ -81,12 +82,12 @@ def check_erasure(
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
         the worse.
     """
-    log = plan.clean.log
-    judged = _Judged(plan, staged, keys)
-    following = dict(pairwise([each.base_offset for each in plan.clean.rolled_log.segments]))
+    log = plan.log
+    judged = _Judged(plan, keys)
+    following = dict(pairwise([each.base_offset for each in plan.rolled_log.segments]))
     by_base = {segment.base_offset: segment for segment in log.segments}
     files = MappedFiles()
-    for segment in staged.segments:
+    for segment in segments:
         end = following[segment.base_offset]
         source = open_source(
             log.directory_text,
@@ -99,17 +100,17 @@ def check_erasure(
     return judged.results()
 
 
-def require_correct(plan: ErasePlan, staged: StagedCleaning, keys: Matcher) -> None:
+def require_correct(plan: ErasePlan, segments: Iterable[StagedSegment], keys: Matcher) -> None:
     """Refuse an output that fails a check. Effects and other errors: see `check_erasure`.
 
     Raises:
         QualityError: a check failed. Nothing was changed.
     """
-    failed = [one for one in check_erasure(plan, staged, keys) if not one.passed]
+    failed = [one for one in check_erasure(plan, segments, keys) if not one.passed]
     if failed:
         raise QualityError(
             f"the rebuilt output failed its checks: {'; '.join(one.sentence for one in failed)}.",
-            path=plan.clean.log.directory,
+            path=plan.log.directory,
             remedy="Nothing was changed.",
         )
 
@@ -117,9 +118,9 @@ def require_correct(plan: ErasePlan, staged: StagedCleaning, keys: Matcher) -> N
 class _Judged:
     """The verdicts, while segment after segment is judged."""
 
-    def __init__(self, plan: ErasePlan, staged: StagedCleaning, keys: Matcher) -> None:
-        self._log: PartitionLog = plan.clean.log
-        self._directory = staged.directory
+    def __init__(self, plan: ErasePlan, keys: Matcher) -> None:
+        self._log: PartitionLog = plan.log
+        self._directory = staging_directory(plan)
         self._keys = keys
         self._of = {name: kernels.new_verdict() for name in CHECKS}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from logwright.compaction.build import discard_staging
 from logwright.erasure.erase.build import build_erasure
 from logwright.erasure.erase.check import require_correct
 from logwright.erasure.erase.copies import inner_copies, top_copies
@@ -14,17 +13,17 @@ from logwright.erasure.erase.plan import plan_erasure
 from logwright.erasure.erase.scan import scan_log
 from logwright.erasure.erase.steps import ledger_steps, purge_steps, purged_files, replaced_files
 from logwright.erasure.mark import mark_steps
-from logwright.errors import LogDirLocked, StalePlan, enough_memory
-from logwright.format.names import LOG, segment_file_name
+from logwright.errors import LogDirLocked, enough_memory
 from logwright.live_plans import end_plan
 from logwright.observe import observe_unlocked
 from logwright.purge.observe import list_partition
+from logwright.rewrite.staging import discard_staging, require_complete, staging_directory
+from logwright.rewrite.steps import swap_steps
 from logwright.roll.commit import sealing_steps
 from logwright.state.hold import refuse_held
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log
 from logwright.steps.room import room_or_without
-from logwright.swap.steps import swap_steps
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
@@ -78,14 +77,14 @@ def build_and_check(
         LogwrightError: see `build_erasure`.
     """
     try:
-        with enough_memory(plan.clean.log.directory):
+        with enough_memory(plan.log.directory):
             staged = build_erasure(plan, progress=progress, runtime=runtime)
-            if staged.staged is not None:
+            if staged.segments:
                 progress("check", 0, 1)
-                require_correct(plan, staged.staged, keys)
+                require_correct(plan, staged.segments, keys)
                 progress("check", 1, 1)
     except BaseException:
-        discard_staging(plan.clean)
+        discard_staging(plan)
         raise
     return staged
 
@@ -106,26 +105,26 @@ def commit_erasure(staged: StagedErasure, keys: Matcher) -> Erased:
         Paused: it was paused in the meantime. Nothing was changed.
         DiskFull, StepFailed: a step failed; run it again, it continues.
     """
-    plan, clean = staged.plan, staged.plan.clean
-    log = clean.log
+    plan = staged.plan
+    log = plan.log
     try:
         with live_log(log) as files:
-            refuse_held(log.log_dir, log.partition, clean.now_ms, force=True)
-            _refuse_staged(list_partition(log.directory), clean.plan_id)
-            _refuse_incomplete(staged)
+            refuse_held(log.log_dir, log.partition, plan.now_ms, force=True)
+            _refuse_staged(list_partition(log.directory), plan.plan_id)
+            require_complete(plan, staged.segments)
             copies = (*plan.copies, *inner_copies(log.directory, keys))
             erased = keys.shorts(plan.scan.requests)
             execute(_swap(staged, erased), files)
-            end_plan(log.log_dir, clean.plan_id)
+            end_plan(log.log_dir, plan.plan_id)
             listing = list_partition(log.directory)
             gone, unreadable = purged_files(listing, copies, purge_unreadable=plan.purge_unreadable)
             if replaced_files(listing):
-                execute(mark_steps(log.directory, clean.plan_id, erased, done=True), files)
+                execute(mark_steps(log.directory, plan.plan_id, erased, done=True), files)
             execute(purge_steps(listing, gone), files)
             with room_or_without("compacting the deletion ledger, which the next purge does"):
                 execute(ledger_steps(listing, gone), files)
     finally:
-        discard_staging(clean)
+        discard_staging(plan)
     result = _result(staged, gone, unreadable)
     _LOG.info(
         "erased topic_partition=%s records=%d segments=%d purged=%d",
@@ -138,19 +137,18 @@ def commit_erasure(staged: StagedErasure, keys: Matcher) -> Erased:
 
 
 def _swap(staged: StagedErasure, erased: tuple[str, ...]) -> Iterator[FileStep]:
-    clean = staged.plan.clean
-    if staged.staged is not None:
-        yield from mark_steps(clean.log.directory, clean.plan_id, erased, done=False)
-    yield from sealing_steps(clean.log, clean.roll)
-    if staged.staged is not None:
-        for segment in staged.staged.segments:
-            yield from swap_steps(
-                clean.rolled_log,
-                segment,
-                staged.staged.directory,
-                now_ms=clean.now_ms,
-                operation="erase",
-            )
+    plan, log = staged.plan, staged.plan.log
+    if staged.segments:
+        yield from mark_steps(log.directory, plan.plan_id, erased, done=False)
+    yield from sealing_steps(log, plan.roll)
+    for segment in staged.segments:
+        yield from swap_steps(
+            plan.rolled_log,
+            segment,
+            staging_directory(plan),
+            now_ms=plan.now_ms,
+            operation="erase",
+        )
 
 
 def _refuse_staged(listing: PartitionListing, plan_id: str) -> None:
@@ -166,30 +164,17 @@ def _refuse_staged(listing: PartitionListing, plan_id: str) -> None:
             )
 
 
-def _refuse_incomplete(staged: StagedErasure) -> None:
-    """Refuse output that a purge has removed as that of a dead plan."""
-    if staged.staged is None:
-        return
-    for segment in staged.staged.segments:
-        path = staged.staged.directory / segment_file_name(segment.base_offset, LOG)
-        if not path.exists() or path.lstat().st_size != segment.log_bytes:
-            raise StalePlan(
-                "the staged output is incomplete.",
-                path=path,
-                remedy="Nothing was changed. Run it again.",
-            )
-
-
 def _result(staged: StagedErasure, gone: tuple[str, ...], unreadable: tuple[str, ...]) -> Erased:
-    clean, stage = staged.plan.clean, staged.staged
-    before = clean.log.log_bytes
-    removed = 0 if stage is None else stage.stats.bytes_removed
+    plan, segments = staged.plan, staged.segments
+    before = plan.log.log_bytes
+    old = sum(segment.log_bytes for segment in plan.scan.segments)
+    new = sum(segment.log_bytes for segment in segments)
     return Erased(
-        records=staged.plan.scan.records,
-        segments=() if stage is None else tuple(each.base_offset for each in stage.segments),
-        rolled=clean.roll.due,
+        records=plan.scan.records,
+        segments=tuple(segment.base_offset for segment in segments),
+        rolled=plan.roll.due,
         bytes_before=before,
-        bytes_after=ByteCount(before - removed),
+        bytes_after=ByteCount(before - old + new),
         purged=gone,
         unreadable=unreadable,
     )
@@ -220,7 +205,7 @@ def needs_purge(plan: ErasePlan, keys: Matcher) -> bool:
     Raises:
         LogwrightError: as `list_partition`.
     """
-    log = plan.clean.log
+    log = plan.log
     listing = list_partition(log.directory)
     copies = (*plan.copies, *inner_copies(log.directory, keys))
     gone, _ = purged_files(listing, copies, purge_unreadable=plan.purge_unreadable)

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     import numpy as np
     from numpy.typing import NDArray
 
     from logwright.batches.source import Source
-    from logwright.compaction.model import CleanPlan, StagedCleaning
+    from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.erasure.keys import Keys
-    from logwright.units import ByteCount, Offset
+    from logwright.log.model import PartitionLog
+    from logwright.rewrite.model import StagedSegment
+    from logwright.roll.plan import RollDecision
+    from logwright.units import ByteCount, Offset, TimestampMs
 
 
 class Matcher(Protocol):
@@ -81,19 +83,31 @@ class Copy(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasePlan:
-    """The decisions about one log.
+    """The decisions about one log: a `RewritePlan`, and what goes.
 
     Attributes:
-        clean: the log, its settings and its roll, as a cleaning has them.
+        plan_id: names the staging directory; unique to this plan.
+        log: the log as it was observed, before a roll.
+        roll: whether the active segment is rolled first.
         scan: the matches in its segments.
         copies: its files besides, that go if they match: as far as they do or cannot be read.
         purge_unreadable: also files go that cannot be read to their end and have no match before.
     """
 
-    clean: CleanPlan
+    plan_id: str
+    now_ms: TimestampMs
+    log: PartitionLog
+    config: TopicConfig
+    cleaner: CleanerConfig
+    roll: RollDecision
     scan: Scan
     copies: tuple[Copy, ...]
     purge_unreadable: bool = False
+
+    @property
+    def rolled_log(self) -> PartitionLog:
+        """The log as it will be after the roll, if there is one."""
+        return self.roll.applied_to(self.log)
 
     @property
     def rebuilds(self) -> bool:
@@ -125,12 +139,7 @@ class Erased:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedErasure:
-    """The rebuilt segments of a plan, durable in the staging directory; None if there are none."""
+    """The rebuilt segments of a plan, durable in the staging directory."""
 
     plan: ErasePlan
-    staged: StagedCleaning | None
-
-    @property
-    def directory(self) -> Path:
-        """The partition's directory."""
-        return self.plan.clean.log.directory
+    segments: tuple[StagedSegment, ...]

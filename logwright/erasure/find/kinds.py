@@ -1,6 +1,6 @@
 """What a cleaner sees in the records that were found: aborted, superseded, a tombstone, live.
 
-The rules are those of the first pass (`logwright.compaction.rules`), asked of the records of one
+The rules are those of the first pass (`logwright.cleaner_rules`), asked of the records of one
 key at a time, since the scan has found all of them:
 
 - Data of an aborted transaction is removed whatever its key is (8). The next marker of its producer

@@ -13,8 +13,7 @@ import pytest
 
 from logwright.batches.source import Source
 from logwright.checks.model import OutputFacts
-from logwright.compaction import transactions
-from logwright.compaction.keys import survivors
+from logwright.compaction import survivors, transactions
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.transactions import TransactionIndexes
 from logwright.config.topic import parse_settings

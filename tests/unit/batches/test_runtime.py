@@ -8,8 +8,8 @@ from threading import Lock
 import pytest
 
 from logwright.batches.runtime import STEP_BYTES, Runtime, Throttle
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build, examine
 from tests.log_builder import LogBuilder
 from tests.plans import forced_plan

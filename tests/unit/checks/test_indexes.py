@@ -9,11 +9,11 @@ import pytest
 
 from logwright.batches.source import Source
 from logwright.checks.indexes import check_indexes
-from logwright.compaction.model import StagedSegment
 from logwright.format.index import serialize_offset_index, serialize_time_index
 from logwright.format.names import INDEX, LOG, TIMEINDEX, segment_file_name
 from logwright.format.scan import BATCH
 from logwright.place.mapped import MappedFiles
+from logwright.rewrite.model import StagedSegment
 from logwright.units import ByteCount, Offset
 
 BASE = 1_000

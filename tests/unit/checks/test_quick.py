@@ -16,8 +16,8 @@ from logwright.checks.model import OutputFacts
 from logwright.checks.quick import examine_quickly
 from logwright.checks.thorough import examine_thoroughly
 from logwright.compaction import build as building
-from logwright.compaction.keys.survivors import Survivors
 from logwright.compaction.model import CleanPlan, StagedCleaning
+from logwright.compaction.survivors import Survivors
 from logwright.config.topic import parse_settings
 from logwright.format.names import segment_file_name
 from logwright.sweep.build import build, examine

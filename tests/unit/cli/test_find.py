@@ -332,7 +332,7 @@ def test_usage(call: Call, tmp_path: Path) -> None:
     build(tmp_path / "logs", "t-0", 0)
     assert "give --keys" in call("find", tmp_path / "logs").err
     answer = search(call, tmp_path / "logs", "--deadline", "soon")
-    assert (2, True) == (answer.status, "--deadline 'soon'" in answer.err)
+    assert (2, True) == (answer.status, "'--deadline': 'soon'" in answer.err)
     dry = search(call, tmp_path / "logs", "--dry-run")
     files = sum(path.is_file() for path in (tmp_path / "logs").rglob("*"))
     assert [files] == [line["files"] for line in dry.lines]

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from logwright.cli.main import main
+from logwright.cli.options.common import Command
+from logwright.cli.request import Given
 from tests.fixtures import case_dir, settings
 from tests.unit.cli.conftest import Call
 
 HEAVY = ("numba", "numpy", "pyspark", "dagster", "pandas", "pydantic", "yaml", "rich")
+COMMANDS = main.list_commands(click.Context(main))
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -26,6 +33,41 @@ def test_help_loads_nothing_heavy() -> None:
     )
     assert done.stdout.splitlines()[-1] == "[]"
     assert "purge" in done.stdout
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_options_load_nothing_heavy(name: str) -> None:
+    """So `--help` of a command answers at once too; `latest` looks up its formats for it."""
+    script = (
+        "import importlib, sys\n"
+        f"importlib.import_module('logwright.cli.options.{name.replace('-', '_')}')\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
+        "print([name for name in sys.modules if name.startswith('logwright.cli.run')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ["[]", "[]"] == done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_takes_what_it_declares(name: str) -> None:
+    """`run` has a parameter for each option and argument of its own, and no other."""
+    command = main.get_command(click.Context(main), name)
+    if isinstance(command, click.Group):
+        (command,) = command.commands.values()
+    assert isinstance(command, Command)
+    declared = {one.name for one in command.params if one.expose_value}
+    run = importlib.import_module(f"logwright.cli.run.{command.module}").run
+    first, *own = inspect.signature(run).parameters.values()
+    shared = {"form", "log_format", "verbose"}
+    if "log_dir" in declared:
+        shared |= set(Given.__annotations__)
+    taken = {one.name for one in own if one.kind is not inspect.Parameter.VAR_KEYWORD}
+    if (options := vars(inspect.getmodule(run)).get("Given")) is not None:
+        taken |= set(options.__annotations__)
+    assert ("request" if "log_dir" in declared else "output") == first.name
+    assert declared - shared == taken
 
 
 @pytest.mark.parametrize("command", ["inspect", "dump", "plan", "clean", "purge", "demo"])

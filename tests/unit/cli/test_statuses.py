@@ -10,10 +10,10 @@ import click
 import pytest
 
 from logwright import errors
-from logwright.cli import find
 from logwright.cli.main import main
 from logwright.cli.request import Request
 from logwright.cli.statuses import EXIT_STATUSES, STOPPED
+from logwright.erasure.status import FOUND, INCOMPLETE, LATE
 from tests.fixtures import copy_before
 from tests.log_builder import LogBuilder
 from tests.property.accidents import write_old_log
@@ -30,7 +30,7 @@ def all_errors(kind: type[errors.LogwrightError]) -> set[type[errors.LogwrightEr
 def test_every_status_of_an_error_is_in_the_table() -> None:
     """So are those that a search and an interruption have."""
     used = {one.exit_status for one in all_errors(errors.LogwrightError)}
-    used |= {0, STOPPED, find.FOUND, find.INCOMPLETE, find.LATE}
+    used |= {0, STOPPED, FOUND, INCOMPLETE, LATE}
     assert set(EXIT_STATUSES) == used
 
 
@@ -38,7 +38,7 @@ def test_no_command_exits_with_another_number() -> None:
     """A literal number in a call of `exit` would be a status outside the table."""
     literal = [
         f"{path.name}:{node.lineno}"
-        for path in sorted((ROOT / "logwright/cli").glob("*.py"))
+        for path in sorted((ROOT / "logwright/cli").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)

@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import pytest
 
+from logwright import cleaner_rules as rules
 from logwright.batches.runtime import Runtime
-from logwright.compaction import rules
 from logwright.compaction.coordination import clean_offset, held_markers, lowest_clean_offset
-from logwright.compaction.keys.prepare import open_sources
 from logwright.compaction.model import NO_BOUND, CleanPlan, RemovalBound
+from logwright.compaction.survivors import open_sources
 from logwright.format.batch import DELETE_HORIZON
 from logwright.format.scan import BATCH
 from logwright.log.load import observe

@@ -13,13 +13,13 @@ from logwright.batches import runtime as steps
 from logwright.batches import source
 from logwright.batches import unpack as unpacking
 from logwright.batches.runtime import Runtime
-from logwright.compaction.build import discard_staging
-from logwright.compaction.keys import read as reading
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.rewrite import chunks
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
+from logwright.keys import read as reading
 from logwright.place.mapped import MappedFiles
+from logwright.rewrite import chunks
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build, examine
 from tests import faults
 from tests.log_builder import LogBuilder

@@ -370,9 +370,9 @@ def test_broken(tmp_path: Path, content: str | bytes, expected: list[str]) -> No
     (tmp_path / "p.yml").write_bytes(raw)
     checked = check_policies(tmp_path)
     assert checked.policies is None
-    said = [str(one) for one in checked.problems]
-    assert expected == [one.replace(f"{tmp_path}/", "").removeprefix("p.yml:") for one in said]
+    sentences = [str(one) for one in checked.problems]
+    assert expected == [one.replace(f"{tmp_path}/", "").removeprefix("p.yml:") for one in sentences]
     with pytest.raises(PolicyError) as caught:
         load_policies(tmp_path)
-    assert "\n".join(said) == str(caught.value)
+    assert "\n".join(sentences) == str(caught.value)
     assert 2 == caught.value.exit_status

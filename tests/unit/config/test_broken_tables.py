@@ -98,9 +98,9 @@ def test_broken(tmp_path: Path, content: str, expected: list[str]) -> None:
     (tmp_path / "p.yml").write_text(content)
     checked = check_policies(tmp_path)
     assert checked.policies is None
-    said = [str(one).replace(f"{tmp_path}/", "") for one in checked.problems]
-    assert expected == [one.removeprefix("p.yml:") for one in said]
-    assert "s3cret" not in str(said)
+    sentences = [str(one).replace(f"{tmp_path}/", "") for one in checked.problems]
+    assert expected == [one.removeprefix("p.yml:") for one in sentences]
+    assert "s3cret" not in str(sentences)
 
 
 def test_a_good_one(tmp_path: Path) -> None:

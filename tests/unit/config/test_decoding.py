@@ -42,8 +42,8 @@ def read(base: Path, text: str) -> tuple[Decoding | None, list[str]]:
     document, problems = read_marked(path)
     checker = Checker()
     decoding = read_decoding(checker, document)
-    said = [str(one).replace(f"{base}/", "") for one in [*problems, *checker.problems]]
-    return decoding, said
+    sentences = [str(one).replace(f"{base}/", "") for one in [*problems, *checker.problems]]
+    return decoding, sentences
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_specs(text: str, expected: Decoding, base: Path) -> None:
 def test_fields_of_json(base: Path) -> None:
     """Types, objects by mappings and dots, lists, fields that must be there."""
     schema = "{id: LONG  not null, a.b: 'decimal(5, 2)', a: {c: date}, l: [[string]], e: {f: json}}"
-    decoding, said = read(base, f"value: {{format: json, schema: {schema}}}")
+    decoding, sentences = read(base, f"value: {{format: json, schema: {schema}}}")
     inner = JsonField(name="element", type="string")
     middle = JsonField(name="element", type="array", fields=(inner,))
-    assert [] == said
+    assert [] == sentences
     assert decoding is not None
     assert decoding.value == JsonSpec(
         fields=(
@@ -217,12 +217,12 @@ def test_fields_of_json(base: Path) -> None:
 )
 def test_problems(text: str, problems: list[str], base: Path) -> None:
     """All of them at once, each at its place; an address is not shown."""
-    decoding, said = read(base, text)
+    decoding, sentences = read(base, text)
     assert decoding is None
-    assert len(problems) == len(said), said
-    for expected, found in zip(problems, said, strict=True):
-        assert found.startswith(expected)
-        assert "hunter2" not in found
+    assert len(problems) == len(sentences), sentences
+    for expected, sentence in zip(problems, sentences, strict=True):
+        assert sentence.startswith(expected)
+        assert "hunter2" not in sentence
 
 
 def test_paths(base: Path) -> None:
@@ -264,10 +264,10 @@ def test_models_check_themselves() -> None:
 )
 def test_of_the_command_line(text: str, expected: Decoding | None, base: Path) -> None:
     """A value's spec, or a mapping of key and value."""
-    found = decoding_of(text, base)
+    decoding = decoding_of(text, base)
     if expected is None:
         expected = Decoding(value=JsonSpec(fields=(JsonField(name="a", type="int"),)))
-    assert expected == found
+    assert expected == decoding
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,8 @@ def chosen(
     return choose(
         given=given,
         registered={
-            node: {LEVEL: one, "kraft.version": 1} for node, one in (registered or {}).items()
+            node: {LEVEL: level_of, "kraft.version": 1}
+            for node, level_of in (registered or {}).items()
         },
         node_id=node_id,
         level=level,
@@ -70,17 +71,17 @@ def test_an_older_kafka_does_not_know_a_newer_config(name: str) -> None:
 @pytest.mark.parametrize(("level", "name"), [(7, "4.3"), (29, "4.3"), (30, "4.3"), (33, "4.4")])
 def test_a_brokers_registration_decides(level: int, name: str) -> None:
     """Its own level counts, not that of others, of the cluster or of the policies."""
-    found = chosen({1: level, 2: 99}, level=20, fallback="4.4" if name == "4.3" else "4.3")
-    assert (name, False) == (found.version.name, found.assumed)
-    assert f"broker 1 registered metadata.version up to {level}" in found.why
+    version = chosen({1: level, 2: 99}, level=20, fallback="4.4" if name == "4.3" else "4.3")
+    assert (name, False) == (version.version.name, version.assumed)
+    assert f"broker 1 registered metadata.version up to {level}" in version.why
 
 
 @pytest.mark.parametrize(("level", "name"), [(31, "4.3"), (34, "4.4")])
 def test_a_broker_with_unstable_features_is_known(level: int, name: str) -> None:
     """Its level is one of its version, so its directory is not refused; that is said."""
-    found = chosen({1: level})
-    assert (name, True) == (found.version.name, found.assumed)
-    assert "unstable.feature.versions.enable" in found.sentence
+    version = chosen({1: level})
+    assert (name, True) == (version.version.name, version.assumed)
+    assert "unstable.feature.versions.enable" in version.sentence
 
 
 @pytest.mark.parametrize("level", [32, 35, 99])
@@ -101,12 +102,12 @@ def test_without_a_node_id_all_brokers_must_agree() -> None:
 @pytest.mark.parametrize("others", [{1: 30, 2: 33}, {1: 33, 2: None}])
 def test_brokers_that_disagree_are_said(others: dict[int, int | None]) -> None:
     """Also where the cluster's level or the policies decide then."""
-    for found in (
+    for version in (
         chosen(others, node_id=None, level=33),
         chosen(others, node_id=None, fallback="4.4"),
     ):
-        assert ("4.4", True) == (found.version.name, found.assumed)
-        assert "the brokers registered several highest" in found.sentence
+        assert ("4.4", True) == (version.version.name, version.assumed)
+        assert "the brokers registered several highest" in version.sentence
 
 
 def test_the_clusters_level_excludes_older_versions() -> None:
@@ -139,8 +140,8 @@ def test_registrations_are_read_from_the_metadata(tmp_path: Path) -> None:
         [register_broker(2, {LEVEL: 30}, version=3), register_broker(3, {LEVEL: 30}, version=2)],
         [register_broker(1, {LEVEL: 33, "share.version": 2}), unregister_broker(2)],
     )
-    found = read_metadata(builder.path)
-    assert {1: {LEVEL: 33, "share.version": 2}, 3: {LEVEL: 30}} == found.registered
+    metadata = read_metadata(builder.path)
+    assert {1: {LEVEL: 33, "share.version": 2}, 3: {LEVEL: 30}} == metadata.registered
 
 
 def test_an_older_broker_ignores_a_newer_config_that_is_stored(tmp_path: Path) -> None:

@@ -117,14 +117,14 @@ def test_what_is_kept_counts_as_the_topics_own(tmp_path: Path) -> None:
         tmp_path / "p", "defaults: {segment.ms: 9}\ntopics: [{name: t, retention.ms: 8}]\n"
     )
     sources = read_sources(tmp_path, policies=policies, command_line={"segment.bytes": "2000000"})
-    found = resolve(sources, "t")
+    settings = resolve(sources, "t")
     assert ("compact", "topic", KEPT_FILE) == (
-        found["cleanup.policy"].value,
-        found["cleanup.policy"].origin,
-        found["cleanup.policy"].where,
+        settings["cleanup.policy"].value,
+        settings["cleanup.policy"].origin,
+        settings["cleanup.policy"].where,
     )
     assert [("8", "policy"), ("6", "topic"), ("2000000", "command line")] == [
-        (found[name].value, found[name].origin)
+        (settings[name].value, settings[name].origin)
         for name in ("retention.ms", "segment.ms", "segment.bytes")
     ]
     assert () == disagreements(sources, "t")
@@ -142,8 +142,8 @@ def test_kept_settings_without_a_policy_leave_it_unknown() -> None:
 def test_where_the_cluster_knows_the_topic_it_alone_counts(tmp_path: Path) -> None:
     """What was kept is ignored, and nothing is kept."""
     sources = Sources(metadata=CLUSTER, kept={"t": KEPT}, command_line={"retention.ms": "4"})
-    found = resolve(sources, "t")["cleanup.policy"]
-    assert ("delete", "default") == (found.value, found.origin)
+    setting = resolve(sources, "t")["cleanup.policy"]
+    assert ("delete", "default") == (setting.value, setting.origin)
     assert uuid_text(1) == sources.topic_id("t")
     keep_given(tmp_path, sources, "t")
     assert sources == keep_topic(tmp_path, sources, "t", KEPT)

@@ -162,7 +162,7 @@ expectations: {max_largest_batch_bytes: 10}
 
 def test_all_problems_at_once(tmp_path: Path) -> None:
     """One run reports all problems of all files, sorted; a file that is not YAML hides no other."""
-    found = problems(
+    sentences = problems(
         tmp_path,
         "version: 1\ndefaults: {sgment.ms: 1, segment.ms: 0}\n",
         a="version: 1\nlog_dirs: [\n",
@@ -175,7 +175,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         "zweites.yml:2:1: defaults: is already defined at policies.yml:2:1",
         "zweites.yml:2:24: defaults.segment.ms: not a whole number (got 'x')",
         "zweites.yml:3:19: sweep.max_logs: must be greater than or equal to 1 (got '0')",
-    ] == found
+    ] == sentences
 
 
 def test_every_section_is_in_one_file(tmp_path: Path) -> None:
@@ -221,8 +221,8 @@ def test_a_byte_order_mark(tmp_path: Path) -> None:
 def test_many_problems(tmp_path: Path) -> None:
     """The check has all of them, the error of a run the first thousand."""
     lines = "".join(f"  wrong.{number}: 1\n" for number in range(1_005))
-    found = problems(tmp_path, f"version: 1\ndefaults:\n{lines}")
-    assert [1_001, "… and 5 more problems"] == [len(found), found[-1]]
+    sentences = problems(tmp_path, f"version: 1\ndefaults:\n{lines}")
+    assert [1_001, "… and 5 more problems"] == [len(sentences), sentences[-1]]
     assert 1_005 == len(check_policies(tmp_path).problems)
 
 
@@ -303,8 +303,8 @@ def test_entries_are_judged_as_configs_are(tmp_path: Path, seed: int) -> None:
     ]
     lines = "".join(f"  - {entry}\n" for entry in entries)
     (tmp_path / "topics.yml").write_text(f"version: 1\ntopics:\n{lines}", newline="\n")
-    found = {one.mark.line - 3 for one in check_policies(tmp_path).problems}
-    assert found == {
+    broken = {one.mark.line - 3 for one in check_policies(tmp_path).problems}
+    assert broken == {
         number for number, pairs in enumerate(configs) if our_verdict(pairs) is not None
     }
-    assert 100 < len(found) < 400
+    assert 100 < len(broken) < 400

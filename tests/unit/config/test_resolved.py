@@ -77,7 +77,7 @@ def test_each_level_hides_those_below(tmp_path: Path) -> None:
         ids=DirectoryIds(cluster_id=None, node_id=1, directory_id=None),
         properties=properties("log.retention.ms=6"),
     )
-    found = []
+    origins = []
     for without in (
         {},
         {"command_line": {}},
@@ -89,8 +89,8 @@ def test_each_level_hides_those_below(tmp_path: Path) -> None:
         {"policies": Policies()},
     ):
         sources = replace(sources, **without)
-        one = resolve(sources, "t")["retention.ms"]
-        found.append((one.value, one.origin, one.where.removeprefix(f"{tmp_path}/")))
+        setting = resolve(sources, "t")["retention.ms"]
+        origins.append((setting.value, setting.origin, setting.where.removeprefix(f"{tmp_path}/")))
     assert [
         ("1", "command line", "--config"),
         ("2", "policy", "topics.yml:3:20"),
@@ -100,7 +100,7 @@ def test_each_level_hides_those_below(tmp_path: Path) -> None:
         ("6", "server.properties", "server.properties:1"),
         ("7", "policy", "topics.yml:2:12"),
         ("604800000", "default", "Kafka's default"),
-    ] == found
+    ] == origins
 
 
 def test_another_brokers_settings_do_not_count() -> None:
@@ -136,12 +136,12 @@ def test_synonyms_have_the_topics_unit() -> None:
             "message.max.bytes=7\nmin.insync.replicas=2\nsegment.ms=9\nnode.id=1\n"
         ),
     )
-    found = {name: (one.value, one.origin) for name, one in resolve(sources, "t").items()}
-    assert ("7200000", "server.properties") == found["retention.ms"]
-    assert ("5", "cluster") == found["segment.ms"]
-    assert ("3600000", "server.properties") == found["segment.jitter.ms"]
-    assert ("7", "server.properties") == found["max.message.bytes"]
-    assert ("2", "server.properties") == found["min.insync.replicas"]
+    settings = {name: (one.value, one.origin) for name, one in resolve(sources, "t").items()}
+    assert ("7200000", "server.properties") == settings["retention.ms"]
+    assert ("5", "cluster") == settings["segment.ms"]
+    assert ("3600000", "server.properties") == settings["segment.jitter.ms"]
+    assert ("7", "server.properties") == settings["max.message.bytes"]
+    assert ("2", "server.properties") == settings["min.insync.replicas"]
     endless = replace(sources, properties=properties("log.retention.hours=-1"))
     assert "-1" == resolve(endless, "t")["retention.ms"].value
 
@@ -155,8 +155,10 @@ def test_values_are_written_as_kafka_shows_them() -> None:
         "min.cleanable.dirty.ratio": "0.50",
         "flush.ms": "soon",
     }
-    found = resolve(Sources(command_line=given), "t")
-    assert ["compact,delete", "5", "true", "0.5", "soon"] == [found[name].value for name in given]
+    settings = resolve(Sources(command_line=given), "t")
+    assert ["compact,delete", "5", "true", "0.5", "soon"] == [
+        settings[name].value for name in given
+    ]
 
 
 def test_what_is_shown_is_what_holds() -> None:
@@ -247,10 +249,10 @@ def test_an_entry_alone_deletes_nothing(
         str(config.retention_bytes),
     )
     assert [one for one in expected if one is not None] == [
-        value for value, one in zip(values, expected, strict=True) if one is not None
+        value for value, origin in zip(values, expected, strict=True) if origin is not None
     ]
-    (found,) = disagreements(sources, "t")
-    assert "only data that both would delete is deleted" in found.sentence
+    (disagreement,) = disagreements(sources, "t")
+    assert "only data that both would delete is deleted" in disagreement.sentence
     name = entry.partition(":")[0]
     assert "policy" == resolve(sources, "t")[name].origin
 
@@ -302,8 +304,8 @@ def test_a_brokers_own_settings_follow_the_levels() -> None:
 
 
 def _policy(sources: Sources, topic: str) -> tuple[str, str]:
-    one = resolve(sources, topic)["cleanup.policy"]
-    return one.value, one.origin
+    setting = resolve(sources, topic)["cleanup.policy"]
+    return setting.value, setting.origin
 
 
 def test_contradicting_patterns_are_named(tmp_path: Path) -> None:

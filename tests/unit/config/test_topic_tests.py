@@ -15,8 +15,8 @@ ENTRY = "version: 1\ntopics:\n  - name: orders\n    tests:\n"
 def problems(tmp_path: Path, *tests: str) -> list[str]:
     """What is said of these tests, from line 5 on, without the directory."""
     (tmp_path / "p.yml").write_text(ENTRY + "".join(f"      - {test}\n" for test in tests))
-    found = check_policies(tmp_path).problems
-    return [str(problem).replace(f"{tmp_path}/", "") for problem in found]
+    reported = check_policies(tmp_path).problems
+    return [str(problem).replace(f"{tmp_path}/", "") for problem in reported]
 
 
 def loaded(tmp_path: Path, *tests: str) -> tuple[object, ...]:
@@ -153,10 +153,10 @@ def test_a_problem_says_where_and_what_is_valid(tmp_path: Path, test: str, probl
 def test_all_problems_of_all_tests_are_reported(tmp_path: Path) -> None:
     """A test that is there twice too."""
     same = "expect_column_values_to_be_in_set: {column: max_codec, value_set: [0]}"
-    found = problems(tmp_path, same, "x: {}", same)
-    assert 2 == len(found)
-    assert found[0].startswith("p.yml:6:9: topics[orders].tests[1].x: unknown test")
-    assert found[1] == (
+    sentences = problems(tmp_path, same, "x: {}", same)
+    assert 2 == len(sentences)
+    assert sentences[0].startswith("p.yml:6:9: topics[orders].tests[1].x: unknown test")
+    assert sentences[1] == (
         f"p.yml:7:9: topics[orders].tests[2]: is the same test as at {tmp_path}/p.yml:5:9"
     ).replace(f"{tmp_path}/", "")
 

@@ -19,10 +19,10 @@ def at(text: str) -> int:
 
 def opened(words: list[str], now: str, *, zone: str = "UTC", count: int = 2) -> list[str]:
     limits = SweepLimits.model_validate({"windows": words, "time_zone": zone})
-    found = list(spans(limits.windows, limits.time_zone, at(now)))[:count]
+    opened_spans = list(spans(limits.windows, limits.time_zone, at(now)))[:count]
     return [
         " to ".join(f"{datetime.fromtimestamp(each / MS, tz=UTC):%m-%d %H:%M}" for each in span)
-        for span in found
+        for span in opened_spans
     ]
 
 

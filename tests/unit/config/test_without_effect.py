@@ -38,5 +38,9 @@ def test_loading_policies_says_so_once(
     path.write_text(f"version: 1\ndefaults:\n  {name}: 99\n")
     for _ in range(2):
         load_policies(tmp_path)
-    said = [one.getMessage() for one in caplog.records if "has no effect" in one.getMessage()]
-    assert [True] == [one.startswith(f"{path}:3:3: {name} has no effect: ") for one in said]
+    warnings_logged = [
+        record.getMessage() for record in caplog.records if "has no effect" in record.getMessage()
+    ]
+    assert [True] == [
+        line.startswith(f"{path}:3:3: {name} has no effect: ") for line in warnings_logged
+    ]

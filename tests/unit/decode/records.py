@@ -56,25 +56,27 @@ def values(*content: bytes | None) -> pa.RecordBatch:
 
 def decode(decoder: Decoder, records: pa.RecordBatch) -> Result:
     """Decode, and check what must hold of every result."""
-    found = decoder.decode(records)
-    found.rows.validate(full=True)
-    found.refused.validate(full=True)
-    assert decoder.schema == found.rows.schema
-    numbers = [offset - FIRST_OFFSET for offset in found.rows.column("offset").to_pylist()]
-    assert numbers == found.positions.to_pylist()
-    assert len(numbers) == len(found.deleted)
+    decoded = decoder.decode(records)
+    decoded.rows.validate(full=True)
+    decoded.refused.validate(full=True)
+    assert decoder.schema == decoded.rows.schema
+    numbers = [offset - FIRST_OFFSET for offset in decoded.rows.column("offset").to_pylist()]
+    assert numbers == decoded.positions.to_pylist()
+    assert len(numbers) == len(decoded.deleted)
     refused = [
         (row["offset"] - FIRST_OFFSET, row["part"], row["reason"])
-        for row in found.refused.to_pylist()
+        for row in decoded.refused.to_pylist()
     ]
     assert set(range(records.num_rows)) == {*numbers, *(number for number, _, _ in refused)}
     assert not set(numbers) & {number for number, _, _ in refused}
     names = decoder.schema.names[len(ORIGIN) :]
     return Result(
-        rows=found.rows.select(names).to_pylist(),
+        rows=decoded.rows.select(names).to_pylist(),
         refused=refused,
         deleted=[
-            number for number, gone in zip(numbers, found.deleted.to_pylist(), strict=True) if gone
+            number
+            for number, gone in zip(numbers, decoded.deleted.to_pylist(), strict=True)
+            if gone
         ],
     )
 

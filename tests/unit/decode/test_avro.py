@@ -221,8 +221,8 @@ def test_record() -> None:
 )
 def test_refused(schema: Any, content: bytes, reason: str) -> None:
     """Malformed data, of which fastavro reads some."""
-    values, found = decoded(schema, content, None)
-    assert ([None, None], {0: f"is not Avro: {reason}"}) == (values, found)
+    values, refused = decoded(schema, content, None)
+    assert ([None, None], {0: f"is not Avro: {reason}"}) == (values, refused)
 
 
 def test_fastavro_reads_some_of_them() -> None:
@@ -377,9 +377,9 @@ def test_random_schemas(seed: int) -> None:
             fastavro.schemaless_reader(io.BytesIO(content), parsed, None) for content in contents
         ]
         node = decoder(schema)
-        found = node.decode(pa.array(contents, pa.binary()))
-        assert {} == found.reasons
-        assert pa.array([as_arrow(one) for one in expected], node.type).equals(found.values)
+        decoded_part = node.decode(pa.array(contents, pa.binary()))
+        assert {} == decoded_part.reasons
+        assert pa.array([as_arrow(one) for one in expected], node.type).equals(decoded_part.values)
 
 
 def as_arrow(value: Any) -> Any:

@@ -29,9 +29,9 @@ def schema(base: str, name: str | None = None, **more: object) -> dict[str, Any]
     return {"type": base, "optional": True, **named, **more}
 
 
-def connect(value: object, one: dict[str, Any], *, event: bool = False) -> bytes:
+def connect(value: object, described: dict[str, Any], *, event: bool = False) -> bytes:
     """A record with the field f, with its schema."""
-    row = {"type": "struct", "optional": True, "fields": [{**one, "field": "f"}]}
+    row = {"type": "struct", "optional": True, "fields": [{**described, "field": "f"}]}
     payload: dict[str, Any] = {"f": value}
     if event:
         op = {"type": "string", "optional": False, "field": "op"}
@@ -57,8 +57,8 @@ def inferred(*content: bytes, event: bool = False) -> Result:
 @pytest.mark.parametrize("kind", ["timestamp", None])
 def test_a_micro_is_no_milli(kind: str | None, event: bool) -> None:
     """A timestamp near 1970 would be one as milliseconds, too."""
-    one = connect(MICROS, schema("int64", f"{TIME}MicroTimestamp"), event=event)
-    result = inferred(one, event=event) if kind is None else as_column(kind, one, event=event)
+    value = connect(MICROS, schema("int64", f"{TIME}MicroTimestamp"), event=event)
+    result = inferred(value, event=event) if kind is None else as_column(kind, value, event=event)
     assert [MARCH] == columns(result, "f")
 
 
@@ -110,7 +110,7 @@ def test_all_can_be_texts(name: str, base: str, stored: object, text: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "one", "value"),
+    ("kind", "described", "value"),
     [
         ("long", schema("int64", f"{TIME}MicroTimestamp"), MICROS),
         ("date", schema("int64", f"{TIME}MicroTimestamp"), MICROS),
@@ -127,7 +127,7 @@ def test_all_can_be_texts(name: str, base: str, stored: object, text: str) -> No
         ("string", schema("array", items=schema("string")), ["a"]),
     ],
 )
-def test_a_column_that_contradicts(kind: str, one: dict[str, Any], value: object) -> None:
+def test_a_column_that_contradicts(kind: str, described: dict[str, Any], value: object) -> None:
     """Both types are named; the records with another schema are rows."""
     good = {
         "timestamp": schema("int64", f"{TIME}Timestamp"),
@@ -137,15 +137,15 @@ def test_a_column_that_contradicts(kind: str, one: dict[str, Any], value: object
         kind, schema({"long": "int64", "int": "int32", "binary": "bytes"}.get(kind, kind))
     )
     null = connect(None, fits)
-    result = as_column(kind, null, connect(value, one), null)
-    label = one.get("name", one["type"])
+    result = as_column(kind, null, connect(value, described), null)
+    label = described.get("name", described["type"])
     reason = f"field f is {label} in the schema of its record, and {kind} in the columns"
     assert [(1, "value", reason)] == result.refused
     assert [None, None] == columns(result, "f")
 
 
 @pytest.mark.parametrize(
-    ("one", "value", "reason"),
+    ("described", "value", "reason"),
     [
         (schema("int64", f"{TIME}MicroTimestamp"), 2**62, "field f is not a time of the years"),
         (schema("int64", f"{TIME}MicroTimestamp"), 1.5, "field f is not a long"),
@@ -163,21 +163,23 @@ def test_a_column_that_contradicts(kind: str, one: dict[str, Any], value: object
         (schema("struct"), {}, "has a schema that has a struct without fields"),
     ],
 )
-def test_refused(one: dict[str, Any], value: object, reason: str) -> None:
+def test_refused(described: dict[str, Any], value: object, reason: str) -> None:
     """What is not of its schema, and a schema whose unit is not known."""
     good = connect(MICROS, schema("int64", f"{TIME}MicroTimestamp"))
-    result = as_column("timestamp", good, connect(value, one), good)
-    ((number, _, said),) = result.refused
-    assert (1, True) == (number, said.startswith(reason)), said
+    result = as_column("timestamp", good, connect(value, described), good)
+    ((number, _, reason_given),) = result.refused
+    assert (1, True) == (number, reason_given.startswith(reason)), reason_given
     assert [MARCH, MARCH] == columns(result, "f")
 
 
 @pytest.mark.parametrize("stored", ["AeJAfUFIE5jS", 34_742_117_483_472_326_866, None])
 def test_decimals_keep_their_digits(stored: object) -> None:
     """In base64 or as a number, of more digits than a double has."""
-    one = schema("bytes", f"{KAFKA}Decimal", parameters={"scale": "2"})
+    described = schema("bytes", f"{KAFKA}Decimal", parameters={"scale": "2"})
     number = int.from_bytes(base64.b64decode("AeJAfUFIE5jS"), "big")
-    text = f'{{"schema": {{"type": "struct", "fields": [{json.dumps(one | {"field": "f"})}]}},'
+    text = (
+        f'{{"schema": {{"type": "struct", "fields": [{json.dumps(described | {"field": "f"})}]}},'
+    )
     shown = f"{number // 100}.{number % 100:02}" if isinstance(stored, int) else json.dumps(stored)
     content = f'{text} "payload": {{"f": {shown}}}}}'.encode()
     expected = None if stored is None else Decimal(number).scaleb(-2)
@@ -187,10 +189,10 @@ def test_decimals_keep_their_digits(stored: object) -> None:
 
 def test_a_missing_field_gets_its_default() -> None:
     """As the schema has it; null is null."""
-    one = schema("int64", f"{TIME}MicroTimestamp", default=MICROS)
-    content = json.loads(connect(None, one))
+    described = schema("int64", f"{TIME}MicroTimestamp", default=MICROS)
+    content = json.loads(connect(None, described))
     missing = json.dumps({**content, "payload": {}}).encode()
-    assert [None, MARCH] == columns(as_column("timestamp", connect(None, one), missing), "f")
+    assert [None, MARCH] == columns(as_column("timestamp", connect(None, described), missing), "f")
     quoted = '"1970-03-01T00:00:00.000000"'
     shown = as_column("json", missing)
     assert [quoted] == columns(shown, "f")
@@ -202,25 +204,27 @@ def test_a_missing_field_gets_its_default() -> None:
 )
 def test_maps_of_pairs(value: object, expected: object) -> None:
     """Keys other than texts are in lists of pairs."""
-    one = schema("map", keys=schema("int32", optional=False), values=schema("int64"))
-    assert [expected] == columns(inferred(connect(value, one)), "f")
+    described = schema("map", keys=schema("int32", optional=False), values=schema("int64"))
+    assert [expected] == columns(inferred(connect(value, described)), "f")
 
 
 @pytest.mark.parametrize("value", [[[1]], [1], {"1": 2}, [[None, 1]], [["a", 1]]])
 def test_malformed_maps(value: object) -> None:
     """Each is refused, and no other record."""
-    one = schema("map", keys=schema("int32", optional=False), values=schema("int64"))
-    result = inferred(connect([[1, 2]], one), connect(value, one), connect([[3, 4]], one))
+    described = schema("map", keys=schema("int32", optional=False), values=schema("int64"))
+    result = inferred(
+        connect([[1, 2]], described), connect(value, described), connect([[3, 4]], described)
+    )
     assert [[(1, 2)], [(3, 4)]] == columns(result, "f")
     assert [1] == [number for number, _, _ in result.refused]
 
 
 def test_a_map_of_texts_may_be_an_object() -> None:
     """With the fields that are configured."""
-    one = schema("map", keys=schema("string", optional=False), values=schema("int32"))
+    described = schema("map", keys=schema("string", optional=False), values=schema("int32"))
     fields = (JsonField(name="a", type="int"), JsonField(name="b", type="int"))
     spec = JsonSpec(fields=(JsonField(name="f", type="struct", fields=fields),))
-    result = by_value(spec, connect({"a": 1, "c": 2}, one))
+    result = by_value(spec, connect({"a": 1, "c": 2}, described))
     assert [{"a": 1, "b": None}] == columns(result, "f")
 
 
@@ -280,8 +284,8 @@ def test_many_schemas() -> None:
 @pytest.mark.parametrize("depth", [30, 400])
 def test_a_deep_schema(depth: int) -> None:
     """It is refused by its depth."""
-    one = schema("int32")
+    described = schema("int32")
     for _ in range(depth):
-        one = schema("array", items=one)
-    result = as_column("timestamp", connect(None, one))
+        described = schema("array", items=described)
+    result = as_column("timestamp", connect(None, described))
     assert ["deep" in reason for reason in reasons(result)] == [True]

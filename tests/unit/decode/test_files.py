@@ -15,9 +15,11 @@ from tests.unit.decode.records import batch
 @pytest.mark.parametrize("name", FORMATS)
 def test_parquet(name: str, tmp_path: Path) -> None:
     """With tombstones, and without rows."""
-    one = encoded(name, tmp_path)
-    records = batch([(one.key, one.value), (one.key, None), (one.key, one.value)], one.topic)
+    sample = encoded(name, tmp_path)
+    records = batch(
+        [(sample.key, sample.value), (sample.key, None), (sample.key, sample.value)], sample.topic
+    )
     for part in (records, records.slice(0, 0)):
-        rows = pa.Table.from_batches([one.decoder.decode(part).rows])
+        rows = pa.Table.from_batches([sample.decoder.decode(part).rows])
         pq.write_table(rows, tmp_path / "rows.parquet")
         assert rows.equals(pq.read_table(tmp_path / "rows.parquet"))

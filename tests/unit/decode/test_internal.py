@@ -144,7 +144,7 @@ def test_every_version_of_a_group(version: int) -> None:
     assert ("group_metadata", "g", "consumer", 4) == tuple(
         row[name] for name in ("type", "group_id", "protocol_type", "generation")
     )
-    (one,) = row["members"]
+    (decoded_member,) = row["members"]
     assert {
         "member_id": "m",
         "group_instance_id": "i" if version >= 3 else None,
@@ -154,7 +154,7 @@ def test_every_version_of_a_group(version: int) -> None:
         "session_timeout_ms": 5,
         "subscribed_topics": ["t"],
         "assigned_partitions": [{"topic": "t", "partitions": [0, 1]}],
-    } == one
+    } == decoded_member
     assert (row["state_time"] is None) == (version < 2)
 
 

@@ -158,11 +158,11 @@ def test_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nested() -> None:
     """Dots and mappings are the same; lists and objects nest; unknown fields are ignored."""
-    one = spec("{a.b: long, a: {c: [{d: string}]}, e: [[boolean]]}")
+    nested = spec("{a.b: long, a: {c: [{d: string}]}, e: [[boolean]]}")
     other = spec("{a: {b: long, c: [{d: string}]}, e: [[boolean]]}")
-    assert one == other
+    assert nested == other
     value = {"a": {"b": 1, "c": [{"d": "x", "z": 0}, None, {}]}, "e": [[True], []], "y": 0}
-    result = by_value(one, json.dumps(value).encode(), b'{"a": null}')
+    result = by_value(nested, json.dumps(value).encode(), b'{"a": null}')
     assert [] == result.refused
     assert [
         {"key": b"k", "a": {"b": 1, "c": [{"d": "x"}, None, {"d": None}]}, "e": [[True], []]},
@@ -283,8 +283,8 @@ def test_json_schema() -> None:
         },
         "definitions": {"address": {"type": "object", "properties": {"zip": {"type": "number"}}}},
     }
-    found = {one.name: (shown(one), one.nullable) for one in of_json_schema(schema)}
-    recursive = found.pop("next")
+    fields = {one.name: (shown(one), one.nullable) for one in of_json_schema(schema)}
+    recursive = fields.pop("next")
     assert {
         "id": ("long", False),
         "name": ("string", True),
@@ -294,7 +294,7 @@ def test_json_schema() -> None:
         "anything": ("json", True),
         "map": ("json", True),
         "elsewhere": ("json", True),
-    } == found
+    } == fields
     assert recursive[0].count("next json") == 1
 
 

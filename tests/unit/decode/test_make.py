@@ -36,11 +36,11 @@ def checked(directory: Path, part: str, most: str = "5") -> tuple[Decoding | Non
     """The decoding of the topic in policies, and their problems."""
     path = directory / "p.yml"
     path.write_text(POLICIES.format(part=part, most=most))
-    found = check_policies(directory)
-    problems = [str(problem).removeprefix(f"{path}:5:") for problem in found.problems]
-    if found.policies is None:
+    checker = check_policies(directory)
+    problems = [str(problem).removeprefix(f"{path}:5:") for problem in checker.problems]
+    if checker.policies is None:
         return None, problems
-    return tables_of(found.policies)["t"].decoding, problems
+    return tables_of(checker.policies)["t"].decoding, problems
 
 
 def test_policies_and_decoder(registered: type[ReversedSpec], tmp_path: Path) -> None:

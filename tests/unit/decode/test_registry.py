@@ -251,10 +251,10 @@ def test_directory_is_not_there(tmp_path: Path) -> None:
 @pytest.fixture
 def registry() -> Iterator[Registry]:
     """A registry that has the two versions of a schema."""
-    with serving() as one:
-        one.add(1, json.dumps(FIRST))
-        one.add(2, json.dumps(SECOND))
-        yield one
+    with serving() as served:
+        served.add(1, json.dumps(FIRST))
+        served.add(2, json.dumps(SECOND))
+        yield served
 
 
 def test_registry(registry: Registry) -> None:

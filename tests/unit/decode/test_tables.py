@@ -26,11 +26,11 @@ def test_internal_topic(topic: str, tmp_path: Path) -> None:
     names = [one for one in list_partitions(log_dir) if one.topic == topic]
     logs = [
         TopicLog(
-            log=observe(log_dir, one, high_watermark="end"),
+            log=observe(log_dir, name, high_watermark="end"),
             topic_id=None,
             cleaner=CleanerConfig(),
         )
-        for one in names
+        for name in names
     ]
     internal = {"format": "kafka-internal"}
     table = TopicTable.model_validate(
@@ -39,15 +39,15 @@ def test_internal_topic(topic: str, tmp_path: Path) -> None:
     place = Place(topic=topic, table=table, catalog={}, base=tmp_path)
     assert 0 == update_topic(place, logs, now_ms=NOW_MS).quarantined
     last = {}
-    for one in logs:
-        for row in consume(one.log, "read_committed"):
-            last[one.log.partition, row[0]] = row
+    for topic_log in logs:
+        for row in consume(topic_log.log, "read_committed"):
+            last[topic_log.log.partition, row[0]] = row
     rows = pd.read_parquet(tmp_path / "table")
-    found = {
+    rows_of_logs = {
         (TopicPartition(topic, int(partition)), key): offset
         for partition, key, offset in zip(
             rows["partition"], rows["_key"], rows["offset"], strict=True
         )
     }
-    assert {place: row[2] for place, row in last.items() if row[1] is not None} == found
-    assert len(found) == len(rows)
+    assert {place: row[2] for place, row in last.items() if row[1] is not None} == rows_of_logs
+    assert len(rows_of_logs) == len(rows)

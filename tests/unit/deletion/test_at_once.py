@@ -49,8 +49,8 @@ def again(log_dir: Path, number: int) -> Path:
 
 
 def files(log_dir: Path) -> dict[str, bytes]:
-    found = (log_dir / "t-0").glob("*")
-    return {path.name: path.read_bytes() for path in found if path.is_file()}
+    paths = (log_dir / "t-0").glob("*")
+    return {path.name: path.read_bytes() for path in paths if path.is_file()}
 
 
 def entries(log_dir: Path) -> list[dict[str, int]]:
@@ -168,13 +168,13 @@ def test_undo_during_a_purge(log_dir: Path) -> None:
     """It brings the whole log back with its entries, or is refused."""
     before = files(log_dir)
     delete_log(log_dir, T0, now_ms=NOW_MS)
-    found = set()
+    outcomes = set()
     for copy, purging, undoing in at_every_point(log_dir, purge, undo):
         assert purging is None
         assert isinstance(undoing, CannotUndo | None)
         assert_whole_or_gone(copy, before, undoing is None)
-        found.add(undoing is None)
-    assert found == {True, False}
+        outcomes.add(undoing is None)
+    assert outcomes == {True, False}
 
 
 def test_purge_during_an_undo(log_dir: Path) -> None:
@@ -182,15 +182,15 @@ def test_purge_during_an_undo(log_dir: Path) -> None:
     before = files(log_dir)
     delete_log(log_dir, T0, now_ms=NOW_MS)
     deletion = find_deleted(log_dir, T0)
-    found = set()
+    outcomes = set()
     for copy, undoing, purging in at_every_point(
         log_dir, lambda one: restore_log(one, deletion), purge
     ):
         assert purging is None
         assert isinstance(undoing, CannotUndo | None)
         assert_whole_or_gone(copy, before, undoing is None)
-        found.add(undoing is None)
-    assert found == {True, False}
+        outcomes.add(undoing is None)
+    assert outcomes == {True, False}
 
 
 def test_purge_says_what_it_did_not_purge(log_dir: Path) -> None:
@@ -254,7 +254,7 @@ def test_directory_that_an_append_makes_during_an_undo(log_dir: Path) -> None:
     plan = planned(log_dir, {}, now_ms=NOW_MS)
     assert isinstance(plan, AppendPlan)
     (log_dir / "t-0").rmdir()
-    found = set()
+    outcomes = set()
 
     def make(copy: Path) -> None:
         make_directory(replace(plan, log_dir=copy))
@@ -266,5 +266,5 @@ def test_directory_that_an_append_makes_during_an_undo(log_dir: Path) -> None:
         assert isinstance(undoing, CannotUndo | None)
         assert (before if undoing is None else {}) == files(copy)
         assert entries(copy) == [{"t-0": 101} if undoing is None else {}] * len(CHECKPOINTS)
-        found.add(undoing is None)
-    assert found == {True, False}
+        outcomes.add(undoing is None)
+    assert outcomes == {True, False}

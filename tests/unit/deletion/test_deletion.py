@@ -80,10 +80,10 @@ def test_deleted_log_has_kafkas_name_and_no_entries(log_dir: Path) -> None:
     """The files are as they were; the other log keeps its entries."""
     before = content(log_dir / "t-0")
     delete_log(log_dir, T0, now_ms=NOW_MS)
-    (found,) = deleted(log_dir)
-    assert re.fullmatch(r"t-0\.[0-9a-f]{32}-delete", found.name)
+    (directory,) = deleted(log_dir)
+    assert re.fullmatch(r"t-0\.[0-9a-f]{32}-delete", directory.name)
     assert not (log_dir / "t-0").exists()
-    assert before == content(found)
+    assert before == content(directory)
     for name in CHECKPOINTS:
         assert {"t-1": 102} == read_checkpoint(log_dir / name)
     assert [] == [path for path in log_dir.iterdir() if path.is_dir() and path.name[0] == "."]
@@ -102,9 +102,9 @@ def test_long_topic_is_cut_in_the_name() -> None:
 
 def test_record_round_trip() -> None:
     """Torn lines are ignored; what is being purged is marked."""
-    one = DeletedLog(at_ms=5, directory="d", partition=T0, checkpoints={"a": 1, "b": None})
-    lines = b'\n{"at_ms":1,"dir' + serialize_deletion(one) + b"\n[]\n{}\n"
-    assert {"d": one} == parse_deletions(lines)
+    deletion = DeletedLog(at_ms=5, directory="d", partition=T0, checkpoints={"a": 1, "b": None})
+    lines = b'\n{"at_ms":1,"dir' + serialize_deletion(deletion) + b"\n[]\n{}\n"
+    assert {"d": deletion} == parse_deletions(lines)
     marked = parse_deletions(lines + serialize_purging("d") + serialize_purging("e"))["d"]
     assert marked.purging
     assert {"d": marked} == parse_deletions(serialize_deletions([marked]))
@@ -168,17 +168,17 @@ def test_log_that_a_broker_deleted_counts_by_its_own_times(log_dir: Path) -> Non
 def test_directory_with_something_foreign_stays(log_dir: Path, foreign: str) -> None:
     """No file goes that we cannot name the reason for."""
     delete_log(log_dir, T0, now_ms=NOW_MS)
-    (found,) = deleted(log_dir)
+    (directory,) = deleted(log_dir)
     if foreign == "sub/":
-        (found / "sub").mkdir()
+        (directory / "sub").mkdir()
     elif foreign == "link":
-        (found / "link").symlink_to(log_dir / "t-1")
+        (directory / "link").symlink_to(log_dir / "t-1")
     else:
-        (found / foreign).write_text("mine")
+        (directory / foreign).write_text("mine")
     before = content(log_dir)
-    (said,) = purge(log_dir, 10 * DELAY_MS)
-    assert ("t-0", False) == said[:2]
-    assert f"{foreign.rstrip('/')}, which no log has" in said[2]
+    (reason,) = purge(log_dir, 10 * DELAY_MS)
+    assert ("t-0", False) == reason[:2]
+    assert f"{foreign.rstrip('/')}, which no log has" in reason[2]
     after = content(log_dir)
     assert before == after
 
@@ -198,10 +198,10 @@ def test_what_a_cleaning_left_goes_with_the_log(log_dir: Path) -> None:
 def test_begun_purge_is_finished_and_not_undone(log_dir: Path) -> None:
     """Once a file may be gone nothing comes back."""
     delete_log(log_dir, T0, now_ms=NOW_MS)
-    (found,) = deleted(log_dir)
+    (directory,) = deleted(log_dir)
     with (log_dir / DELETED_LOGS).open("ab") as record:
-        record.write(serialize_purging(found.name))
-    (found / f"{0:020d}.log").unlink()
+        record.write(serialize_purging(directory.name))
+    (directory / f"{0:020d}.log").unlink()
     with pytest.raises(CannotUndo, match="purged"):
         find_deleted(log_dir, T0)
     purge(log_dir, DELAY_MS)
@@ -243,8 +243,8 @@ def test_only_named_logs_are_purged(log_dir: Path) -> None:
     assert ["t-1"] == [name for name, _, _ in purge(log_dir, DELAY_MS, T1)]
     assert ["t-0"] == [path.name[:3] for path in deleted(log_dir)]
     assert ["t-0"] == [
-        str(one.partition)
-        for one in parse_deletions((log_dir / DELETED_LOGS).read_bytes()).values()
+        str(deletion.partition)
+        for deletion in parse_deletions((log_dir / DELETED_LOGS).read_bytes()).values()
     ]
 
 
@@ -283,7 +283,8 @@ def test_commands_from_end_to_end(log_dir: Path) -> None:
     assert "kept: deleted 4999 ms ago" in early.stdout
     late = run("purge", log_dir, "t-0", *broker, *topic, "--now", str(NOW_MS + 5000))
     assert [("t-0", True)] == [
-        (one["topicPartition"], one["purged"]) for one in map(json.loads, late.stdout.splitlines())
+        (line["topicPartition"], line["purged"])
+        for line in map(json.loads, late.stdout.splitlines())
     ]
     assert ["t-1"] == [path.name[:3] for path in deleted(log_dir)]
     run("purge", log_dir, "u-0", status=5)
@@ -305,5 +306,5 @@ def test_a_log_that_began_before_its_first_segment(log_dir: Path) -> None:
     left = parse_deletions((log_dir / DELETED_LOGS).read_bytes())
     assert [(T1, True)] == [(one.partition, one.elsewhere) for one in left.values()]
     inventory = list_files(log_dir)
-    (one,) = places_elsewhere(log_dir, inventory, None)
-    assert "t" == one.partition.topic
+    (place,) = places_elsewhere(log_dir, inventory, None)
+    assert "t" == place.partition.topic

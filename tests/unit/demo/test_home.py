@@ -92,8 +92,8 @@ def test_kafka_plans_what_the_demo_wants_to_show(root: Path) -> None:
     ]
     words = [word for config in configs for word in ("--topic-config", config)]
     log_dir = root / "kafka-logs"
-    said = run_oracle("plan", "--log-dir", log_dir, "--now", str(settings["now"]), *words)[0]
-    by_name = {one["topicPartition"]: one for one in said["partitions"]}
+    plans = run_oracle("plan", "--log-dir", log_dir, "--now", str(settings["now"]), *words)[0]
+    by_name = {one["topicPartition"]: one for one in plans["partitions"]}
     assert [name for name in PARTITIONS if not by_name[name]["eligible"]] == IDLE
     overdue = by_name["consents-0"]
     assert overdue["needCompactionNow"]
@@ -106,8 +106,10 @@ def test_kafka_finds_nothing_wrong(root: Path, partition: str) -> None:
     """Every batch and index entry of the packed log is as Kafka's own recovery would make it."""
     now = str(json.loads(SETTINGS.read_text())["now"])
     log_dir = root / "kafka-logs"
-    said = run_oracle("verify", "--log-dir", log_dir, "--topic-partition", partition, "--now", now)
-    assert [one["problems"] for one in said if one.get("problems")] == []
+    verified = run_oracle(
+        "verify", "--log-dir", log_dir, "--topic-partition", partition, "--now", now
+    )
+    assert [one["problems"] for one in verified if one.get("problems")] == []
 
 
 def test_the_policies_are_the_topics_settings(root: Path) -> None:
@@ -130,9 +132,9 @@ def test_the_directory_explains_itself(root: Path) -> None:
     settings = json.loads(SETTINGS.read_text())
     sources = read_sources(root / "kafka-logs", policies=Policies(), command_line={})
     for name, configs in settings["topics"].items():
-        found = resolve(sources, name)
-        assert configs == {one: found[one].value for one in configs}
-        assert {"topic"} == {found[one].origin for one in configs}
+        settings_of = resolve(sources, name)
+        assert configs == {one: settings_of[one].value for one in configs}
+        assert {"topic"} == {settings_of[one].origin for one in configs}
     words = ("plan", root / "kafka-logs", "--no-forecast", "--output", "json")
     result = CliRunner().invoke(main, [*map(str, words), "--now", str(settings["now"])])
     assert 0 == result.exit_code, result.output

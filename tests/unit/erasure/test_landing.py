@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from logwright.erasure.key_text import QUOTES, WHITE_SPACE
-from logwright.erasure.landing import Landed, read_landing, time_ms
+from logwright.erasure.landing import Landed, read_landing
 from logwright.erasure.request import Request
 from logwright.erasure.secret import Secret
 from logwright.erasure.store import STORE, merge, read_store, write_store
@@ -184,24 +184,6 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     ] == found
     with pytest.raises(PolicyError, match="missing"):
         read_landing(tmp_path / "missing", SECRET)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (0, 0),
-        ("1767319445000", RECEIVED_MS),
-        (RECEIVED, RECEIVED_MS),
-        ("2026-01-02T02:04:05.0019Z", RECEIVED_MS + 1),
-        ("1969-12-31T23:59:59Z", None),
-        ("99999999999999999999", None),
-        (2**63, None),
-        ("soon", None),
-    ],
-)
-def test_times(value: int | str, expected: int | None) -> None:
-    """ISO 8601 with a time zone, or ms since the epoch."""
-    assert expected == time_ms(value)
 
 
 def test_the_store_keeps_no_key(tmp_path: Path) -> None:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from logwright.format.siphash import HashKey, siphash64, siphash128
+from logwright.format.siphash import (
+    LANES,
+    HashKey,
+    hash_keys,
+    room_for_lanes,
+    siphash64,
+    siphash128,
+)
 from tests import twins
 
 # The first vectors of SipHash-2-4-128 for the key 00 01 .. 0f, by length of the input 00 01 02 ...
@@ -42,3 +49,28 @@ def test_the_kernel_is_the_twin(data: bytes, start: int, key: int) -> None:
 def test_two_keys_are_never_the_same() -> None:
     """Each cleaning has a secret of its own."""
     assert HashKey.random() != HashKey.random()
+
+
+@given(
+    keys=st.lists(st.binary(max_size=90), min_size=1, max_size=40),
+    first=st.integers(0, 3),
+    secret=st.integers(0, 2**64 - 1),
+)
+@example(keys=[b"%d" % number for number in range(2 * LANES + 5)], first=1, secret=7)
+@example(keys=[bytes(number % 70) for number in range(LANES + 3)], first=0, secret=1)
+def test_each_key_has_the_hash_that_it_has_alone(
+    keys: list[bytes], first: int, secret: int
+) -> None:
+    """Of whatever lengths, up to the last byte of the data; the keys before `first` are left."""
+    data = np.frombuffer(b"".join(keys) or b"-", dtype=np.uint8)
+    lengths = np.array([len(key) for key in keys], dtype=np.uint64)
+    positions = np.cumsum(lengths, dtype=np.uint64) - lengths
+    spans = (positions.copy(), lengths.copy())
+    low, high = secret, secret ^ 0x5555
+    key = np.array([low, high], dtype=np.uint64)
+    hash_keys(data, spans, min(first, len(keys)), len(keys), key, room_for_lanes())
+    for number, own in enumerate(keys):
+        expected = (int(positions[number]), len(own))
+        if number >= first:
+            expected = twins.siphash128(own, low, high)
+        assert expected == (int(spans[0][number]), int(spans[1][number])), number

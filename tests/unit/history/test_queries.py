@@ -105,8 +105,8 @@ def test_spark_finds_the_same(root: Path, duck: Callable[[str], list[tuple[Any, 
     session.sql(opening.replace("HISTORY", str(root)))
     try:
         for query in QUERIES:
-            found = [tuple(map(plain, row)) for row in session.sql(query).collect()]
-            assert [tuple(map(plain, row)) for row in duck(query)] == found
+            rows = [tuple(map(plain, row)) for row in session.sql(query).collect()]
+            assert [tuple(map(plain, row)) for row in duck(query)] == rows
     finally:
         session.sql("DROP VIEW IF EXISTS history")
 

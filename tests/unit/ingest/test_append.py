@@ -188,10 +188,10 @@ def plan_into(log_dir: Path, partition: TopicPartition, topic_id: str | None = N
     return plan
 
 
-def stage_and_commit(plans: list[AppendPlan], one: Row) -> None:
+def stage_and_commit(plans: list[AppendPlan], last_row: Row) -> None:
     """The same record into each."""
     with staging(plans):
-        staged = [stage_append(plan, [arrow([one])]) for plan in plans]
+        staged = [stage_append(plan, [arrow([last_row])]) for plan in plans]
         assert all(plan.staging.is_dir() for plan in plans)
         for plan, output in zip(plans, staged, strict=True):
             commit_append(plan, output)

@@ -66,7 +66,7 @@ A, B, C = (20, 1), (25, 2), (32, 3)
 
 
 @pytest.mark.parametrize(
-    ("found", "log_end", "end"),
+    ("present", "log_end", "end"),
     [
         ([(A, 25), (B, 32), (C, 40)], 40, 40),
         ([(A, 25), (B, 32), (C, 40), ((40, 9), 41)], 41, 40),
@@ -97,7 +97,7 @@ A, B, C = (20, 1), (25, 2), (32, 3)
 def test_what_is_there_of_an_append(
     log_dir: Path,
     monkeypatch: pytest.MonkeyPatch,
-    found: list[tuple[tuple[int, int], int]],
+    present: list[tuple[tuple[int, int], int]],
     log_end: int,
     end: int | None,
 ) -> None:
@@ -106,7 +106,7 @@ def test_what_is_there_of_an_append(
     known = read_journal(log_dir / "t-0").pending
     assert known is not None
     pending = replace(known, log_end_offset=20, end_offset=40)
-    assert end == kept_end([A, B, C], found, pending, log_end)
+    assert end == kept_end([A, B, C], present, pending, log_end)
 
 
 def test_what_an_earlier_run_left_is_known_when_the_next_one_is_cut_back(

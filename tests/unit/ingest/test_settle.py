@@ -196,24 +196,24 @@ def size_of_a_batch(log_dir: Path) -> int:
 
 
 LIES: dict[str, Callable[[dict[str, Any], int], dict[str, object]]] = {
-    "shorter": lambda one, size: {"log_bytes": one["log_bytes"] - size},
-    "shorter-with-its-end": lambda one, size: {
-        "log_bytes": one["log_bytes"] - size,
-        "log_end_offset": one["log_end_offset"] - 1,
+    "shorter": lambda made, size: {"log_bytes": made["log_bytes"] - size},
+    "shorter-with-its-end": lambda made, size: {
+        "log_bytes": made["log_bytes"] - size,
+        "log_end_offset": made["log_end_offset"] - 1,
     },
-    "inside-a-batch": lambda one, _: {"log_bytes": one["log_bytes"] - 5},
-    "another-end": lambda one, _: {"log_end_offset": one["log_end_offset"] - 1},
-    "longer": lambda one, _: {"log_bytes": one["log_bytes"] + 10_000},
+    "inside-a-batch": lambda made, _: {"log_bytes": made["log_bytes"] - 5},
+    "another-end": lambda made, _: {"log_end_offset": made["log_end_offset"] - 1},
+    "longer": lambda made, _: {"log_bytes": made["log_bytes"] + 10_000},
     "empty": lambda _, __: {"log_bytes": 0, "log_end_offset": 0},
-    "another-file": lambda one, _: {"inode": one["inode"] + 1},
-    "the-log-itself": lambda one, _: {"created": [*one["created"], f"{0:020d}.log"]},
-    "its-index": lambda one, _: {"created": [*one["created"], f"{0:020d}.index"]},
-    "a-path": lambda one, _: {"created": [*one["created"], f"../t-0/{0:020d}.log"]},
-    "another-name": lambda one, _: {"created": [*one["created"], "partition.metadata"]},
-    "an-older-snapshot": lambda one, _: {"created": [*one["created"], f"{7:020d}.snapshot"]},
+    "another-file": lambda made, _: {"inode": made["inode"] + 1},
+    "the-log-itself": lambda made, _: {"created": [*made["created"], f"{0:020d}.log"]},
+    "its-index": lambda made, _: {"created": [*made["created"], f"{0:020d}.index"]},
+    "a-path": lambda made, _: {"created": [*made["created"], f"../t-0/{0:020d}.log"]},
+    "another-name": lambda made, _: {"created": [*made["created"], "partition.metadata"]},
+    "an-older-snapshot": lambda made, _: {"created": [*made["created"], f"{7:020d}.snapshot"]},
     "fewer": lambda _, __: {"created": []},
     "no-log": lambda _, __: {"base_offset": None},
-    "index-longer": lambda one, _: {"index_bytes": one["index_bytes"] + 8},
+    "index-longer": lambda made, _: {"index_bytes": made["index_bytes"] + 8},
     "timeindex-shorter": lambda _, __: {"timeindex_bytes": 0},
     "no-batches": lambda _, __: {"batches": 0},
 }

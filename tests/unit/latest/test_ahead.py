@@ -39,10 +39,10 @@ def test_results_are_in_order(threads: int) -> None:
 def test_the_first_error_is_raised(threads: int) -> None:
     """By its place, after the results before it, though a later part may fail earlier."""
     before = set(threading.enumerate())
-    found: list[int] = []
+    results: list[int] = []
     with pytest.raises(ValueError, match="10"):
-        found.extend(in_order(parts(numbers, fails, fails, numbers), threads=threads))
-    assert list(range(11)) == found
+        results.extend(in_order(parts(numbers, fails, fails, numbers), threads=threads))
+    assert list(range(11)) == results
     _ended(before)
 
 

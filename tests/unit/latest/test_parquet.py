@@ -50,8 +50,10 @@ def test_row_groups_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     (file,) = write_parquet(
         tmp_path / "out", SCHEMA, [(FIRST, iter([batch(1, 2, 3), batch(4, 5, 6), batch(7)]))]
     )
-    found = pq.read_metadata(file.path)
-    assert [3, 3, 1] == [found.row_group(number).num_rows for number in range(found.num_row_groups)]
+    metadata = pq.read_metadata(file.path)
+    assert [3, 3, 1] == [
+        metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)
+    ]
 
 
 class StoppedError(Exception):

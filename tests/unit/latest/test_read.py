@@ -44,13 +44,13 @@ def test_kafkas_cases(case: str) -> None:
     """Before and after what Kafka did; in one pass, in many, and by threads."""
     for side in sides(case):
         log_dir = case_dir(case) / side
-        for one in partitions(case):
-            content = read_content(log_dir, one.name)
+        for fixture in partitions(case):
+            content = read_content(log_dir, fixture.name)
             expected = replayed(content)
-            plan = plan_of(log_dir, one.name)
+            plan = plan_of(log_dir, fixture.name)
             assert expected == read_state(plan)
             assert expected == read_state(plan, threads=3, batch_rows=7)
-            few = plan_of(log_dir, one.name, cleaner=FEW_KEYS)
+            few = plan_of(log_dir, fixture.name, cleaner=FEW_KEYS)
             assert expected == read_state(few)
             assert replayed(content, tombstones=True) == read_state(plan, tombstones=True)
 
@@ -60,9 +60,9 @@ def test_a_cleaning_changes_nothing(case: str) -> None:
     """Before and after Kafka cleaned, the rows are the same: it removes no latest record."""
     if description(case)["ops"] != ["clean"] or case == COLLISION:
         return
-    for one in partitions(case):
+    for fixture in partitions(case):
         before, after = (
-            read_state(plan_of(case_dir(case) / side, one.name)) for side in ("before", "after")
+            read_state(plan_of(case_dir(case) / side, fixture.name)) for side in ("before", "after")
         )
         assert before == after
 
@@ -72,8 +72,8 @@ def test_points_in_the_past(case: str, seed: int) -> None:
     """As of offsets and times: what a consumer knows that stops there; or a refusal."""
     draw = random.Random(seed)
     for side in sides(case):
-        for one in partitions(case):
-            PastStates.of(case_dir(case) / side, one.name).compare(draw, count=4)
+        for fixture in partitions(case):
+            PastStates.of(case_dir(case) / side, fixture.name).compare(draw, count=4)
 
 
 @given(made=made_up_logs(), budget=st.sampled_from([33, 64, 1 << 20]), draw=st.randoms())

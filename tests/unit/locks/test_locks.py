@@ -71,8 +71,8 @@ def broker(log_dir: Path) -> list[str]:
 @pytest.mark.oracle
 def test_running_broker_keeps_us_out(log_dir: Path) -> None:
     """A JVM's tryLock on `.lock` is seen; the error names the file, the process and what to do."""
-    with other_process(broker(log_dir)) as said:
-        word, pid = said.split()
+    with other_process(broker(log_dir)) as answer:
+        word, pid = answer.split()
         assert word == "locked"
         with pytest.raises(LogDirLocked) as caught, lock_log_dir(log_dir):
             pytest.fail("the lock was given")
@@ -89,17 +89,17 @@ def test_we_keep_a_broker_out(log_dir: Path) -> None:
     with lock_log_dir(log_dir):
         # Closing another descriptor of the file must not lose the lock, as a POSIX lock would be.
         (log_dir / ".lock").read_bytes()
-        with other_process(broker(log_dir)) as said:
-            assert said == "refused"
-    with other_process(broker(log_dir)) as said:
-        assert said.startswith("locked")
+        with other_process(broker(log_dir)) as answer:
+            assert answer == "refused"
+    with other_process(broker(log_dir)) as answer:
+        assert answer.startswith("locked")
 
 
 def test_several_of_ours_share_a_log_directory(log_dir: Path) -> None:
     """The lock on the log directory is shared, between processes and within one."""
     other = other_process(holder("dir", log_dir))
-    with lock_log_dir(log_dir), lock_log_dir(log_dir), other as said:
-        assert said == "locked"
+    with lock_log_dir(log_dir), lock_log_dir(log_dir), other as answer:
+        assert answer == "locked"
 
 
 def test_lock_file_is_left_and_can_be_opened_by_the_directorys_owner(log_dir: Path) -> None:
@@ -218,8 +218,8 @@ def test_no_log_directory(tmp_path: Path) -> None:
 
 def test_one_process_at_a_time_on_a_partition(log_dir: Path) -> None:
     """The partition's lock is exclusive between processes, and free again when they end."""
-    with other_process(holder("partition", log_dir)) as said:
-        assert said == "locked"
+    with other_process(holder("partition", log_dir)) as answer:
+        assert answer == "locked"
         with pytest.raises(LogDirLocked) as caught, lock_partition(log_dir, T0):
             pytest.fail("the lock was given")
     assert caught.value.path == log_dir / "t-0/.logwright/lock"

@@ -42,8 +42,8 @@ def setting(value: str) -> bytes:
 
 def retention(directory: MetadataBuilder) -> tuple[ConfigEntry | None, int]:
     """The topic's retention, and where the metadata ends."""
-    found = read_metadata(directory.path)
-    return found.topic_configs.get("t", {}).get("retention.ms"), found.end_offset
+    metadata = read_metadata(directory.path)
+    return metadata.topic_configs.get("t", {}).get("retention.ms"), metadata.end_offset
 
 
 def entry(value: str, offset: int) -> ConfigEntry:
@@ -69,13 +69,13 @@ def test_a_log_without_a_snapshot(directory: MetadataBuilder) -> None:
     directory.segment(0, [topic("t", 1), setting("1")], [NO_OP])
     directory.segment(3, [setting("2")])
     (directory.path.parent / "meta.properties").write_text("cluster.id=abc\nnode.id=1\n")
-    found = read_metadata(directory.path)
-    assert entry("2", 3) == found.topic_configs["t"]["retention.ms"]
+    metadata = read_metadata(directory.path)
+    assert entry("2", 3) == metadata.topic_configs["t"]["retention.ms"]
     assert (directory.path, "abc", 4, None) == (
-        found.path,
-        found.cluster_id,
-        found.end_offset,
-        found.snapshot,
+        metadata.path,
+        metadata.cluster_id,
+        metadata.end_offset,
+        metadata.snapshot,
     )
 
 
@@ -83,10 +83,10 @@ def test_a_snapshot_and_the_log_behind_it(directory: MetadataBuilder) -> None:
     """The records below the snapshot's offset are not applied, also within one batch."""
     directory.segment(0, [topic("t", 1), setting("1"), topic("u", 2)], [setting("3")])
     directory.snapshot(2, [topic("t", 1), setting("2")])
-    found = read_metadata(directory.path)
-    assert entry("3", 3) == found.topic_configs["t"]["retention.ms"]
-    assert ["t", "u"] == sorted(found.topics)
-    assert "00000000000000000002-0000000001.checkpoint" == found.snapshot
+    metadata = read_metadata(directory.path)
+    assert entry("3", 3) == metadata.topic_configs["t"]["retention.ms"]
+    assert ["t", "u"] == sorted(metadata.topics)
+    assert "00000000000000000002-0000000001.checkpoint" == metadata.snapshot
 
 
 def test_a_snapshot_s_configs_have_its_offset(directory: MetadataBuilder) -> None:

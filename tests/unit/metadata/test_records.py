@@ -81,8 +81,8 @@ def test_a_partition_has_directories_from_version_1_on(
         replicas=(1, 2),
         directories=tuple(map(uuid_text, directories)),
     )
-    found = decode_metadata_record(partition(7, 3, [1, 2], directories, version=version))
-    assert expected == found
+    record = decode_metadata_record(partition(7, 3, [1, 2], directories, version=version))
+    assert expected == record
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -95,14 +95,14 @@ def test_a_partition_s_change_is_in_its_tags(version: int) -> None:
         replicas=(2, 3),
         directories=(uuid_text(5), uuid_text(6)),
     )
-    found = decode_metadata_record(partition_change(7, 1, fields, version=version))
-    assert expected == found
+    record = decode_metadata_record(partition_change(7, 1, fields, version=version))
+    assert expected == record
 
 
 def test_tags_of_null_change_nothing() -> None:
     """A nullable array of null in a tag is the same as no tag."""
-    found = decode_metadata_record(partition_change(7, 1, {2: int32s(None), 8: uuids(None)}))
-    assert decode_metadata_record(partition_change(7, 1, {})) == found
+    record = decode_metadata_record(partition_change(7, 1, {2: int32s(None), 8: uuids(None)}))
+    assert decode_metadata_record(partition_change(7, 1, {})) == record
 
 
 LATEST = {2: 0, 3: 2, 4: 0, 5: 2, 9: 0, 12: 0, 23: 0, 24: 0, 25: 0}

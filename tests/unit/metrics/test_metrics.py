@@ -43,9 +43,9 @@ LAST = LastSweep(
 
 def jmx_name(mbean: str) -> str:
     """The name that the JMX exporter gives an MBean, of its type and name."""
-    found = re.fullmatch(r"kafka\.(\w+):type=(\w+),name=([\w-]+)", mbean)
-    assert found is not None, mbean
-    return "_".join(["kafka", *found.groups()]).replace("-", "_").lower()
+    matched = re.fullmatch(r"kafka\.(\w+):type=(\w+),name=([\w-]+)", mbean)
+    assert matched is not None, mbean
+    return "_".join(["kafka", *matched.groups()]).replace("-", "_").lower()
 
 
 def observed(log_dir: Path, defaults: dict[str, str], now_ms: int) -> Fleet:
@@ -87,37 +87,37 @@ def test_names_are_the_jmx_exporters() -> None:
 def test_values_are_those_of_kafkas_plan(breached: tuple[Fleet, dict[str, Any]]) -> None:
     """The largest ratio and delay, and the log's size and offsets."""
     fleet, kafkas = breached
-    found = parsed(text_of(metric_values(fleet)))
+    samples = parsed(text_of(metric_values(fleet)))
     (partition,) = kafkas["partitions"]
-    ratio = found["kafka_log_logcleanermanager_max_dirty_percent"][()]
+    ratio = samples["kafka_log_logcleanermanager_max_dirty_percent"][()]
     assert int(100 * partition["cleanableRatio"]) == ratio
-    delay = found["kafka_log_logcleaner_max_compaction_delay_secs"][()]
+    delay = samples["kafka_log_logcleaner_max_compaction_delay_secs"][()]
     assert kafkas["maxCompactionDelayMs"] // 1000 == delay
     (space,) = fleet.spaces
     label = (str(space.log_dir), "0", "t")
     sizes = [path.stat().st_size for path in (space.log_dir / "t-0").glob("*.log")]
-    assert {label: sum(sizes)} == found["kafka_log_log_size"]
-    assert {label: len(sizes)} == found["kafka_log_log_numlogsegments"]
-    assert {(str(space.log_dir),): 1.0} == found["logwright_due_logs"]
-    assert 0 < found["logwright_log_directory_free_bytes"][(str(space.log_dir),)]
+    assert {label: sum(sizes)} == samples["kafka_log_log_size"]
+    assert {label: len(sizes)} == samples["kafka_log_log_numlogsegments"]
+    assert {(str(space.log_dir),): 1.0} == samples["logwright_due_logs"]
+    assert 0 < samples["logwright_log_directory_free_bytes"][(str(space.log_dir),)]
 
 
 def test_every_metric_can_be_exported(breached: tuple[Fleet, dict[str, Any]]) -> None:
     """With the labels that the table has, and no other metric."""
-    found = {
+    names = {
         family.name: {tuple(one.labels) for one in family.samples}
         for family in text_string_to_metric_families(text_of(metric_values(breached[0], LAST)))
     }
-    assert {metric.name: {metric.labels} for metric in METRICS} == found
+    assert {metric.name: {metric.labels} for metric in METRICS} == names
 
 
 def test_last_sweep(breached: tuple[Fleet, dict[str, Any]]) -> None:
     """Shares and times of the newest run of the history that cleaned; without one, none."""
     fleet = breached[0]
-    found = parsed(text_of(metric_values(fleet, LAST)))
-    assert fleet.now_ms - 1_000 == found["kafka_log_logcleanermanager_time_since_last_run_ms"][()]
-    assert 25 == found["kafka_log_logcleaner_cleaner_recopy_percent"][()]
-    assert 1.5 == found["kafka_log_logcleaner_max_clean_time_secs"][()]
+    samples = parsed(text_of(metric_values(fleet, LAST)))
+    assert fleet.now_ms - 1_000 == samples["kafka_log_logcleanermanager_time_since_last_run_ms"][()]
+    assert 25 == samples["kafka_log_logcleaner_cleaner_recopy_percent"][()]
+    assert 1.5 == samples["kafka_log_logcleaner_max_clean_time_secs"][()]
     without = metric_values(fleet).keys()
     assert {one.name for one in METRICS if not one.from_history} == without
     assert last_sweep([]) is None
@@ -156,13 +156,13 @@ def test_quarantine_and_offline_directory(tmp_path: Path) -> None:
         DirectorySettings(Policies(defaults=configs(CASE), high_watermark="end")),
         now_ms=TimestampMs(case["now"]),
     )
-    found = parsed(text_of(metric_values(fleet)))
-    count = found["kafka_log_logcleanermanager_uncleanable_partitions_count"]
+    samples = parsed(text_of(metric_values(fleet)))
+    count = samples["kafka_log_logcleanermanager_uncleanable_partitions_count"]
     assert {(str(log_dir),): 1.0} == count
-    assert 0 < found["kafka_log_logcleanermanager_uncleanable_bytes"][(str(log_dir),)]
-    assert {(): 0.0} == found["kafka_log_logcleanermanager_max_dirty_percent"]
-    assert {(): 1.0} == found["kafka_log_logmanager_offlinelogdirectorycount"]
-    offline = found["kafka_log_logmanager_logdirectoryoffline"]
+    assert 0 < samples["kafka_log_logcleanermanager_uncleanable_bytes"][(str(log_dir),)]
+    assert {(): 0.0} == samples["kafka_log_logcleanermanager_max_dirty_percent"]
+    assert {(): 1.0} == samples["kafka_log_logmanager_offlinelogdirectorycount"]
+    offline = samples["kafka_log_logmanager_logdirectoryoffline"]
     assert {(str(log_dir),): 0.0, (str(tmp_path / "gone"),): 1.0} == offline
 
 
@@ -172,12 +172,15 @@ def test_unknown_is_not_zero(tmp_path: Path) -> None:
     """
     log_dir = copy_before(CASE, tmp_path)
     (log_dir / ".kafka_cleanshutdown").unlink()
-    found = parsed(text_of(metric_values(observed(log_dir, configs(CASE), NOON_MS))))
-    assert not {name for name in found if name.startswith("kafka_log_log_")}
-    assert not {name for name in found if "dirty" in name or "delay" in name}
+    samples = parsed(text_of(metric_values(observed(log_dir, configs(CASE), NOON_MS))))
+    assert not {name for name in samples if name.startswith("kafka_log_log_")}
+    assert not {name for name in samples if "dirty" in name or "delay" in name}
     label = (str(log_dir),)
-    assert (1.0, 1.0) == (found["logwright_logs"][label], found["logwright_refused_logs"][label])
-    assert 0 < found["logwright_log_directory_free_bytes"][label]
+    assert (1.0, 1.0) == (
+        samples["logwright_logs"][label],
+        samples["logwright_refused_logs"][label],
+    )
+    assert 0 < samples["logwright_log_directory_free_bytes"][label]
 
 
 def test_retired_bytes(tmp_path: Path, call: Call) -> None:
@@ -188,14 +191,14 @@ def test_retired_bytes(tmp_path: Path, call: Call) -> None:
     assert 0 == call("clean", log_dir, *words).status
     waiting = sum(path.stat().st_size for path in (log_dir / "t-0").glob("*.deleted"))
     for passed_ms, due in ((0, 0), (DAY_MS, waiting)):
-        found = parsed(
+        samples = parsed(
             text_of(
                 metric_values(observed(log_dir, configs("basic-none"), case["now"] + passed_ms))
             )
         )
         label = (str(log_dir),)
-        assert waiting == found["logwright_retired_bytes"][label] > 0
-        assert due == found["logwright_retired_due_bytes"][label]
+        assert waiting == samples["logwright_retired_bytes"][label] > 0
+        assert due == samples["logwright_retired_due_bytes"][label]
 
 
 def test_file(tmp_path: Path, breached: tuple[Fleet, dict[str, Any]]) -> None:
@@ -221,8 +224,8 @@ def test_each_request_reads_again() -> None:
         for expected in (1.0, 2.0):
             url = f"http://127.0.0.1:{server.server_port}/metrics"
             with urllib.request.urlopen(url, timeout=30) as answer:
-                found = parsed(answer.read().decode())
-            assert {"logwright_logs": {("/logs",): expected}} == found
+                samples = parsed(answer.read().decode())
+            assert {"logwright_logs": {("/logs",): expected}} == samples
     finally:
         server.shutdown()
         server.server_close()
@@ -243,8 +246,8 @@ def test_command(tmp_path: Path, call: Call) -> None:
     assert "kafka_log_log_size" in parsed(printed.out)
     written = call(*words, "--textfile", tmp_path / "a.prom", "--history", tmp_path / "history")
     assert (0, "") == (written.status, written.out)
-    found = parsed((tmp_path / "a.prom").read_text())
-    assert {(): 5.0} == found["kafka_log_logcleanermanager_time_since_last_run_ms"]
+    samples = parsed((tmp_path / "a.prom").read_text())
+    assert {(): 5.0} == samples["kafka_log_logcleanermanager_time_since_last_run_ms"]
     assert 2 == call(*words, "--textfile", tmp_path / "no/a.prom").status
     assert 2 == call(*words, "--textfile", tmp_path / "a.prom", "--port", 0).status
     assert 2 == call("metrics").status

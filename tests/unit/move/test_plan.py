@@ -67,8 +67,8 @@ def test_a_file_is_copied_unless_it_is_there(
     there: list[FileStamp], again: list[str], copied: bool
 ) -> None:
     """By size and time, which a copy gets last; and by its bytes where they were compared."""
-    found = files_to_copy(named(stamp("x")), named(*there), frozenset(again))
-    assert ((stamp("x"),) if copied else ()) == found
+    files = files_to_copy(named(stamp("x")), named(*there), frozenset(again))
+    assert ((stamp("x"),) if copied else ()) == files
 
 
 def test_directories_of_a_move() -> None:
@@ -93,8 +93,8 @@ def test_directories_are_made_from_the_outside_in() -> None:
 @pytest.mark.parametrize("size", [0, 1, RANGE_BYTES, RANGE_BYTES + 1, 3 * RANGE_BYTES])
 def test_a_copied_file_gets_its_time_last(size: int) -> None:
     """One that was interrupted has another time, and is copied again."""
-    one = stamp("x", size)
-    steps = list(copy_steps(PLACES, named(one), {}, (one,)))
+    file = stamp("x", size)
+    steps = list(copy_steps(PLACES, named(file), {}, (file,)))
     assert WriteFile(COPY / "x", b"", like=LIVE / "x") == steps[0]
     assert [SetMtime(COPY / "x", 5), FsyncFile(COPY / "x")] == steps[-2:]
     ranges = [step for step in steps if isinstance(step, CopyRange)]
@@ -106,8 +106,8 @@ def test_a_copied_file_gets_its_time_last(size: int) -> None:
 
 def test_what_the_source_has_no_more_goes_first() -> None:
     """A retention or a cleaning came in between."""
-    one = stamp("x")
-    steps = list(copy_steps(PLACES, named(one), named(stamp("gone")), (one,)))
+    file = stamp("x")
+    steps = list(copy_steps(PLACES, named(file), named(stamp("gone")), (file,)))
     assert Unlink(COPY / "gone") == steps[0]
 
 

@@ -47,12 +47,12 @@ def test_without_attributes_it_is_the_code_location(tmp_path: Path) -> None:
     LogwrightComponent(running=[]).definitions_in(tmp_path)
     made = LogwrightComponent().definitions_in(tmp_path)
     for mine, own in ((made.sensors, defs.sensors), (made.schedules, defs.schedules)):
-        found = {one.name: one.default_status for one in mine or ()}
-        assert found == {one.name: one.default_status for one in own or ()}
+        statuses = {one.name: one.default_status for one in mine or ()}
+        assert statuses == {one.name: one.default_status for one in own or ()}
 
 
 @pytest.mark.parametrize(
-    ("attributes", "said"),
+    ("attributes", "sentence"),
     [
         ({"log_dirs": {"a:b": "/x"}}, "the name 'a:b' is empty or has one of"),
         ({"log_dirs": {"a": "nowhere"}}, "log_dirs: .*nowhere is not a directory"),
@@ -61,9 +61,11 @@ def test_without_attributes_it_is_the_code_location(tmp_path: Path) -> None:
         ({"log_dir": {}}, "Extra inputs are not permitted"),
     ],
 )
-def test_what_is_wrong_is_named(attributes: dict[str, object], said: str, tmp_path: Path) -> None:
+def test_what_is_wrong_is_named(
+    attributes: dict[str, object], sentence: str, tmp_path: Path
+) -> None:
     """The attribute, and what it may be."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=sentence):
         LogwrightComponent.model_validate(attributes).definitions_in(tmp_path)
 
 

@@ -44,8 +44,8 @@ def purge(log_dir: Path, now_ms: int = NOW_MS) -> PurgeResult:
 
 def retire(log_dir: Path, *names: str, at_ms: int | None) -> None:
     """Make retired files, with a record or without."""
-    for one in names:
-        (log_dir / "t-0" / one).write_bytes(b"12345")
+    for name in names:
+        (log_dir / "t-0" / name).write_bytes(b"12345")
     if at_ms is not None:
         with (log_dir / "t-0/.logwright" / LEDGER).open("ab") as ledger:
             ledger.write(serialize_retirement(names, at_ms=at_ms))
@@ -200,8 +200,8 @@ def test_swap_that_a_recovery_may_need_stops_everything(names: tuple[str, ...]) 
 def test_indexes_without_a_log_go(log_dir: Path) -> None:
     """A roll that was interrupted leaves them; Kafka's loader removes them too."""
     orphans = [f"{7:020d}{kind}" for kind in (".index", ".timeindex", ".snapshot.tmp")]
-    for one in orphans:
-        (log_dir / "t-0" / one).write_bytes(b"")
+    for orphan in orphans:
+        (log_dir / "t-0" / orphan).write_bytes(b"")
     assert purge(log_dir).leftovers == tuple(sorted(orphans))
     assert sorted(plain_files(log_dir / "t-0")) == [f"{BASE}.index", f"{BASE}.log"]
 

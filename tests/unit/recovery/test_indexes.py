@@ -67,9 +67,9 @@ def test_a_wrong_entry_is_found(
 ) -> None:
     """An index is a hint that is checked; Kafka trusts it after a clean stop."""
     damage(files)
-    found = problem(segment, files)
-    assert found is not None
-    assert found.startswith("an index of it is wrong: ")
+    wrong = problem(segment, files)
+    assert wrong is not None
+    assert wrong.startswith("an index of it is wrong: ")
     assert problem(segment, files, like_kafka=True) is None
 
 
@@ -77,7 +77,7 @@ def test_a_wrong_transaction_index_is_marked(segment: LoadedSegment, files: File
     """What must not be read as an index is rebuilt from the log, and known as the cause."""
     files[TXNINDEX] = b"x" * 33
     marked = replace(segment, has_txnindex=True)
-    found = problem(marked, files)
-    assert found is not None
-    assert found.startswith("its .txnindex is wrong: ")
+    wrong = problem(marked, files)
+    assert wrong is not None
+    assert wrong.startswith("its .txnindex is wrong: ")
     assert marked.txnindex_wrong

@@ -21,9 +21,9 @@ CLEANED = (".log.cleaned", ".index.cleaned", ".timeindex.cleaned")
 
 def test_output_that_was_being_built_goes() -> None:
     """Only `.cleaned`: they go, the log stays."""
-    found = find_leftovers([*files(0, *LIVE), *files(0, *CLEANED)], {}, like_kafka=True)
-    assert sorted(files(0, *CLEANED)) == list(found.cleaned)
-    assert sorted(files(0, *LIVE)) == sorted(found.files)
+    leftovers = find_leftovers([*files(0, *LIVE), *files(0, *CLEANED)], {}, like_kafka=True)
+    assert sorted(files(0, *CLEANED)) == list(leftovers.cleaned)
+    assert sorted(files(0, *LIVE)) == sorted(leftovers.files)
 
 
 @pytest.mark.parametrize("guard", [0, 5])
@@ -31,9 +31,9 @@ def test_a_swap_at_or_above_a_cleaned_is_rolled_back(guard: int) -> None:
     """It was not committed, or is half of a split."""
     names = [*files(0, *LIVE), *files(5, *SWAPPED), *files(guard, ".index.cleaned")]
     assert () == file_kinds(names).committed_swaps
-    found = find_leftovers(names, {}, like_kafka=False)
-    assert sorted(files(5, *SWAPPED)) == list(found.rolled_back)
-    assert () == found.swaps
+    leftovers = find_leftovers(names, {}, like_kafka=False)
+    assert sorted(files(5, *SWAPPED)) == list(leftovers.rolled_back)
+    assert () == leftovers.swaps
 
 
 def test_a_committed_swap_replaces_its_range() -> None:
@@ -45,20 +45,20 @@ def test_a_committed_swap_replaces_its_range() -> None:
         *files(0, *SWAPPED),
     ]
     swap = segment_file_name(0, ".log.swap")
-    found = find_leftovers(names, {swap: 20}, like_kafka=False)
+    leftovers = find_leftovers(names, {swap: 20}, like_kafka=False)
     assert sorted([*files(0, *LIVE, ".txnindex"), *files(10, *LIVE, ".snapshot")]) == list(
-        found.covered
+        leftovers.covered
     )
-    assert swap == found.files[segment_file_name(0, ".log")]
-    assert segment_file_name(20, ".snapshot") in found.files
+    assert swap == leftovers.files[segment_file_name(0, ".log")]
+    assert segment_file_name(20, ".snapshot") in leftovers.files
 
 
 def test_indexes_that_still_wait_are_renamed() -> None:
     """The log has its final name already: nothing is covered any more."""
     names = [*files(0, ".log", ".txnindex"), *files(0, ".index.swap"), *files(9, *LIVE)]
-    found = find_leftovers(names, {}, like_kafka=True)
-    assert () == found.covered
-    assert segment_file_name(0, ".index.swap") == found.files[segment_file_name(0, ".index")]
+    leftovers = find_leftovers(names, {}, like_kafka=True)
+    assert () == leftovers.covered
+    assert segment_file_name(0, ".index.swap") == leftovers.files[segment_file_name(0, ".index")]
 
 
 @pytest.mark.parametrize(("like_kafka", "covered"), [(True, 10), (False, None)])
@@ -66,15 +66,15 @@ def test_live_segments_between_two_swaps(like_kafka: bool, covered: int | None) 
     """Kafka takes one range over both; without its ways each swap has its own."""
     names = [*files(10, ".log"), *files(0, ".log.swap"), *files(20, ".log.swap")]
     ends = {segment_file_name(0, ".log.swap"): 5, segment_file_name(20, ".log.swap"): 30}
-    found = find_leftovers(names, ends, like_kafka=like_kafka)
-    assert found.covered == (() if covered is None else tuple(files(covered, ".log")))
+    leftovers = find_leftovers(names, ends, like_kafka=like_kafka)
+    assert leftovers.covered == (() if covered is None else tuple(files(covered, ".log")))
 
 
 def test_metadata_snapshots_are_left_alone() -> None:
     """`.checkpoint.deleted` belongs to KRaft's own log."""
     names = ["00000000000000000005-0000000001.checkpoint.deleted", *files(0, ".log.deleted")]
-    found = find_leftovers(names, {}, like_kafka=True)
-    assert tuple(files(0, ".log.deleted")) == found.deleted
+    leftovers = find_leftovers(names, {}, like_kafka=True)
+    assert tuple(files(0, ".log.deleted")) == leftovers.deleted
 
 
 def test_names_that_no_broker_writes() -> None:

@@ -55,9 +55,9 @@ def plan(
     )
 
 
-def rows(found: RecoveryPlan) -> list[Row]:
+def rows(planned: RecoveryPlan) -> list[Row]:
     """Action and files, with names like `2.log`."""
-    return [(one.action, [short(name) for name in one.files]) for one in found.findings]
+    return [(one.action, [short(name) for name in one.files]) for one in planned.findings]
 
 
 def short(name: str) -> str:
@@ -184,10 +184,10 @@ def test_what_is_found(directory: Path, damage: Break, ours: list[Row], kafkas: 
     """After a clean stop; a broker trusts what it then does not look at."""
     damage(directory)
     before = sorted(path.name for path in directory.iterdir())
-    found = plan(directory)
-    assert ours == [row for row in rows(found) if row[0] != "epochs trimmed"]
+    planned = plan(directory)
+    assert ours == [row for row in rows(planned) if row[0] != "epochs trimmed"]
     assert kafkas == [row for row in rows(plan(directory, KAFKA)) if row[0] != "epochs trimmed"]
-    assert found.changes is any(action != "kept" for action, _ in rows(found))
+    assert planned.changes is any(action != "kept" for action, _ in rows(planned))
     assert before == sorted(path.name for path in directory.iterdir())
 
 
@@ -205,14 +205,14 @@ def test_data_is_dropped_only_on_demand(directory: Path) -> None:
         plan(directory)
     assert "--accept-loss" in str(caught.value)
     for options in (LOSS, KAFKA):
-        found = plan(directory, options)
-        assert ("cut", ["2.log"]) in rows(found)
-        assert ("dropped", ["3.log"]) in rows(found)
-        assert (3,) == found.dropped
+        planned = plan(directory, options)
+        assert ("cut", ["2.log"]) in rows(planned)
+        assert ("dropped", ["3.log"]) in rows(planned)
+        assert (3,) == planned.dropped
         assert [("dropped", ["3.log"])] == [
-            (one.action, [short(name) for name in one.files]) for one in found.loses
+            (finding.action, [short(name) for name in finding.files]) for finding in planned.loses
         ]
-        assert 2 == found.log_end_offset
+        assert 2 == planned.log_end_offset
 
 
 def test_what_we_retired_is_not_anothers(directory: Path) -> None:
@@ -220,14 +220,18 @@ def test_what_we_retired_is_not_anothers(directory: Path) -> None:
     write(7, ".log.deleted")(directory)
     name = segment_file_name(7, ".log.deleted")
     assert (name,) == plan(directory).kept_deleted
-    found = plan(directory, ledger=serialize_retirement([name], at_ms=1))
-    assert () == found.kept_deleted
-    assert [] == rows(found)
+    planned = plan(directory, ledger=serialize_retirement([name], at_ms=1))
+    assert () == planned.kept_deleted
+    assert [] == rows(planned)
 
 
 def test_offsets_of_the_recovered_log(directory: Path) -> None:
     """They are what the checkpoints get afterwards."""
     tear(directory)
-    found = plan(directory)
-    assert (0, 4, 0) == (found.log_start_offset, found.log_end_offset, found.first_base_offset)
+    planned = plan(directory)
+    assert (0, 4, 0) == (
+        planned.log_start_offset,
+        planned.log_end_offset,
+        planned.first_base_offset,
+    )
     assert b"\0" * 9 == file(directory, 3, ".log").read_bytes()[-9:]

@@ -116,7 +116,7 @@ def test_a_part_takes_no_other_segments_name(tmp_path: Path) -> None:
 def test_a_recovery_finds_the_overflow(tmp_path: Path) -> None:
     """With CRC checks a segment is refused at the first batch that does not fit."""
     segment = a_segment(tmp_path, 0, 3, FAR)
-    with pytest.raises(OffsetOverflow) as found:
+    with pytest.raises(OffsetOverflow) as overflow:
         segment.batches(check_crcs=True)
-    assert 2 == len(found.value.found.batches)
+    assert 2 == len(overflow.value.found.batches)
     assert FAR + 1 == segment.next_offset()

@@ -27,9 +27,9 @@ def log_dirs(*directories: str | Path) -> LogDirs:
 
 def test_key_is_short_where_it_is_unique(tmp_path: Path) -> None:
     """One broker with two disks: a log keeps its key when it moves from one to the other."""
-    one = log_dir(tmp_path / "disk1", "orders-0", "orders-10", "orders-2")
+    first = log_dir(tmp_path / "disk1", "orders-0", "orders-10", "orders-2")
     two = log_dir(tmp_path / "disk2", "users-0")
-    listing = log_dirs(one, two).listing()
+    listing = log_dirs(first, two).listing()
     assert ["orders-0", "orders-2", "orders-10", "users-0"] == list(listing.logs)
     assert two == listing.find("users-0").log_dir
     assert listing.find("users-0") == listing.find("disk2:users-0")
@@ -37,19 +37,19 @@ def test_key_is_short_where_it_is_unique(tmp_path: Path) -> None:
 
 def test_key_names_the_directory_where_two_hold_the_partition(tmp_path: Path) -> None:
     """Replicas: the directories of two brokers. Logs that are unique keep the short key."""
-    one = log_dir(tmp_path / "a", "orders-0", "users-0")
+    first = log_dir(tmp_path / "a", "orders-0", "users-0")
     two = log_dir(tmp_path / "b", "orders-0")
-    listing = log_dirs(f"left={one}", f"right={two}").listing()
+    listing = log_dirs(f"left={first}", f"right={two}").listing()
     assert {"left:orders-0", "right:orders-0", "users-0"} == listing.logs.keys()
-    assert one == listing.find("left:users-0").log_dir
+    assert first == listing.find("left:users-0").log_dir
     with pytest.raises(PolicyError, match=r"Use one of left:orders-0, right:orders-0"):
         listing.find("orders-0")
 
 
 def test_key_is_one_that_dagster_takes(tmp_path: Path) -> None:
     """Kafka allows three dots in a topic's name, Dagster not in a key."""
-    one = log_dir(tmp_path / "logs", "a...b-0", "a.b-0")
-    listing = log_dirs(one).listing()
+    first = log_dir(tmp_path / "logs", "a...b-0", "a.b-0")
+    listing = log_dirs(first).listing()
     assert {"a%2E%2E%2Eb-0", "a.b-0"} == listing.logs.keys()
     DynamicPartitionsDefinition(name="t").build_add_request(list(listing.logs))
     assert "a...b" == listing.find("a%2E%2E%2Eb-0").partition.topic
@@ -57,8 +57,8 @@ def test_key_is_one_that_dagster_takes(tmp_path: Path) -> None:
 
 def test_unreadable_directory_does_not_hide_the_others(tmp_path: Path) -> None:
     """Its error is kept by its name."""
-    one = log_dir(tmp_path / "a", "orders-0")
-    listing = log_dirs(one, tmp_path / "unmounted").listing()
+    first = log_dir(tmp_path / "a", "orders-0")
+    listing = log_dirs(first, tmp_path / "unmounted").listing()
     assert ["orders-0"] == list(listing.logs)
     assert isinstance(listing.unreadable["unmounted"], NotALogDir)
     with pytest.raises(PolicyError, match="unmounted"):

@@ -24,10 +24,10 @@ def policies(tmp_path: Path) -> Path:
 @pytest.fixture
 def log_dirs(tmp_path: Path) -> list[Path]:
     """Two log directories of two brokers."""
-    found = [tmp_path / name / "logs" for name in ("a", "b")]
-    for log_dir in found:
+    paths = [tmp_path / name / "logs" for name in ("a", "b")]
+    for log_dir in paths:
         log_dir.mkdir(parents=True)
-    return found
+    return paths
 
 
 def cluster(path: Path, policy: str) -> Path:
@@ -46,21 +46,21 @@ def test_each_directory_has_its_own(
     policies: Path, log_dirs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its path, else that of all; what is given goes before the environment."""
-    (one, two) = (cluster(tmp_path / name, name) for name in ("compact", "delete"))
+    (first, two) = (cluster(tmp_path / name, name) for name in ("compact", "delete"))
     fast, slow = tmp_path / "fast", tmp_path / "slow"
     fast.write_text("log.roll.ms=1\n")
     slow.write_text("log.roll.ms=2\n")
-    monkeypatch.setenv(METADATA_VARIABLE, f"{log_dirs[1]}={two}, {one}")
+    monkeypatch.setenv(METADATA_VARIABLE, f"{log_dirs[1]}={two}, {first}")
     monkeypatch.setenv(PROPERTIES_VARIABLE, f"{slow},{log_dirs[0]}={fast}")
     resource = PolicyDirectory(directory=str(policies))
-    found = configs(resource, log_dirs)
-    assert [("compact",), ("delete",)] == [each.cleanup_policy for each in found]
-    assert [1, 2] == [each.segment_ms for each in found]
+    settings = configs(resource, log_dirs)
+    assert [("compact",), ("delete",)] == [each.cleanup_policy for each in settings]
+    assert [1, 2] == [each.segment_ms for each in settings]
     given = PolicyDirectory(directory=str(policies), metadata=[str(two)], server_properties=[])
-    found = configs(given, log_dirs)
-    assert [("delete",)] * 2 == [each.cleanup_policy for each in found]
-    assert {604_800_000} == {each.segment_ms for each in found}
-    monkeypatch.setenv(METADATA_VARIABLE, f"{one},{log_dirs[0]}=none")
+    settings = configs(given, log_dirs)
+    assert [("delete",)] * 2 == [each.cleanup_policy for each in settings]
+    assert {604_800_000} == {each.segment_ms for each in settings}
+    monkeypatch.setenv(METADATA_VARIABLE, f"{first},{log_dirs[0]}=none")
     assert [False, True] == [each.policy_known for each in configs(resource, log_dirs)]
 
 

@@ -50,13 +50,17 @@ def log(
     )
 
 
-def plan(found: PartitionLog, settings: dict[str, str], before: int | None = None) -> RetentionPlan:
+def plan(
+    observed: PartitionLog, settings: dict[str, str], before: int | None = None
+) -> RetentionPlan:
     config, _ = parse_settings({"cleanup.policy": "delete"} | settings)
-    return plan_retention(found, config, now_ms=TimestampMs(NOW_MS), delete_records_before=before)
+    return plan_retention(
+        observed, config, now_ms=TimestampMs(NOW_MS), delete_records_before=before
+    )
 
 
-def gone(found: RetentionPlan) -> list[tuple[int, str | None]]:
-    return [(one.base_offset, one.cause) for one in found.deleted]
+def gone(planned: RetentionPlan) -> list[tuple[int, str | None]]:
+    return [(one.base_offset, one.cause) for one in planned.deleted]
 
 
 def aged(*largest_ms: int) -> list[Segment]:
@@ -69,8 +73,8 @@ def aged(*largest_ms: int) -> list[Segment]:
 )
 def test_log_is_kept_at_or_above_retention_bytes(limit: int, bases: list[int]) -> None:
     """The oldest segment goes only if what is left reaches the limit; the active one too."""
-    found = log([*(segment(base) for base in (0, 10, 20)), segment(30, 50)], 35)
-    result = plan(found, FOREVER | {"retention.bytes": str(limit)})
+    observed = log([*(segment(base) for base in (0, 10, 20)), segment(30, 50)], 35)
+    result = plan(observed, FOREVER | {"retention.bytes": str(limit)})
     assert [(base, "size") for base in bases] == gone(result)
     assert result.rolls == (len(bases) == 4)
     assert 350 - 100 * min(len(bases), 3) - 50 * result.rolls == result.bytes_after
@@ -78,8 +82,8 @@ def test_log_is_kept_at_or_above_retention_bytes(limit: int, bases: list[int]) -
 
 def test_size_says_what_is_left() -> None:
     """The numbers of Kafka's audit line: the limit, and the bytes without this segment."""
-    found = log([segment(0), segment(10), segment(20, 50)], 25)
-    first, second, _ = plan(found, FOREVER | {"retention.bytes": "120"}).verdicts
+    observed = log([segment(0), segment(10), segment(20, 50)], 25)
+    first, second, _ = plan(observed, FOREVER | {"retention.bytes": "120"}).verdicts
     assert (120, 150, 120) == (first.limit, first.value, first.freed_bytes)
     assert "50 bytes would be left of retention.bytes=120" in second.reason
 
@@ -110,8 +114,8 @@ def test_future_shields() -> None:
 
 def test_file_time_counts_without_timestamps() -> None:
     """And it is said that it did."""
-    found = log([segment(0, largest_ms=1, dated=False), segment(10, largest_ms=9999)], 20)
-    (first,) = plan(found, {"retention.ms": "1000"}).deleted
+    observed = log([segment(0, largest_ms=1, dated=False), segment(10, largest_ms=9999)], 20)
+    (first,) = plan(observed, {"retention.ms": "1000"}).deleted
     assert not first.from_records
     assert "its file, without timestamps, is 9999 ms old" in first.reason
 
@@ -135,8 +139,8 @@ def test_high_watermark_holds_back() -> None:
 
 def test_empty_active_segment_stays() -> None:
     """A log keeps a segment; one that holds nothing is not replaced."""
-    found = log([segment(0, largest_ms=1), segment(10, size=0, largest_ms=1)], 10)
-    result = plan(found, {"retention.ms": "1", "retention.bytes": "0"})
+    observed = log([segment(0, largest_ms=1), segment(10, size=0, largest_ms=1)], 10)
+    result = plan(observed, {"retention.ms": "1", "retention.bytes": "0"})
     assert [(0, "size")] == gone(result)
     assert not result.rolls
     assert "it is the active segment and empty" in result.verdicts[1].reason
@@ -157,8 +161,8 @@ def test_log_start_offset_takes_what_ends_below_it(
 
 def test_steps_follow_each_other() -> None:
     """Start offset, then size over what is left, then time over what is left."""
-    found = log(aged(1, 1, 1, 9999), 40, start=10)
-    result = plan(found, {"retention.bytes": "200", "retention.ms": "100"})
+    observed = log(aged(1, 1, 1, 9999), 40, start=10)
+    result = plan(observed, {"retention.bytes": "200", "retention.ms": "100"})
     assert [(0, "log start offset"), (10, "size"), (20, "time")] == gone(result)
 
 
@@ -174,9 +178,9 @@ def test_steps_follow_each_other() -> None:
 )
 def test_policy_says_which_steps(policy: str, causes: list[str]) -> None:
     """Compacted only, or no policy at all: nothing but the log start offset."""
-    found = log(aged(1, 1, 1, 9999), 40, start=10)
+    observed = log(aged(1, 1, 1, 9999), 40, start=10)
     settings = {"cleanup.policy": policy, "retention.bytes": "200", "retention.ms": "100"}
-    assert causes == [cause for _, cause in gone(plan(found, settings))]
+    assert causes == [cause for _, cause in gone(plan(observed, settings))]
 
 
 @pytest.mark.parametrize(
@@ -201,16 +205,16 @@ def test_milliseconds_before_minutes_before_hours(settings: dict[str, str], goes
 
 def test_records_are_deleted_up_to_an_offset() -> None:
     """As by a DeleteRecords request: never lowered, never beyond what is committed."""
-    found = log(aged(1, 1, 1), 30, start=5, watermark=25)
-    assert (25, 20) == (plan(found, FOREVER, HIGH_WATERMARK).log_start_offset, 20)
-    assert [0, 10] == [base for base, _ in gone(plan(found, FOREVER, HIGH_WATERMARK))]
-    assert 5 == plan(found, FOREVER, 3).log_start_offset
-    assert [0] == [base for base, _ in gone(plan(found, FOREVER, 10))]
+    observed = log(aged(1, 1, 1), 30, start=5, watermark=25)
+    assert (25, 20) == (plan(observed, FOREVER, HIGH_WATERMARK).log_start_offset, 20)
+    assert [0, 10] == [base for base, _ in gone(plan(observed, FOREVER, HIGH_WATERMARK))]
+    assert 5 == plan(observed, FOREVER, 3).log_start_offset
+    assert [0] == [base for base, _ in gone(plan(observed, FOREVER, 10))]
     with pytest.raises(PolicyError, match="the high watermark is 25"):
-        plan(found, FOREVER, 26)
+        plan(observed, FOREVER, 26)
     with pytest.raises(PolicyError, match="compact alone"):
-        plan(found, FOREVER | {"cleanup.policy": "compact"}, 10)
-    assert 10 == plan(found, FOREVER | {"cleanup.policy": "compact,delete"}, 10).log_start_offset
+        plan(observed, FOREVER | {"cleanup.policy": "compact"}, 10)
+    assert 10 == plan(observed, FOREVER | {"cleanup.policy": "compact,delete"}, 10).log_start_offset
 
 
 def test_leader_epochs_are_cut_at_the_start() -> None:

@@ -124,11 +124,11 @@ def test_forced_roll_leaves_what_kafkas_leaves(name: str, tmp_path: Path) -> Non
     now = str(fixtures.description(name)["now"])
     told = roll(ours, "--force", "--now", now, *fixtures.settings(name))
     pairs = [f"{key}={value}" for key, value in fixtures.partition_of(name).config.items()]
-    (said,) = run_oracle(
+    (answer,) = run_oracle(
         *("roll", "--log-dir", kafkas, "--topic-partition", "t-0", "--now", now, "--do"),
         *("--config", *pairs),
     )
-    assert said["newSegment"] == told["newSegment"]
+    assert answer["newSegment"] == told["newSegment"]
     files = [
         {path.name: path.read_bytes() for path in (root / "t-0").iterdir() if path.is_file()}
         for root in (ours, kafkas)

@@ -73,12 +73,12 @@ def roll(log_dir: Path) -> tuple[FileStep, ...]:
 def verify(log_dir: Path) -> dict[str, object]:
     case = description("basic-none")
     pairs = settings("basic-none")[1::2]
-    [said] = run_oracle(
+    [answer] = run_oracle(
         *("verify", "--log-dir", log_dir, "--topic-partition", "t-0", "--now", str(case["now"])),
         *("--config", *[pair for pair in pairs if not pair.startswith(("producer", "log."))]),
         check=False,
     )
-    return said
+    return answer
 
 
 @pytest.mark.oracle
@@ -95,10 +95,10 @@ def test_kafka_agrees_with_the_rolled_log(log_dir: Path, tmp_path: Path) -> None
     )
     roll(ours)
     assert plain_files(ours / "t-0") == plain_files(kafkas / "t-0")
-    said = verify(ours)
-    assert said["problems"] == []
-    assert said["clean"]["segments"][-2:] == [ACTIVE, END]  # type: ignore[index]
-    assert said["clean"]["logEndOffset"] == END  # type: ignore[index]
+    answer = verify(ours)
+    assert answer["problems"] == []
+    assert answer["clean"]["segments"][-2:] == [ACTIVE, END]  # type: ignore[index]
+    assert answer["clean"]["logEndOffset"] == END  # type: ignore[index]
 
 
 @pytest.mark.oracle
@@ -127,11 +127,11 @@ def test_no_crash_in_a_roll_changes_a_record(log_dir: Path, tmp_path: Path) -> N
         (state / "t-0").mkdir()
         for file, data in files.items():
             (state / "t-0" / file).write_bytes(data)
-        said = verify(state)
+        answer = verify(state)
         for mode in ("clean", "unclean", "rebuilt"):
             for what in ("logStartOffset", "logEndOffset", "lastStableOffset", "records"):
-                assert said[mode][what] == before[mode][what], number  # type: ignore[index]
-    assert said["problems"] == []
+                assert answer[mode][what] == before[mode][what], number  # type: ignore[index]
+    assert answer["problems"] == []
 
 
 def log_of_end(log_dir: Path) -> PartitionLog:

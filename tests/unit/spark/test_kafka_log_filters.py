@@ -33,7 +33,7 @@ NOON_MS = 1_767_268_800_000
 
 
 @pytest.mark.parametrize(
-    ("one", "pruning", "exact"),
+    ("predicate", "pruning", "exact"),
     [
         (EqualTo(TOPIC, "a"), Pruning(topics=frozenset("a")), True),
         (EqualNullSafe(TOPIC, "a"), Pruning(topics=frozenset("a")), True),
@@ -75,11 +75,11 @@ NOON_MS = 1_767_268_800_000
         (EqualTo(("offset", "x"), 5), Pruning(), False),
     ],
 )
-def test_one_filter(one: Filter, pruning: Pruning, exact: bool) -> None:
+def test_one_filter(predicate: Filter, pruning: Pruning, exact: bool) -> None:
     """Spark evaluates again what is not exact, and what is unknown."""
-    found, rest = push_down([one], view="records")
-    assert pruning == found
-    assert ([] if exact else [one]) == rest
+    pushed, rest = push_down([predicate], view="records")
+    assert pruning == pushed
+    assert ([] if exact else [predicate]) == rest
 
 
 def test_all_filters_hold() -> None:
@@ -92,17 +92,17 @@ def test_all_filters_hold() -> None:
         LessThan(OFFSET, 100),
         LessThan(OFFSET, 50),
     ]
-    found, rest = push_down(filters, view="records")
-    assert Pruning(topics=frozenset("b"), start_offset=6, end_offset=50) == found
+    pushed, rest = push_down(filters, view="records")
+    assert Pruning(topics=frozenset("b"), start_offset=6, end_offset=50) == pushed
     assert [] == rest
-    assert [True, False] == [found.has(TopicPartition(topic, 0)) for topic in "ba"]
+    assert [True, False] == [pushed.has(TopicPartition(topic, 0)) for topic in "ba"]
 
 
 def test_the_latest_state_is_read_whole() -> None:
     """The latest record of each key is chosen before a filter of offsets or times, not after."""
     filters = [EqualTo(PARTITION, 1), GreaterThan(OFFSET, 5), LessThan(TIME, NOON)]
-    found, rest = push_down(filters, view="latest")
-    assert Pruning(partitions=frozenset([1])) == found
+    pushed, rest = push_down(filters, view="latest")
+    assert Pruning(partitions=frozenset([1])) == pushed
     assert filters[1:] == rest
 
 
@@ -145,22 +145,22 @@ def _is_kept(pruning: Pruning, partition: int, offset: int, time: int) -> bool:
     )
 
 
-def _holds(one: Filter, row: tuple[int, int, int]) -> bool:
-    assert isinstance(one, Comparison)
+def _holds(predicate: Filter, row: tuple[int, int, int]) -> bool:
+    assert isinstance(predicate, Comparison)
     partition, offset, time = row
     value: Any = {"partition": partition, "offset": offset}.get(
-        one.attribute[0], NOON + timedelta(milliseconds=time)
+        predicate.attribute[0], NOON + timedelta(milliseconds=time)
     )
-    match one:
+    match predicate:
         case EqualTo():
-            return bool(value == one.value)
+            return bool(value == predicate.value)
         case In():
-            return value in one.value
+            return value in predicate.value
         case GreaterThan():
-            return bool(value > one.value)
+            return bool(value > predicate.value)
         case GreaterThanOrEqual():
-            return bool(value >= one.value)
+            return bool(value >= predicate.value)
         case LessThan():
-            return bool(value < one.value)
+            return bool(value < predicate.value)
         case _:
-            return bool(value <= one.value)
+            return bool(value <= predicate.value)

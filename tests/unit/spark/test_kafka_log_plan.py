@@ -47,8 +47,8 @@ def a_log(
 
 def logs(log_dir: Path, *partitions: str, batches: int = 40, value: str = "v" * 400) -> Path:
     """A log directory; its checkpoints are those of the last partition."""
-    for one in partitions or ("t-0",):
-        a_log(log_dir, one, batches=batches, value=value).write(index_interval=1)
+    for partition in partitions or ("t-0",):
+        a_log(log_dir, partition, batches=batches, value=value).write(index_interval=1)
     return log_dir
 
 
@@ -62,13 +62,22 @@ def planned(path: Path, pruning: Pruning | None = None, /, **more: str) -> list[
 
 def bounds(tasks: list[Any]) -> list[tuple[int, int, int]]:
     """(partition, start, end) of each range, where they touch as one."""
-    found: list[tuple[int, int, int]] = []
-    for one in (each for task in tasks for each in task):
-        if found and found[-1][::2] == (one.partition.partition, one.start_offset):
-            found[-1] = (*found[-1][:2], one.end_offset)
+    bounds_of: list[tuple[int, int, int]] = []
+    for records_range in (each for task in tasks for each in task):
+        if bounds_of and bounds_of[-1][::2] == (
+            records_range.partition.partition,
+            records_range.start_offset,
+        ):
+            bounds_of[-1] = (*bounds_of[-1][:2], records_range.end_offset)
         else:
-            found.append((one.partition.partition, one.start_offset, one.end_offset))
-    return found
+            bounds_of.append(
+                (
+                    records_range.partition.partition,
+                    records_range.start_offset,
+                    records_range.end_offset,
+                )
+            )
+    return bounds_of
 
 
 def per_partition(offsets: dict[int, int], topic: str = "t") -> str:
@@ -271,8 +280,8 @@ def test_several_log_directories(tmp_path: Path) -> None:
     logs(tmp_path / "a", "t-0")
     logs(tmp_path / "b", "t-1")
     paths = json.dumps([str(tmp_path / "a"), str(tmp_path / "b")])
-    found = plan_read(read_options({"paths": paths, "subscribe": "t"}), Pruning())
-    assert [(0, 0, 40), (1, 0, 40)] == bounds(found)
+    read_plan = plan_read(read_options({"paths": paths, "subscribe": "t"}), Pruning())
+    assert [(0, 0, 40), (1, 0, 40)] == bounds(read_plan)
     logs(tmp_path / "b", "t-0")
     with pytest.raises(PolicyError, match=r"t-0 is in .*a too"):
         plan_read(read_options({"paths": paths, "subscribe": "t"}), Pruning())

@@ -55,9 +55,9 @@ def test_times_are_milliseconds_since_the_epoch(zone: str | None) -> None:
     zoned = datetime(2025, 10, 9, tzinfo=timezone(timedelta(hours=-4)))
     in_utc = pa.array([zoned.astimezone(UTC)], pa.timestamp("us", tz="UTC"))
     of_zone = in_utc.cast(pa.timestamp("us", tz="-04:00"))
-    one = pa.record_batch({"value": ["a"], "timestamp": of_zone})
+    batch = pa.record_batch({"value": ["a"], "timestamp": of_zone})
     expected = int(zoned.astimezone(UTC).timestamp() * 1000)
-    assert [expected] == canonical(one, "t")["timestamp"].to_pylist()
+    assert [expected] == canonical(batch, "t")["timestamp"].to_pylist()
 
 
 @pytest.mark.parametrize(

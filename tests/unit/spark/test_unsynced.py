@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from logwright.batches.runtime import Runtime, Throttle
-from logwright.compaction import unsynced
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan, StagedCleaning
-from logwright.compaction.unsynced import Unsynced
 from logwright.errors import StepFailed
+from logwright.rewrite import unsynced
+from logwright.rewrite.staging import discard_staging
+from logwright.rewrite.unsynced import Unsynced
 from logwright.sweep.build import build
 from logwright.sweep.calls import SMALL_LOG_BYTES, SMALL_LOGS_TOGETHER, Group, call_groups, together
 from tests.log_builder import LogBuilder
@@ -27,20 +27,20 @@ LOGS = 2 * SMALL_LOGS_TOGETHER + 3
 
 
 def plans(log_dir: Path, number: int) -> list[CleanPlan]:
-    found = []
+    planned = []
     for each in range(number):
         builder = LogBuilder(log_dir, f"t-{each}")
         builder.segment(0).batch(0, [("a", "1"), ("b", "1"), ("a", "2")])
         builder.segment(3)
         builder.write()
-        found.append(forced_plan(log_dir, builder.partition, {"cleanup.policy": "compact"}))
-    return found
+        planned.append(forced_plan(log_dir, builder.partition, {"cleanup.policy": "compact"}))
+    return planned
 
 
 def staged_files(staged: StagedCleaning) -> set[int]:
     """Inodes of all that must be durable."""
-    found = [staged.directory, *staged.directory.iterdir()]
-    return {path.stat().st_ino for path in found}
+    paths = [staged.directory, *staged.directory.iterdir()]
+    return {path.stat().st_ino for path in paths}
 
 
 def run(
@@ -55,23 +55,23 @@ def run(
         Group(small=small, threads=1, arguments=[(some[number],) for number in each])
         for each in numbers
     ]
-    found = list(call_groups(function, groups, Throttle()))
-    assert list(map(len, numbers)) == list(map(len, found))
-    return list(chain.from_iterable(found))
+    outcomes = list(call_groups(function, groups, Throttle()))
+    assert list(map(len, numbers)) == list(map(len, outcomes))
+    return list(chain.from_iterable(outcomes))
 
 
 @pytest.fixture(name="synced")
 def _synced(monkeypatch: pytest.MonkeyPatch) -> set[int]:
     """Inodes of the files that were synced."""
-    found: set[int] = set()
+    synced: set[int] = set()
     fsync = os.fsync
 
     def note(descriptor: int) -> None:
         fsync(descriptor)
-        found.add(os.fstat(descriptor).st_ino)
+        synced.add(os.fstat(descriptor).st_ino)
 
     monkeypatch.setattr(os, "fsync", note)
-    return found
+    return synced
 
 
 def open_files() -> int:

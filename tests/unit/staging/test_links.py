@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from logwright.batches.runtime import Runtime
-from logwright.compaction.build import discard_staging
 from logwright.errors import StalePlan
 from logwright.ingest.appender import Appender
 from logwright.ingest.model import AppendPlan
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
 from tests.ingested import Row, arrow, planned
@@ -49,15 +49,15 @@ def names(directory: Path) -> list[str]:
 def test_link_during_a_build(log_dir: Path, link: str) -> None:
     """After the first of its files; the output is not at its place then, and is not committed."""
     plan = plan_of(log_dir)
-    found: list[Path] = []
+    looked_at: list[Path] = []
 
     def swapped_once(file: int) -> None:
         os.fsync(file)
-        if not found:
-            found.append(swap_for_link(log_dir, link, plan.plan_id))
+        if not looked_at:
+            looked_at.append(swap_for_link(log_dir, link, plan.plan_id))
 
     staged = build(plan, runtime=Runtime(sync=swapped_once))
-    assert names(found[0]) == ["canary"]
+    assert names(looked_at[0]) == ["canary"]
     (log_dir / "t-0" / link).unlink()
     with pytest.raises(StalePlan):
         commit(plan, staged)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from logwright.compaction.build import discard_staging
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import StalePlan
 from logwright.format.names import TopicPartition
@@ -25,6 +24,7 @@ from logwright.live_plans import end_plan, hold_plan, new_plan_id, plan_is_alive
 from logwright.purge import commit as purge_run
 from logwright.purge.commit import purge_partition
 from logwright.purge.observe import PartitionListing, list_partition
+from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
 from logwright.units import TimestampMs
@@ -107,11 +107,11 @@ def test_build_that_begins_and_one_that_ends_during_a_purge(
     built: list[tuple[CleanPlan, StagedCleaning]] = []
 
     def looked(directory: Path) -> PartitionListing:
-        found = list_partition(directory)
+        listing = list_partition(directory)
         plan = plan_of(log_dir)
         built.append((plan, build(plan)))
         dead.rmdir()
-        return found
+        return listing
 
     monkeypatch.setattr(purge_run, "list_partition", looked)
     assert purged_here(log_dir) == 1

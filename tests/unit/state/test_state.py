@@ -91,8 +91,8 @@ def test_state_is_read_as_it_was_written(tmp_path: Path) -> None:
     }
     written = {one: state[one] for one in (T0, T1)}
     assert written == parse_state(serialize_state(state), tmp_path)
-    for partition, one in written.items():
-        change_state(tmp_path, partition, lambda _, one=one: one)  # type: ignore[misc]
+    for partition, read in written.items():
+        change_state(tmp_path, partition, lambda _, one=read: one)  # type: ignore[misc]
     assert written == read_state(tmp_path)
     for partition in written:
         change_state(tmp_path, partition, lambda _: NOTHING)
@@ -173,10 +173,10 @@ def test_changes_from_many_threads_are_all_kept(tmp_path: Path) -> None:
             errors.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert [] == errors
     state = read_state(tmp_path)
     assert {T0, *(TopicPartition("t", number) for number in range(1, 5))} == set(state)

@@ -29,14 +29,14 @@ def names(base: int, *suffixes: str) -> tuple[str, ...]:
 
 def phases(change: Replacement, present: tuple[str, ...] = ()) -> list[list[str]]:
     """What happens between two fsyncs of the directory, after the ledger's record."""
-    found: list[list[str]] = [[]]
+    phases_of: list[list[str]] = [[]]
     for step in replace_segments(change, present={*change.old, *present}, now_ms=NOW)[3:]:
         if step == FsyncDir("d"):
-            found.append([])
+            phases_of.append([])
         else:
-            found[-1].append(shown(step))
-    assert found.pop() == []
-    return found
+            phases_of[-1].append(shown(step))
+    assert phases_of.pop() == []
+    return phases_of
 
 
 def shown(step: FileStep) -> str:
@@ -95,12 +95,12 @@ def test_temporary_files_and_snapshots_go_last() -> None:
         snapshots=names(3, ".snapshot"),
         temporary=names(0, ".log"),
     )
-    found = phases(change)
+    phases_seen = phases(change)
     empty = ["WriteFile 0.txnindex.cleaned", "FsyncFile 0.txnindex.cleaned"]
-    assert empty == found[0][:2]
-    assert ["Rename 0.txnindex.swap 0.txnindex"] == found[4]
+    assert empty == phases_seen[0][:2]
+    assert ["Rename 0.txnindex.swap 0.txnindex"] == phases_seen[4]
     last = ["Unlink 0.txnindex", "Unlink 0.log", "Rename 3.snapshot 3.snapshot.deleted"]
-    assert last == found[-1]
+    assert last == phases_seen[-1]
 
 
 def test_a_name_that_is_retired_already_is_not_taken() -> None:

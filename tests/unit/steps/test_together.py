@@ -20,11 +20,11 @@ from tests.crash.filesystems import Crash, CrashingFileSystem, FailingFileSystem
 
 def steps_of(directory: Path, turns: int) -> tuple[FileStep, ...]:
     """Four for each turn."""
-    found: list[FileStep] = [WriteFile(directory / "0", b"")]
+    steps: list[FileStep] = [WriteFile(directory / "0", b"")]
     for turn in range(turns):
         old, new = directory / f"{turn}", directory / f"{turn + 1}"
-        found += [Append(old, b"x"), FsyncFile(old), Rename(old, new), FsyncDir(directory)]
-    return tuple(found)
+        steps += [Append(old, b"x"), FsyncFile(old), Rename(old, new), FsyncDir(directory)]
+    return tuple(steps)
 
 
 @pytest.fixture
@@ -86,9 +86,9 @@ def test_an_error_ends_its_plan_only(
     """At its step, be it an fsync or not, which is not tried again; the others continue."""
     directories = made(tmp_path, 3)
     failing = FailingFileSystem(files[1], fail_at=fail_at, code=errno.EIO)
-    found = zip(directories, (files[0], failing, files[2]), strict=True)
+    triples = zip(directories, (files[0], failing, files[2]), strict=True)
     with ThreadPoolExecutor(2) as pool:
-        plans = [(steps_of(directory, 2), each) for directory, each in found]
+        plans = [(steps_of(directory, 2), each) for directory, each in triples]
         first, error, last = execute_together(plans, pool, 2)
     assert first is None is last
     assert isinstance(error, StepFailed)

@@ -21,7 +21,7 @@ from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.plan import Settings
 from logwright.sweep.recover import recover
-from logwright.sweep.stages import plan, to_clean
+from logwright.sweep.stages import plan_all, to_clean
 from logwright.units import TimestampMs
 from tests.ingested import read_batches
 from tests.log_builder import START_MS, LogBuilder
@@ -56,7 +56,7 @@ def planned(log_dir: Path, number: int = LOGS) -> SweepState:
         works.append(LogWork(key=f"t-{each}", log_dir=log_dir, partition=builder.partition))
     state = SweepState(works=tuple(works), now_ms=NOW_MS)
     options = CleaningOptions(force=True)
-    return plan(state, Compact(), options=options, high_watermark="end")
+    return plan_all(state, Compact(), options=options, high_watermark="end")
 
 
 def staged_directories(log_dir: Path) -> list[Path]:
@@ -88,10 +88,10 @@ def test_large_logs_have_all_threads_and_are_committed_at_once(
     threads, committed = [], []
     build = clean.build_and_examine
 
-    def noted(one: CleanPlan, **given: Any) -> object:  # noqa: ANN401
+    def noted(plan: CleanPlan, **given: Any) -> object:  # noqa: ANN401
         threads.append(given["runtime"].threads)
         committed.append(len(read_checkpoints(tmp_path).cleaner_offset))
-        return build(one, **given)
+        return build(plan, **given)
 
     monkeypatch.setattr(clean, "build_and_examine", noted)
     assert 4 == sum(work.result is not None for work in clean_logs(state, LocalExecutor(threads=3)))
@@ -108,14 +108,14 @@ def test_one_that_fails_leaves_the_others(
     broken = state.works[7]
     build = clean.build_and_examine
 
-    def fail(one: CleanPlan, **given: Any) -> object:  # noqa: ANN401
-        if one.log.partition != broken.partition:
-            return build(one, **given)
+    def fail(plan: CleanPlan, **given: Any) -> object:  # noqa: ANN401
+        if plan.log.partition != broken.partition:
+            return build(plan, **given)
         if where == "build":
             raise CorruptBatch("its CRC is wrong.")
-        staged, facts = build(one, **given)
+        staged, facts = build(plan, **given)
         if where == "commit":
-            (one.log.directory / f"{0:020d}.log").touch()
+            (plan.log.directory / f"{0:020d}.log").touch()
             return staged, facts
         first = facts.checks[0]._replace(violations=1, first_offset=0)
         return staged, facts._replace(checks=(first, *facts.checks[1:]))
@@ -180,9 +180,9 @@ def test_progress_is_of_each_log(tmp_path: Path) -> None:
     """Its plan, the phase, and bytes."""
     seen: list[tuple[str, str]] = []
 
-    def note(one: CleanPlan, phase: str, done: int, total: int) -> None:
+    def note(plan: CleanPlan, phase: str, done: int, total: int) -> None:
         assert 0 <= done <= total
-        seen.append((str(one.log.partition), phase))
+        seen.append((str(plan.log.partition), phase))
 
     state = planned(tmp_path, 2)
     list(clean_logs(state, LocalExecutor(progress=note)))
@@ -198,10 +198,10 @@ def test_a_bug_in_one_log_stops_no_other_and_keeps_secrets(
     state = planned(tmp_path, 3)
     build: Callable[..., object] = clean.build_and_examine
 
-    def fail(one: CleanPlan, **given: Any) -> object:  # noqa: ANN401
-        if one.log.partition == state.works[1].partition:
+    def fail(plan: CleanPlan, **given: Any) -> object:  # noqa: ANN401
+        if plan.log.partition == state.works[1].partition:
             raise KeyError("secret-key")
-        return build(one, **given)
+        return build(plan, **given)
 
     monkeypatch.setattr(clean, "build_and_examine", fail)
     ended: Iterator[LogWork] = clean_logs(state, LocalExecutor())

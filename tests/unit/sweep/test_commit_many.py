@@ -87,9 +87,9 @@ def test_what_a_group_has_in_common_is_read_when_all_of_it_is_locked(
     last, lock = work[committing.GROUP - 1][0], committing._lock
     changed, paused = (work[number][0].log.partition for number in (3, 5))
 
-    def late(one: committing._Commit, *rest: Any) -> FileSystem:  # noqa: ANN401
-        files = lock(one, *rest)
-        if one.plan is last:
+    def late(log_commit: committing._Commit, *rest: Any) -> FileSystem:  # noqa: ANN401
+        files = lock(log_commit, *rest)
+        if log_commit.plan is last:
             (tmp_path / "cleaner-offset-checkpoint").write_text(f"0\n1\nt {changed.partition} 1\n")
             pause = Pause(owner="a", reason="", since_ms=TimestampMs(0), expires_at_ms=None)
             change_state(tmp_path, paused, lambda now: now.with_pause(pause))

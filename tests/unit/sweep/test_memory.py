@@ -101,9 +101,9 @@ def test_one_log_that_needs_too_much_memory_stops_no_other(tmp_path: Path) -> No
         text=True,
         check=False,
     )
-    said = done.stdout + done.stderr
-    assert "large-0: not enough memory." in said
-    assert "Traceback" not in said
+    output = done.stdout + done.stderr
+    assert "large-0: not enough memory." in output
+    assert "Traceback" not in output
     assert 5 == done.returncode
     left = [r.value for b in read_batches(log_dir, partition="small-0") for r in b.records]
     assert [b"2"] == left

@@ -76,13 +76,13 @@ def test_they_are_as_planned_one_by_one(tmp_path: Path) -> None:
     (tmp_path / "t-2" / f"{0:020d}.timeindex").write_bytes(b"short")
     (tmp_path / "t-30" / f"{0:020d}.log.swap").touch()
     (tmp_path / "t-31" / ".logwright").mkdir()
-    found = plan_many(tmp_path, partitions)
+    together = plan_many(tmp_path, partitions)
     assert [comparable(plan_each(tmp_path, one)) for one in partitions] == [
-        comparable(one) for one in found
+        comparable(plan) for plan in together
     ]
-    assert isinstance(found[partitions.index(TopicPartition("t", 2))], CorruptIndex)
-    assert 4 == sum(isinstance(one, LogwrightError) for one in found)
-    plans = [one for one in found if isinstance(one, CleanPlan)]
+    assert isinstance(together[partitions.index(TopicPartition("t", 2))], CorruptIndex)
+    assert 4 == sum(isinstance(one, LogwrightError) for one in together)
+    plans = [one for one in together if isinstance(one, CleanPlan)]
     assert len(plans) == len({plan.plan_id for plan in plans})
 
 

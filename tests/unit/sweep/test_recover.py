@@ -27,8 +27,8 @@ def test_a_topic_id_comes_from_the_metadata(tmp_path: Path) -> None:
     MetadataBuilder(log_dir).segment(0, records)
     work = LogWork(key="t-0", log_dir=log_dir, partition=builder.partition)
     state = SweepState(works=(work,), now_ms=TimestampMs(START_MS))
-    (found,) = recover(state, DirectorySettings(Policies())).works
-    assert None is found.failure
+    (recovered,) = recover(state, DirectorySettings(Policies())).works
+    assert None is recovered.failure
     written = (log_dir / "t-0/partition.metadata").read_text()
     assert f"version: 0\ntopic_id: {uuid_text(7)}" == written.strip()
 

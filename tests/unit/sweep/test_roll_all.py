@@ -19,7 +19,7 @@ from logwright.state.store import change_state
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, SweepState, planned
 from logwright.sweep.plan import Settings
-from logwright.sweep.stages import build_all, commit_all, plan, roll_all
+from logwright.sweep.stages import build_all, commit_all, plan_all, roll_all
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 
@@ -55,7 +55,7 @@ def a_log(root: Path) -> LogBuilder:
 def state_of(log_dir: Path, settings: dict[str, str]) -> SweepState:
     """The log, planned."""
     work = LogWork(key="t-0", log_dir=log_dir, partition=TopicPartition("t", 0))
-    return plan(
+    return plan_all(
         SweepState(works=(work,), now_ms=NOW_MS),
         OneTopic(settings),
         options=CleaningOptions(),

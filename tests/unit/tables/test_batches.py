@@ -44,9 +44,9 @@ def source(log_dir: Path) -> TopicLog:
 
 
 def batches(log_dir: Path, end: int = END) -> Batches:
-    found = source_of(source(log_dir), now_ms=START_MS).batches(end, None)
-    assert found is not None
-    return found
+    read = source_of(source(log_dir), now_ms=START_MS).batches(end, None)
+    assert read is not None
+    return read
 
 
 def step(before: Path, after: Path) -> str:

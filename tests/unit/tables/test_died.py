@@ -141,13 +141,13 @@ def check_what_is_seen(form: str, path: Path, old: list[Any], new: list[Any]) ->
 
 def check_what_is_left(form: str, path: Path) -> None:
     """No file of an update that died stays, if old versions are not kept."""
-    found = {one.name for one in path.rglob("*") if one.is_file()}
-    files = {name for name in found if name.endswith(".parquet")}
+    names = {one.name for one in path.rglob("*") if one.is_file()}
+    files = {name for name in names if name.endswith(".parquet")}
     if form == "delta":
         live = pa.table(DeltaTable(str(path)).get_add_actions())["path"].to_pylist()
         assert files == {Path(one).name for one in live}
         assert {".json"} == {one.suffix for one in (path / "_delta_log").iterdir()}
-        assert len([name for name in found if name.startswith("deletion_vector")]) <= 1
+        assert len([name for name in names if name.startswith("deletion_vector")]) <= 1
     elif form == "iceberg":
         data, deletes = iceberg_files(path)
         assert files == {Path(one).name for one in (*data, *deletes)}

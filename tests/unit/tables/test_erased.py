@@ -98,6 +98,6 @@ def test_another_program_between_two_erasures(tmp_path: Path) -> None:
     leave_mark(log_dir, "the last")
     done = update(where, log_dir)
     assert ["records were erased from the log since"] == [
-        one.step.reason for one in done.result.partitions
+        partition.step.reason for partition in done.result.partitions
     ]
     assert [] == files_with(table, KEY.encode())

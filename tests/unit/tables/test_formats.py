@@ -38,12 +38,12 @@ def test_first_load_upsert_and_rerun(tmp_path: Path, form: str, seed: int) -> No
     for log_dir in logs[1:]:
         done = update(where, log_dir)
         assert expected_rows(log_dir, "t") == table_rows(form, tmp_path / "table")
-        for one in done.result.partitions:
+        for partition in done.result.partitions:
             assert ("upsert", RECORDS) == (
-                one.step.kind,
-                one.step.end_offset - (one.step.start_offset or 0),
+                partition.step.kind,
+                partition.step.end_offset - (partition.step.start_offset or 0),
             )
-            assert 0 < one.records <= RECORDS
+            assert 0 < partition.records <= RECORDS
         assert done.result.snapshot is not None
         assert len(expected_rows(log_dir, "t")) == done.result.snapshot.rows
 
@@ -123,9 +123,9 @@ def test_rebuilds(tmp_path: Path, form: str, seed: int) -> None:
         (begun, None, "the log start offset was 0 and is 20"),
         (another, "B" * 22, "the topic id was None and is BBB"),
     ):
-        (one,) = update(where, log_dir, topic_id=topic_id).result.partitions
-        assert "rebuild" == one.step.kind
-        assert reason in one.step.reason
+        (partition,) = update(where, log_dir, topic_id=topic_id).result.partitions
+        assert "rebuild" == partition.step.kind
+        assert reason in partition.step.reason
         assert expected_rows(log_dir, "t") == table_rows(form, tmp_path / "table")
 
 
@@ -144,10 +144,10 @@ def test_a_log_that_was_cut_off(tmp_path: Path, form: str, seed: int) -> None:
 def test_a_log_that_was_cut_off_and_grew_again(tmp_path: Path, end: int, seed: int) -> None:
     """To less, as much or more: the table notices by the last batch that it holds."""
     draw = random.Random(seed)
-    same, one, other = (random_pairs(draw, 40) for _ in range(3))
+    same, first, other = (random_pairs(draw, 40) for _ in range(3))
     where = place("parquet", tmp_path / "table", buckets=BUCKETS)
-    update(where, write_logs(tmp_path / "a", {0: [*same, *one]}))
-    log_dir = write_logs(tmp_path / "b", {0: [*same, *other, *one][:end]})
+    update(where, write_logs(tmp_path / "a", {0: [*same, *first]}))
+    log_dir = write_logs(tmp_path / "b", {0: [*same, *other, *first][:end]})
     (step,) = [part.step for part in update(where, log_dir).result.partitions]
     assert "rebuild" == step.kind
     assert expected_rows(log_dir, "t") == table_rows("parquet", tmp_path / "table")

@@ -41,8 +41,8 @@ def listed_rows(directory: Path) -> Rows:
         for file in json.loads((directory / LIST).read_text())["files"]
     ]
     with duckdb.connect() as connection:
-        found = connection.read_parquet(files, hive_partitioning=False)
-        return sorted(found.project('partition, "offset", key, value').fetchall())
+        rows = connection.read_parquet(files, hive_partitioning=False)
+        return sorted(rows.project('partition, "offset", key, value').fetchall())
 
 
 def test_updates(tmp_path: Path) -> None:

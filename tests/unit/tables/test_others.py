@@ -243,8 +243,8 @@ def test_what_is_in_doubt_stays_so_until_it_is_made_again(tmp_path: Path, form: 
     done = update(where, log_dir).result
     assert ({1}, True) == (done.failures.keys(), done.changed)
     segment.write_bytes(good)
-    (_, one) = update(where, log_dir).result.partitions
-    assert CHANGED in one.step.reason
+    (_, partition) = update(where, log_dir).result.partitions
+    assert CHANGED in partition.step.reason
     assert expected_rows(log_dir, "t") == table_rows(form, tmp_path / "table")
 
 

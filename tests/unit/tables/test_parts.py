@@ -50,15 +50,15 @@ def test_buckets_are_even_within_a_partition() -> None:
     keys = pa.array([f"key-{number}".encode() for number in range(160_000)], pa.binary())
     of_partition = keys.filter(pa.array(murmur2(keys) % 16 == 3))
     assert 9_000 < len(of_partition)
-    found = Counter(buckets_of(of_partition, 16).tolist())
+    counts = Counter(buckets_of(of_partition, 16).tolist())
     expected = len(of_partition) / 16
-    assert found.keys() == set(range(16))
-    assert all(abs(count - expected) < 0.2 * expected for count in found.values())
+    assert counts.keys() == set(range(16))
+    assert all(abs(count - expected) < 0.2 * expected for count in counts.values())
 
 
 def murmur2(keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Kafka's murmur2 with the sign bit cleared, as plainly as can be."""
-    found = []
+    hashes = []
     for key in keys.to_pylist():
         digest = 0x9747B28C ^ len(key)
         whole = len(key) - len(key) % 4
@@ -69,8 +69,8 @@ def murmur2(keys: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         if key[whole:]:
             digest = (digest ^ int.from_bytes(key[whole:], "little")) * 0x5BD1E995 % 2**32
         digest = (digest ^ digest >> 13) * 0x5BD1E995 % 2**32
-        found.append((digest ^ digest >> 15) & 0x7FFFFFFF)
-    return np.array(found, dtype=np.int64)
+        hashes.append((digest ^ digest >> 15) & 0x7FFFFFFF)
+    return np.array(hashes, dtype=np.int64)
 
 
 def test_buckets_stay() -> None:
@@ -116,7 +116,7 @@ def test_spilled_rows_come_back(tmp_path: Path, limit: int, seed: int) -> None:
             spill.add(pa.RecordBatch.from_arrays(columns, schema=schema))
         assert [] == list(tmp_path.iterdir())
         assert len(rows) == spill.rows
-        found = []
+        read_back = []
         for bucket in spill.buckets:
             read = [
                 (row["key"], row["number"])
@@ -126,8 +126,8 @@ def test_spilled_rows_come_back(tmp_path: Path, limit: int, seed: int) -> None:
             assert read == sorted(read, key=lambda row: row[1])
             keys = pa.array([key for key, _ in read], pa.binary())
             assert {bucket} == set(buckets_of(keys, 7).tolist())
-            found += read
-    assert sorted(rows) == sorted(found)
+            read_back += read
+    assert sorted(rows) == sorted(read_back)
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
@@ -151,8 +151,8 @@ def test_a_comparison_finds_what_is_wrong(tmp_path: Path, seed: int) -> None:
     assert snapshot is not None
     store = open_store(where)
     refused = Quarantine(store=open_store(where, quarantine=True), topic="t", work=tmp_path)
-    (one,) = topic_logs(log_dir)
-    same = compare(store, snapshot, refused, one)
+    (log,) = topic_logs(log_dir)
+    same = compare(store, snapshot, refused, log)
     assert same is not None
     assert same.equal
     assert (snapshot.rows, 0) == (same.live_keys, same.refused)
@@ -212,8 +212,8 @@ def test_types_of_columns(tmp_path: Path, form: str) -> None:
     snapshot = store.load()
     assert snapshot is not None
     assert made == snapshot.form
-    (found,) = read_rows(store, snapshot, columns.stored.names)
-    assert [row] == found.to_pylist()
+    (rows,) = read_rows(store, snapshot, columns.stored.names)
+    assert [row] == rows.to_pylist()
     read = read_table(form, tmp_path / "table")
     assert 7 == read["offset"][0].as_py()
     assert set(columns.full.names) == set(read.column_names)

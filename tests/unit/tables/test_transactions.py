@@ -29,8 +29,12 @@ def test_an_update_reads_what_is_new(tmp_path: Path) -> None:
     where = place("delta", tmp_path / "table", buckets=1)
     first = update(where, write_transactions(tmp_path / "1", 200)).result.partitions[0]
     log_dir = write_transactions(tmp_path / "2", 202)
-    (found,) = update(where, log_dir).result.partitions
-    assert ("upsert", False, "") == (found.step.kind, found.step.compares, found.step.reason)
-    assert found.bytes_read < first.bytes_read / 20
-    assert found.records <= 2 * SIZE
+    (partition,) = update(where, log_dir).result.partitions
+    assert ("upsert", False, "") == (
+        partition.step.kind,
+        partition.step.compares,
+        partition.step.reason,
+    )
+    assert partition.bytes_read < first.bytes_read / 20
+    assert partition.records <= 2 * SIZE
     assert expected_rows(log_dir, "t") == table_rows("delta", tmp_path / "table")

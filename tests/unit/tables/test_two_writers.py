@@ -50,7 +50,7 @@ def test_local_files_are_durable(
 
 
 @pytest.mark.parametrize(
-    ("catalog", "error", "said"),
+    ("catalog", "error", "sentence"),
     [
         ({"type": "s3cret"}, PolicyError, "cannot be opened: ValueError. Check the properties"),
         ({"type": "rest", "token": "s3cret"}, PolicyError, "cannot be opened: ValueError. Check"),
@@ -59,11 +59,11 @@ def test_local_files_are_durable(
     ],
 )
 def test_catalogs_that_cannot_be_opened(
-    tmp_path: Path, catalog: dict[str, str], error: type[LogwrightError], said: str
+    tmp_path: Path, catalog: dict[str, str], error: type[LogwrightError], sentence: str
 ) -> None:
     """The error says of which table, and no property of the catalog."""
     log_dir = write_logs(tmp_path / "logs", {0: [("k", "v")]})
-    with pytest.raises(error, match=said) as raised:
+    with pytest.raises(error, match=sentence) as raised:
         update(catalog_place(catalog, tmp_path), log_dir)
     assert "latest_state.t" in str(raised.value)
     assert "s3cret" not in str(raised.value)

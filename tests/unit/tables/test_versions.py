@@ -41,9 +41,9 @@ def own_rows(where: Place) -> Rows:
     snapshot = store.load()
     assert snapshot is not None
     columns = ["offset", "key", "value"]
-    found = pa.Table.from_batches(read_rows(store, snapshot, columns))
-    assert snapshot.rows == found.num_rows
-    return sorted((0, *row.values()) for row in found.to_pylist())
+    rows = pa.Table.from_batches(read_rows(store, snapshot, columns))
+    assert snapshot.rows == rows.num_rows
+    return sorted((0, *row.values()) for row in rows.to_pylist())
 
 
 @pytest.mark.parametrize("form", MERGING)
@@ -125,16 +125,16 @@ def test_versions_of_delta_can_be_read(
     monkeypatch.setattr(delta, "_CHECKPOINT_EVERY", 3)
     pairs = random_pairs(random.Random(seed), 1000, keys=KEYS)
     where = place("delta", tmp_path / "table", buckets=BUCKETS, keep_versions_ms=DAY_MS)
-    found = {}
+    versions = {}
     for version in range(VERSIONS):
         log_dir = grown(tmp_path, pairs, version)
         snapshot = update(where, log_dir).result.snapshot
         assert snapshot is not None
-        found[int(snapshot.version)] = expected_rows(log_dir, "t")
+        versions[int(snapshot.version)] = expected_rows(log_dir, "t")
         for path in (tmp_path / "table").glob("deletion_vector_*.bin"):
             os.utime(path, (0, 0))
     assert list((tmp_path / "table/_delta_log").glob("*.checkpoint.parquet"))
-    for number, expected in found.items():
+    for number, expected in versions.items():
         table = DeltaTable(str(tmp_path / "table"), version=number)
         query = 'SELECT partition, "offset", key, value FROM t'
         read = pa.table(QueryBuilder().register("t", table).execute(query).read_all())
@@ -215,8 +215,8 @@ def test_deletion_vectors_that_are_not_readable(tmp_path: Path, vectors: str) ->
     log = tmp_path / "table/_delta_log"
     info = {"timestamp": NOW_MS, "operation": "WRITE", delta.VECTORS_KEY: vectors}
     info |= {
-        name: one
-        for name, one in DeltaTable(str(tmp_path / "table")).history(1)[0].items()
+        name: value
+        for name, value in DeltaTable(str(tmp_path / "table")).history(1)[0].items()
         if name.startswith("logwright.")
     }
     (log / f"{1:020d}.json").write_text(json.dumps({"commitInfo": info}) + "\n")

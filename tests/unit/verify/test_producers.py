@@ -43,11 +43,11 @@ def test_what_kafka_wrote_is_not_wrong(name: str) -> None:
     for side in sides:
         log_dir = fixtures.case_dir(name) / side
         for partition in list_partitions(log_dir):
-            found = verify_partition(log_dir, partition)
+            faults = verify_partition(log_dir, partition)
             if name == "torn-tail-marked-clean":
-                assert {"t-0"} == {fault.path.parent.name for fault in found}
+                assert {"t-0"} == {fault.path.parent.name for fault in faults}
                 continue
-            assert [] == found
+            assert [] == faults
 
 
 def producing(log_dir: Path) -> Path:

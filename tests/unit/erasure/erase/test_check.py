@@ -16,6 +16,7 @@ from logwright.erasure.erase.model import StagedErasure
 from logwright.errors import QualityError
 from logwright.format.batch import HEADER_BYTES, RecordBatch, parse_batch, serialize_batch
 from logwright.format.names import TopicPartition
+from logwright.rewrite.staging import staging_directory
 from logwright.units import TimestampMs
 from tests.erasing import PlainKeys, batches_of
 from tests.log_builder import START_MS, LogBuilder
@@ -55,13 +56,12 @@ def staged(tmp_path: Path) -> StagedErasure:
 
 def failed(one: StagedErasure) -> set[str]:
     """Names of the checks that fail."""
-    assert one.staged is not None
-    return {check.name for check in check_erasure(one.plan, one.staged, KEYS) if not check.passed}
+    checks = check_erasure(one.plan, one.segments, KEYS)
+    return {check.name for check in checks if not check.passed}
 
 
 def path_of(one: StagedErasure, suffix: str) -> Path:
-    assert one.staged is not None
-    return one.staged.directory / f"{0:020d}{suffix}"
+    return staging_directory(one.plan) / f"{0:020d}{suffix}"
 
 
 def with_header(raw: bytes, **changes: object) -> bytes:
@@ -156,15 +156,14 @@ def test_planted_fault_is_noticed(tmp_path: Path, name: str) -> None:
     log = path_of(one, ".log")
     log.write_bytes(b"".join(damage([batch.raw for batch in batches_of(log.read_bytes())])))
     assert check in failed(one)
-    assert one.staged is not None
     with pytest.raises(QualityError, match=check):
-        require_correct(one.plan, one.staged, KEYS)
+        require_correct(one.plan, one.segments, KEYS)
 
 
 def test_record_that_was_not_erased_is_noticed(tmp_path: Path) -> None:
     """The source itself as output: each batch has a match."""
     one = staged(tmp_path)
-    path_of(one, ".log").write_bytes((one.directory / f"{0:020d}.log").read_bytes())
+    path_of(one, ".log").write_bytes((one.plan.log.directory / f"{0:020d}.log").read_bytes())
     assert {"erased_absent", "others_identical"} <= failed(one)
 
 

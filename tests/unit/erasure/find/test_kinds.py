@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from logwright.batches.runtime import Runtime, silent
-from logwright.compaction.keys.survivors import find_survivors
 from logwright.compaction.model import CleanPlan
+from logwright.compaction.survivors import find_survivors
 from logwright.erasure.find.kinds import KINDS, judge
 from logwright.erasure.find.removal import records_of
 from logwright.erasure.forecast import Upkeep, cleanings, purged_by, removals

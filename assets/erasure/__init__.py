@@ -1,0 +1,1 @@
+"""Erasure requests, their deadlines, and the work of the job `erase`."""

@@ -1,0 +1,167 @@
+"""What Dagster shows of erasure requests and their deadlines: counts and times. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright.assets.lib.human import human_ms, human_time
+from logwright.assets.lib.report import rows_table
+from logwright.erasure.countdown import NEVER, Countdown, TopicCountdown
+from logwright.erasure.landing import Refusal
+
+CONTRACT: Final = "contract"
+MET: Final = "no_deadline_missed"
+IN_TIME: Final = "all_in_time"
+SHOWN_ROWS: Final = 500
+SHOWN_DOUBTS: Final = 20
+NO_TOPIC: Final = "(no log is known)"
+"""Of requests that match no topic, and of records whose topic is not known."""
+ATTENTION: Final = frozenset(("missed", "will be late", "not proved"))
+
+_COLUMNS: Final = dg.TableSchema(
+    columns=[
+        dg.TableColumn("topic", "string"),
+        dg.TableColumn("state", "string"),
+        dg.TableColumn("next deadline", "string"),
+        dg.TableColumn("time left", "string"),
+        dg.TableColumn("requests", "int"),
+        dg.TableColumn("open", "int"),
+        dg.TableColumn("records", "int"),
+        dg.TableColumn("gone by", "string"),
+        dg.TableColumn("missed", "int"),
+        dg.TableColumn("will be late", "int"),
+        dg.TableColumn("not proved", "int"),
+    ]
+)
+
+
+def time_left(row: TopicCountdown, now_ms: int) -> str:
+    """Return the time to a topic's next deadline for people."""
+    if row.missed:
+        return "passed"
+    if row.next_deadline_ms == NEVER:
+        return ""
+    left_ms = row.next_deadline_ms - now_ms
+    return f"in {human_ms(left_ms)}" if left_ms > 0 else "passed"
+
+
+def gone_by(row: TopicCountdown) -> str:
+    """Return when the last record of a topic is gone by itself, for people."""
+    if not row.records:
+        return ""
+    return "never" if row.gone_by_ms == NEVER else human_time(row.gone_by_ms)
+
+
+def table_row(row: TopicCountdown, now_ms: int) -> dict[str, Any]:
+    """Return the row of a topic, as tables and pages show it."""
+    return {
+        "topic": row.topic or NO_TOPIC,
+        "state": row.state,
+        "next deadline": human_time(row.next_deadline_ms),
+        "time left": time_left(row, now_ms),
+        "requests": row.requests,
+        "open": row.open,
+        "records": row.records,
+        "gone by": gone_by(row),
+        "missed": row.missed,
+        "will be late": row.late,
+        "not proved": row.not_proved,
+    }
+
+
+def countdown_rows(countdown: Countdown | None, now_ms: int) -> list[dict[str, Any]]:
+    """Return the rows of the fleet page: those that need attention first."""
+    if countdown is None:
+        return []
+    return [
+        {name.replace(" ", "_"): value for name, value in table_row(row, now_ms).items()}
+        | {"bad": row.state in ATTENTION, "late": row.late}
+        for row in countdown.topics[:SHOWN_ROWS]
+    ]
+
+
+def countdown_metadata(countdown: Countdown) -> dict[str, Any]:
+    """Return the metadata of a search."""
+    rows = countdown.topics
+    coming = [row.next_deadline_ms for row in rows if row.next_deadline_ms != NEVER]
+    return {
+        "dagster/row_count": len(rows),
+        "requests": countdown.requests,
+        "requests that are gone": countdown.gone,
+        "requests of which nothing is on record": countdown.not_found,
+        "records that remain": countdown.records,
+        "places that were not searched": countdown.not_read,
+        "next deadline": human_time(min(coming, default=NEVER)) or "none",
+        "topics": dg.MetadataValue.table(
+            [dg.TableRecord(table_row(row, countdown.looked_ms)) for row in rows[:SHOWN_ROWS]],
+            schema=_COLUMNS,
+        ),
+    }
+
+
+def topic_metadata(row: TopicCountdown, now_ms: int) -> dict[str, Any]:
+    """Return the metadata of one topic's observation."""
+    shown = table_row(row, now_ms)
+    del shown["topic"]
+    if row.next_deadline_ms != NEVER:
+        shown["next deadline"] = dg.MetadataValue.timestamp(row.next_deadline_ms / 1000)
+    return {name: value for name, value in shown.items() if value != ""}
+
+
+def deadline_checks(countdown: Countdown) -> list[dg.AssetCheckResult]:
+    """Return the checks: no deadline has passed while something remains, or may, an error; and none
+    will, a warning.
+    """
+    return [
+        _check(MET, countdown.missed, dg.AssetCheckSeverity.ERROR, ("missed", "past_not_proved")),
+        _check(IN_TIME, countdown.late, dg.AssetCheckSeverity.WARN, ("late", "not_proved")),
+    ]
+
+
+def _check(
+    name: str,
+    rows: Sequence[TopicCountdown],
+    severity: dg.AssetCheckSeverity,
+    counts: Sequence[str],
+) -> dg.AssetCheckResult:
+    named = ", ".join(row.topic or NO_TOPIC for row in rows[:SHOWN_ROWS])
+    return dg.AssetCheckResult(
+        check_name=name,
+        passed=not rows,
+        severity=severity,
+        description=named,
+        metadata={
+            "topics": len(rows),
+            "requests": sum(getattr(row, count) for row in rows for count in counts),
+        },
+    )
+
+
+def doubtful_keys(doubts: Sequence[Refusal]) -> str:
+    """Return the rows whose key may not be the one that is meant, by file and line."""
+    named = "; ".join(map(str, doubts[:SHOWN_DOUBTS]))
+    more = len(doubts) - SHOWN_DOUBTS
+    return (named or "none") + (f"; and {more} more" if more > 0 else "")
+
+
+def contract_check(refused: Sequence[Refusal], broken: Mapping[str, int]) -> dg.AssetCheckResult:
+    """Return the check of the requests: refused rows by file and line, and rules that stored ones
+    break.
+    """
+    rows = [
+        {"file": refusal.file, "line": refusal.line, "problem": refusal.problem}
+        for refusal in refused[:SHOWN_ROWS]
+    ]
+    metadata: dict[str, Any] = {"rows refused": len(refused), "rules broken": len(broken)}
+    if rows:
+        metadata["refused"] = rows_table(rows, most=SHOWN_ROWS)
+    if broken:
+        metadata["broken"] = dg.MetadataValue.json(dict(broken))
+    return dg.AssetCheckResult(
+        check_name=CONTRACT,
+        passed=not refused and not broken,
+        severity=dg.AssetCheckSeverity.ERROR,
+        description="; ".join([*map(str, refused[:SHOWN_ROWS]), *broken]),
+        metadata=metadata,
+    )

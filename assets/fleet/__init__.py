@@ -1,0 +1,1 @@
+"""The inventory of all logs, and the fleet page."""

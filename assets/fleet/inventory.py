@@ -1,0 +1,286 @@
+"""The fleet inventory: the state of every maintained log, and the space of the log directories."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright.assets.history import recent_rows
+from logwright.assets.lib.automation import after_changes
+from logwright.assets.lib.boundary import boundary
+from logwright.assets.lib.holds import state_of, strays, uncleanable
+from logwright.assets.lib.partitions import FLEET_INVENTORY, SEGMENT_SET
+from logwright.assets.lib.report import metadata_in_use, rows_table
+from logwright.config.policy_models import DiskLimits
+from logwright.config.resolved import UNKNOWN
+from logwright.config.sources import DirectorySettings
+from logwright.errors import LogwrightError, UncleanLogDir
+from logwright.fleet.model import DirectorySpace, Fleet
+from logwright.fleet.observe import look, space_of
+from logwright.metrics.export import write_metrics
+from logwright.metrics.values import last_sweep, metric_values
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import Listing, LogDirs
+from logwright.resources.metrics import metrics_file
+from logwright.resources.policies import PolicyDirectory
+from logwright.state.model import Hold
+from logwright.sweep.model import LogWork
+from logwright.units import TimestampMs
+
+FREE_SPACE: Final = "free_space"
+"""The check of the log directories' free space."""
+SHOWN_LOGS: Final = 500
+"""Maximum rows of the table in the UI, dirtiest first; the stored value has all."""
+
+COLUMN_TYPES: Final = MappingProxyType({str: "string", int: "int", float: "float"})
+
+FRESHNESS: Final = dg.FreshnessPolicy.time_window(
+    warn_window=timedelta(minutes=90), fail_window=timedelta(hours=3)
+)
+"""Of the inventory: one of the hourly reports may be late or fail; three may not."""
+
+_SPACE_SCHEMA: Final = dg.TableSchema(
+    columns=[
+        dg.TableColumn("name", "string"),
+        dg.TableColumn("log_dir", "string"),
+        dg.TableColumn("total_bytes", "int"),
+        dg.TableColumn("free_bytes", "int"),
+        dg.TableColumn("retired_bytes", "int", description="what a purge will free"),
+        dg.TableColumn("retired_due_bytes", "int", description="what a purge would free now"),
+        dg.TableColumn("problem", "string"),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRow:
+    """The state of one log.
+
+    Attributes:
+        state: ``due``, ``in order``, or ``refused`` with the reason in `why`. A log that needs
+            recovery is due: the next sweep recovers it.
+        dirty_ratio: cleanable bytes / compactable bytes; 0 if it was refused.
+        due_at_ms: when `max.compaction.lag.ms` will make it due, -1 if never.
+        paused: who paused it, why and until when; empty if it is not paused.
+        quarantined: why it cannot be cleaned and when it is retried; empty if it can.
+        stray: why a broker would not serve it from this directory; empty if it would.
+        policy: its ``cleanup.policy``, or ``unknown``.
+        compaction_delay_ms: by how much ``max.compaction.lag.ms`` is exceeded, 0 if it is not.
+    """
+
+    log: str
+    state: str
+    segments: int = 0
+    bytes: int = 0
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+    dirty_ratio: float = 0.0
+    min_dirty_ratio: float = 0.0
+    due_at_ms: int = -1
+    paused: str
+    quarantined: str
+    stray: str
+    policy: str = ""
+    why: str
+    compaction_delay_ms: int = 0
+    log_dir: str
+
+
+@dg.asset(
+    key=FLEET_INVENTORY,
+    deps=[SEGMENT_SET],
+    group_name="kafka_logs",
+    kinds={"kafka", "table"},
+    dagster_type=dg.List[dict],  # Dagster takes no type from a result with checks
+    check_specs=[
+        dg.AssetCheckSpec(
+            FREE_SPACE,
+            asset=FLEET_INVENTORY,
+            description="Each log directory has the free space that the policies' section disk asks"
+            " for.",
+        )
+    ],
+)
+def fleet_inventory(
+    context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
+) -> dg.MaterializeResult:  # type: ignore[type-arg]  # as above
+    """Inventory of all maintained logs: size, dirty ratio, and whether the next sweep will clean
+    them; and the free space of the log directories.
+    """
+    with boundary("fleet_inventory"):
+        listing = log_dirs.listing()
+        now_ms = clock.now_ms()
+        logs = listing.logs.values()
+        settings = policies.settings()
+        spaces = spaces_of(log_dirs.named(), listing, settings, now_ms)
+        fleet = look(state_of(logs, now_ms).works, spaces, settings, now_ms=now_ms)
+        stray = strays(logs, settings)
+    _export(context, fleet)
+    rows = sorted(
+        (
+            fleet_row(work, fleet.held.get(work.key), stray.get(work.key, ""))
+            for work in fleet.works
+        ),
+        key=lambda row: -row.dirty_ratio,
+    )
+    return dg.MaterializeResult(
+        value=[asdict(row) for row in rows],
+        check_results=[free_space_check(spaces, settings.policies.disk)],
+        metadata={
+            "dagster/row_count": len(rows),
+            "bytes": sum(row.bytes for row in rows),
+            "due": sum(row.state == "due" for row in rows),
+            "refused": sum(row.state == "refused" for row in rows),
+            "paused": sum(bool(row.paused) for row in rows),
+            "quarantined": sum(bool(row.quarantined) for row in rows),
+            "stray": sum(bool(row.stray) for row in rows),
+            "unknown policy": sum(row.policy == UNKNOWN for row in rows),
+            **metadata_in_use(settings, logs),
+            **uncleanable(log.log_dir for log in logs),
+            "unreadable log directories": len(listing.unreadable),
+            **space_metadata(spaces, settings.policies.disk),
+            "logs": rows_table(map(asdict, rows), most=SHOWN_LOGS),
+        },
+    )
+
+
+def spaces_of(
+    named: Mapping[str, Path], listing: Listing, settings: DirectorySettings, now_ms: TimestampMs
+) -> tuple[DirectorySpace, ...]:
+    """Return the space of each log directory, by name. Effects: lists them and their logs."""
+    return tuple(
+        DirectorySpace(name=name, log_dir=log_dir, problem=str(listing.unreadable[name]))
+        if name in listing.unreadable
+        else space_of(
+            name,
+            log_dir,
+            [log.partition for log in listing.logs.values() if log.log_dir == log_dir],
+            settings,
+            now_ms=now_ms,
+        )
+        for name, log_dir in named.items()
+    )
+
+
+def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg.AssetCheckResult:
+    """Return the check that each log directory has enough space: a warning. One whose space is not
+    known does not pass.
+    """
+    spaces = tuple(spaces)
+    low = [one for one in spaces if limits.is_low(one.free_bytes, one.total_bytes)]
+    unknown = [one for one in spaces if one.total_bytes < 1]
+    problems = [f"{one.log_dir}: {one.free_share:.1%} are free" for one in low]
+    problems += [f"{one.log_dir}: its free space is not known. {one.problem}" for one in unknown]
+    return dg.AssetCheckResult(
+        check_name=FREE_SPACE,
+        passed=bool(spaces) and not problems,
+        severity=dg.AssetCheckSeverity.WARN,
+        description="; ".join(problems),
+        metadata={
+            "min_free_bytes": limits.min_free_bytes,
+            "min_free_share": limits.min_free_share,
+            "log directories looked at": len(spaces) - len(unknown),
+            "log directories low on space": len(low),
+        },
+    )
+
+
+def space_metadata(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dict[str, Any]:
+    """Return the totals and a table of the log directories' space."""
+    spaces = tuple(spaces)
+    return {
+        "bytes that wait for a purge": sum(space.retired_bytes for space in spaces),
+        "log directories low on space": sum(
+            limits.is_low(space.free_bytes, space.total_bytes) for space in spaces
+        ),
+        "log directories": dg.MetadataValue.table(
+            [dg.TableRecord(asdict(space) | {"log_dir": str(space.log_dir)}) for space in spaces],
+            schema=_SPACE_SCHEMA,
+        ),
+    }
+
+
+def _export(context: dg.AssetExecutionContext, fleet: Fleet) -> None:
+    """Write the metrics if a file is configured; the run continues if that fails. Effects: the
+    file; a warning.
+    """
+    path = metrics_file()
+    if path is not None:
+        try:
+            write_metrics(metric_values(fleet, last_sweep(recent_rows(context))), path)
+        except OSError as error:
+            context.log.warning("the metrics were not written: %s", error)
+
+
+def fleet_row(work: LogWork, hold: Hold | LogwrightError | None, stray: str = "") -> FleetRow:
+    """Return the row of a log.
+
+    Args:
+        work: the log and its plan, or why it could not be planned.
+        hold: why it is paused or in quarantine, or the error of reading that; None if it is not.
+        stray: why a broker would not serve it from its directory.
+    """
+    plan = work.plan
+    kind = hold.kind if isinstance(hold, Hold) else None
+    why = "" if hold is None else hold.sentence if isinstance(hold, Hold) else str(hold)
+    paused, quarantined = (why if kind == one else "" for one in ("paused", "quarantined"))
+    if isinstance(hold, LogwrightError):
+        paused = why
+    if plan is None:
+        return FleetRow(
+            log=work.key,
+            state="due" if isinstance(work.failure, UncleanLogDir) else "refused",
+            paused=paused,
+            quarantined=quarantined,
+            stray=stray,
+            why=str(work.failure),
+            log_dir=str(work.log_dir),
+        )
+    compaction = plan.compaction
+    return FleetRow(
+        log=work.key,
+        state="due" if work.due else "in order",
+        segments=len(plan.log.segments),
+        bytes=plan.log.log_bytes,
+        log_start_offset=plan.log.log_start_offset,
+        log_end_offset=plan.log.log_end_offset,
+        dirty_ratio=round(compaction.cleanable_ratio, 4),
+        min_dirty_ratio=compaction.min_cleanable_ratio,
+        due_at_ms=-1 if compaction.due_at_ms is None else compaction.due_at_ms,
+        paused=paused,
+        quarantined=quarantined,
+        stray=stray,
+        policy=",".join(plan.config.cleanup_policy),
+        why="; ".join((*compaction.reasons, f"roll: {plan.roll.reason}")),
+        compaction_delay_ms=compaction.compaction_delay_ms,
+        log_dir=str(work.log_dir),
+    )
+
+
+def fleet_schema() -> dg.TableSchema:
+    """Return the columns of the inventory."""
+    types: dict[str, Any] = {one.name: one.type for one in fields(FleetRow)}
+    columns = [
+        dg.TableColumn(
+            name,
+            COLUMN_TYPES[kind],
+            constraints=dg.TableColumnConstraints(nullable=False, unique=name == "log"),
+        )
+        for name, kind in types.items()
+    ]
+    return dg.TableSchema(columns=columns)
+
+
+def described(spec: dg.AssetSpec) -> dg.AssetSpec:
+    """Return the spec of an asset of the platform, with what its decorator cannot take."""
+    if spec.key == FLEET_INVENTORY:
+        spec = spec.replace_attributes(
+            freshness_policy=FRESHNESS,
+            automation_condition=after_changes(),
+            metadata={**spec.metadata, "dagster/column_schema": fleet_schema()},
+        )
+    return spec

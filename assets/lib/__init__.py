@@ -1,0 +1,1 @@
+"""What the assets of several domains share."""

@@ -1,0 +1,1 @@
+"""The segment set of each log: planned, rolled, compacted, checked, swapped in."""

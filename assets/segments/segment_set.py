@@ -1,0 +1,220 @@
+"""The segment set of each log, made by plan → roll → dedupe → quality → swap.
+
+`roll` rolls the active segments that are due, as a broker does independently of its cleaner. The
+checks are evaluated by `quality` on the staged output, before any record goes. A log that
+fails one goes no further and its staged files are removed. If no log is left, the step fails there
+and `swap` never starts; in a run over several logs the others are swapped, and then the run fails
+and names those that were not (docs/adr/0003).
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import dagster as dg
+
+from logwright.assets.history import record_history
+from logwright.assets.lib.boundary import after_failed_swap, boundary, checked
+from logwright.assets.lib.events import many_events
+from logwright.assets.lib.holds import state_of
+from logwright.assets.lib.partitions import LOGS, SEGMENT_SET
+from logwright.assets.lib.report import metadata_in_use, recovery_metadata
+from logwright.assets.lib.verdict import CHECKS
+from logwright.assets.segments.expectations import import_in_background
+from logwright.assets.segments.quality import check_evaluations, examine_and_judge
+from logwright.assets.segments.report import (
+    decision_metadata,
+    failure_observations,
+    materialization,
+    roll_metadata,
+    run_line,
+    staged_metadata,
+    swap_metadata,
+)
+from logwright.assets.segments.restored import NEEDED, restored
+from logwright.compaction.model import CleaningOptions
+from logwright.config.sources import DirectorySettings
+from logwright.history.model import roll_rows, sweep_rows
+from logwright.resources.catalogue import SWEEP_STATES
+from logwright.resources.clock import Clock
+from logwright.resources.log_dirs import LogDirs, MaintainedLog
+from logwright.resources.policies import PolicyDirectory
+from logwright.spark.sweep import SparkExecutor
+from logwright.sweep.model import SweepState
+from logwright.sweep.prepare import prepare
+from logwright.sweep.stages import (
+    build_all,
+    commit_all,
+    discard_failed,
+    roll_all,
+    unstaged_on_error,
+)
+from logwright.units import TimestampMs
+
+PLAN: Final = "plan"
+POOL: Final = "log_cleaner"
+"""Its limit is how many runs clean at once: `log.cleaner.threads`."""
+
+SWEEP_OUT: Final = dg.Out(SweepState, io_manager_key=SWEEP_STATES)
+"""States stay in the memory of the run; another process gets the logs alone (`restored`)."""
+
+CHECK_SPECS: Final = [
+    dg.AssetCheckSpec(name, asset=SEGMENT_SET, description=description, blocking=True)
+    for name, description in CHECKS.items()
+]
+
+
+class CleaningConfig(dg.Config):
+    """How to clean.
+
+    Attributes:
+        force: clean even if not due.
+        like_kafka: without logwright's declared differences to Kafka's cleaner.
+        ahead_ms: clean also what max.compaction.lag.ms will make due within this time.
+        roll_active: roll the active segments of compacted logs before, due or not; a log with
+            nothing dirty then is cleaned from its start.
+    """
+
+    force: bool = False
+    like_kafka: bool = False
+    ahead_ms: int = 0
+    roll_active: bool = False
+
+    def options(self) -> CleaningOptions:
+        """Return the options as the engine takes them."""
+        return CleaningOptions(
+            force=self.force,
+            like_kafka=self.like_kafka,
+            ahead_ms=self.ahead_ms,
+            roll=self.roll_active,
+        )
+
+
+def recovered_plan(
+    context: dg.OpExecutionContext,
+    logs: Sequence[MaintainedLog],
+    settings: DirectorySettings,
+    *,
+    now_ms: TimestampMs,
+    options: CleaningOptions,
+) -> SweepState:
+    """Recover unclean logs that are not held, report it, then plan."""
+    state = prepare(state_of(logs, now_ms), settings, options)
+    context.add_output_metadata(
+        recovery_metadata(state) | metadata_in_use(settings, logs) | decision_metadata(state)
+    )
+    return state
+
+
+@dg.op(name=PLAN, out=SWEEP_OUT)
+def plan_partitions(
+    context: dg.AssetExecutionContext,
+    config: CleaningConfig,
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+) -> SweepState:
+    """Decide for each log of the run what is due, by its topic's policy."""
+    with boundary(PLAN):
+        logs = log_dirs.listing().find_all(context.partition_keys)
+        state = recovered_plan(
+            context.op_execution_context,
+            logs,
+            policies.settings(),
+            now_ms=clock.now_ms(),
+            options=config.options(),
+        )
+    return checked(state, context.op_execution_context)
+
+
+@dg.op(out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
+def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
+    """Roll the active segments that are full, or past segment.ms or max.compaction.lag.ms. No
+    record goes, and a roll stays if a later step fails.
+    """
+    planned = restored(context, planned, before="roll")
+    with boundary("roll"):
+        settings = context.resources.policies.settings()
+        state = roll_all(planned, settings, high_watermark=settings.policies.high_watermark)
+    record_history(context, roll_rows(state, run_id=context.run_id))
+    context.add_output_metadata(roll_metadata(state))
+    return checked(state, context)
+
+
+@dg.op(out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
+def dedupe(context: dg.OpExecutionContext, rolled: SweepState) -> SweepState:
+    """Build the compacted segments of all logs in one Spark job, next to the live ones."""
+    import_in_background()
+    spark = context.resources.spark
+    rolled = restored(context, rolled, before="dedupe")
+    with unstaged_on_error(rolled):
+        state = build_all(rolled, SparkExecutor(lambda: spark.session))
+    discard_failed(state)
+    context.add_output_metadata(staged_metadata(state))
+    return checked(state, context)
+
+
+@dg.op(
+    out={"validated": SWEEP_OUT, **{check: dg.Out(dg.Nothing) for check in CHECKS}},
+    required_resource_keys={*NEEDED},
+)
+def quality(
+    context: dg.OpExecutionContext, deduped: SweepState
+) -> Iterator[
+    dg.AssetCheckEvaluation | dg.AssetObservation | dg.Output[SweepState] | dg.Output[None]
+]:
+    """Read the staged segments back; only logs that pass every check continue."""
+    spark, policies = context.resources.spark, context.resources.policies
+    deduped = restored(context, deduped, before="quality")
+    with unstaged_on_error(deduped):
+        executor = SparkExecutor(lambda: spark.session)
+        storage = Path(context.instance.storage_directory())
+        state, judgement = examine_and_judge(
+            deduped, policies.load(), executor, storage=storage, run_name=context.run_id
+        )
+    state = judgement.applied_to(state)
+    discard_failed(state)
+    yield from check_evaluations(state, judgement)
+    if not state.going_on:
+        yield from failure_observations(state)
+    checked(state, context)
+    yield from (dg.Output(None, check) for check in CHECKS)
+    yield dg.Output(state, "validated")
+
+
+@dg.op(pool=POOL, required_resource_keys={*NEEDED})
+def swap(
+    context: dg.AssetExecutionContext, validated: SweepState
+) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.MaterializeResult[None]]:
+    """Replace the live segments by the checked ones, group by group, each swap durable by
+    itself.
+    """
+    with many_events(context.op_execution_context):
+        state = commit_all(restored(context.op_execution_context, validated, before="swap"))
+        context.log.info(run_line(state))
+        record_history(context.op_execution_context, sweep_rows(state, run_id=context.run.run_id))
+        if state.failures:
+            yield from map(materialization, state.going_on)
+            yield from failure_observations(state)
+            raise after_failed_swap(state, context.op_execution_context)
+        for work in state.works:
+            context.add_asset_metadata(swap_metadata(work), partition_key=work.key)
+        yield dg.MaterializeResult()
+
+
+@dg.graph_asset(
+    key=SEGMENT_SET,
+    partitions_def=LOGS,
+    backfill_policy=dg.BackfillPolicy.single_run(),
+    check_specs=CHECK_SPECS,
+    kinds={"kafka", "pyspark"},
+    group_name="kafka_logs",
+)
+def segment_set() -> dict[str, Any]:
+    """The segments of one Kafka log at rest: rolled, compacted, checked and swapped in when that is
+    due.
+    """
+    checks_and_state = quality(dedupe(roll(plan_partitions())))
+    prefix = SEGMENT_SET.to_python_identifier()
+    checks = {f"{prefix}_{check}": getattr(checks_and_state, check) for check in CHECKS}
+    return {"result": swap(checks_and_state.validated), **checks}

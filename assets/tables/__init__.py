@@ -1,0 +1,1 @@
+"""The tables of the latest state of topics."""

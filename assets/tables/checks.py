@@ -1,0 +1,238 @@
+"""The checks of the assets `latest_state/<topic>`.
+
+Two are cheap and part of each update. The third finds the state of the whole topic again, which
+reads it all; it runs once a day, or when it is asked for.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import dagster as dg
+import pyarrow as pa
+
+from logwright.assets.lib.boundary import boundary
+from logwright.assets.segments.values import contracts_of
+from logwright.assets.tables.topic_logs import place_of, table_key, topic_logs
+from logwright.config.policies import Policies
+from logwright.config.topic_tests import ValueContract
+from logwright.errors import PointNotHeld
+from logwright.log.model import PartitionLog
+from logwright.resources.log_dirs import LogDirs
+from logwright.resources.policies import PolicyDirectory
+from logwright.tables.columns import OFFSET, VALUE, Columns
+from logwright.tables.compare import Comparison, compare, largest_offsets
+from logwright.tables.model import Snapshot
+from logwright.tables.quarantine import Quarantine
+from logwright.tables.store import Store
+from logwright.tables.topic import Place, TopicUpdate, open_store, read_rows, table_errors
+
+HELD: Final = "held_below_last_stable_offset"
+DECODED: Final = "records_decoded"
+CONTRACT: Final = "table_contract"
+EQUAL: Final = "rows_equal_live_keys"
+DAILY: Final = "0 3 * * *"
+
+_CHUNK: Final = 5_000
+_SHOWN_OFFSETS: Final = 10
+
+
+def held_result(
+    store: Store, snapshot: Snapshot, logs: Mapping[int, PartitionLog]
+) -> dg.AssetCheckResult:
+    """Check that the table holds nothing that a consumer may not read yet. Effects: reads the
+    footers of the table's files.
+    """
+    wrong = []
+    largest = largest_offsets(store, snapshot)
+    for partition, progress in sorted(snapshot.progress.items()):
+        log = logs.get(partition)
+        if log is not None and progress.end_offset > log.last_stable_offset:
+            wrong.append(
+                f"partition {partition} is held up to {progress.end_offset}, above the last stable"
+                f" offset {log.last_stable_offset}"
+            )
+        if largest.get(partition, -1) >= progress.end_offset:
+            wrong.append(
+                f"partition {partition} has a row of offset {largest[partition]}, and is held up to"
+                f" {progress.end_offset}"
+            )
+    return dg.AssetCheckResult(
+        check_name=HELD,
+        passed=not wrong,
+        description="; ".join(wrong) or None,
+        metadata={"partitions": len(snapshot.progress), "violations": len(wrong)},
+    )
+
+
+def decoded_result(update: TopicUpdate) -> dg.AssetCheckResult | None:
+    """Check that not all records were refused: such a table is not the state of its topic. None if
+    there is no record: neither read, nor with a row, nor refused before.
+    """
+    refused = sum(one.refused for one in update.result.partitions)
+    read = sum(one.records for one in update.result.partitions)
+    snapshot = update.result.snapshot
+    if not (read or update.quarantined or (snapshot is not None and snapshot.rows)):
+        return None
+    wrong = update.only_refused
+    return dg.AssetCheckResult(
+        check_name=DECODED,
+        passed=not wrong,
+        description="No record could be decoded." if wrong else None,
+        metadata={
+            "records read": read,
+            "records refused": refused,
+            "rows in quarantine": update.quarantined,
+        },
+    )
+
+
+def contract_result(
+    store: Store, snapshot: Snapshot, columns: Columns, policies: Policies, topic: str
+) -> dg.AssetCheckResult | None:
+    """Check the topic's value contracts on the table's rows; None if it has no contract, or the
+    table no row. Effects: reads rows.
+    """
+    contracts = contracts_of(policies, topic)
+    if not contracts or not snapshot.rows:
+        return None
+    metadata: dict[str, Any] = {}
+    broken: set[str] = set()
+    checked = 0
+    for contract, severity in contracts:
+        count, failed = _broken_rules(store, snapshot, columns, contract)
+        checked = max(checked, count)
+        for rule, offsets in sorted(failed.items()):
+            shown = ", ".join(map(str, sorted(offsets)[:_SHOWN_OFFSETS]))
+            metadata[rule] = f"{severity}: rows {len(offsets)}, first offsets {shown}"
+            broken.add(severity)
+    return dg.AssetCheckResult(
+        check_name=CONTRACT,
+        passed=not broken,
+        severity=dg.AssetCheckSeverity.WARN if broken == {"WARN"} else dg.AssetCheckSeverity.ERROR,
+        metadata={"rows checked": checked, **metadata},
+    )
+
+
+def equal_check(topic: str) -> dg.AssetChecksDefinition:
+    """Return the check that finds the state of the topic again."""
+
+    @dg.asset_check(
+        asset=table_key(topic),
+        name=EQUAL,
+        description="The rows are the newest committed records of all keys, found again from the"
+        " whole log below the offset that the table holds.",
+        automation_condition=_daily(),
+    )
+    def rows_equal_live_keys(log_dirs: LogDirs, policies: PolicyDirectory) -> dg.AssetCheckResult:
+        with boundary(f"{EQUAL} {topic}"):
+            place, _ = place_of(policies, topic)
+            settings = policies.settings()
+            with (
+                topic_logs(topic, place.table, log_dirs, settings) as readable,
+                table_errors(place),
+            ):
+                for error in readable.failures.values():
+                    raise error
+                return _equal_result(place, readable.logs)
+
+    return rows_equal_live_keys
+
+
+def _daily() -> dg.AutomationCondition[Any]:
+    condition = dg.AutomationCondition
+    return condition.cron_tick_passed(DAILY) & ~condition.in_progress()
+
+
+def _equal_result(place: Place, logs: Iterable[Any]) -> dg.AssetCheckResult:
+    store = open_store(place)
+    snapshot = store.load()
+    if snapshot is None:
+        return _not_compared("There is no table yet.")
+    refused = open_store(place, quarantine=True)
+    directory = place.directory
+    quarantine = Quarantine(
+        store=refused, topic=place.topic, work=directory if directory is not None else place.base
+    )
+    comparisons: list[Comparison] = []
+    skipped: list[str] = []
+    for log in logs:
+        try:
+            comparison = compare(store, snapshot, quarantine, log)
+        except PointNotHeld:
+            skipped.append(str(log.partition))
+            continue
+        if comparison is not None:
+            comparisons.append(comparison)
+    wrong = [one for one in comparisons if not one.equal]
+    problems = [
+        f"partition {comparison.partition}: {comparison.live_keys} live keys,"
+        f" {comparison.rows} rows and {comparison.refused} in quarantine"
+        for comparison in wrong
+    ]
+    if skipped:
+        problems.append(
+            f"not compared, since the log was cleaned after the last update: {', '.join(skipped)}"
+        )
+    if not comparisons:
+        return _not_compared("; ".join(problems) or "The topic has no log here.")
+    return dg.AssetCheckResult(
+        passed=not problems,
+        severity=dg.AssetCheckSeverity.ERROR if wrong else dg.AssetCheckSeverity.WARN,
+        description="; ".join(problems) or None,
+        metadata={
+            "live keys": sum(one.live_keys for one in comparisons),
+            "rows": sum(one.rows for one in comparisons),
+            "refused": sum(one.refused for one in comparisons),
+            "partitions compared": len(comparisons),
+            "partitions not compared": len(skipped),
+        },
+    )
+
+
+def _not_compared(why: str) -> dg.AssetCheckResult:
+    """A check that was asked for needs a result: it has not passed, and nothing is wrong."""
+    return dg.AssetCheckResult(
+        passed=False,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"Nothing was compared. {why}",
+        metadata={"partitions compared": 0},
+    )
+
+
+def _rows(
+    store: Store, snapshot: Snapshot, columns: Columns
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the offset and the decoded columns of the rows."""
+    names = [OFFSET, *(name for name in columns.decoded if name != OFFSET)]
+    for batch in read_rows(store, snapshot, names):
+        for row in batch.to_pylist():
+            yield row[OFFSET], row
+
+
+def _broken_rules(
+    store: Store, snapshot: Snapshot, columns: Columns, contract: ValueContract
+) -> tuple[int, dict[str, list[int]]]:
+    """Return how many rows were checked, and rule → offsets of the rows that break it. Bytes that
+    are not decoded are checked as for the output of a cleaning, else the columns. Effects: reads.
+    """
+    from logwright.assets.segments.value_frames import (  # noqa: PLC0415 - pandera takes a second
+        failures,
+        row_failures,
+        schemas_of,
+    )
+
+    schemas = schemas_of(contract)
+    rows = islice(_rows(store, snapshot, columns), contract.max_records)
+    raw = VALUE in columns.decoded and columns.stored.field(VALUE).type == pa.binary()
+    failed: dict[str, list[int]] = {}
+    count = 0
+    while chunk := list(islice(rows, _CHUNK)):
+        count += len(chunk)
+        if raw:
+            failed_rows = failures(schemas, [(offset, row[VALUE]) for offset, row in chunk])
+        else:
+            failed_rows = row_failures(schemas, chunk)
+        for failure in failed_rows:
+            failed.setdefault(failure.rule, []).append(failure.offset)
+    return count, failed

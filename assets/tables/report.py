@@ -1,0 +1,155 @@
+"""What is shown of an update of a topic's table: never a key or a value, unless its policy asks for
+a preview.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import dagster as dg
+
+from logwright.assets.lib.partitions import SEGMENT_SET
+from logwright.tables.columns import BUCKET, KEY, OFFSET, PARTITION, RAW_KEY, TIMESTAMP
+from logwright.tables.logs import TopicLog, first_time_ms
+from logwright.tables.model import Snapshot
+from logwright.tables.store import Store
+from logwright.tables.topic import Place, TopicUpdate, read_rows
+from logwright.tables.work import PartitionResult
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SHOWN_PARTITIONS: Final = 500
+PREVIEW_ROWS: Final = 10
+_LONGEST_CELL: Final = 100
+_MS: Final = 1000
+_OWN: Final = frozenset({PARTITION, BUCKET, OFFSET, TIMESTAMP})
+
+Metadata = dict[str, Any]
+
+
+def update_metadata(
+    place: Place, update: TopicUpdate, logs: Mapping[int, TopicLog], *, now_ms: int
+) -> Metadata:
+    """Return the metadata of an update. Effects: may read the first record that the table does not
+    hold.
+
+    Args:
+        logs: partition → its log.
+        now_ms: when the logs were observed.
+    """
+    result = update.result
+    rebuilt = [one for one in result.partitions if one.step.kind == "rebuild"]
+    rows = [_row(one, logs[one.partition], now_ms) for one in result.partitions]
+    snapshot = result.snapshot
+    shown: Metadata = {
+        "path": dg.MetadataValue.path(place.shown),
+        "format": place.table.format,
+        "new version": result.changed,
+        "rows upserted": sum(one.written for one in result.partitions),
+        "rows deleted": sum(one.deleted for one in result.partitions),
+        "records read": sum(one.records for one in result.partitions),
+        "bytes read": sum(one.bytes_read for one in result.partitions),
+        "records refused": sum(one.refused for one in result.partitions),
+        "rows in quarantine": update.quarantined,
+        "files written": sum(one.buckets for one in result.partitions),
+        "files of old versions removed": update.removed_files,
+        "partitions rebuilt": len(rebuilt),
+        "lag offsets": sum(row["lag offsets"] for row in rows),
+        "lag seconds": max((row["lag seconds"] for row in rows), default=0.0),
+        "partitions": _table(rows),
+        "dagster/column_schema": _schema(update.columns.full),
+        "dagster/column_lineage": _lineage(update.columns.full, update.columns.key),
+    }
+    if rebuilt:
+        reasons = dict.fromkeys(one.step.reason for one in rebuilt)
+        shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
+    if result.gone:
+        shown["partitions of an earlier topic removed"] = str(list(result.gone))
+    if result.left:
+        shown["partitions without a log, not updated"] = str(list(result.left))
+    if snapshot is not None:
+        shown |= {
+            "dagster/row_count": snapshot.rows,
+            "bytes": snapshot.bytes,
+            "files": len(snapshot.files),
+            "deleted rows in files": sum(snapshot.deleted.values()),
+            "version": snapshot.version,
+            "buckets": snapshot.form.buckets,
+        }
+    return shown
+
+
+def preview(store: Store, snapshot: Snapshot, schema: "pa.Schema") -> dg.TableMetadataValue:
+    """Return the first rows, for a topic whose policy asks for it. Effects: reads."""
+    columns = [dg.TableColumn(field.name, str(field.type)) for field in schema]
+    records = [
+        dg.TableRecord({name: _cell(value) for name, value in row.items()})
+        for row in islice(_rows(store, snapshot, schema.names), PREVIEW_ROWS)
+    ]
+    return dg.MetadataValue.table(records, dg.TableSchema(columns))
+
+
+def _rows(store: Store, snapshot: Snapshot, names: list[str]) -> Iterator[dict[str, Any]]:
+    for batch in read_rows(store, snapshot, names):
+        yield from batch.slice(0, PREVIEW_ROWS).to_pylist()
+
+
+def _cell(value: object) -> str | int | float | bool | None:
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    if isinstance(value, datetime):
+        return f"{value:%F %T}Z"
+    text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+    return text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]}…"
+
+
+def _row(result: PartitionResult, log: TopicLog, now_ms: int) -> dict[str, Any]:
+    """Return a partition's row of the table. Effects: may read a record."""
+    lag = int(log.log.high_watermark) - result.held
+    first_ms = first_time_ms(log.log, result.held) if lag > 0 else None
+    waits = 0.0 if first_ms is None else max(now_ms - first_ms, 0) / _MS
+    return {
+        "partition": result.partition,
+        "held offset": result.held,
+        "log start offset": int(log.log.log_start_offset),
+        "last stable offset": int(log.log.last_stable_offset),
+        "high watermark": int(log.log.high_watermark),
+        "lag offsets": lag,
+        "lag seconds": waits,
+        "step": result.step.kind,
+        "from offset": result.step.start_offset
+        if result.step.start_offset is not None
+        else int(log.log.log_start_offset),
+        "records read": result.records,
+        "bytes read": result.bytes_read,
+        "rows upserted": result.written,
+        "rows deleted": result.deleted,
+        "records refused": result.refused,
+        "why rebuilt": result.step.reason,
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue | str:
+    records = [dg.TableRecord(row) for row in rows[:SHOWN_PARTITIONS]]
+    return dg.MetadataValue.table(records) if records else "none"
+
+
+def _schema(schema: "pa.Schema") -> dg.TableSchema:
+    return dg.TableSchema([dg.TableColumn(field.name, str(field.type)) for field in schema])
+
+
+def _lineage(schema: "pa.Schema", key: str) -> dg.TableColumnLineage:
+    """Return which part of a record each column is from: the log's segments have no columns, so
+    these are the names of Spark's Kafka source.
+    """
+    from_key = {KEY, RAW_KEY, key}
+    deps = {}
+    for name in schema.names:
+        if name in _OWN:
+            part = KEY if name == BUCKET else name
+        else:
+            part = KEY if name in from_key else "value"
+        deps[name] = [dg.TableColumnDep(asset_key=SEGMENT_SET, column_name=part)]
+    return dg.TableColumnLineage(deps)

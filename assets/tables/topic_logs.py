@@ -1,0 +1,125 @@
+"""The logs and the table of a topic, as assets and checks of `latest_state` need them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import dagster as dg
+
+from logwright.config.policies import Policies
+from logwright.config.sources import DirectorySettings
+from logwright.config.table import TopicTable, tables_of
+from logwright.errors import LogwrightError, NotALogDir, PolicyError
+from logwright.format.names import TopicPartition
+from logwright.locks import broker_kept_out
+from logwright.log.load import observe
+from logwright.log.topic_id import read_topic_id
+from logwright.log.watermark import require_high_watermark
+from logwright.place.files import open_partition_dir
+from logwright.resources.log_dirs import LogDirs, MaintainedLog
+from logwright.resources.policies import PolicyDirectory
+from logwright.resources.secrets import with_secrets
+from logwright.tables.logs import TopicLog
+from logwright.tables.topic import Place
+
+LATEST_STATE: Final = "latest_state"
+
+
+def table_key(topic: str) -> dg.AssetKey:
+    """Return the key of a topic's table."""
+    return dg.AssetKey([LATEST_STATE, topic])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicLogs:
+    """A topic's logs.
+
+    Attributes:
+        logs: that can be read.
+        failures: partition key → error, of the others.
+    """
+
+    logs: tuple[TopicLog, ...]
+    failures: Mapping[str, LogwrightError]
+
+
+def place_of(policies: PolicyDirectory, topic: str) -> tuple[Place, Policies]:
+    """Return where a topic's table is, and the policies. Effects: reads them.
+
+    Raises:
+        PolicyError: they are invalid, or the topic has no table any more.
+    """
+    loaded = policies.load()
+    table = tables_of(loaded).get(topic)
+    if table is None:
+        raise PolicyError(
+            f"topic {topic} has no 'table:' in the policies any more.",
+            path=policies.path(),
+            remedy="Reload the code location.",
+        )
+    catalog = with_secrets(table.catalog, topic=topic)
+    return Place(topic=topic, table=table, catalog=catalog, base=policies.path()), loaded
+
+
+@contextmanager
+def topic_logs(
+    topic: str, table: TopicTable, log_dirs: LogDirs, settings: DirectorySettings
+) -> Iterator[TopicLogs]:
+    """Yield the logs of a topic, while no broker may start on their directories. Effects: locks;
+    reads.
+
+    Raises:
+        NotALogDir: there is none.
+        PolicyError: a partition is in several log directories.
+    """
+    maintained = _maintained(topic, table, log_dirs)
+    with ExitStack() as stack:
+        refused: dict[str, LogwrightError] = {}
+        for directory in sorted({log.log_dir for log in maintained}):
+            try:
+                stack.enter_context(broker_kept_out(directory))
+            except LogwrightError as error:
+                refused |= {log.key: error for log in maintained if log.log_dir == directory}
+        logs: list[TopicLog] = []
+        for log in maintained:
+            if log.key in refused:
+                continue
+            try:
+                logs.append(_observed(log, settings))
+            except LogwrightError as error:
+                refused[log.key] = error
+        yield TopicLogs(logs=tuple(logs), failures=refused)
+
+
+def _maintained(topic: str, table: TopicTable, log_dirs: LogDirs) -> Sequence[MaintainedLog]:
+    listing = log_dirs.listing()
+    by_partition: dict[TopicPartition, MaintainedLog] = {}
+    for log in listing.logs.values():
+        name = log.long_key.partition(":")[0]
+        if log.partition.topic != topic or table.log_dir not in (None, name):
+            continue
+        if log.partition in by_partition:
+            raise PolicyError(
+                f"{log.partition} is in several log directories.",
+                remedy=f"Set log_dir in the table of topic {topic}.",
+            )
+        by_partition[log.partition] = log
+    if not by_partition:
+        unreadable = next(iter(listing.unreadable.values()), None)
+        if unreadable is not None:
+            raise unreadable
+        raise NotALogDir(f"no log directory has a partition of topic {topic}.")
+    return [by_partition[partition] for partition in sorted(by_partition)]
+
+
+def _observed(log: MaintainedLog, settings: DirectorySettings) -> TopicLog:
+    """Observe a log. Effects: reads it and the settings of its topic."""
+    _, cleaner = settings.of(log.log_dir, log.partition.topic)
+    with open_partition_dir(log.log_dir, log.partition) as directory:
+        topic_id = read_topic_id(directory)
+    high_watermark = settings.policies.high_watermark
+    observed = observe(log.log_dir, log.partition, high_watermark=high_watermark)
+    if high_watermark == "checkpoint":
+        require_high_watermark(observed)
+    return TopicLog(log=observed, topic_id=topic_id, cleaner=cleaner)

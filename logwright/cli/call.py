@@ -1,0 +1,51 @@
+"""Run a command: with a request, or only an output, and the values of its own options."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, cast
+
+import click
+
+from logwright.cli.log_lines import log_to_stderr
+from logwright.cli.output import Output
+from logwright.cli.request import Given, request_of
+from logwright.errors import LogwrightError
+from logwright.extras import require
+
+Run = Callable[..., int | None]
+"""What a command does; returns its exit status if no partition failed, None for 0."""
+
+
+def call(module: str, given: dict[str, Any], *, extra: str | None) -> None:
+    """Run a command. Effects: its own; logging; exits with its status, unless that is 0.
+
+    Args:
+        module: the name of its module, which has the function `run`.
+        given: the values of its options. With ``log_dir`` it is called with a `Request`, else with
+            an `Output`; with what is left of the values as keywords.
+        extra: the extra that it needs.
+
+    Raises:
+        LogwrightError: the command failed; written as JSON where that is the output.
+    """
+    verbose = given.pop("verbose", False)
+    output = Output(form=given.pop("form", "text"), verbose=verbose)
+    log_to_stderr(verbose=verbose, form=given.pop("log_format", "text"))
+    try:
+        if extra is not None:
+            require(extra, by=f"logwright {click.get_current_context().command.name}")
+        run: Run = importlib.import_module(f"logwright.cli.run.{module}").run
+        if "log_dir" in given:
+            own = {name: given[name] for name in given if name not in Given.__annotations__}
+            request = request_of(cast("Given", given), output)
+            status = run(request, **own) or 0
+            status = request.failures.exit_status or status
+        else:
+            status = run(output, **given) or 0
+    except LogwrightError as error:
+        output.error_object(error)
+        raise
+    if status:
+        click.get_current_context().exit(status)

@@ -1,0 +1,34 @@
+"""The options of ``logwright archive``."""
+
+from __future__ import annotations
+
+import click
+
+from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.parameters import Pair
+
+
+@declare("archive")
+@click.option(
+    "--bootstrap", metavar="HOST:PORT", required=True, help="Address of a running broker."
+)
+@click.option("--topic", metavar="T", required=True, help="Topic to copy.")
+@click.option(
+    "--isolation",
+    type=click.Choice(["read_committed", "read_uncommitted"]),
+    default="read_committed",
+    show_default=True,
+    help="read_committed leaves out data of aborted and open transactions.",
+)
+@click.option(
+    "--consumer-config",
+    "consumer",
+    type=Pair(),
+    multiple=True,
+    help="A librdkafka setting, for example for TLS or SASL; repeatable.",
+)
+@request_options
+def command() -> None:
+    """Copy new records of a topic, with their offsets and timestamps. A repeated run continues
+    where the copy ends.
+    """

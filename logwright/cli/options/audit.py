@@ -1,0 +1,44 @@
+"""The options of ``logwright audit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from logwright.cli.options.common import declare
+from logwright.cli.options.parameters import log_format_option, output_option
+
+_PATH: Final = click.Path(path_type=Path, readable=False)
+
+
+@declare("audit")
+@click.argument("log_dirs", metavar="LOG_DIR LOG_DIR ...", nargs=-1, type=_PATH)
+@click.option("--topic", "topics", multiple=True, help="Only partitions of this topic; repeatable.")
+@click.option(
+    "--metadata",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="The cluster's __cluster_metadata-0, which says which brokers hold replicas "
+    "[default: search the log directories and their siblings].",
+)
+@click.option("--no-metadata", is_flag=True, help="Do not read cluster metadata.")
+@click.option(
+    "--high-watermark",
+    type=click.Choice(["end", "checkpoint"]),
+    default="end",
+    show_default=True,
+    help="Compare up to the log end offset, or up to the high watermark checkpoint.",
+)
+@output_option
+@log_format_option
+@click.option("--verbose", is_flag=True, help="Debug messages on stderr.")
+def command() -> None:
+    """Compare what the replicas in several log directories of stopped brokers serve, and print one
+    line per fault; exit status 3 if there is any. Read-only.
+
+    Faults: keys that are back, lost records, lost transaction markers, aborted records shown, last
+    stable offsets that do not advance, offsets with different records. No faults: lag, retention,
+    cleanings at other times.
+    """

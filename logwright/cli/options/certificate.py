@@ -1,0 +1,93 @@
+"""The options of ``logwright certificate``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from logwright.cli.options.common import declare, directory_options, run
+from logwright.cli.options.keys import KeyOptions, key_options, search_options
+from logwright.cli.options.parameters import Time
+
+_PATH: Final = click.Path(path_type=Path)
+
+
+class Given(KeyOptions):
+    """Values of the options below, as click passes them."""
+
+    more_dirs: tuple[Path, ...]
+    archives: tuple[Path, ...]
+    tables: tuple[Path, ...]
+    pattern: Path | None
+    deadline_ms: int | None
+    run_interval_ms: int
+    appends_continue: bool
+    earlier: tuple[Path, ...]
+    signing_key: Path
+    out: Path
+
+
+def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """Make a key pair, print its fingerprint and exit. Effects: two files; output."""
+    if path is None or ctx.resilient_parsing:
+        return
+    run("new_key", {"path": path}, extra="erasure")
+    ctx.exit()
+
+
+@declare("certificate", extra="erasure")
+@click.option(
+    "--new-key",
+    metavar="FILE",
+    type=_PATH,
+    is_eager=True,
+    expose_value=False,
+    callback=_make_key,
+    help="Make a key pair, FILE and FILE.pub, and exit.",
+)
+@key_options
+@search_options
+@click.option(
+    "--deadline",
+    "deadline_ms",
+    metavar="TIME",
+    type=Time(),
+    help="Deadline of the keys of --keys: ms since the epoch, or ISO 8601 with a time zone.",
+)
+@click.option(
+    "--table",
+    "tables",
+    metavar="DIR",
+    type=_PATH,
+    multiple=True,
+    help="A table as Parquet, Delta or Iceberg, such as one of `logwright latest`; repeatable.",
+)
+@click.option(
+    "--earlier",
+    metavar="FILE",
+    type=_PATH,
+    multiple=True,
+    help="An earlier certificate with the same key and secret: records that it lists and that are"
+    " not there any more are on record; repeatable.",
+)
+@click.option(
+    "--signing-key", metavar="FILE", type=_PATH, required=True, help="The private key of --new-key."
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=_PATH,
+    required=True,
+    help="The certificate; a page for reading is written next to it, as .html.",
+)
+@directory_options
+def command() -> None:
+    """Search all files of LOG_DIRs for the keys of requests; sign what was found and a manifest of
+    every file. Nothing is changed in the directories.
+
+    Exit status: 0 the certificate was made, and all that could hold records of the requests was
+    searched; 6 it was made, but a deadline was missed, something that could hold records was not
+    searched, or no log of a request's topics was found.
+    """

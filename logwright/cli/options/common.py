@@ -1,0 +1,182 @@
+"""The arguments and options that most commands have, and how a command is declared.
+
+Only declarations: what a command does is `run` of the module of its name in `logwright.cli.run`,
+which is imported when the command is called, so that ``--help`` needs none of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from logwright.cli.options.parameters import (
+    Pair,
+    Partition,
+    kafka_version_option,
+    log_format_option,
+    output_option,
+)
+from logwright.units import INT64_MAX
+
+_R = TypeVar("_R")
+
+
+class Command(click.Command):
+    """A command of logwright.
+
+    Attributes:
+        module: of `logwright.cli.run`, which has what it does as the function `run`.
+        extra: the extra that it needs, whatever its options are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        module: str | None = None,
+        extra: str | None = None,
+        **given: Any,  # noqa: ANN401 -- as click passes them
+    ) -> None:
+        super().__init__(name, **given)
+        self.module = module or name.replace("-", "_")
+        self.extra = extra
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run it. Effects: imports the engine; those of the command; exits."""
+        return ctx.invoke(run, self.module, ctx.params, extra=self.extra)
+
+
+def declare(name: str, *, extra: str | None = None) -> Callable[[Callable[[], None]], Command]:
+    """Return the decorator that makes a command of its options and its help."""
+    return click.command(name=name, cls=Command, extra=extra)
+
+
+def run(module: str, given: dict[str, Any], *, extra: str | None = None) -> None:
+    """Import what a command needs, and run it: see `logwright.cli.call.call`. Effects: its own."""
+    from logwright.cli.call import call  # noqa: PLC0415 -- the one import that waits for a call
+
+    call(module, given, extra=extra)
+
+
+_PATH: Final = click.Path(path_type=Path)
+_LOG_DIR: Final = click.Path(path_type=Path, readable=False)
+"""click does not check it: an unreadable directory is not a usage error."""
+_ARGUMENT: Final = click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR)
+_PARTITIONS: Final = click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=Partition())
+_MORE_DIRS: Final = click.argument("more_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=_LOG_DIR)
+_TOPICS: Final = click.argument("topics", metavar="[TOPIC ...]", nargs=-1)
+_OPTIONS: Final = (
+    click.option(
+        "--config",
+        "config",
+        metavar="KEY=VALUE",
+        type=Pair(),
+        multiple=True,
+        help="A topic or broker config by its Kafka name; repeatable; overrides --policies.",
+    ),
+    click.option(
+        "--policies",
+        "policies_dir",
+        metavar="DIR",
+        type=_PATH,
+        help="Directory of YAML files with settings per topic.",
+    ),
+    click.option(
+        "--metadata",
+        metavar="DIR",
+        type=_PATH,
+        help="The cluster's __cluster_metadata-0 [default: search LOG_DIR and its siblings].",
+    ),
+    click.option(
+        "--no-metadata",
+        is_flag=True,
+        help="Do not read cluster metadata.",
+    ),
+    click.option(
+        "--server-properties",
+        "properties",
+        metavar="FILE",
+        type=_PATH,
+        help="The broker's server.properties.",
+    ),
+    kafka_version_option,
+    click.option(
+        "--now",
+        "now_ms",
+        metavar="MS",
+        type=click.IntRange(0, INT64_MAX),
+        help="Fix the clock, in ms since the epoch.",
+    ),
+    click.option(
+        "--high-watermark",
+        type=click.Choice(["end", "checkpoint"]),
+        default=None,
+        show_default="from --policies, else end",
+        help="Committed up to the log end offset, or up to the high watermark checkpoint.",
+    ),
+    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
+    click.option("--dry-run", is_flag=True, help="Stop after the plan."),
+    output_option,
+    log_format_option,
+    click.option(
+        "--verbose",
+        is_flag=True,
+        help="Debug messages on stderr; full details in inspect and plan.",
+    ),
+)
+
+
+like_kafka_option: Final = click.option(
+    "--like-kafka",
+    is_flag=True,
+    help="Do exactly what Kafka would: no declared differences, no roll.",
+)
+
+
+def _engine_option(*, hidden: bool) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
+    """Return the option ``--engine``. Commands that ignore it accept it, since scripts give the
+    common options to any command, and do not show it.
+    """
+    return click.option(
+        "--engine",
+        type=click.Choice(["local", "spark"]),
+        default="local",
+        show_default=True,
+        hidden=hidden,
+        help="Run in-process or as Spark tasks; identical output.",
+    )
+
+
+def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Add the common arguments and options; the command runs with a `Request` first."""
+    return _with_options(command, _PARTITIONS)
+
+
+def engine_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Like `request_options`, with ``--engine``."""
+    return _with_options(command, _PARTITIONS, uses_engine=True)
+
+
+def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Like `request_options`, but the arguments after the log directory are ``topics``."""
+    return _with_options(command, _TOPICS)
+
+
+def directory_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Like `request_options`, but the arguments after the log directory are ``more_dirs``."""
+    return _with_options(command, _MORE_DIRS)
+
+
+def _with_options(
+    command: Callable[..., _R],
+    positionals: Callable[[Callable[..., _R]], Callable[..., _R]],
+    *,
+    uses_engine: bool = False,
+) -> Callable[..., _R]:
+    engine = _engine_option(hidden=not uses_engine)
+    for option in reversed((_ARGUMENT, positionals, *_OPTIONS, engine)):
+        command = option(command)
+    return command

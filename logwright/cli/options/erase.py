@@ -1,0 +1,48 @@
+"""The options of ``logwright erase``."""
+
+from __future__ import annotations
+
+import click
+
+from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.keys import KeyOptions, key_options
+
+
+class Given(KeyOptions):
+    """Values of the options below, as click passes them."""
+
+    at_once: bool
+    purge_unreadable: bool
+    threads: int | None
+
+
+@declare("erase")
+@key_options
+@click.option(
+    "--now-and-for-good",
+    "at_once",
+    is_flag=True,
+    help="Rebuild every segment without these records, unlink the old files; no undo.",
+)
+@click.option(
+    "--purge-unreadable",
+    is_flag=True,
+    help="With --now-and-for-good: retired, staged and cut files go also if they cannot be read.",
+)
+@click.option(
+    "--threads",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Threads per log with --now-and-for-good [default: all cores].",
+)
+@request_options
+def command() -> None:
+    """Erase the records of keys: tombstones, compaction and purge; or at once.
+
+    Only records whose own key is one of these are erased: `logwright find --pattern` names records
+    of other keys that have something of a person in their values.
+
+    At the end the log directory is searched for what is left. Exit status: 0 nothing is left; 8
+    records remain, and are named with what removes them; 9 not everything could be searched, such
+    as replicas on other brokers; a log's error, if one was not erased.
+    """

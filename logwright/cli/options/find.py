@@ -1,0 +1,62 @@
+"""The options of ``logwright find``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import click
+
+from logwright.cli.options.common import declare, directory_options
+from logwright.cli.options.keys import KeyOptions, key_options, search_options
+from logwright.cli.options.parameters import Time
+
+_PATH: Final = click.Path(path_type=Path)
+
+
+class Given(KeyOptions):
+    """Values of the options below, as click passes them."""
+
+    more_dirs: tuple[Path, ...]
+    archives: tuple[Path, ...]
+    tables: tuple[Path, ...]
+    pattern: Path | None
+    forecast: bool
+    deadline_ms: int | None
+    run_interval_ms: int
+    appends_continue: bool
+
+
+@declare("find")
+@key_options
+@search_options
+@click.option(
+    "--table",
+    "tables",
+    metavar="PATH",
+    type=_PATH,
+    multiple=True,
+    help="A table as Parquet, Delta or Iceberg, such as one of `logwright latest`, or a Parquet "
+    "file; repeatable.",
+)
+@click.option(
+    "--forecast",
+    is_flag=True,
+    help="Forecast when each key is gone; those with a value as if deleted now by a tombstone.",
+)
+@click.option(
+    "--deadline",
+    "deadline_ms",
+    metavar="TIME",
+    type=Time(),
+    help="When the keys must be gone: ms since the epoch, or ISO 8601 with a time zone.",
+)
+@directory_options
+def command() -> None:
+    """Find every record of some keys in every file of LOG_DIRs. Changes nothing.
+
+    Keys are shown as HMACs, never in clear. Exit status: 0 everything was searched, nothing was
+    found; 8 everything was searched, records were found; 9 not everything that could hold records
+    was searched, whatever was found: the rest is named; 10 everything was searched, records were
+    found that are not gone by --deadline.
+    """

@@ -1,0 +1,107 @@
+"""The options of ``logwright latest``."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypedDict
+
+import click
+
+from logwright.cli.options.common import declare, topic_options
+from logwright.cli.options.parameters import LateChoice, Time
+
+if TYPE_CHECKING:
+    from logwright.config.table import UpdateMode
+
+_DECODING: Final = "logwright.config.decoding"
+
+COLUMNS: Final = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+)
+
+
+class Given(TypedDict):
+    """Values of the options below, as click passes them."""
+
+    topics: tuple[str, ...]
+    to: Path
+    form_of_table: str
+    key: str | None
+    value: str | None
+    update_mode: UpdateMode | None
+    offsets: tuple[str, ...]
+    time_ms: int | None
+    columns: str | None
+
+
+@declare("latest", extra="tables")
+@click.option(
+    "--to",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Directory of the table.",
+)
+@click.option(
+    "--format",
+    "form_of_table",
+    type=LateChoice("logwright.config.table", lambda table: table.FORMATS),
+    default="parquet",
+    show_default=True,
+    help="Format of the table.",
+)
+@click.option(
+    "--key",
+    type=LateChoice(_DECODING, lambda decoding: decoding.formats_without_options(of_keys=True)),
+    help="How keys are decoded [default: from --policies, else binary].",
+)
+@click.option(
+    "--value",
+    type=LateChoice(_DECODING, lambda decoding: decoding.formats_without_options(of_keys=False)),
+    help="The same of values; columns of json are inferred. kafka-internal is for "
+    "__consumer_offsets, __transaction_state and __share_group_state, keys included.",
+)
+@click.option(
+    "--update-mode",
+    type=click.Choice(["merge-on-read", "copy-on-write"]),
+    help="How a delta or iceberg table is updated: by deleting old rows, or, for readers that do "
+    "not know deleted rows, by writing their files again [default: from --policies, else "
+    "merge-on-read].",
+)
+@click.option(
+    "--as-of-offset",
+    "offsets",
+    metavar="[P:]OFFSET",
+    multiple=True,
+    help="The state below this offset of partition P; repeatable. P may be left out if the topic "
+    "has one partition.",
+)
+@click.option(
+    "--as-of-time",
+    "time_ms",
+    metavar="TIME",
+    type=Time(zone=UTC),
+    help="The state before the first record after this time: ms since the epoch, or ISO 8601, "
+    "in UTC without an offset.",
+)
+@click.option(
+    "--columns",
+    metavar="NAMES",
+    help="Write plain Parquet files with these columns, which cannot be updated: "
+    f"comma-separated, of {', '.join(COLUMNS)}.",
+)
+@topic_options
+def command() -> None:
+    """Write the newest committed record of each key of TOPIC to a table. Changes no log.
+
+    Rows are identified by partition and key. Records without a key are left out, and keys whose
+    newest record is a tombstone. A repeated run updates the table from what is new in the log.
+    """

@@ -1,0 +1,108 @@
+"""Types and options of the command line that several commands share."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from datetime import tzinfo
+from types import ModuleType
+from typing import Final
+
+import click
+
+from logwright.config.kafka_version import BY_NAME
+from logwright.format.names import TopicPartition
+from logwright.times import time_ms
+
+
+class Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """``KEY=VALUE``; the value may contain commas and equals signs."""
+
+    name = "KEY=VALUE"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Return name and value."""
+        key, equals, text = str(value).partition("=")
+        if not equals or not key.strip():
+            self.fail(f"{value!r} is not KEY=VALUE", param, ctx)
+        return key.strip(), text
+
+
+class Time(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """ISO 8601, or ms since the epoch: the value is in ms.
+
+    Args:
+        zone: of a time without one; None: it must have one.
+    """
+
+    name = "TIME"
+
+    def __init__(self, zone: tzinfo | None = None) -> None:
+        self._zone = zone
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the time in ms since the epoch."""
+        found_ms = time_ms(value if isinstance(value, int) else str(value), zone=self._zone)
+        if found_ms is None:
+            zoned = "" if self._zone else " with a time zone"
+            self.fail(f"{value!r} is neither ms since the epoch nor ISO 8601{zoned}", param, ctx)
+        return found_ms
+
+
+class LateChoice(click.Choice):  # type: ignore[type-arg]  # generic since click 8.4
+    """A choice of names of a module that is imported when the option is used or explained."""
+
+    def __init__(self, module: str, names: Callable[[ModuleType], Iterable[str]]) -> None:
+        self.case_sensitive = True  # the base would set the choices too
+        self._module = module
+        self._names = names
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click reads it only
+        """All names."""
+        return tuple(self._names(importlib.import_module(self._module)))
+
+
+class Partition(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """``TOPIC-N``, also with the trailing slash of a shell's completion."""
+
+    name = "TOPIC-N"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> TopicPartition:
+        """Return the partition."""
+        partition = TopicPartition.parse(str(value).rstrip("/"))
+        if partition is None:
+            self.fail(f"{value!r} is not a partition: expected TOPIC-N, such as t-0", param, ctx)
+        return partition
+
+
+kafka_version_option: Final = click.option(
+    "--kafka-version",
+    type=click.Choice(list(BY_NAME)),
+    help="The Kafka that the brokers run [default: as they registered in the metadata].",
+)
+
+output_option: Final = click.option(
+    "--output",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Output format; json prints one object per line.",
+)
+
+log_format_option: Final = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    envvar="LOGWRIGHT_LOG_FORMAT",
+    show_envvar=True,
+    help="Format of messages and log lines on stderr; json has info lines too.",
+)

@@ -1,0 +1,24 @@
+"""The options of ``logwright plan``."""
+
+from __future__ import annotations
+
+import click
+
+from logwright.cli.options.common import declare, like_kafka_option, request_options
+
+
+@declare("plan")
+@like_kafka_option
+@click.option(
+    "--forecast/--no-forecast",
+    default=None,
+    help="Read the keys to forecast reclaimed bytes by cause [default: for logs that are due, up to"
+    " 1 GiB]. Above 1 GiB by a sample of the keys.",
+)
+@request_options
+def command() -> None:
+    """Show what is due, when, why, and what it would reclaim; with --verbose every reason.
+
+    Skips partitions that are paused or in quarantine; --forecast includes quarantined ones. For a
+    log that was not shut down cleanly it shows the recovery that would run first.
+    """

@@ -1,0 +1,25 @@
+"""The options of ``logwright verify``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from logwright.cli.options.common import declare, request_options
+
+
+@declare("verify")
+@click.option(
+    "--against",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Compare with an earlier copy of the log directory, by the checks of a cleaning.",
+)
+@request_options
+def command() -> None:
+    """Check everything and print one line per problem; exit status 3 if there is any.
+
+    Without TOPIC-N also what a broker reads in the directory itself before it starts. A log that
+    cannot be checked, such as one of an old message format, is named in one line.
+    """

@@ -1,0 +1,1 @@
+"""What each command does: the function ``run`` of the module of its name."""

@@ -1,0 +1,162 @@
+"""``logwright certificate``: search directories for requested keys and sign what was found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Unpack, get_args
+
+import click
+
+from logwright.cli.options.certificate import Given
+from logwright.cli.output import Output
+from logwright.cli.request import Request
+from logwright.cli.run.keys import Wanted, read_wanted, search_settings
+from logwright.erasure.certificate.issue import (
+    PAGE,
+    proves_too_little,
+    requested_of,
+    search_live,
+    versions,
+    write_certificate,
+)
+from logwright.erasure.certificate.keys import (
+    PrivateKey,
+    fingerprint,
+    load_private,
+)
+from logwright.erasure.certificate.make import Searched, make_certificate
+from logwright.erasure.certificate.model import Certificate, State
+from logwright.erasure.certificate.search import Report, replicas_elsewhere, search
+from logwright.erasure.certificate.signed import read_certificate
+from logwright.erasure.find.search import search_log_dir
+from logwright.erasure.find.tables import search_table_files
+from logwright.errors import PolicyError, QualityError
+
+
+def run(request: Request, **given: Unpack[Given]) -> int:
+    """Run the command."""
+    if given["keys"] is None and given["requests"] is None:
+        raise click.UsageError("give --keys or --requests")
+    if given["out"].suffix == PAGE:
+        raise click.UsageError(f"--out {given['out']}: that is the name of the page")
+    _refuse_inside(request, given)
+    key = load_private(given["signing_key"])
+    wanted = read_wanted(request, given, given["pattern"])
+    if not len(wanted.keys):
+        raise PolicyError("there are no requests.", remedy="Give keys or a store with requests.")
+    certificate = _certificate(request, given, wanted, key)
+    if request.dry_run:
+        _show(request.output, certificate)
+        return 0
+    written = write_certificate(certificate, key, given["out"])
+    page, sha256 = str(written.page), written.sha256
+    _show(request.output, certificate, certificate=str(given["out"]), page=page, sha256=sha256)
+    request.output.text(f"{given['out']}: signed; {page}: for reading.")
+    return QualityError.exit_status if proves_too_little(certificate) else 0
+
+
+def _refuse_inside(request: Request, given: Given) -> None:
+    """Refuse to write into a directory that the certificate is about: it would change it. Effects:
+    resolves links.
+    """
+    into = given["out"].resolve().parent
+    for root in (request.log_dir, *given["more_dirs"], *given["archives"], *given["tables"]):
+        if into.is_relative_to(root.resolve()):
+            raise click.UsageError(f"--out {given['out']}: that is inside of {root}")
+
+
+def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey) -> Certificate:
+    """Search and return what is signed. Effects: reads all files.
+
+    Raises:
+        LogwrightError: a directory cannot be read, or changes meanwhile.
+    """
+    live = [request.of(log_dir) for log_dir in (request.log_dir, *given["more_dirs"])]
+    with request.output.progress("certificate") as progress:
+        searched = list(_searched(live, given, wanted, progress))
+    return make_certificate(
+        requested_of(wanted.keys, given["deadline_ms"]),
+        searched,
+        now_ms=request.now_ms,
+        signing_key_sha256=fingerprint(key.public_key()),
+        secret=wanted.keys.secret.id,
+        versions=versions(),
+        earlier=[read_certificate(path, key.public_key()) for path in given["earlier"]],
+        replicas=replicas_elsewhere(
+            [(each.log_dir, each.sources()) for each in live],
+            wanted.keys,
+            every_topic=bool(wanted.patterns),
+        ),
+    )
+
+
+def _searched(
+    live: Sequence[Request], given: Given, wanted: Wanted, report: Report
+) -> Iterator[Searched]:
+    """Search each directory. Effects: reads them."""
+    count = len(wanted.keys)
+    for request in live:
+        settings = search_settings(
+            request,
+            run_interval_ms=given["run_interval_ms"],
+            appends_continue=given["appends_continue"],
+        )
+        yield search_live(
+            request.log_dir,
+            wanted.keys,
+            settings,
+            request.sources(),
+            report,
+            patterns=wanted.patterns,
+        )
+    for archive in given["archives"]:
+        yield search(
+            archive,
+            partial(
+                search_log_dir,
+                keys=wanted.keys,
+                settings=None,
+                patterns=wanted.patterns,
+                progress=report,
+            ),
+            requests=count,
+            sources=None,
+            report=report,
+        )
+    for table in given["tables"]:
+        yield search(
+            table,
+            partial(search_table_files, keys=wanted.keys, patterns=wanted.patterns),
+            requests=count,
+            sources=None,
+            report=report,
+        )
+
+
+def _show(output: Output, made: Certificate, **more: object) -> None:
+    """Print how many requests are in which state, the worst first. Effects: output."""
+    states = {state: count for state in get_args(State) if (count := made.count(state))}
+    output.table(["requests", "state"], [(count, state) for state, count in states.items()])
+    output.text(
+        f"{len(made.manifest):,} files seen, {len(made.remains):,} records found,"
+        f" {len(made.not_read):,} paths not searched."
+    )
+    for unread in made.not_read[:10]:
+        path = unread.path.text or unread.path.hex or "(elsewhere)"
+        output.message(f"not searched: {path}: {unread.why}")
+    for replicas in made.replicas_not_searched[:10]:
+        brokers = ", ".join(map(str, replicas.brokers))
+        output.message(f"not searched: {replicas.topic}: its replicas on brokers {brokers}")
+    for why, count in Counter(each.why for each in made.requests if each.why).items():
+        output.message(f"{count:,} requests: {why}")
+    output.result(
+        None,
+        **more,
+        requests=states,
+        files=len(made.manifest),
+        found=len(made.remains),
+        notRead=len(made.not_read),
+        replicasNotSearched=len(made.replicas_not_searched),
+    )

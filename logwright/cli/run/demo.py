@@ -1,0 +1,14 @@
+"""``logwright demo``: a sample log directory, and the Dagster platform that maintains it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from logwright.cli.output import Output
+from logwright.demo.run import run_demo
+
+
+def run(output: Output, *, ui: bool, port: int, home: Path) -> None:
+    """Run the command."""
+    del output  # the demo prints what it does
+    run_demo(home=home, ui=ui, port=port)

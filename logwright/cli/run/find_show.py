@@ -1,0 +1,149 @@
+"""The output of ``logwright find``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from logwright.cli.request import Request
+from logwright.cli.run.keys import Wanted
+from logwright.erasure.deadline import LogForecast
+from logwright.erasure.find.model import Finding
+from logwright.erasure.find.result import Found
+from logwright.format.names import TopicPartition
+
+_MOST_ROWS: Final = 1000
+
+
+_SHORT: Final = 16
+
+
+def show_findings(request: Request, wanted: Wanted, searched: Sequence[Found]) -> None:
+    """Show all records that were found, and what could not be searched. Effects: output."""
+    output = request.output
+    rows = [_as_object(place, finding, wanted) for place in searched for finding in place.findings]
+    if rows:
+        output.show(
+            rows if output.is_json else rows[:_MOST_ROWS],
+            {
+                "key": lambda row: (row["hmac"] or "")[:_SHORT],
+                "file": lambda row: str(Path(row["directory"], row["path"])),
+                "place": "place",
+                "offset": lambda row: None if row["offset"] < 0 else row["offset"],
+                "kind": "kind",
+                "gone by": lambda row: _instant(row["goneByMs"]),
+                "rule": lambda row: row["rule"] or "nothing removes it",
+            },
+        )
+        if len(rows) > _MOST_ROWS:
+            output.text(f"… and {len(rows) - _MOST_ROWS} more: --output json prints all.")
+    for place in searched:
+        for part in place.unsearched:
+            end = f", bytes {part.position} to {part.position + part.bytes}"
+            where = f"{place.directory / part.path}{end if part.bytes >= 0 else ''}"
+            output.result(
+                f"not searched: {where}: {part.problem}.",
+                directory=str(place.directory),
+                path=part.path,
+                topic=part.partition.topic or None,
+                place="unreadable",
+                position=part.position,
+                bytes=part.bytes,
+                problem=part.problem,
+            )
+        for partition, problem in place.undecided.items():
+            output.text(f"what removes the records of {partition} is not known: {problem}")
+    _sum(request, wanted, searched)
+
+
+def _sum(request: Request, wanted: Wanted, searched: Sequence[Found]) -> None:
+    findings = [finding for place in searched for finding in place.findings]
+    requests = {finding.request for finding in findings}
+    unsearched = sum(len(place.unsearched) for place in searched)
+    counts = dict(sorted(Counter(finding.place for finding in findings).items()))
+    files, size = sum(place.files for place in searched), sum(place.bytes for place in searched)
+    keys = len(wanted.keys) + len(wanted.patterns)
+    named = ", ".join(f"{count} {place}" for place, count in counts.items())
+    request.output.result(
+        f"{len(findings)} records of {len(requests)} of {keys} keys in {files} files"
+        f" ({size} bytes)" + (f": {named}." if named else "."),
+        keys=keys,
+        keysFound=len(requests),
+        records=len(findings),
+        places=counts,
+        files=files,
+        bytes=size,
+        unsearched=unsearched,
+    )
+    if unsearched:
+        request.output.text(f"{unsearched} files, parts of them, or places were not searched.")
+
+
+def _as_object(place: Found, finding: Finding, wanted: Wanted) -> dict[str, object]:
+    return {
+        "directory": str(place.directory),
+        "path": finding.path,
+        "topicPartition": f"{finding.topic}-{finding.partition}" if finding.topic else None,
+        "place": finding.place,
+        "hmac": wanted.hmac(finding.request),
+        "request": wanted.name(finding.request),
+        "offset": finding.offset,
+        "batchPosition": finding.batch_position,
+        "kind": finding.kind,
+        "rule": finding.rule,
+        "goneByMs": finding.gone_by_ms,
+    }
+
+
+def show_forecast(
+    request: Request,
+    wanted: Wanted,
+    partition: TopicPartition,
+    forecast: LogForecast,
+    deadline_ms: int | None,
+) -> None:
+    """Show when the keys of one log are gone. Effects: output."""
+    output = request.output
+    for number, time in forecast.gone_ms.items():
+        output.result(
+            None,
+            topicPartition=str(partition),
+            hmac=wanted.hmac(number),
+            request=wanted.name(number),
+            needsTombstone=number in forecast.tombstones,
+            goneByMs=time,
+        )
+    output.result(
+        f"{partition}: {len(forecast.gone_ms)} keys, {len(forecast.tombstones)} of them need a"
+        f" tombstone. All are gone by {_instant(forecast.latest_ms) or 'no known time'}.",
+        topicPartition=str(partition),
+        goneByMs=forecast.latest_ms,
+        deadlineMs=deadline_ms,
+        suggestions={each.setting: each.value_ms for each in forecast.suggestions},
+        earliestMs=forecast.earliest_ms,
+    )
+    if deadline_ms is None:
+        return
+    for suggestion in forecast.suggestions:
+        output.text(f"  {suggestion.setting}={suggestion.value_ms} makes the deadline.")
+    if not forecast.suggestions and is_late(forecast.latest_ms, deadline_ms):
+        earliest = _instant(forecast.earliest_ms) or "no known time"
+        output.text(f"  No setting alone makes the deadline; all together: {earliest}.")
+
+
+def is_late(time_ms: int | None, deadline_ms: int | None) -> bool:
+    """Return whether what is gone by a time, never if it is None, is not gone by the deadline."""
+    return deadline_ms is not None and (time_ms is None or time_ms > deadline_ms)
+
+
+def _instant(time_ms: int | None) -> str | None:
+    """Return a time in ISO 8601, in UTC; ms since the epoch where there is no such date."""
+    if time_ms is None:
+        return None
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, tz=UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)

@@ -1,0 +1,33 @@
+"""``logwright resume``: resume maintenance of paused partitions."""
+
+from __future__ import annotations
+
+from logwright.cli.request import Request
+from logwright.cli.run.pause import show_pauses
+from logwright.state.store import change_state, read_state
+
+
+def run(request: Request, *, owner: str | None) -> None:
+    """Run the command."""
+    request.require_terminal()
+    lifted = {
+        partition: [pause for pause in state.pauses if owner in {None, pause.owner}]
+        for partition, state in sorted(read_state(request.log_dir).items())
+        if request.is_wanted(partition)
+    }
+    lines = [f"{name}: {pause.sentence}" for name, pauses in lifted.items() for pause in pauses]
+    if request.dry_run:
+        for line in lines:
+            request.output.text(line)
+        return
+    if lines:
+        request.confirm(f"Remove {len(lines)} pauses in {request.log_dir}?", lines)
+    changed = {
+        partition: change_state(
+            request.log_dir, partition, lambda state: state.without_pauses(owner)
+        )
+        for partition, pauses in lifted.items()
+        if pauses
+    }
+    show_pauses(request, changed)
+    request.output.text(f"Pauses removed: {len(lines)}.")

@@ -1,0 +1,42 @@
+"""The beginning of a sweep: what is held, what is recovered, what is due."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from logwright.compaction.model import CleaningOptions
+from logwright.sweep.holds import hold
+from logwright.sweep.recover import recover
+from logwright.sweep.stages import plan_all
+
+if TYPE_CHECKING:
+    from logwright.config.sources import DirectorySettings
+    from logwright.sweep.model import SweepState
+
+
+def prepare(state: SweepState, settings: DirectorySettings, options: CleaningOptions) -> SweepState:
+    """Recover the unclean logs that are not held, then plan. Effects: as `recover` and
+    `plan_by_policies`.
+    """
+    state = recover(hold(state, settings, force=options.force), settings)
+    return plan_by_policies(state, settings, options)
+
+
+def plan_by_policies(
+    state: SweepState, settings: DirectorySettings, options: CleaningOptions | None = None
+) -> SweepState:
+    """Decide about each log that is not held, with the checks and the high watermark of the
+    policies. Effects: reads the log directories.
+    """
+    policies = settings.policies
+    return plan_all(
+        state,
+        settings,
+        options=replace(
+            options or CleaningOptions(),
+            checks=policies.checks,
+            keep_failed_output_ms=policies.sweep.keep_failed_output_ms,
+        ),
+        high_watermark=policies.high_watermark,
+    )

@@ -1,0 +1,1 @@
+"""The job `erase`, and the sensor of the deadlines of requests."""

@@ -1,0 +1,1 @@
+"""What the sensors and jobs of several domains share."""

@@ -1,0 +1,1 @@
+"""Retention, purges, and the space of the log directories."""

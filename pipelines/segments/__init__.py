@@ -1,0 +1,1 @@
+"""Discovery, the sensor of due logs, and the sweep."""

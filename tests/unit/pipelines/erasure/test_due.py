@@ -1,0 +1,118 @@
+"""Which logs are swept for a deadline, and when."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from logwright.erasure.countdown import NEVER, LogCountdown
+from logwright.pipelines.erasure.due import (
+    Times,
+    choose_erasures,
+    dump_requested,
+    load_requested,
+    times_of,
+)
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
+
+DEADLINE_MS = 1_700_000_000_000
+DAY_MS, MINUTE_MS, HOUR_MS = 86_400_000, 60_000, 3_600_000
+ROW = LogCountdown(
+    directory="d",
+    topic="t",
+    partition=0,
+    live=0,
+    superseded=2,
+    tombstones=1,
+    aborted=0,
+    values=0,
+    deadline_ms=DEADLINE_MS,
+    gone_by_ms=NEVER,
+    missed=0,
+    late=3,
+)
+TIMES = times_of(
+    DEADLINE_MS, delete_retention_ms=DAY_MS, file_delete_delay_ms=MINUTE_MS, margin_ms=HOUR_MS
+)
+
+
+def wait(
+    now_ms: int, *, row: LogCountdown = ROW, requested_ms: int = -1, busy: bool = False
+) -> str | None:
+    """Why it is not swept; None if it is."""
+    choice = choose_erasures(
+        [("t-0", row, TIMES)],
+        {"t-0": requested_ms},
+        now_ms=now_ms,
+        in_flight=frozenset(["t-0"] if busy else []),
+        held={},
+    )
+    assert (("t-0",) if not choice.skipped else ()) == choice.logs
+    return choice.skipped.get("t-0")
+
+
+def test_times() -> None:
+    """Counted back from the deadline; never below zero."""
+    second_ms = DEADLINE_MS - MINUTE_MS - HOUR_MS
+    assert Times(first_ms=second_ms - DAY_MS - HOUR_MS, second_ms=second_ms) == TIMES
+    assert Times(first_ms=0, second_ms=0) == times_of(
+        5, delete_retention_ms=9, file_delete_delay_ms=9, margin_ms=9
+    )
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "requested_ms", "swept"),
+    [
+        (TIMES.first_ms - 1, -1, False),
+        (TIMES.first_ms, -1, True),
+        (TIMES.first_ms + 1, TIMES.first_ms, False),
+        (TIMES.second_ms - 1, TIMES.first_ms, False),
+        (TIMES.second_ms - 1, TIMES.first_ms - 1, True),
+        (TIMES.second_ms, TIMES.first_ms, True),
+        (TIMES.second_ms + RETRY_AFTER_MS - 1, TIMES.second_ms, False),
+        (TIMES.second_ms + RETRY_AFTER_MS, TIMES.second_ms, True),
+        (DEADLINE_MS + DAY_MS, DEADLINE_MS, True),
+    ],
+)
+def test_when(now_ms: int, requested_ms: int, *, swept: bool) -> None:
+    """Once from the first time on, once from the second, then again and again; to the ms."""
+    assert swept is (wait(now_ms, requested_ms=requested_ms) is None)
+
+
+def test_what_goes_by_itself_is_not_swept() -> None:
+    """Neither late nor missed."""
+    row = replace(ROW, late=0, gone_by_ms=DEADLINE_MS - 1)
+    assert "before its deadline" in str(wait(DEADLINE_MS - 1, row=row))
+
+
+def test_live_records_need_tombstones() -> None:
+    """A cleaning keeps them."""
+    row = replace(ROW, superseded=0, tombstones=0, live=3, values=1)
+    assert "4 records stay: no tombstone, needs" in str(wait(DEADLINE_MS, row=row))
+    assert wait(DEADLINE_MS, row=replace(row, aborted=1)) is None
+
+
+def test_a_missed_deadline_is_still_worked_on() -> None:
+    """Late is better than never."""
+    assert wait(DEADLINE_MS + 1, row=replace(ROW, late=0, missed=3)) is None
+
+
+def test_one_run_at_a_time() -> None:
+    """A log that a run works on, and one that is paused."""
+    assert "a run is working on it" == wait(DEADLINE_MS, busy=True)
+    choice = choose_erasures(
+        [("t-0", ROW, TIMES)], {}, now_ms=DEADLINE_MS, in_flight=frozenset(), held={"t-0": "paused"}
+    )
+    assert {"t-0": "paused"} == choice.skipped
+
+
+@pytest.mark.parametrize("cursor", [None, "", "x", "[]", '{"sweeps": 3}', '{"looks": "x"}', "9"])
+def test_a_cursor_of_another_form(cursor: str | None) -> None:
+    """Nothing was requested."""
+    assert ({}, -1) == load_requested(cursor)
+
+
+def test_cursor() -> None:
+    """What is written is read."""
+    assert ({"t-0": 5}, 7) == load_requested(dump_requested({"t-0": 5}, 7))
