@@ -65,6 +65,12 @@ class Records(NamedTuple):
             lengths[control[self.rows["row"]]] = -1
         return starts, lengths
 
+    def only(self, chosen: NDArray[np.int64]) -> Records:
+        """Return some of the records, by their numbers; the rows are copied."""
+        # As plain integers: NumPy copies a structured row field by field.
+        rows = self.rows.view(np.int64).reshape(-1, RECORD.itemsize // 8)
+        return self._replace(rows=rows[chosen].view(RECORD).reshape(len(chosen)))
+
     @property
     def unordered(self) -> NDArray[np.int64]:
         """The batches whose offsets do not ascend from the base offset to the last, ascending."""

@@ -157,12 +157,14 @@ def _sample_window(
 ) -> NDArray[np.void]:
     """Return the sampled records, SAMPLED[n], of the batches [rows[0], rows[1])."""
     batches = source.batches[slice(*rows)]
-    # Sampling sets their tombstones, in a copy.
     data = np.flatnonzero(((batches["attributes"] & CONTROL) == 0) & ~batches["discard"])
-    records = read_window(source, rows[0] + data)
+    is_all = len(data) == len(batches)
+    records = read_window(source, slice(*rows) if is_all else rows[0] + data)
     counts, buffers = np.zeros(len(data), dtype=COUNTED), sample_buffers(records)
     sampled = buffers.out[: sample_records(records, scope, buffers, counts)].copy()
-    batches[data], counted[data] = records.batches, counts
+    counted[data] = counts
+    if not is_all:
+        batches[data] = records.batches  # their tombstones were set in a copy
     sampled["row"] = data[sampled["row"]]
     return sampled
 

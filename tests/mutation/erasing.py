@@ -14,8 +14,8 @@ ERASING = (
     Fault(
         family="erase: compressed batches are not scanned",
         file="erasure/erase/scan.py",
-        right='~source.batches["discard"][first:last]',
-        wrong='(source.batches["attributes"][first:last] & 7 == 0)',
+        right='source.batches["discard"][first:last]',
+        wrong='(source.batches["attributes"][first:last] & 7 != 0)',
         tests=_ERASE,
     ),
     Fault(

@@ -101,6 +101,9 @@ def test_markers_are_rows_and_have_no_key(tmp_path: Path) -> None:
     assert [1, -1, -1, 0] == lengths.tolist()
     assert b"a" == records.buffer[starts[0] : starts[0] + 1].tobytes()
     assert 4 == records.rows["key_length"][2]
+    for chosen in ([], [1, 3]):
+        some = records.only(np.array(chosen, dtype=np.int64))
+        assert records.rows[chosen].tolist() == some.rows.tolist()
 
 
 @pytest.mark.parametrize("codec", [0, 4])
