@@ -19,6 +19,7 @@ import re
 import stat
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -28,8 +29,7 @@ from logwright.ofd_lock import try_lock
 from logwright.place.files import names_in
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from logwright.place.model import Place
     from logwright.units import TimestampMs
 
 _PLAN_ID: Final = re.compile(r"-?[0-9]+-([0-9a-f]{8})-[0-9a-f]{8}")
@@ -109,10 +109,12 @@ def end_plan(log_dir: Path, plan_id: str) -> None:
             give_lock_back(log_dir, _lock_name(here.token), directory.file)
 
 
-def plan_is_alive(log_dir: Path, plan_id: str) -> bool:
-    """Return whether a plan that staged something below this log directory is alive. Effects:
-    removes the lock file of a dead process.
+def plan_is_alive(log_dir: Place, plan_id: str) -> bool:
+    """Return whether a plan that staged something below this log directory is alive; True where
+    that is not known, in another place. Effects: removes the lock file of a dead process.
     """
+    if not isinstance(log_dir, Path):
+        return True
     here, token = _this_process(), _token_of(plan_id)
     if token == here.token:
         with here.changing:

@@ -89,8 +89,13 @@ class _Opened(Bytes):
 
     def __init__(self, place: Elsewhere, seen: tuple[int, int, int]) -> None:
         super().__init__(place, seen)
+        self._place = place
         self._store = place.store
         self._content = place.store.contents[place.pure]
+
+    def entry(self) -> Entry:
+        """See `Bytes.entry`."""
+        return self._place.entry()
 
     def read_into(self, data: NDArray[np.uint8], position: int) -> int:
         """See `Bytes.read_into`."""

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import inf
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
 
 STEP_BYTES: Final = 16 * 1024 * 1024
 """Bytes of log that one thread works on before it reports progress."""
@@ -64,6 +66,33 @@ class Throttle:
 
 def silent(_phase: str, _done: int, _total: int) -> None:
     """Ignore the progress."""
+
+
+_Value = TypeVar("_Value")
+
+
+def in_order(tasks: Iterable[Callable[[], _Value]], *, threads: int) -> Iterator[_Value]:
+    """Yield the results of tasks in their order, while some threads work on the next ones. What
+    waits is bounded.
+
+    Raises:
+        Exception: the first that a task raises, after the results before it.
+    """
+    if threads == 1:
+        yield from (task() for task in tasks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[_Value]] = deque()
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(task))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def sync_now(descriptor: int) -> None:

@@ -13,9 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from logwright.batches.source import Source, Window, side_of
+from logwright.batches.source import Source, Window, require_batch, side_of
 from logwright.checks import thorough_kernels
-from logwright.format.walk import OK, raise_for_status
 from logwright.keys.offset_map import ENTRY_BYTES, SHARD_SPACE, new_map
 
 _LOAD: Final = 0.75
@@ -101,20 +100,4 @@ class KeyTable:
             found,
             judge,
         )
-        require_readable(source, window, row, status)
-
-
-def require_readable(source: Source, window: Window, row: int, status: int) -> None:
-    """Raise the error for a kernel's status.
-
-    Raises:
-        CorruptBatch: unless the status is `OK`.
-    """
-    batches = window.batches
-    if status != OK:
-        raise_for_status(
-            status,
-            path=source.path,
-            position=int(batches[row]["position"]),
-            base_offset=int(batches[row]["base_offset"]),
-        )
+        require_batch(source, window.batches, row, status)

@@ -21,9 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.runtime import Runtime
-from logwright.batches.source import Source, open_window, side_of
+from logwright.batches.source import Source, open_window, require_batch, side_of
 from logwright.checks import kernels, quick_kernels
-from logwright.checks.latest import require_readable
 from logwright.checks.model import (
     LATEST_VALUE_PER_KEY,
     SURVIVORS_IDENTICAL,
@@ -343,7 +342,7 @@ def _compare(
             task.verdicts.of[SURVIVORS_IDENTICAL],
             *results,
         )
-        require_readable(source, right, row, source_status)
+        require_batch(source, right.batches, row, source_status)
         if status != OK:
             pair.set_apart(int(rows[row]), task.verdicts)
         rest = slice(row + 1, None)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.source import Source, Window, open_window, side_of
+from logwright.batches.source import Source, Window, open_window, require_batch, side_of
 from logwright.checks import kernels, thorough_kernels
-from logwright.checks.latest import KeyTable, require_readable
+from logwright.checks.latest import KeyTable
 from logwright.checks.model import (
     LATEST_VALUE_PER_KEY,
     OFFSETS_ASCENDING,
@@ -214,7 +214,7 @@ def _compare(
         task.verdicts.of[SURVIVORS_IDENTICAL],
         task.verdicts.of[LATEST_VALUE_PER_KEY],
     )
-    require_readable(source, right, row, status)
+    require_batch(source, right.batches, row, status)
 
 
 def _key_table(task: _Examination) -> KeyTable:

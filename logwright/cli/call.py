@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any, cast
 
 import click
@@ -12,6 +13,9 @@ from logwright.cli.output import Output
 from logwright.cli.request import Given, request_of
 from logwright.errors import LogwrightError
 from logwright.extras import require
+
+Run = Callable[..., int | None]
+"""What a command does; returns its exit status if no partition failed, None for 0."""
 
 
 def call(module: str, given: dict[str, Any], *, extra: str | None) -> None:
@@ -32,12 +36,16 @@ def call(module: str, given: dict[str, Any], *, extra: str | None) -> None:
     try:
         if extra is not None:
             require(extra, by=f"logwright {click.get_current_context().command.name}")
-        run = importlib.import_module(f"logwright.cli.run.{module}").run
+        run: Run = importlib.import_module(f"logwright.cli.run.{module}").run
         if "log_dir" in given:
             own = {name: given[name] for name in given if name not in Given.__annotations__}
-            run(request_of(cast("Given", given), output), **own)
+            request = request_of(cast("Given", given), output)
+            status = run(request, **own) or 0
+            status = request.failures.exit_status or status
         else:
-            run(output, **given)
+            status = run(output, **given) or 0
     except LogwrightError as error:
         output.error_object(error)
         raise
+    if status:
+        click.get_current_context().exit(status)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from logwright.cli.log_lines import say
@@ -33,6 +35,19 @@ class FailureLog:
         kind = type(error).__name__
         say("error", f"{partition}: {error}", topic_partition=partition, error=kind)
         self.output.error_object(error, topicPartition=str(partition))
+
+    @contextmanager
+    def of(self, partition: TopicPartition) -> Iterator[None]:
+        """Record and report an error of a partition, instead of raising it. Effects: as `add`."""
+        try:
+            yield
+        except LogwrightError as error:
+            self.add(partition, error)
+
+    def without(self, partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+        """Return the partitions without an error."""
+        failed = {partition for partition, _ in self.failures}
+        return tuple(partition for partition in partitions if partition not in failed)
 
     def add_directory(self, name: str, error: LogwrightError) -> None:
         """Record an error of a future or stray log and report it. Effects: as `add`."""

@@ -122,9 +122,9 @@ def _time(seconds: float) -> str:
 
 
 def _message(record: logging.LogRecord) -> str:
-    if isinstance(record.args, tuple) and any(isinstance(one, _BYTES) for one in record.args):
+    if isinstance(record.args, tuple) and any(isinstance(value, _BYTES) for value in record.args):
         return str(record.msg) % tuple(
-            _plain(one) if isinstance(one, _BYTES) else one for one in record.args
+            _plain(value) if isinstance(value, _BYTES) else value for value in record.args
         )
     return record.getMessage()
 

@@ -75,7 +75,7 @@ class _Commands(click.Group):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Exit status"):
-            formatter.write_dl([(str(one), said) for one, said in EXIT_STATUSES.items()])
+            formatter.write_dl([(str(status), text) for status, text in EXIT_STATUSES.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         try:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -20,6 +20,10 @@ from logwright.cli.log_lines import say
 from logwright.errors import LogwrightError
 
 Format = Literal["text", "json"]
+Row = Mapping[str, Any]
+"""The fields of a result, by their names in JSON."""
+Column = str | Callable[[Row], object]
+"""A column of a table of results: a field, or what gives the cell."""
 
 _KIB = 1024
 _GAP = "  "
@@ -66,25 +70,46 @@ class Output:
         """Write a line of a result in either format, buffered. Effects: writes to stdout."""
         sys.stdout.write(f"{line}\n")
 
-    def json_object(self, value: Mapping[str, object]) -> None:
-        """Write a result as one line of JSON, in JSON format only. Effects: writes to stdout."""
+    def result(self, text: str | None, /, **fields: object) -> None:
+        """Write a result: a line of text, none if it is None, or an object of JSON. Effects: writes
+        to stdout.
+        """
         if self.is_json:
-            click.echo(as_json(value))
+            click.echo(as_json(fields))
+        elif text is not None:
+            click.echo(printable(text))
 
     def error_object(self, error: LogwrightError, **more: object) -> None:
         """Write an error as one line of JSON, in JSON format only. Effects: writes to stdout."""
-        self.json_object(
-            {
-                **more,
-                "error": type(error).__name__,
-                "message": str(error),
-                "problem": error.problem,
-                "path": None if error.path is None else str(error.path),
-                "position": error.position,
-                "remedy": error.remedy,
-                "exitStatus": error.exit_status,
-            }
+        self.result(
+            None,
+            **more,
+            error=type(error).__name__,
+            message=str(error),
+            problem=error.problem,
+            path=None if error.path is None else str(error.path),
+            position=error.position,
+            remedy=error.remedy,
+            exitStatus=error.exit_status,
         )
+
+    def show(self, rows: Iterable[Row], columns: Mapping[str, Column]) -> list[Row]:
+        """Write results: each as an object of JSON, at once, or all as a table. Return them.
+        Effects: writes to stdout.
+
+        Args:
+            rows: the fields of each result.
+            columns: header → name of the field, or what gives the cell of a row.
+        """
+        shown = []
+        for row in rows:
+            shown.append(row)
+            if self.is_json:
+                click.echo(as_json(row))
+        self.table(
+            tuple(columns), ([_picked(row, each) for each in columns.values()] for row in shown)
+        )
+        return shown
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Write a table, in text format only; numbers are aligned right. Coloured on a terminal,
@@ -157,6 +182,11 @@ def _table_line(cells: Sequence[Cell], widths: Sequence[int], right: Sequence[bo
     return line
 
 
+def size_cell(count: int | None) -> Cell | None:
+    """Return the cell of a size for people, aligned like a number; None without a size."""
+    return None if count is None else Cell(text=human_bytes(count), right=True)
+
+
 def human_bytes(count: int) -> str:
     """Return a size for people: ``1234 B``, ``1.2 MiB``."""
     size = float(count)
@@ -165,6 +195,10 @@ def human_bytes(count: int) -> str:
             return f"{count} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= _KIB
     raise AssertionError(count)
+
+
+def _picked(row: Row, column: Column) -> object:
+    return row[column] if isinstance(column, str) else column(row)
 
 
 def _cell(value: object) -> Cell:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, NotRequired, TypedDict
 
 import click
 
+from logwright.cli.failures import FailureLog
 from logwright.cli.output import Output
 from logwright.cli.statuses import STOPPED
 from logwright.config.broker import BrokerConfig
 from logwright.config.kafka_version import BY_NAME, NEWEST
 from logwright.config.policies import Policies, load_policies
 from logwright.config.resolved import Sources, effective_pairs, settings_of
-from logwright.config.sources import read_sources
+from logwright.config.sources import read_sources, served_topic_id, stray_partition
 from logwright.config.topic import CleanerConfig, TopicConfig, broker_settings, effective, overlay
 from logwright.config.without_effect import warn_of_no_effect
-from logwright.errors import NotALogDir
+from logwright.errors import LogwrightError, NotALogDir
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions
 from logwright.units import TimestampMs
@@ -46,6 +47,7 @@ class Request:
         high_watermark: what counts as committed: ``--high-watermark``, else the policies' value.
         yes: do not ask.
         dry_run: stop after the plan.
+        failures: the errors of single partitions.
     """
 
     log_dir: Path
@@ -63,6 +65,7 @@ class Request:
     yes: bool
     dry_run: bool
     output: Output
+    failures: FailureLog
     _sources: list[Sources] = field(default_factory=list, repr=False)
     _parsed: dict[str, tuple[TopicConfig, CleanerConfig]] = field(default_factory=dict, repr=False)
 
@@ -101,6 +104,24 @@ class Request:
         if topic not in self._parsed:
             self._parsed[topic] = settings_of(self.sources(), topic)
         return self._parsed[topic]
+
+    def stray(self, partition: TopicPartition) -> str | None:
+        """Return why a broker would not serve a partition from this directory; None if it would, or
+        without cluster metadata. Effects: as `sources`; reads its topic id.
+
+        Raises:
+            LogwrightError: as `sources`, and `read_topic_id`.
+        """
+        return stray_partition(self.sources(), self.log_dir, partition)
+
+    def topic_id(self, partition: TopicPartition) -> str | None:
+        """Return the id of a partition's topic by the sources of the settings; None if they do not
+        have it, or cannot be read. Effects: as `sources`.
+        """
+        try:
+            return served_topic_id(self.sources(), partition)
+        except LogwrightError:
+            return None
 
     def broker(self) -> BrokerConfig:
         """Return the broker's own settings. Effects: as `sources`.
@@ -168,10 +189,14 @@ class Request:
                 "this changes the log directory: give --yes, or run it in a terminal"
             )
 
-    def confirm(self, question: str) -> None:
-        """Ask, unless ``--yes`` was given. Effects: reads the terminal; exits if declined."""
+    def confirm(self, question: str, lines: Iterable[str] = ()) -> None:
+        """Show the lines and ask, unless ``--yes`` was given. Effects: output; reads the terminal;
+        exits if declined.
+        """
         if self.yes:
             return
+        for line in lines:
+            self.output.message(line)
         if not click.confirm(question, err=True):
             self.output.message("Nothing was changed.")
             raise click.exceptions.Exit(STOPPED)
@@ -222,6 +247,7 @@ def request_of(given: Given, output: Output) -> Request:
         yes=given["yes"],
         dry_run=given["dry_run"],
         output=output,
+        failures=FailureLog(output=output),
     )
     request.check_settings()
     return request

@@ -1,17 +1,17 @@
-"""Decide which partitions a command skips and report why: paused, in quarantine, moving, without a
-known cleanup.policy, or stray.
+"""Which partitions a command works on, in one order for all: `choose` leaves stray ones and those
+without a known cleanup.policy, `ready` recovers what a crash has left, and leaves what is paused,
+in quarantine or moving. Of each that is skipped it is reported why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
-from logwright.cli.failures import FailureLog
+from logwright.cli.recovering import recover_first
 from logwright.cli.request import Request
 from logwright.config.resolved import disagreements
-from logwright.config.sources import stray_partition
-from logwright.errors import LogwrightError, PolicyError, PreconditionError
+from logwright.errors import PolicyError, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.metadata.model import ClusterMetadata
 from logwright.state.store import read_state
@@ -22,8 +22,47 @@ UNKNOWN_REMEDY: Final = (
 )
 
 
+def choose(
+    request: Request,
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    force: bool = False,
+    by_policy: bool = True,
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions that a command is for. Effects: reads topic ids and settings; output.
+
+    Args:
+        partitions: to choose from; None: those of the request.
+        force: stray ones too.
+        by_policy: only those whose ``cleanup.policy`` is known.
+
+    Raises:
+        LogwrightError: as `Request.sources` and `Request.partitions`.
+    """
+    chosen = tuple(request.partitions() if partitions is None else partitions)
+    request.sources()
+    if not force:
+        chosen = leave_strays(request, chosen, refuse=bool(request.named))
+    return _leave_unknown(request, chosen) if by_policy else chosen
+
+
+def ready(
+    request: Request,
+    partitions: Iterable[TopicPartition],
+    *,
+    force: bool = True,
+    like_kafka: bool = False,
+    locked: bool = False,
+) -> tuple[TopicPartition, ...]:
+    """Return the partitions that can be worked on now. Effects and errors: as `recover_first` and
+    `leave_held`.
+    """
+    recovered = recover_first(request, partitions, like_kafka=like_kafka, locked=locked)
+    return leave_held(request, recovered, force=force)
+
+
 def leave_held(
-    request: Request, partitions: Iterable[TopicPartition], *, force: bool = False
+    request: Request, partitions: Iterable[TopicPartition], *, force: bool = True
 ) -> tuple[TopicPartition, ...]:
     """Return the partitions that are not held; with `force`, those in quarantine too.
 
@@ -33,186 +72,115 @@ def leave_held(
     Raises:
         UnreadableFile: the state file is invalid, so no partition may be changed.
     """
-    state = read_state(request.log_dir)
+    states = read_state(request.log_dir)
     free = []
     chosen = tuple(partitions)
     for partition in chosen:
-        hold = state[partition].hold(request.now_ms, force=force) if partition in state else None
+        hold = states[partition].hold(request.now_ms, force=force) if partition in states else None
         if hold is None:
             free.append(partition)
-            continue
-        say_held(request, partition, hold.kind, hold.sentence)
-    for partition, one in sorted(state.items()):
-        if one.move is not None and (partition in chosen or not request.named):
+        else:
+            report_held(request, partition, hold.kind, hold.sentence)
+    for partition, state in sorted(states.items()):
+        if state.move is not None and (partition in chosen or not request.named):
             request.output.message(
-                f"{partition}: {one.move.sentence}: run `logwright move` again to finish it, or"
+                f"{partition}: {state.move.sentence}: run `logwright move` again to finish it, or"
                 " with --abandon to give it up"
             )
     return tuple(free)
 
 
 def leave_strays(
-    request: Request,
-    partitions: Iterable[TopicPartition],
-    failures: FailureLog,
-    *,
-    force: bool = False,
+    request: Request, partitions: Iterable[TopicPartition], *, refuse: bool = False
 ) -> tuple[TopicPartition, ...]:
-    """Return the partitions that a broker would serve from this directory; with `force`, all. A
-    stray partition that was named is a failure, any other is skipped. Effects: reads their topic
-    ids; output.
-
-    Raises:
-        LogwrightError: as `Request.sources`.
+    """Return the partitions that a broker would serve from this directory. Any other is skipped, or
+    with `refuse` a failure, as an unreadable topic id is. Effects: reads the topic ids; output.
     """
-    chosen = tuple(partitions)
-    if force:
-        return chosen
-    if not request.named:
-        return say_strays(request, chosen, failures)
-    free = []
-    for partition, reason in _standing(request, chosen, failures):
-        if reason is None:
-            free.append(partition)
-        else:
-            problem = f"is stray: {reason}."
-            remedy = "Give --force to include stray logs."
-            failures.add(partition, PreconditionError(problem, remedy=remedy))
-    return tuple(free)
-
-
-def say_strays(
-    request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
-) -> tuple[TopicPartition, ...]:
-    """Return the partitions that a broker would serve from this directory and report the others.
-    Effects: reads all topic ids; output.
-
-    Raises:
-        LogwrightError: as `Request.sources`.
-    """
-    free = []
-    for partition, reason in _standing(request, partitions, failures):
-        if reason is None:
-            free.append(partition)
-        else:
-            say_held(request, partition, "stray", f"stray: {reason}")
-    return tuple(free)
-
-
-def _standing(
-    request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
-) -> Iterator[tuple[TopicPartition, str | None]]:
-    """Yield each partition and why it is stray, None if it is not; an unreadable topic id is a
-    failure. Effects: reads the topic ids; output.
-    """
-    request.sources()
+    served = []
     for partition in partitions:
-        try:
-            yield partition, stray(request, partition)
-        except LogwrightError as error:
-            failures.add(partition, error)
+        with request.failures.of(partition):
+            reason = request.stray(partition)
+            if reason is None:
+                served.append(partition)
+            elif refuse:
+                raise PreconditionError(
+                    f"is stray: {reason}.", remedy="Give --force to include stray logs."
+                )
+            else:
+                report_held(request, partition, "stray", f"stray: {reason}")
+    return tuple(served)
 
 
-def stray(request: Request, partition: TopicPartition) -> str | None:
-    """Return why a broker would not serve a partition from this directory; None if it would, or
-    without cluster metadata. Effects: reads its topic id.
-
-    Raises:
-        LogwrightError: as `Request.sources`, and `read_topic_id`.
-    """
-    return stray_partition(request.sources(), request.log_dir, partition)
-
-
-def leave_unknown(
-    request: Request, partitions: Iterable[TopicPartition], failures: FailureLog
+def _leave_unknown(
+    request: Request, partitions: Iterable[TopicPartition]
 ) -> tuple[TopicPartition, ...]:
     """Return the partitions whose ``cleanup.policy`` is known.
 
     Invalid settings are a failure. An unknown policy is a failure if the partition was named or if
     no partition has a known one; otherwise the partition is skipped. Effects: output.
-
-    Raises:
-        LogwrightError: as `Request.sources`.
     """
-    request.sources()
     known: list[TopicPartition] = []
     unknown: list[TopicPartition] = []
     for partition in partitions:
-        try:
+        with request.failures.of(partition):
             config, _ = request.settings(partition.topic)
-        except LogwrightError as error:
-            failures.add(partition, error)
-        else:
             (known if config.policy_known else unknown).append(partition)
     for partition in unknown:
+        problem = "its cleanup.policy is unknown."
         if request.named or not known:
-            problem = "its cleanup.policy is unknown."
-            failures.add(partition, PolicyError(problem, remedy=UNKNOWN_REMEDY))
+            request.failures.add(partition, PolicyError(problem, remedy=UNKNOWN_REMEDY))
         else:
-            sentence = f"its cleanup.policy is unknown. {UNKNOWN_REMEDY}"
-            say_held(request, partition, "unknown", sentence)
+            report_held(request, partition, "unknown", f"{problem} {UNKNOWN_REMEDY}")
     return tuple(known)
 
 
-def say_sources(
-    request: Request, partitions: Iterable[TopicPartition], *, planned: bool = False
-) -> None:
+def report_sources(request: Request, partitions: Iterable[TopicPartition]) -> None:
     """Report the version of Kafka, the cluster metadata in use, and the entries of ``topics.yml``
     that disagree with it on a setting that deletes data; without metadata, only an
-    assumed version. Effects: writes to stderr; for a plan (`planned`, or a dry run) JSON to stdout.
+    assumed version. Effects: writes to stderr; in a dry run JSON to stdout.
 
     Raises:
         LogwrightError: as `Request.sources`.
     """
-    sources = request.sources()
-    kafka = sources.kafka
-    if sources.metadata is None:
+    sources, output = request.sources(), request.output
+    kafka, metadata = sources.kafka, sources.metadata
+    if metadata is None:
         if kafka.assumed:
-            request.output.message(kafka.sentence)
+            output.message(kafka.sentence)
         return
-    topics = sorted({one.topic for one in partitions})
-    found = {topic: disagreements(sources, topic) for topic in topics}
-    differing = [
-        {
-            "topic": topic,
-            "name": one.name,
-            "entry": {"value": one.entry.value, "where": one.entry.where},
-            "cluster": {"value": one.cluster.value, "where": one.cluster.where},
-            "override": one.override,
-        }
-        for topic in topics
-        for one in found[topic]
-    ]
-    if planned or request.dry_run:
-        used = metadata_object(sources.metadata)
-        request.output.json_object(
-            {
-                "now": request.now_ms,
-                "metadata": used,
-                "kafkaVersion": kafka.version.name,
-                "kafkaVersionFrom": kafka.sentence,
-                "disagreements": differing,
-            }
+    topics = sorted({partition.topic for partition in partitions})
+    differing = [(topic, entry) for topic in topics for entry in disagreements(sources, topic)]
+    if request.dry_run:
+        output.result(
+            None,
+            now=request.now_ms,
+            metadata={
+                "path": str(metadata.path),
+                "clusterId": metadata.cluster_id,
+                "endOffset": metadata.end_offset,
+                "snapshot": metadata.snapshot,
+            },
+            kafkaVersion=kafka.version.name,
+            kafkaVersionFrom=kafka.sentence,
+            disagreements=[
+                {
+                    "topic": topic,
+                    "name": entry.name,
+                    "entry": {"value": entry.entry.value, "where": entry.entry.where},
+                    "cluster": {"value": entry.cluster.value, "where": entry.cluster.where},
+                    "override": entry.override,
+                }
+                for topic, entry in differing
+            ],
         )
-    request.output.message(f"Settings from {said_metadata(sources.metadata)}.")
-    request.output.message(kafka.sentence)
-    for topic in topics:
-        for one in found[topic]:
-            request.output.message(f"{topic}: {one.sentence}")
+    output.message(f"Settings from {metadata_sentence(metadata)}.")
+    output.message(kafka.sentence)
+    for topic, entry in differing:
+        output.message(f"{topic}: {entry.sentence}")
 
 
-def metadata_object(metadata: ClusterMetadata) -> dict[str, object]:
-    """Return the JSON form of the metadata's identity."""
-    return {
-        "path": str(metadata.path),
-        "clusterId": metadata.cluster_id,
-        "endOffset": metadata.end_offset,
-        "snapshot": metadata.snapshot,
-    }
-
-
-def said_metadata(metadata: ClusterMetadata) -> str:
-    """Return the text form of `metadata_object`."""
+def metadata_sentence(metadata: ClusterMetadata) -> str:
+    """Return what the cluster metadata is and where it is from."""
     snapshot = f", snapshot {metadata.snapshot}" if metadata.snapshot else ""
     return (
         f"the metadata of cluster {metadata.cluster_id} up to offset {metadata.end_offset}, from"
@@ -220,14 +188,9 @@ def said_metadata(metadata: ClusterMetadata) -> str:
     )
 
 
-def say_held(request: Request, partition: TopicPartition, kind: str, sentence: str) -> None:
+def report_held(request: Request, partition: TopicPartition, kind: str, sentence: str) -> None:
     """Report why a partition is skipped. Effects: output."""
     request.output.message(f"{partition}: skipped: {sentence}")
-    request.output.json_object(
-        {
-            "topicPartition": str(partition),
-            "now": request.now_ms,
-            "skipped": kind,
-            "why": sentence,
-        }
+    request.output.result(
+        None, topicPartition=str(partition), now=request.now_ms, skipped=kind, why=sentence
     )

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from logwright.batches.bitmap import count_dead
 from logwright.batches.source import Source
-from logwright.batches.status import OWN
+from logwright.batches.status import STORE_FULL
 from logwright.batches.unpack import NOT_GIVEN, is_packed
 from logwright.cleaner_rules import REBUILD, batch_fate, delete_horizon_ms
 from logwright.compaction.model import CleanPlan
@@ -29,7 +29,7 @@ from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import OK
 from logwright.kernel import inline_kernel, kernel
 from logwright.keys.fill import put_window
-from logwright.keys.read import FLAG, WindowSums, read_batches, room_for_sums
+from logwright.keys.read import FLAG, WindowSums, read_batches, sum_buffers
 from logwright.keys.rows import (
     MapMode,
     MapTask,
@@ -50,9 +50,6 @@ from logwright.rewrite.batch_receipt import (
 from logwright.rewrite.cache import RebuildCache
 from logwright.rewrite.copy import GROWTH_PER_RECORD
 from logwright.units import INT64_MAX
-
-STORE_FULL: Final = OWN + 1
-"""The buffer for rebuilt batches must be emptied. A status besides those of `read`."""
 
 WINDOW_RECORDS: Final = 2048
 """Records read before they are mapped: decompressed, they stay in the CPU's cache."""
@@ -84,11 +81,13 @@ class Rebuilder:
     Attributes:
         cache: takes them.
         horizon_ms: delete horizon that they get now.
+        last_mapped_offset: of the last record that the map may take.
         workspace: also the one that they are read with.
     """
 
     cache: RebuildCache
     horizon_ms: int
+    last_mapped_offset: int
     workspace: RewriteWorkspace = field(default_factory=RewriteWorkspace)
 
 
@@ -102,6 +101,7 @@ def new_rebuilder(plan: CleanPlan, sources: list[Source], *, threads: int) -> Re
     return Rebuilder(
         cache=RebuildCache(plan.log.directory, output_bytes=output_bytes),
         horizon_ms=delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms),
+        last_mapped_offset=plan.compaction.first_uncleanable_offset - 1,
     )
 
 
@@ -137,9 +137,9 @@ def _map_step_backwards(task: MapTask, rebuilder: Rebuilder, step: Rows, mode: M
     cache, space = rebuilder.cache, rebuilder.workspace
     prepare(reader, step)
     entries = cache.entries_of(source.base_offset, len(source.batches))
-    last_mapped = task.last_mapped_offset
-    receipt = new_receipt((task.state.key.low, task.state.key.high), last_mapped)
-    window = room_for_sums(WINDOW_RECORDS, together=True)
+    key = (task.state.key.low, task.state.key.high)
+    receipt = new_receipt(key, rebuilder.last_mapped_offset)
+    window = sum_buffers(WINDOW_RECORDS, together=True)
     given = NOT_GIVEN
     while first < row and len(task.shards) == 1 and not cache.closed:
         space.need_plain(_plain_bytes(len(space.scratch)))

@@ -13,6 +13,7 @@ are in `logwright.cleaner_rules`.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -34,13 +35,11 @@ from logwright.compaction.transactions import (
 from logwright.format.batch import CONTROL, DELETE_HORIZON
 from logwright.format.index import AbortedTransaction
 from logwright.keys import receipt as receipts
-from logwright.keys.offset_map import map_within, other_bytes
 from logwright.keys.read import FLAG, PROBE
 from logwright.keys.receipt import KeyFacts
 from logwright.keys.rows import (
     MapMode,
     MapTask,
-    Reader,
     Rows,
     begin_pass,
     end_pass,
@@ -53,6 +52,9 @@ from logwright.rewrite.cache import CACHED_BATCH, NOTHING_REBUILT, Rebuilt
 from logwright.rewrite.copy import discard_batches
 
 _FIRST_OFFSET: Final = 0
+
+Groups = list[list[tuple[Segment, Source]]]
+"""The segments that are rewritten, ascending; each group becomes one."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,7 +73,7 @@ class Survivors:
         keys: the sums of what must survive, for the checks.
     """
 
-    groups: list[list[tuple[Segment, Source]]]
+    groups: Groups
     aborted: tuple[tuple[AbortedTransaction, ...], ...]
     dead: NDArray[np.uint8]
     tombstones: NDArray[np.uint8]
@@ -101,7 +103,7 @@ class _Pass:
     map: MapTask
     rebuilder: Rebuilder | None
     latest: int = -1
-    groups: list[list[tuple[Segment, Source]]] = field(default_factory=list)
+    groups: Groups = field(default_factory=list)
     aborted: tuple[tuple[AbortedTransaction, ...], ...] = ()
 
 
@@ -128,6 +130,34 @@ def open_sources(plan: CleanPlan) -> list[Source]:
     return sources
 
 
+def open_log(plan: CleanPlan) -> tuple[list[Source], TransactionIndexes]:
+    """Return `open_sources`, with the batches marked that do not enter the map, and the log's
+    transaction indexes. Effects: reads the log.
+
+    Raises:
+        CorruptIndex, UnsupportedFormatError: a transaction index contradicts the log.
+    """
+    sources, indexes = open_sources(plan), TransactionIndexes(plan.log)
+    if any(source.attributes & UNMAPPED for source in sources):
+        indexes.require_agreement(sources, end_offset=plan.compaction.first_uncleanable_offset)
+        mark_unmapped(sources, plan, indexes)
+    return sources, indexes
+
+
+def grouped(
+    plan: CleanPlan, sources: Sequence[Source], indexes: TransactionIndexes, *, end: int
+) -> tuple[Groups, tuple[tuple[AbortedTransaction, ...], ...]]:
+    """Group the segments that begin below `end`, and decide which of their batches go or stay
+    independently of the map; return the groups and, of each, what `decide_fates` returns.
+    """
+    by_base = {source.base_offset: source for source in sources if source.base_offset < end}
+    rewritten = tuple(each for each in plan.rolled_log.segments if each.base_offset in by_base)
+    bound = plan.compaction.first_uncleanable_offset
+    segments = group_segments(rewritten, plan.config, first_uncleanable_offset=bound)
+    groups = [[(each, by_base[each.base_offset]) for each in group] for group in segments]
+    return groups, decide_fates([[own for _, own in group] for group in groups], plan, indexes)
+
+
 def find_survivors(
     plan: CleanPlan, *, progress: Progress, runtime: Runtime, rebuilds: bool = True
 ) -> Survivors:
@@ -145,15 +175,10 @@ def find_survivors(
         PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
     """
     started = time.perf_counter()
-    sources = open_sources(plan)
-    indexes = TransactionIndexes(plan.log)
+    sources, indexes = open_log(plan)
     rebuilder = new_rebuilder(plan, sources, threads=runtime.threads) if rebuilds else None
     mapping = _map_task(plan, sources, progress, runtime, rebuilder)
     task = _Pass(plan=plan, sources=sources, indexes=indexes, map=mapping, rebuilder=rebuilder)
-    if any(source.attributes & UNMAPPED for source in sources):
-        bound = plan.compaction.first_uncleanable_offset
-        indexes.require_agreement(sources, end_offset=bound)
-        mark_unmapped(sources, plan, indexes)
     try:
         while task.map.shards:
             _map_shard(task)
@@ -198,15 +223,6 @@ def _survivors(task: _Pass, rebuilt: Rebuilt, started: float) -> Survivors:
     )
 
 
-def _dirty_records(plan: CleanPlan, sources: list[Source]) -> int:
-    """Return an upper bound of the keys that the map must take."""
-    first_dirty = plan.compaction.first_dirty_offset
-    return sum(
-        source.records - source.records_before(source.first_row("last_offset", first_dirty))
-        for source in sources
-    )
-
-
 def _map_task(
     plan: CleanPlan,
     sources: list[Source],
@@ -215,38 +231,31 @@ def _map_task(
     rebuilder: Rebuilder | None,
 ) -> MapTask:
     """Return the state with an empty map."""
-    records = sum(source.records for source in sources)
-    bits = (records + 7) // 8
-    readers = [Reader.new(records) for _ in range(runtime.threads)]
-    if rebuilder is not None:
-        readers[0].workspace = rebuilder.workspace
-    entry_bytes = 0 if rebuilder is None else CACHED_BATCH.itemsize
-    others = other_bytes(sources, per_batch=entry_bytes)
-    dirty = _dirty_records(plan, sources)
-    like_kafka = plan.options.like_kafka
-    state = map_within(
-        plan.cleaner, keys=dirty, records=records, other_bytes=others, like_kafka=like_kafka
-    )
-    return MapTask(
-        now_ms=plan.now_ms,
-        removable_end=plan.removal.end,
-        last_mapped_offset=plan.compaction.first_uncleanable_offset - 1,
-        ends_when_full=like_kafka,
+    first_dirty = plan.compaction.first_dirty_offset
+    task = MapTask(
+        sources=sources,
+        cleaner=plan.cleaner,
+        batch_bytes=0 if rebuilder is None else CACHED_BATCH.itemsize,
         runtime=runtime,
         progress=progress,
         total_bytes=sum(source.log.bytes for source in sources),
-        records=dirty,
-        state=state,
-        dead=np.zeros(bits, dtype=np.uint8),
-        expired=np.zeros(bits, dtype=np.uint8),
-        readers=readers,
+        records=sum(
+            source.records - source.records_before(source.first_row("last_offset", first_dirty))
+            for source in sources
+        ),
+        now_ms=plan.now_ms,
+        removable_end=plan.removal.end,
+        like_kafka=plan.options.like_kafka,
         presplits=rebuilder is None,
     )
+    if rebuilder is not None:
+        task.readers[0].workspace = rebuilder.workspace
+    return task
 
 
 def _map_shard(task: _Pass) -> None:
     """Insert the dirty and probe the clean section for the next shard of hashes."""
-    compaction, state = task.plan.compaction, task.map.state
+    plan, compaction, state = task.plan, task.plan.compaction, task.map.state
     primary = begin_pass(task.map)
     first_dirty = compaction.first_dirty_offset
     offsets = (first_dirty, compaction.first_uncleanable_offset)
@@ -256,7 +265,7 @@ def _map_shard(task: _Pass) -> None:
         stopped_at = (len(task.sources), 0)
     if primary:
         task.latest = _latest(task, stopped_at[0])
-        _decide_fates(task)
+        task.groups, task.aborted = grouped(plan, task.sources, task.indexes, end=task.latest + 1)
     rewritten = [source for group in task.groups for _, source in group]
     clean = MapMode(offsets=(_FIRST_OFFSET, first_dirty), primary=primary, action=PROBE)
     probed = [(source, 0, source.first_row("base_offset", first_dirty)) for source in rewritten]
@@ -297,22 +306,6 @@ def _key_facts(task: _Pass) -> KeyFacts:
         sample_digest=int(totals["sampled"][0]),
         expected_sample_digest=task.map.sample.expected(_leaving(task)),
     )
-
-
-def _decide_fates(task: _Pass) -> None:
-    """Group what is rewritten, and decide which batches go or stay independently of the map."""
-    plan = task.plan
-    by_base = {source.base_offset: source for source in task.sources}
-    rewritten = tuple(
-        each
-        for each in plan.rolled_log.segments
-        if each.base_offset in by_base and each.base_offset <= task.latest
-    )
-    bound = plan.compaction.first_uncleanable_offset
-    groups = group_segments(rewritten, plan.config, first_uncleanable_offset=bound)
-    task.groups = [[(each, by_base[each.base_offset]) for each in group] for group in groups]
-    sources = [[source for _, source in group] for group in task.groups]
-    task.aborted = decide_fates(sources, plan, task.indexes).aborted
 
 
 def _probe_unmapped(task: _Pass, source: Source, *, primary: bool) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -240,21 +239,11 @@ def _row_by_index(source: Source, directory: Path, offset: int) -> int:
     return int(np.searchsorted(source.batches["position"], position, side="left"))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fates:
-    """The decisions of transactions about batches, in addition to the offset map.
-
-    Attributes:
-        aborted: for each group the transactions whose ABORT markers stay: its ``.txnindex``.
-    """
-
-    aborted: tuple[tuple[AbortedTransaction, ...], ...]
-
-
 def decide_fates(
     groups: Sequence[Sequence[Source]], plan: CleanPlan, indexes: TransactionIndexes
-) -> Fates:
-    """Set `discard`, `empty_marker` and `keep_empty` of all batches, group by group.
+) -> tuple[tuple[AbortedTransaction, ...], ...]:
+    """Set `discard`, `empty_marker` and `keep_empty` of all batches, group by group; return for
+    each group the transactions whose ABORT markers stay: its ``.txnindex``.
 
     Raises:
         CorruptProducerSnapshot: a producer has a later batch than the snapshots.
@@ -270,7 +259,7 @@ def decide_fates(
     for source in sources:
         keep_ends(plan.log, source.batches, producers, end_offset=end)
     if not any(source.attributes & UNMAPPED for source in sources):
-        return Fates(aborted=((),) * len(groups))
+        return ((),) * len(groups)
     held = held_markers(sources, plan.removal.data)
     walk = TransactionWalk(sources, indexes)
     entries: list[tuple[AbortedTransaction, ...]] = []
@@ -286,7 +275,7 @@ def decide_fates(
             _set_fates(batches, can_discard, plan.now_ms, plan.removal.end)
             keep_held(batches, held)
         entries.append(tuple(stay))
-    return Fates(aborted=tuple(entries))
+    return tuple(entries)
 
 
 @kernel

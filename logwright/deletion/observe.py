@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from logwright.errors import NotALogDir
 from logwright.format.deleted_logs import DeletedLog, parse_deletions
-from logwright.format.names import (
-    DELETED_LOGS,
-    LEADER_EPOCH_CHECKPOINT,
-    LOG,
-    PARTITION_METADATA,
-    WORK_DIRECTORY,
-    TopicPartition,
-    parse_deleted_directory_name,
-)
-from logwright.log.log_dir import MarkedDirectory, TreeEntry, list_log_dir, list_tree
+from logwright.format.names import TopicPartition, parse_deleted_directory_name
+from logwright.log.inventory import place_of
+from logwright.log.log_dir import MarkedDirectory, list_log_dir
+from logwright.log.record_files import deleted_at_ms, foreign_entries, read_deletions
+from logwright.log.tree import list_tree
 from logwright.place.files import open_log_dir
 from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-_NS_PER_MS: Final = 1_000_000
-_KNOWN: Final = re.compile(
-    r"[0-9]{20,}\.(?:log|index|timeindex|txnindex|snapshot)"
-    r"(?:\.[0-9]+)?(?:\.(?:cleaned|swap|deleted|tmp))?"
-    rf"|(?:{re.escape(LEADER_EPOCH_CHECKPOINT)}|{re.escape(PARTITION_METADATA)})(?:\.tmp)?"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +77,13 @@ def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
     """
     with open_log_dir(log_dir) as root:
         listing = list_log_dir(root)
-        record = root.read(DELETED_LOGS) if root.exists(DELETED_LOGS) else None
+        record = read_deletions(root)
     deletions = parse_deletions(record or b"")
     directories: dict[str, DeletedDirectory] = {}
     for marked in listing.marked:
         if parse_deleted_directory_name(marked.name) is None or only not in (None, marked.name):
             continue
-        with suppress(FileNotFoundError):  # another purge has removed it
+        with suppress(FileNotFoundError, NotALogDir):  # another purge has removed it
             directories[marked.name] = _look(log_dir, marked, deletions.get(marked.name))
     return DeletedListing(
         log_dir=log_dir,
@@ -108,38 +96,22 @@ def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
 
 def _look(log_dir: Path, named: MarkedDirectory, record: DeletedLog | None) -> DeletedDirectory:
     path = log_dir / named.name
-    status = path.lstat()
-    touched_ms = max(status.st_ctime_ns, status.st_mtime_ns) // _NS_PER_MS
-    entries = list_tree(path)
-    files = sorted(one.path for one in entries if one.kind != "directory")
+    at_ms = deleted_at_ms(path, record)
+    tree = list_tree(path)
+    logs = {name for name in tree.files if _is_log(name)}
     return DeletedDirectory(
         path=path,
         partition=named.partition if record is None else record.partition,
         record=record,
-        at_ms=TimestampMs(touched_ms if record is None else record.at_ms),
-        logs=tuple(path / one for one in files if _is_log(one)),
-        others=tuple(path / one for one in files if not _is_log(one)),
-        directories=tuple(path / one.path for one in entries if one.kind == "directory"),
-        foreign=tuple(sorted(str(one.path) for one in entries if not _is_known(one))),
-        bytes=ByteCount(sum(one.bytes for one in entries)),
+        at_ms=TimestampMs(at_ms),
+        logs=tuple(path / name for name in tree.files if name in logs),
+        others=tuple(path / name for name in tree.files if name not in logs),
+        directories=tuple(path / name for name in tree.directories),
+        foreign=tuple(foreign_entries(tree)),
+        bytes=tree.total_bytes,
     )
 
 
-def _is_log(path: Path) -> bool:
+def _is_log(path: str) -> bool:
     """Return whether it is a ``.log`` file of any stage, outside logwright's work directory."""
-    return f"{LOG}." in f"{path.name}." and not _is_ours(path)
-
-
-def _is_ours(path: Path) -> bool:
-    """Return whether it is inside logwright's work directory."""
-    return WORK_DIRECTORY in path.parent.parts
-
-
-def _is_known(entry: TreeEntry) -> bool:
-    """Return whether a log has such an entry; logwright's work directory may have any file or
-    directory.
-    """
-    path, ours = entry.path, _is_ours(entry.path)
-    if entry.kind == "directory":
-        return ours or path.name == WORK_DIRECTORY
-    return entry.kind == "file" and (ours or _KNOWN.fullmatch(path.name) is not None)
+    return place_of("deleted log", path).kind == "segment"

@@ -3,7 +3,7 @@ an erasure is on record, and what was not searched. Pure.
 
 On record is an erasure of a request's key in a topic if a log of the topic has the mark of one that
 is done, and that mark has the key under the same secret (`logwright.erasure.mark`); if a log of the
-topic is in the record of deleted logs (`logwright.erasure.find.places`); or if an earlier
+topic is in the record of deleted logs (`logwright.log.record_files`); or if an earlier
 certificate lists records of the same key in the topic.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from logwright.erasure.find.result import Found
+from logwright.erasure.find.result import SearchResult
 from logwright.erasure.request import applies_to
 from logwright.erasure.secret import SHORT_BYTES
 
@@ -98,7 +98,7 @@ def erased_of(found: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, frozens
 
 
 def account_of(
-    found: Iterable[Found],
+    found: Iterable[SearchResult],
     *,
     secret: str,
     topics: Iterable[str] = (),

@@ -27,7 +27,7 @@ from logwright.erasure.match import (
 )
 from logwright.erasure.request import ALL_TOPICS, Request, applies_to
 from logwright.erasure.secret import FILTER_MASK, Secret
-from logwright.format.siphash import hash_keys, room_for_lanes
+from logwright.format.siphash import hash_keys, lane_buffers
 from logwright.units import INT64_MAX
 
 
@@ -265,7 +265,7 @@ class KeySet:
             self._clear.starts[lines].astype(np.uint64),
             self._clear.lengths[lines].astype(np.uint64),
         )
-        hash_keys(self._clear.data, halves, 0, len(lines), hash_key, room_for_lanes())
+        hash_keys(self._clear.data, halves, 0, len(lines), hash_key, lane_buffers())
         filters = np.concatenate(
             [
                 np.array([self.requests[index].filter for index in known], dtype=np.uint32),

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import ERASURE_MARK, WORK_DIRECTORY
+from logwright.place.files import exists
 from logwright.place.mapped import map_file
+from logwright.place.model import Place
 from logwright.steps.replace import replace_file
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ def mark_steps(
     return replace_file(path, content, like=None)
 
 
-def erased_keys(directory: Path) -> tuple[str, ...] | None:
+def erased_keys(directory: Place) -> tuple[str, ...] | None:
     """Return which keys were erased by erasures that are done, None without one. Effects: reads the
     mark.
 
@@ -63,8 +65,8 @@ def erased_keys(directory: Path) -> tuple[str, ...] | None:
     return _keys_of(entry) if entry is not None and entry.get("done") is True else None
 
 
-def _read(path: Path) -> dict[str, Any] | None:
-    content = map_file(path).tobytes() if path.exists() else b""
+def _read(path: Place) -> dict[str, Any] | None:
+    content = map_file(path).tobytes() if exists(path) else b""
     return next(parse_lines(content), None)
 
 
@@ -73,14 +75,14 @@ def _keys_of(entry: dict[str, Any] | None) -> tuple[str, ...]:
     return tuple(filter(_IS_KEY, map(str, keys))) if isinstance(keys, list) else ()
 
 
-def read_mark(directory: Path) -> str | None:
+def read_mark(directory: Place) -> str | None:
     """Return what identifies the last erasure and its stage, None without one. Effects: reads.
 
     Raises:
         UnreadableFile: the mark is not a regular file.
     """
     path = directory / WORK_DIRECTORY / ERASURE_MARK
-    if not path.exists():
+    if not exists(path):
         return None
     content = map_file(path).tobytes()
     for entry in parse_lines(content):

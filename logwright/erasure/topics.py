@@ -5,11 +5,11 @@ that matches nothing. Nobody may take "not found" there for "gone".
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from pathlib import Path
 
-from logwright.erasure.find.places import list_files
 from logwright.erasure.request import ALL_TOPICS, applies_to
+from logwright.log.record_files import list_files
 from logwright.metadata.model import ClusterMetadata
+from logwright.place.model import Place
 
 
 def match_nothing(patterns: Iterable[str], topics: Collection[str]) -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def match_nothing(patterns: Iterable[str], topics: Collection[str]) -> tuple[str
     return tuple(one for one in asked if not any(applies_to(one, topic) for topic in topics))
 
 
-def topics_of(log_dir: Path, metadata: ClusterMetadata | None = None) -> frozenset[str]:
+def topics_of(log_dir: Place, metadata: ClusterMetadata | None = None) -> frozenset[str]:
     """Return the topics that a log directory has, as a search of it knows them, and those of the
     cluster's metadata. Effects: lists the directory; reads ledgers.
 

@@ -20,17 +20,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.projection import read_window
 from logwright.batches.runtime import Runtime
-from logwright.batches.source import open_window, row_ranges
+from logwright.batches.source import row_ranges
 from logwright.cleaner_rules import EXPIRED, delete_horizon_ms
-from logwright.compaction.plan import group_segments
-from logwright.compaction.survivors import open_sources
-from logwright.compaction.transactions import (
-    UNMAPPED,
-    TransactionIndexes,
-    decide_fates,
-    mark_unmapped,
-)
+from logwright.compaction.survivors import grouped, open_log
 from logwright.forecast.model import Forecast, Removal
 from logwright.forecast.packed import REBUILT_BATCHES, rebuilt_payload
 from logwright.forecast.retention import retained
@@ -38,12 +32,11 @@ from logwright.forecast.sample import (
     COUNTED,
     SAMPLED,
     SampleScope,
-    room_for_sample,
-    sample_batches,
+    sample_buffers,
+    sample_records,
 )
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
 from logwright.format.siphash import HashKey
-from logwright.format.walk import raise_for_status
 from logwright.rewrite.batch import RewriteWorkspace
 from logwright.units import ByteCount
 
@@ -117,8 +110,8 @@ def forecast_by_sample(
     """
     if plan.compaction.cleanable_bytes <= 0:
         return Forecast(retention=retained(plan, {}), sampled_keys=0)
-    sources = open_sources(plan)
-    _decide_fates(plan, sources)
+    sources, indexes = open_log(plan)
+    grouped(plan, sources, indexes, end=plan.compaction.first_uncleanable_offset)
     key = hash_key or HashKey.random()
     scope = SampleScope(
         plan.now_ms,
@@ -128,19 +121,6 @@ def forecast_by_sample(
         np.array([key.low, key.high], dtype=np.uint64),
     )
     return _estimate(plan, _read(plan, sources, scope, runtime or Runtime()))
-
-
-def _decide_fates(plan: CleanPlan, sources: list[Source]) -> None:
-    """Decide which batches go or stay independently of the keys, as a cleaning does."""
-    indexes = TransactionIndexes(plan.log)
-    bound = plan.compaction.first_uncleanable_offset
-    if any(source.attributes & UNMAPPED for source in sources):
-        indexes.require_agreement(sources, end_offset=bound)
-        mark_unmapped(sources, plan, indexes)
-    by_base = {source.base_offset: source for source in sources}
-    cleaned = tuple(each for each in plan.rolled_log.segments if each.base_offset in by_base)
-    groups = group_segments(cleaned, plan.config, first_uncleanable_offset=bound)
-    decide_fates([[by_base[each.base_offset] for each in group] for group in groups], plan, indexes)
 
 
 def _read(plan: CleanPlan, sources: list[Source], scope: SampleScope, runtime: Runtime) -> _Read:
@@ -176,21 +156,15 @@ def _sample_window(
     source: Source, rows: tuple[int, int], scope: SampleScope, counted: NDArray[np.void]
 ) -> NDArray[np.void]:
     """Return the sampled records, SAMPLED[n], of the batches [rows[0], rows[1])."""
-    window = open_window(source, slice(*rows))
-    batches = window.batches
-    buffers = room_for_sample(int(batches["count"].sum(dtype=np.int64)))
-    done, sampled, status = sample_batches(
-        source.data, window.scratch, batches, window.spans, scope, buffers, counted
-    )
-    if done < len(batches):
-        batch = batches[int(done)]
-        raise_for_status(
-            int(status),
-            path=source.path,
-            position=int(batch["position"]),
-            base_offset=int(batch["base_offset"]),
-        )
-    return buffers.out[: int(sampled)].copy()
+    batches = source.batches[slice(*rows)]
+    # Sampling sets their tombstones, in a copy.
+    data = np.flatnonzero(((batches["attributes"] & CONTROL) == 0) & ~batches["discard"])
+    records = read_window(source, rows[0] + data)
+    counts, buffers = np.zeros(len(data), dtype=COUNTED), sample_buffers(records)
+    sampled = buffers.out[: sample_records(records, scope, buffers, counts)].copy()
+    batches[data], counted[data] = records.batches, counts
+    sampled["row"] = data[sampled["row"]]
+    return sampled
 
 
 def _superseded(

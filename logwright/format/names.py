@@ -41,12 +41,21 @@ ERASURE_MARK: Final = "erased.json"
 """Files of the work directory: see `logwright.ingest.journal`."""
 BROKER_LOCK: Final = ".lock"
 WORK_DIRECTORY: Final = ".logwright"
+"""logwright's directory inside a partition directory: staging, lock, ledgers. Kafka ignores it."""
 STAGING: Final = "staging"
 """Directory of the plans' staging directories, in the work directory."""
-"""logwright's directory inside a partition directory: staging, lock, ledgers. Kafka ignores it."""
+FAILED: Final = "failed"
+"""Directory of the kept outputs (`logwright.steps.failed_output`), in the work directory."""
+FAILED_OUTPUT: Final = r"[0-9]{1,19}\.-?[0-9]+-[0-9a-f]{8}-[0-9a-f]{8}"
+"""Pattern of the directory's name of one: when it expires, in ms, and the plan's id."""
+CUT: Final = "cut"
+"""Directory of what recoveries have cut out, in the work directory."""
 
 DELETED_LOGS: Final = ".logwright-deleted-logs.jsonl"
 """In a log directory's root: the ledger of deleted logs."""
+SPOOL: Final = ".logwright-write-"
+"""In a log directory's root: prefix of the rows of a write by Spark, as Arrow's IPC files
+(`logwright.spark.kafka_log_write`)."""
 
 _LONGEST_NAME: Final = 255
 _PARTITION = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>[0-9]{1,10})")

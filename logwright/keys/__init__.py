@@ -1,7 +1,6 @@
 """The first pass over the keys: which records are superseded by a later one with their key, as a
 bitmap with one bit for each record. Used by cleanings, forecasts and the latest state.
 
-`superseded` is the pass alone; a cleaning adds what is removed for other reasons. `rows` takes rows
-of batches in steps, on one thread or several; `read` finds their records and hashes, `fill` puts
-them into the `offset_map`, `receipt` sums them for the checks.
+`rows` is the pass: it takes rows of batches in steps, on one thread or several; `read` finds their
+records and hashes, `fill` puts them into the `offset_map`, `receipt` sums them for the checks.
 """

@@ -16,29 +16,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from itertools import pairwise
 from math import ceil
 from queue import SimpleQueue
 from threading import Lock
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.runtime import Progress, Runtime
 from logwright.batches.source import Source, row_ranges
-from logwright.batches.status import StoppedAt, remove_obstacle
-from logwright.batches.unpack import NOT_GIVEN, Workspace
+from logwright.batches.status import MANY_RECORDS, OK, StoppedAt
+from logwright.batches.unpack import NOT_GIVEN, Workspace, remove_obstacle
+from logwright.config.topic import CleanerConfig
 from logwright.errors import invariant
-from logwright.format.walk import OK
 from logwright.keys import offset_map
 from logwright.keys import read as reading
 from logwright.keys import receipt as receipts
 from logwright.keys.fill import OffsetMap, put_window
+from logwright.units import INT64_MAX
 
 Rows = tuple[Source, int, int]
 """A source, and its rows [first, last)."""
+
+_NO_HORIZON: Final = -INT64_MAX
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,7 +61,7 @@ class Reader:
         """Return a reader for a log of this number of records."""
         return cls(
             receipt=receipts.new_receipt(records),
-            found=reading.room_for_records(min(records, reading.FOUND_RECORDS)),
+            found=reading.record_buffers(min(records, reading.FOUND_RECORDS)),
         )
 
     def buffers(self, hash_key: NDArray[np.uint64]) -> reading.ReadBuffers:
@@ -84,36 +87,43 @@ class MapMode:
 
 @dataclass(slots=True, kw_only=True)
 class MapTask:
-    """The shared state of the map pass.
+    """The shared state of the map pass, which begins with an empty map.
+
+    Args:
+        sources: all that is read, with consecutive ordinals.
+        cleaner: has the memory budget.
+        batch_bytes: what the caller keeps for each batch besides its header.
 
     Attributes:
-        now_ms: the clock, for delete horizons.
-        removable_end: tombstones at or above it stay.
-        last_mapped_offset: of the last record that the map may take.
-        ends_when_full: the map ends where it is full, as Kafka's does; else its hashes are split.
+        runtime: threads and throttle. progress: called with the phase "map".
         total_bytes: bytes of all mapped rows, for the progress.
         records: the most that may be inserted in one pass.
+        now_ms: the clock, for delete horizons; by default none is reached, so that tombstones count
+            as any record.
+        removable_end: tombstones at or above it stay.
+        like_kafka: the map has Kafka's size, and ends where it is full; else its hashes are split.
+        presplits: the hashes are split before the map is full, by an estimate.
+        dead: bitmap, uint8[(records + 7) / 8], one bit per ordinal: of the offsets that are mapped,
+            the records that a later one with their key supersedes, and those without a key.
+        expired: bitmap of the same size: tombstones past their horizon.
         shards: ranges of hashes, [start, end); the first is mapped now.
         readers: one for each thread.
-        presplits: the hashes are split before the map is full, by an estimate.
         seen: distinct keys and records after the last step.
         passes: how many passes over the keys have begun: one for each shard.
         distinct_keys: of the shards that are done.
         turn: lock of the map and of anything else that threads share.
     """
 
-    now_ms: int
-    removable_end: int
-    last_mapped_offset: int
-    ends_when_full: bool
+    sources: InitVar[Sequence[Source]]
+    cleaner: InitVar[CleanerConfig]
+    batch_bytes: InitVar[int] = 0
     runtime: Runtime
     progress: Progress
     total_bytes: int
     records: int
-    state: offset_map.MapState
-    dead: NDArray[np.uint8]
-    expired: NDArray[np.uint8]
-    readers: list[Reader]
+    now_ms: int = _NO_HORIZON
+    removable_end: int = INT64_MAX
+    like_kafka: bool = False
     presplits: bool = True
     shards: list[tuple[int, int]] = field(
         default_factory=lambda: [(0, offset_map.SHARD_SPACE)],
@@ -124,11 +134,27 @@ class MapTask:
     sample: receipts.KeySample = field(default_factory=receipts.KeySample)
     turn: Lock = field(default_factory=Lock)
     bytes_done: int = 0
+    state: offset_map.MapState = field(init=False)
+    dead: NDArray[np.uint8] = field(init=False)
+    expired: NDArray[np.uint8] = field(init=False)
+    readers: list[Reader] = field(init=False)
     map_: OffsetMap = field(init=False)
     hash_key: NDArray[np.uint64] = field(init=False)
 
-    def __post_init__(self) -> None:
-        state = self.state
+    def __post_init__(
+        self, sources: Sequence[Source], cleaner: CleanerConfig, batch_bytes: int
+    ) -> None:
+        ordinals = sum(source.records for source in sources)
+        self.state = state = offset_map.map_within(
+            cleaner,
+            keys=self.records,
+            records=ordinals,
+            other_bytes=offset_map.other_bytes(sources, per_batch=batch_bytes),
+            like_kafka=self.like_kafka,
+        )
+        self.dead = np.zeros((ordinals + 7) // 8, dtype=np.uint8)
+        self.expired = np.zeros_like(self.dead)
+        self.readers = [Reader.new(ordinals) for _ in range(self.runtime.threads)]
         self.hash_key = np.array([state.key.low, state.key.high], dtype=np.uint64)
         self.map_ = OffsetMap(
             table=state.table,
@@ -136,7 +162,7 @@ class MapTask:
             expired=self.expired,
             counters=state.counters,
             capacity=state.capacity,
-            ends_when_full=self.ends_when_full,
+            ends_when_full=self.like_kafka,
         )
 
     def scope(self, mode: MapMode) -> reading.MapScope:
@@ -272,7 +298,7 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
     """
     source, row, last = step
     prepare(reader, step)
-    window = reading.room_for_sums(last - row)
+    window = reading.sum_buffers(last - row)
     given = NOT_GIVEN
     while row < last:
         scope, sampled = task.scope(mode), int(reader.receipt.sampled[0])
@@ -282,8 +308,8 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
         )
         given = NOT_GIVEN
         with task.turn:
-            found = _Found(source.batches, row, int(stop), int(taken), scope, buffers, window)
-            row = _put(task, found)
+            read = _Read(source.batches, row, int(stop), int(taken), scope, buffers, window)
+            row = _put(task, read)
         if row < stop:
             if task.map_.ends_when_full:
                 task.sample.add(reader.receipt, probed=False)
@@ -295,7 +321,7 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
     return None
 
 
-class _Found(NamedTuple):
+class _Read(NamedTuple):
     """What was read of a window: the batches [first, stop) and the number of their records."""
 
     batches: NDArray[np.void]
@@ -307,11 +333,11 @@ class _Found(NamedTuple):
     window: reading.WindowSums
 
 
-def _put(task: MapTask, found: _Found) -> int:
+def _put(task: MapTask, read: _Read) -> int:
     """Map what was read; return the row from which it must be read again, or where the map ended;
     `stop` otherwise. Nothing is mapped if the shard was split since it was read.
     """
-    batches, first, stop, taken, scope, buffers, window = found
+    batches, first, stop, taken, scope, buffers, window = read
     if first == stop or task.shards[0] != (scope.shard_start, scope.shard_end):
         return first
     reached = put_window(batches, (first, stop), taken, scope, task.map_, buffers, window)
@@ -351,8 +377,8 @@ def unblock(reader: Reader, source: Source, row: int, status: int) -> int:
     Raises:
         CorruptBatch, UnsupportedFormatError: the batch cannot be read.
     """
-    if status == reading.MANY_RECORDS:
-        reader.found = reading.room_for_records(int(source.batches["count"][row]))
+    if status == MANY_RECORDS:
+        reader.found = reading.record_buffers(int(source.batches["count"][row]))
         return NOT_GIVEN
     stopped = StoppedAt(source.data, source.path, source.batches, row)
     return remove_obstacle(reader.workspace, stopped, status)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from logwright.config.topic import CleanerConfig
 from logwright.format.names import TopicPartition
-from logwright.keys.superseded import Superseded
+from logwright.keys.rows import MapTask
 from logwright.records.model import RecordsRange
 from logwright.units import Offset
 
@@ -45,8 +45,8 @@ class LatestCounts:
     map_reads: int = 0
     map_bytes: int = 0
 
-    def add(self, superseded: Superseded) -> None:
+    def add(self, task: MapTask) -> None:
         """Add what the first pass came to."""
-        self.distinct_keys += superseded.distinct_keys
-        self.map_reads += superseded.map_reads
-        self.map_bytes = max(self.map_bytes, superseded.map_bytes)
+        self.distinct_keys += task.distinct_keys
+        self.map_reads += task.passes
+        self.map_bytes = max(self.map_bytes, task.state.table.entries.nbytes)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from logwright.batches.runtime import Runtime, silent
 from logwright.batches.source import Source
 from logwright.errors import enough_memory
-from logwright.keys.superseded import find_superseded
+from logwright.keys.rows import MapMode, MapTask, begin_pass, end_pass, map_rows, rows_within
 from logwright.latest.ahead import in_order
 from logwright.latest.model import LatestCounts, LatestPlan
 from logwright.locks import broker_kept_out
@@ -71,10 +71,8 @@ def read_latest(
     offsets = (plan.start_offset, plan.end_offset)
     with broker_kept_out(plan.records.log_dir), enough_memory(plan.records.directory):
         sources = _numbered(Pieces(plan.records, ReadCounts()))
-        superseded = find_superseded(
-            sources, offsets, plan.cleaner, progress=progress, runtime=runtime
-        )
-        counts.add(superseded)
+        keys = _mapped(sources, plan, progress, runtime)
+        counts.add(keys)
         read = partial(
             read_sources,
             partition=plan.partition,
@@ -83,7 +81,7 @@ def read_latest(
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             selection=Selection(
-                dead=superseded.dead, skip_tombstones=not tombstones, skip_null_keys=True
+                dead=keys.dead, skip_tombstones=not tombstones, skip_null_keys=True
             ),
         )
         account = _Account(runtime, progress, sum(map(_bytes_of, sources)))
@@ -105,6 +103,33 @@ def _numbered(pieces: Iterable[Source]) -> list[Source]:
         ordinal += source.records
         sources.append(source)
     return sources
+
+
+def _mapped(
+    sources: Sequence[Source], plan: LatestPlan, progress: Progress, runtime: Runtime
+) -> MapTask:
+    """Read the keys of the plan's offsets; return the pass, with what is superseded in its `dead`.
+    Effects: reads the segments.
+    """
+    offsets = (plan.start_offset, plan.end_offset)
+    rows = rows_within(sources, offsets)
+    task = MapTask(
+        sources=sources,
+        cleaner=plan.cleaner,
+        runtime=runtime,
+        progress=progress,
+        total_bytes=sum(
+            source.bytes_before(last) - source.bytes_before(first) for source, first, last in rows
+        ),
+        records=sum(
+            source.records_before(last) - source.records_before(first)
+            for source, first, last in rows
+        ),
+    )
+    while task.shards:
+        map_rows(task, rows, MapMode(offsets=offsets, primary=begin_pass(task)))
+        end_pass(task)
+    return task
 
 
 def _bytes_of(source: Source) -> int:

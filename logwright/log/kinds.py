@@ -1,35 +1,32 @@
-"""Sort the files of a partition directory by their names (LogLoader of Kafka 4.3.0)."""
+"""The files of a partition directory by the kinds of the inventory, and what follows from them
+(LogLoader of Kafka 4.3.0).
+"""
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from logwright.format.names import (
     CLEANED,
-    DELETED,
     INDEX,
-    LEADER_EPOCH_CHECKPOINT,
-    LOG,
-    PARTITION_METADATA,
     SEGMENT_SUFFIXES,
     SNAPSHOT,
     SWAP,
     TIMEINDEX,
 )
-from logwright.units import INT64_MAX
+from logwright.log.inventory import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LIVE_SUFFIXES: Final = (*SEGMENT_SUFFIXES, SNAPSHOT)
-_LOG_FILE_SUFFIXES: Final = (*LIVE_SUFFIXES, CLEANED, SWAP)
-_KNOWN_FILES: Final = frozenset((LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA))
-_METADATA_SNAPSHOT: Final = ".checkpoint.deleted"
+_LIVE: Final = ("segment", "index", "snapshot")
+_OF_A_LOG: Final = frozenset((*_LIVE, "fact", "foreign", "cleaned", "swap"))
 _NUMBER: Final = re.compile(r"([0-9]+)\.")
 _DIGITS: Final = 20
-_LARGEST: Final = f"{INT64_MAX:020d}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +40,7 @@ class FileKinds:
         swaps: files that replace others, or were about to.
         retired: files that a broker removes when it loads the log.
         foreign: files that look like a log's, with names that no broker writes.
+        temporary: snapshots that were being written.
     """
 
     stems: tuple[str, ...]
@@ -51,6 +49,7 @@ class FileKinds:
     swaps: tuple[str, ...]
     retired: tuple[str, ...]
     foreign: tuple[str, ...]
+    temporary: tuple[str, ...]
 
     @property
     def orphans(self) -> tuple[str, ...]:
@@ -104,41 +103,30 @@ class FileKinds:
 
 def file_kinds(names: Iterable[str]) -> FileKinds:
     """Sort the names of a partition directory's plain files by kind."""
-    stems: list[str] = []
-    indexes: list[str] = []
-    by_suffix: dict[str, list[str]] = {CLEANED: [], SWAP: [], DELETED: []}
-    foreign: list[str] = []
+    by_kind: defaultdict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
-        stage = name[name.rfind(".") :]
-        if stage in by_suffix:
-            by_suffix[stage].append(name)
-        elif _is_live(name):
-            if name.endswith(LOG):
-                stems.append(name[:_DIGITS])
-            elif not name.endswith(SNAPSHOT):
-                indexes.append(name)
-        elif name.endswith(LIVE_SUFFIXES):
-            foreign.append(name)
+        by_kind[place_of("log", name).kind].append(name)
     return FileKinds(
-        stems=tuple(stems),
-        indexes=tuple(indexes),
-        cleaned=tuple(by_suffix[CLEANED]),
-        swaps=tuple(by_suffix[SWAP]),
-        retired=tuple([name for name in by_suffix[DELETED] if is_retired(name)]),
-        foreign=tuple(foreign),
+        stems=tuple([name[:_DIGITS] for name in by_kind["segment"]]),
+        indexes=tuple(by_kind["index"]),
+        cleaned=tuple(by_kind["cleaned"]),
+        swaps=tuple(by_kind["swap"]),
+        retired=tuple(by_kind["retired"]),
+        foreign=tuple(by_kind["foreign"]),
+        temporary=tuple(by_kind["temporary"]),
     )
 
 
 def is_of_a_log(name: str) -> bool:
     """Return whether this is the name of a log's file, or similar to one."""
-    return name in _KNOWN_FILES or name.endswith(_LOG_FILE_SUFFIXES)
+    return place_of("log", name).kind in _OF_A_LOG
 
 
 def is_retired(name: str) -> bool:
     """Return whether a broker removes this file when it loads the log. It keeps snapshots of the
     KRaft metadata log.
     """
-    return name.endswith(DELETED) and not name.endswith(_METADATA_SNAPSHOT)
+    return place_of("log", name).kind == "retired"
 
 
 def offset_in(name: str) -> int:
@@ -155,11 +143,4 @@ def _without_stage(name: str) -> str:
 
 def _is_live(name: str) -> bool:
     """Return whether this is a segment's or snapshot's file as Kafka writes it."""
-    stem = name[:_DIGITS]
-    return (
-        name[_DIGITS:] in LIVE_SUFFIXES
-        and len(stem) == _DIGITS
-        and stem.isdecimal()
-        and stem.isascii()
-        and stem <= _LARGEST
-    )
+    return place_of("log", name).kind in _LIVE

@@ -120,7 +120,7 @@ def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
     if isinstance(directory, LocalDir):
         return read_listing(directory, stamp_of).files
     stamps: dict[str, FileStamp] = {}
-    for kind, found in directory.entries():
+    for kind, found, *_ in directory.entries():
         if kind == "file":
             stamps[found.name] = found
         elif is_of_a_log(found.name):

@@ -6,15 +6,11 @@ A broker loads the directories of future and stray logs too, but serves none of 
 
 from __future__ import annotations
 
-import os
-import stat
-from pathlib import Path
 from typing import Literal, NamedTuple, cast
 
 from logwright.format.names import TopicPartition, parse_marked_directory_name
 from logwright.place.files import open_log_dir
 from logwright.place.model import OpenDir, Place
-from logwright.units import ByteCount
 
 Mark = Literal["delete", "future", "stray"]
 
@@ -45,20 +41,6 @@ class LogDirListing(NamedTuple):
     names: frozenset[str]
     partitions: dict[str, TopicPartition]
     marked: tuple[MarkedDirectory, ...]
-
-
-class TreeEntry(NamedTuple):
-    """One entry below a directory.
-
-    Attributes:
-        path: relative to the directory.
-        kind: what it is; a symlink is ``other``.
-        bytes: size of a file, else 0.
-    """
-
-    path: Path
-    kind: Literal["file", "directory", "other"]
-    bytes: ByteCount
 
 
 def list_log_dir(directory: OpenDir) -> LogDirListing:
@@ -95,31 +77,3 @@ def list_marked(log_dir: Place) -> tuple[MarkedDirectory, ...]:
     """
     with open_log_dir(log_dir) as directory:
         return list_log_dir(directory).marked
-
-
-def list_tree(root: Path) -> tuple[TreeEntry, ...]:
-    """List all entries below a directory, each directory before its content; links are not
-    followed. Entries that vanish in the meantime are left out. Effects: reads the directories.
-    """
-    found: list[TreeEntry] = []
-    for parent, directories, files in os.walk(root):
-        for name in (*directories, *files):
-            path = Path(parent, name)
-            try:
-                status = path.lstat()
-            except FileNotFoundError:
-                continue
-            found.append(_tree_entry(path.relative_to(root), status))
-    return tuple(found)
-
-
-def _tree_entry(path: Path, status: os.stat_result) -> TreeEntry:
-    if stat.S_ISREG(status.st_mode):
-        return TreeEntry(path, "file", ByteCount(status.st_size))
-    kind: Literal["directory", "other"] = "directory" if stat.S_ISDIR(status.st_mode) else "other"
-    return TreeEntry(path, kind, ByteCount(0))
-
-
-def bytes_below(directory: Path) -> ByteCount:
-    """Return the bytes of all plain files below a directory. Effects: reads the directories."""
-    return ByteCount(sum(entry.bytes for entry in list_tree(directory)))

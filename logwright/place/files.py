@@ -78,11 +78,11 @@ def open_log_dir(log_dir: Place) -> OpenDir:
         UnreadableFile: it may not be read.
     """
     try:
-        if isinstance(log_dir, ReadOnlyPlace):
-            if log_dir.entry().kind == "directory":
-                return PlaceDir(log_dir)
-            raise NotADirectoryError(str(log_dir))
-        return LocalDir(os.open(log_dir, ROOT_FLAGS), str(log_dir))
+        if isinstance(log_dir, Path):
+            return LocalDir(os.open(log_dir, ROOT_FLAGS), str(log_dir))
+        if log_dir.entry().kind == "directory":
+            return PlaceDir(log_dir)
+        raise NotADirectoryError(str(log_dir))
     except (FileNotFoundError, NotADirectoryError) as error:
         missing = isinstance(error, FileNotFoundError)
         raise NotALogDir(
@@ -112,7 +112,7 @@ def open_bytes(path: PlaceOrText) -> Bytes:
     Raises:
         UnreadableFile: it is missing, may not be read, or is not a regular file.
     """
-    if not isinstance(path, ReadOnlyPlace):
+    if isinstance(path, str | Path):
         return open_local(path, path, None)
     try:
         return path.open()

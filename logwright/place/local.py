@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from logwright.errors import StalePlan
-from logwright.place.model import Bytes, Entry, FileStamp, Kind, OpenDir
+from logwright.place.model import RANGE_BYTES, Bytes, Entry, FileStamp, Kind, OpenDir
 from logwright.place.unreadable import (
     link_or_file,
     no_directory,
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 ROOT_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 DIRECTORY_FLAGS: Final = ROOT_FLAGS | os.O_NOFOLLOW
 FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_KINDS: Final[dict[int, Kind]] = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "link",
+    stat.S_IFIFO: "named pipe",
+    stat.S_IFSOCK: "socket",
+}
 _EMPTY: Final = np.frombuffer(b"", dtype=np.uint8)
 """As read-only as a mapped file: kernels are compiled for that."""
 
@@ -85,11 +92,13 @@ class LocalDir(OpenDir):
             raise unreadable(error, self.name) from error
 
     def entries(self) -> list[Entry]:
-        """See `OpenDir.entries`; what vanishes meanwhile is an error."""
+        """See `OpenDir.entries`; what vanishes meanwhile is left out."""
         found = []
         for name in self.names():
             try:
                 status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
             except OSError as error:
                 raise unreadable(error, self.file(name)) from error
             found.append(entry_of(name, status))
@@ -129,39 +138,51 @@ class LocalBytes(Bytes):
     __slots__ = ("fd",)
 
     def __init__(self, fd: int, path: object, seen: tuple[int, int, int]) -> None:
-        super().__init__(path, seen)
+        self.path = path
+        self.seen = seen
         self.fd = fd
 
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self.fd)
 
+    def entry(self) -> Entry:
+        """See `Bytes.entry`."""
+        return entry_of("", os.fstat(self.fd))
+
     def read_into(self, data: NDArray[np.uint8], position: int) -> int:
         """See `Bytes.read_into`."""
         return os.preadv(self.fd, [data.data], position)
 
+    def span(self, position: int, size: int) -> bytes:
+        """See `Bytes.span`; small ones take no detour."""
+        if size > RANGE_BYTES:
+            return super().span(position, size)
+        try:
+            part = os.pread(self.fd, size, position)
+        except OSError as error:
+            raise unreadable(error, self.path, position) from error
+        return part if len(part) in (0, size) else super().span(position, size)
+
     def whole(self) -> NDArray[np.uint8]:
         """Map the file; see `Bytes.whole`."""
         size = self.seen[0]
-        if os.fstat(self.fd).st_size < size:
-            raise StalePlan("became shorter.", path=self.path, remedy="Plan again.")
         if size == 0:
             return _EMPTY
-        return np.frombuffer(mmap.mmap(self.fd, size, access=mmap.ACCESS_READ), dtype=np.uint8)
+        try:
+            mapped = mmap.mmap(self.fd, size, access=mmap.ACCESS_READ)
+        except ValueError as error:  # of Python's mmap: the file has fewer bytes
+            raise StalePlan("became shorter.", path=self.path, remedy="Plan again.") from error
+        return np.frombuffer(mapped, dtype=np.uint8)
 
 
 def entry_of(name: str, status: os.stat_result) -> Entry:
     """Return an entry from its status."""
     mode = status.st_mode
-    kind: Kind = "other"
-    if stat.S_ISREG(mode):
-        kind = "file"
-    elif stat.S_ISDIR(mode):
-        kind = "directory"
-    elif stat.S_ISLNK(mode):
-        kind = "link"
+    kind = _KINDS.get(stat.S_IFMT(mode), "device")
     size = ByteCount(status.st_size if kind == "file" else 0)
-    return Entry(kind, FileStamp(name, size, status.st_mtime_ns, status.st_ino))
+    stamp = FileStamp(name, size, status.st_mtime_ns, status.st_ino)
+    return Entry(kind, stamp, status.st_ctime_ns, status.st_nlink, status.st_dev)
 
 
 def _kind_of(entry: os.DirEntry[str]) -> Kind:
@@ -169,7 +190,7 @@ def _kind_of(entry: os.DirEntry[str]) -> Kind:
         return "file"
     if entry.is_dir(follow_symlinks=False):
         return "directory"
-    return "link" if entry.is_symlink() else "other"
+    return "link" if entry.is_symlink() else "device"
 
 
 def open_local(name: str | Path, path: object, dir_fd: int | None) -> LocalBytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from typing import Final
 
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from logwright.errors import StalePlan
 from logwright.place.files import open_bytes
-from logwright.place.model import FileStamp, PlaceOrText, ReadOnlyPlace
+from logwright.place.model import FileStamp, PlaceOrText
 
 MOST_MAPPED: Final = 64
 """How many files of a `MappedFiles` stay mapped. A map holds a descriptor, of which a process often
@@ -69,7 +70,7 @@ class MappedFiles:
         return data
 
     def _keep(self, path: PlaceOrText, data: NDArray[np.uint8]) -> None:
-        most = MOST_READ if isinstance(path, ReadOnlyPlace) else MOST_MAPPED
+        most = MOST_MAPPED if isinstance(path, str | Path) else MOST_READ
         with self._turn:
             self._mapped[path] = data
             if len(self._mapped) > most:

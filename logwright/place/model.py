@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ LARGEST_FILE_BYTES: Final = 2_147_483_647
 RANGE_BYTES: Final = 8 * 1024 * 1024
 """Bytes that are read at once."""
 
-Kind: TypeAlias = Literal["file", "directory", "link", "other"]
+Kind: TypeAlias = Literal["file", "directory", "link", "named pipe", "socket", "device"]
 
 
 class FileStamp(NamedTuple):
@@ -54,10 +54,19 @@ class FileStamp(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What a directory has under one name; `stamp.bytes` is 0 unless it is a file."""
+    """What a directory has under one name.
+
+    Attributes:
+        stamp: its `bytes` are 0 unless it is a file.
+        changed_ns: time of the last change of what a file system keeps of it, its name included.
+        links: how many names the file has; only with the same `device` are two inodes one file.
+    """
 
     kind: Kind
     stamp: FileStamp
+    changed_ns: int
+    links: int = 1
+    device: int = 0
 
 
 class Bytes(ABC):
@@ -82,6 +91,14 @@ class Bytes(ABC):
 
     def close(self) -> None:  # noqa: B027 -- many places have nothing to give back
         """Give back what it holds."""
+
+    @abstractmethod
+    def entry(self) -> Entry:
+        """Return what this file is now; whether it has its name still does not count.
+
+        Raises:
+            OSError: the device fails.
+        """
 
     @abstractmethod
     def read_into(self, data: NDArray[np.uint8], position: int) -> int:
@@ -180,7 +197,8 @@ class OpenDir(ABC):
 
     @abstractmethod
     def kinds(self) -> dict[str, Kind]:
-        """Return what each entry is, by name, in no order. Effects: reads the directory.
+        """Return what each entry is, by name, in no order; what is neither a file, a directory nor
+        a link is a "device" here. Effects: reads the directory.
 
         Raises:
             UnreadableFile: it cannot be read.
@@ -308,9 +326,14 @@ else:
     AnyPlace_co = TypeVar("AnyPlace_co")  # noqa: PLC0105 -- Python 3.11 knows no default
 
 
+def is_local(place: Place) -> TypeGuard[Path]:
+    """Return whether a place is of this machine, and can be changed."""
+    return isinstance(place, Path)
+
+
 def below(directory: PlaceOrText, name: str) -> PlaceOrText:
     """Return a file or directory in a directory, to be opened; text on this machine."""
-    return directory / name if isinstance(directory, ReadOnlyPlace) else f"{directory}/{name}"
+    return f"{directory}/{name}" if isinstance(directory, str | Path) else directory / name
 
 
 def too_large(size: int, path: object) -> UnreadableFile:

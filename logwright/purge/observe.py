@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from logwright.errors import UnreadableFile
+from logwright.errors import NotALogDir, UnreadableFile
 from logwright.format.deletions import LEDGER
-from logwright.format.names import DELETED, STAGING, WORK_DIRECTORY
+from logwright.format.names import FAILED, STAGING, WORK_DIRECTORY
 from logwright.live_plans import plan_is_alive
+from logwright.log.inventory import place_of
 from logwright.log.listing import read_listing
-from logwright.log.log_dir import bytes_below, list_tree
+from logwright.log.tree import list_tree
 from logwright.place.files import names_in, open_log_dir
-from logwright.steps.failed_output import FAILED, FailedOutput, parse_failed_output
+from logwright.steps.failed_output import FailedOutput, parse_failed_output
 from logwright.units import ByteCount
 
 LARGEST_LEDGER_BYTES: Final = 1 << 28
@@ -46,13 +48,14 @@ class StagingDirectory:
     Attributes:
         files: all files below it.
         directories: all directories below it, each before those inside it.
-        held: its plan is alive.
+        held: its plan is alive. bytes: of its files.
     """
 
     path: Path
     files: tuple[Path, ...]
     directories: tuple[Path, ...]
     held: bool
+    bytes: ByteCount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,12 +65,15 @@ class KeptOutput:
     Attributes:
         output: what its name says.
         directory: its files; `held` is false.
-        bytes: of its files.
     """
 
     output: FailedOutput
     directory: StagingDirectory
-    bytes: ByteCount
+
+    @property
+    def bytes(self) -> ByteCount:
+        """The size of its files."""
+        return self.directory.bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +109,7 @@ def list_partition(directory: Path) -> PartitionListing:
     ):
         listing = read_listing(opened, _plain_file)
     for name in listing.others:
-        if name.endswith(DELETED):
+        if place_of("log", name).name == "deleted":
             raise _unexpected(directory / name)
     work = directory / WORK_DIRECTORY
     return PartitionListing(
@@ -149,7 +155,8 @@ def _staging_directories(log_dir: Path, parent: Path) -> tuple[StagingDirectory,
             if not os.path.lexists(path):
                 continue
             raise _unexpected(path)
-        directories.append(_staging_directory(log_dir, path))
+        with suppress(NotALogDir):
+            directories.append(_staging_directory(log_dir, path))
     return tuple(directories)
 
 
@@ -160,21 +167,21 @@ def _kept_outputs(log_dir: Path, parent: Path) -> tuple[KeptOutput, ...]:
         output = parse_failed_output(directory.path.name)
         if output is None:
             raise _unexpected(directory.path)
-        size = ByteCount(bytes_below(directory.path))
-        outputs.append(KeptOutput(output=output, directory=directory, bytes=size))
+        outputs.append(KeptOutput(output=output, directory=directory))
     return tuple(outputs)
 
 
 def _staging_directory(log_dir: Path, path: Path) -> StagingDirectory:
-    entries = list_tree(path)
-    for entry in entries:
-        if (path / entry.path).is_symlink():
-            raise _unexpected(path / entry.path)
+    tree = list_tree(path)
+    for other in tree.others:
+        if (path / other).is_symlink():
+            raise _unexpected(path / other)
     return StagingDirectory(
         path=path,
-        files=tuple(sorted(path / one.path for one in entries if one.kind != "directory")),
-        directories=tuple(path / one.path for one in entries if one.kind == "directory"),
+        files=tuple(path / name for name in sorted((*tree.files, *tree.others))),
+        directories=tuple(path / name for name in tree.directories),
         held=plan_is_alive(log_dir, path.name),
+        bytes=tree.total_bytes,
     )
 
 

@@ -16,12 +16,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from logwright.errors import UncleanLogDir
 from logwright.format.deletions import parse_ledger
+from logwright.format.names import FAILED
 from logwright.log.kinds import FileKinds, file_kinds, is_retired
 from logwright.purge.account import PurgeAccount
 from logwright.purge.observe import PartitionListing, PlainFile
@@ -31,14 +31,11 @@ from logwright.purge.steps import (
     staging_steps,
     unlink_steps,
 )
-from logwright.steps.failed_output import FAILED
 from logwright.steps.step import FileStep
 from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_TEMPORARY_SNAPSHOT: Final = re.compile(r"[0-9]{20,}\.snapshot\.tmp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,8 +99,7 @@ def plan_purge(
     """
     kinds = file_kinds(file.name for file in listing.files)
     _refuse_unfinished(listing, kinds)
-    temporary = (one.name for one in listing.files if _TEMPORARY_SNAPSHOT.fullmatch(one.name))
-    orphans = tuple(sorted((*kinds.orphans, *temporary)))
+    orphans = tuple(sorted((*kinds.orphans, *kinds.temporary)))
     retired = retired_files(listing, file_delete_delay_ms=file_delete_delay_ms)
     due = [file for file, due_at_ms in retired if due_at_ms <= now_ms]
     pending = [

@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from logwright.format.deletions import LEDGER, remaining_ledger
-from logwright.format.names import STAGING, WORK_DIRECTORY
-from logwright.steps.failed_output import FAILED
+from logwright.format.names import FAILED, STAGING, WORK_DIRECTORY
 from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep, FsyncDir, RemoveDir, Unlink
 

@@ -24,6 +24,7 @@ from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     CLEANER_OFFSET_CHECKPOINT,
+    CUT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -48,7 +49,7 @@ from logwright.recovery.observe import (
     read_offsets,
 )
 from logwright.recovery.root import DAMAGED, look_at_root
-from logwright.recovery.steps import CUT, keeps, recovery_steps
+from logwright.recovery.steps import keeps, recovery_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.marker import discard_markers, lock_marker

@@ -204,18 +204,16 @@ def _leftover_findings(
 ) -> list[Finding]:
     """Return one finding for each kind of leftover."""
     swapped = f"the swap of {', '.join(leftovers.swaps)} was committed" if leftovers.swaps else ""
-    leftovers_of: list[tuple[Action, tuple[str, ...], str]] = [
+    kinds: list[tuple[Action, tuple[str, ...], str]] = [
         ("rolled back", leftovers.rolled_back, "a swap that was not committed"),
         ("removed", leftovers.cleaned, "output that was being built"),
         ("removed", leftovers.covered, f"replaced: {swapped}"),
         ("swapped in", leftovers.swaps, "a swap that was committed and not finished"),
     ]
     if options.like_kafka:
-        leftovers_of.append(
-            ("removed", leftovers.deleted, "retired: a broker removes it immediately")
-        )
+        kinds.append(("removed", leftovers.deleted, "retired: a broker removes it immediately"))
     else:
-        leftovers_of.append(("kept", foreign, "retired by others: `logwright purge` removes it"))
+        kinds.append(("kept", foreign, "retired by others: `logwright purge` removes it"))
     return [
         Finding(
             action=action,
@@ -223,7 +221,7 @@ def _leftover_findings(
             reason=reason,
             bytes=sum(observed.stamps[name].bytes for name in files),
         )
-        for action, files, reason in leftovers_of
+        for action, files, reason in kinds
         if files
     ]
 

@@ -70,9 +70,6 @@ from logwright.steps.step import (
     WriteFile,
 )
 
-CUT: Final = "cut"
-"""Directory for what recoveries remove, in the work directory."""
-
 MANIFEST: Final = "manifest.json"
 _TEMPORARY: Final = "recover.tmp"
 _CHUNK_BYTES: Final = 16 * 1024 * 1024

@@ -13,7 +13,6 @@ from logwright.errors import invariant
 from logwright.format.deletions import Origin
 from logwright.format.names import (
     CLEANED,
-    CLEANER_OFFSET_CHECKPOINT,
     INDEX,
     LOG,
     SEGMENT_SUFFIXES,
@@ -21,22 +20,20 @@ from logwright.format.names import (
     SWAP,
     TIMEINDEX,
     TXNINDEX,
-    TopicPartition,
     segment_file_name,
     segment_files,
 )
 from logwright.steps.replace_segments import Replacement, replace_segments
-from logwright.steps.set_checkpoints import set_offsets
 from logwright.steps.step import FileStep, FsyncFile, SetMtime, SetOwner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from logwright.format.deletions import Operation
     from logwright.log.model import PartitionLog
     from logwright.rewrite.model import StagedSegment, UnchangedSegment
-    from logwright.units import Offset, TimestampMs
+    from logwright.units import TimestampMs
 
 
 def swap_steps(
@@ -100,25 +97,6 @@ def unchanged_steps(
         for name, modified_ns in names
         if stamps.get(name) != modified_ns
     )
-
-
-def checkpoint_steps(
-    log_dir: Path, content: bytes | None, offsets: Mapping[TopicPartition, Offset]
-) -> tuple[FileStep, ...]:
-    """Return the steps that record partitions' first dirty offsets; none if nothing changes.
-
-    Args:
-        log_dir: the log directory.
-        content: of its cleaner-offset-checkpoint, None if there is no file. Read under
-            `logwright.locks.lock_checkpoints`, which is held until the steps are done, since all
-            partitions share the file.
-        offsets: by partition, the first offset that is not cleaned. Other entries stay.
-
-    Raises:
-        CorruptCheckpoint: the file is malformed.
-        UnsupportedFormatError: it is of another version.
-    """
-    return set_offsets(log_dir / CLEANER_OFFSET_CHECKPOINT, content, offsets)
 
 
 def _replacement(

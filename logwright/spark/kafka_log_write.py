@@ -32,7 +32,7 @@ from logwright.config.resolved import Sources, settings_of
 from logwright.config.sources import keep_given, read_sources
 from logwright.errors import PolicyError
 from logwright.format.codec import CODEC_NAMES
-from logwright.format.names import TopicPartition
+from logwright.format.names import SPOOL, TopicPartition
 from logwright.ingest.commit import prepare_log_dir, stage_append
 from logwright.ingest.ledger import Run, read_ledger, record_run
 from logwright.ingest.model import AppendOptions, AppendPlan, StagedAppend
@@ -49,7 +49,6 @@ from logwright.spark.kafka_log_options import WriteOptions, write_options
 from logwright.spark.kafka_log_spool import Spooled, spool_rows, spooled_rows
 from logwright.units import TimestampMs
 
-PREFIX: Final = ".logwright-write-"
 ABANDONED_SECONDS: Final = 7 * 24 * 3600
 """A write does not take that long: its files are those of a driver that died."""
 
@@ -164,7 +163,7 @@ class LogWriter(DataSourceArrowWriter):
         self._target = target
         self._configs = configs
         self._run = run
-        self._prefix = f"{PREFIX}{uuid.uuid4().hex}-"
+        self._prefix = f"{SPOOL}{uuid.uuid4().hex}-"
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of one task to a file. Effects: makes the file; removes it after an error.
@@ -256,7 +255,7 @@ def _stage(
 def _remove_abandoned(log_dir: Path, *, now: float) -> None:
     """Remove the files of writes whose driver died. Effects: see there."""
     for name in names_in(log_dir):
-        if name.startswith(PREFIX):
+        if name.startswith(SPOOL):
             with suppress(OSError):  # another write removes it
                 path = log_dir / name
                 if now - path.lstat().st_mtime > ABANDONED_SECONDS:

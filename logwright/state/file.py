@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
@@ -53,7 +52,7 @@ def serialize_state(state: LogDirState) -> bytes:
     return file.model_dump_json(by_alias=True, indent=1).encode() + b"\n"
 
 
-def parse_state(content: bytes, path: Path) -> dict[TopicPartition, PartitionState]:
+def parse_state(content: bytes, path: object) -> dict[TopicPartition, PartitionState]:
     """Return the states in a file.
 
     Raises:
@@ -89,7 +88,7 @@ def quarantine_object(quarantine: Quarantine) -> dict[str, object]:
     return written
 
 
-def _refused(what: str, path: Path) -> UnreadableFile:
+def _refused(what: str, path: object) -> UnreadableFile:
     return UnreadableFile(
         f"it is not a state file: {what}.",
         path=path,

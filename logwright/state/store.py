@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logwright.errors import LogwrightError, UnreadableFile
 from logwright.locks import lock_checkpoints
 from logwright.log.topic_id import read_topic_id
-from logwright.place.files import open_log_dir
-from logwright.place.unreadable import unreadable
+from logwright.place.files import entry_at, open_log_dir
 from logwright.state.file import LARGEST_STATE_BYTES, STATE_FILE, parse_state, serialize_state
 from logwright.state.model import NOTHING, LogDirState, PartitionState
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -23,10 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
-    from logwright.place.local import LocalDir
+    from logwright.place.model import OpenDir, Place
 
 
-def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
+def read_state(log_dir: Place) -> dict[TopicPartition, PartitionState]:
     """Return the state of the partitions, without the quarantine of a log whose topic id has
     changed: its topic was deleted, and a new one has the name. Effects: reads the state file, if
     there is one, and the topic ids of partitions in quarantine.
@@ -36,13 +34,11 @@ def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
         UnreadableFile: the file cannot be read or is not a state file.
     """
     with open_log_dir(log_dir) as directory:
-        try:
-            size = os.stat(STATE_FILE, dir_fd=directory.fd, follow_symlinks=False).st_size
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise unreadable(error, directory.file(STATE_FILE)) from error
         path = directory.path / STATE_FILE
+        entry = entry_at(path)
+        if entry is None:
+            return {}
+        size = entry.stamp.bytes
         if size > LARGEST_STATE_BYTES:
             raise UnreadableFile(
                 f"it has {size} bytes, too many for a state file.", path=path, remedy="Remove it."
@@ -60,7 +56,7 @@ def read_state(log_dir: Path) -> dict[TopicPartition, PartitionState]:
 
 
 def _of_topic(
-    directory: LocalDir, partition: TopicPartition, state: PartitionState
+    directory: OpenDir, partition: TopicPartition, state: PartitionState
 ) -> PartitionState:
     quarantine = state.quarantine
     if quarantine is None or quarantine.topic_id is None:
@@ -70,7 +66,7 @@ def _of_topic(
     return replace(state, quarantine=None)
 
 
-def _topic_id(directory: LocalDir, partition: TopicPartition) -> str | None:
+def _topic_id(directory: OpenDir, partition: TopicPartition) -> str | None:
     """Return the topic id of a partition in an open log directory; None if it cannot be read."""
     try:
         with directory.open_dir(partition.directory_name) as opened:

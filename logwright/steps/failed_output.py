@@ -14,8 +14,8 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright.errors import LogwrightError
-from logwright.format.names import STAGING, WORK_DIRECTORY
-from logwright.log.log_dir import bytes_below
+from logwright.format.names import FAILED, FAILED_OUTPUT, STAGING, WORK_DIRECTORY
+from logwright.log.tree import bytes_below
 from logwright.place.files import names_in
 from logwright.steps.work import move_private, remove_private
 from logwright.units import TimestampMs
@@ -23,13 +23,10 @@ from logwright.units import TimestampMs
 if TYPE_CHECKING:
     from pathlib import Path
 
-FAILED: Final = "failed"
-"""Directory of the kept outputs, in the work directory."""
-
 LEAST_FREE_SHARE: Final = 0.1
 """Share of the file system that must be free for users other than root, the output still on it."""
 
-_NAME: Final = re.compile(r"([0-9]{1,19})\.(-?[0-9]+-[0-9a-f]{8}-[0-9a-f]{8})")
+_NAME: Final = re.compile(FAILED_OUTPUT)
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -52,8 +49,10 @@ class FailedOutput(NamedTuple):
 
 def parse_failed_output(name: str) -> FailedOutput | None:
     """Return what a name in the directory of kept outputs says; None if it is another name."""
-    matched = _NAME.fullmatch(name)
-    return None if matched is None else FailedOutput(TimestampMs(int(matched[1])), matched[2])
+    if _NAME.fullmatch(name) is None:
+        return None
+    due_at_ms, _, plan_id = name.partition(".")
+    return FailedOutput(TimestampMs(int(due_at_ms)), plan_id)
 
 
 def keep_failed_output(partition: Path, output: FailedOutput) -> bool:

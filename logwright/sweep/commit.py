@@ -29,7 +29,7 @@ from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import checkpoint_contents
 from logwright.place.mapped import map_file
 from logwright.rewrite.staging import discard_staging, require_complete
-from logwright.rewrite.steps import checkpoint_steps, swap_steps, unchanged_steps
+from logwright.rewrite.steps import swap_steps, unchanged_steps
 from logwright.roll.commit import sealing_steps
 from logwright.state.hold import end_quarantine, refuse_held
 from logwright.state.model import LogDirState
@@ -38,6 +38,7 @@ from logwright.steps.failed_output import forget_failed_output
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import locked_partition, refuse_changed
+from logwright.steps.set_checkpoints import set_offsets
 from logwright.steps.step import FileStep
 from logwright.steps.together import execute_together
 from logwright.units import ByteCount, Offset
@@ -261,7 +262,7 @@ def _record(log_dir: Path, group: Sequence[_Commit]) -> None:
     try:
         with lock_checkpoints(log_dir), RealFileSystem(log_dir) as files:
             content = map_file(path).tobytes() if path.exists() else None
-            execute(checkpoint_steps(log_dir, content, offsets), files)
+            execute(set_offsets(path, content, offsets), files)
     except Exception as error:  # noqa: BLE001 -- it is the outcome of each that is not recorded
         for log_commit, new in entries:
             log_commit.error = error if new is not None else None

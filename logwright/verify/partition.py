@@ -55,8 +55,8 @@ def verify_partition(log_dir: Place, partition: TopicPartition) -> list[Fault]:
     bases = sorted(int(stem) for stem in damage.stems if stem.isdigit())
     end = bases[0] if bases else 0
     for base, following in pairwise([*bases, INT64_MAX]):
-        of_segment, end = check_segment(directory, base, following)
-        faults += of_segment
+        segment_faults, end = check_segment(directory, base, following)
+        faults += segment_faults
     start_offset = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT).get(partition, Offset(0))
     start = max(bases[0] if bases else 0, start_offset)
     clean = exists(log_dir / CLEAN_SHUTDOWN_MARKER)

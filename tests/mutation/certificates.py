@@ -74,17 +74,17 @@ CERTIFICATES = (
     ),
     Fault(
         family="manifest: the change time is not compared",
-        file="erasure/certificate/manifest.py",
+        file="log/tree.py",
         right="        status.st_ctime_ns,\n",
         wrong="        0,\n",
         tests=_MANIFEST,
     ),
     Fault(
         family="manifest: links are followed",
-        file="erasure/certificate/manifest.py",
+        file="log/tree.py",
         right="            status = os.stat(name, dir_fd=fd, follow_symlinks=False)\n",
         wrong="            status = os.stat(name, dir_fd=fd)\n",
-        tests=_MANIFEST,
+        tests=("tests/unit/log/test_tree.py",),
     ),
     Fault(
         family="manifest: a new file is not noticed",

@@ -8,20 +8,21 @@ _ERASE = ("tests/unit/erasure/erase/test_erase.py",)
 _CHECK = ("tests/unit/erasure/erase/test_check.py",)
 _COMMAND = ("tests/unit/cli/test_erase.py",)
 _CRASH = ("tests/crash/test_erase.py",)
+_INVENTORY = ("tests/property/test_inventory.py",)
 
 ERASING = (
     Fault(
         family="erase: compressed batches are not scanned",
         file="erasure/erase/scan.py",
-        right="in enumerate(buffers):",
-        wrong="in enumerate(buffers[:1]):",
+        right='~source.batches["discard"][first:last]',
+        wrong='(source.batches["attributes"][first:last] & 7 == 0)',
         tests=_ERASE,
     ),
     Fault(
         family="erase: the last record of a batch is not scanned",
-        file="erasure/erase/scan_kernels.py",
-        right="for index in range(np.int64(batch.count)):",
-        wrong="for index in range(np.int64(batch.count) - 1):",
+        file="erasure/erase/scan.py",
+        right="np.flatnonzero(requests >= 0)",
+        wrong="np.flatnonzero(requests[:-1] >= 0)",
         tests=_ERASE,
     ),
     Fault(
@@ -97,14 +98,14 @@ ERASING = (
     Fault(
         family="erase: retired files of a cleaning stay",
         file="erasure/erase/commit.py",
-        right="            copies = (*plan.copies, *work_copies(log.directory, keys))\n",
-        wrong="            copies = (*work_copies(log.directory, keys),)\n",
+        right="            copies = (*plan.copies, *inner_copies(log.directory, keys))\n",
+        wrong="            copies = (*inner_copies(log.directory, keys),)\n",
         tests=_CRASH,
     ),
     Fault(
         family="erase: kept outputs and cut pieces stay",
         file="erasure/erase/commit.py",
-        right="            copies = (*plan.copies, *work_copies(log.directory, keys))\n",
+        right="            copies = (*plan.copies, *inner_copies(log.directory, keys))\n",
         wrong="            copies = plan.copies\n",
         tests=_CRASH,
     ),
@@ -139,8 +140,8 @@ ERASING = (
     Fault(
         family="erase: tombstones are appended again",
         file="erasure/erase/by_tombstones.py",
-        right="                    decided = tombstone and offset < log.last_stable_offset\n",
-        wrong="                    decided = False\n",
+        right="decided = value_length < 0 and offset < log.last_stable_offset",
+        wrong="decided = False",
         tests=_COMMAND,
     ),
     Fault(
@@ -198,6 +199,34 @@ ERASING = (
         right="        if paused is not None or at_once:\n            return paused\n",
         wrong="        if at_once:\n            return None\n",
         tests=("tests/unit/sweep/test_holds.py",),
+    ),
+    Fault(
+        family="inventory: an erasure removes retired files alone",
+        file="erasure/erase/copies.py",
+        right='if place_of(where, name).erasure == "removed"',
+        wrong='if place_of(where, name).kind == "retired"',
+        tests=_INVENTORY,
+    ),
+    Fault(
+        family="inventory: files of the root are left out",
+        file="log/record_files.py",
+        right='        parts[name if slash else ""].files[rest if slash else path] = stamp\n',
+        wrong="        parts[name].files.update({rest: stamp}) if slash else None\n",
+        tests=_INVENTORY,
+    ),
+    Fault(
+        family="inventory: a deleted log with foreign files is said to be purged",
+        file="log/record_files.py",
+        right="frozenset(tree.files if foreign_entries(tree) else ())",
+        wrong="frozenset(())",
+        tests=_INVENTORY,
+    ),
+    Fault(
+        family="inventory: an index without a log is said to stay",
+        file="log/record_files.py",
+        right="        if path in orphans:\n",
+        wrong="        if False:\n",
+        tests=_INVENTORY,
     ),
     Fault(
         family="keys: a byte order mark is part of the key",

@@ -65,8 +65,8 @@ ERASURE = (
     Fault(
         family="find: a file that is renamed meanwhile is missed",
         file="erasure/find/search.py",
-        right="            if (after.files, after.not_searched) == (",
-        wrong="            if after.files and (1, 2) != (",
+        right="            if list_tree(log_dir) == inventory.tree:\n",
+        wrong="            if list_tree(log_dir):\n",
         tests=_SEARCH,
     ),
     Fault(

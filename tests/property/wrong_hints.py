@@ -184,11 +184,11 @@ def _snapshot(content: bytes) -> Iterator[tuple[str, bytes | None]]:
 def _numbers(content: bytes) -> Iterator[tuple[str, bytes | None]]:
     """Of a text: each number in it, and each line."""
     text = content.decode()
-    for number in re.finditer(r"(?<![\w.])-?\d+(?!\w)", text):
-        own = int(number[0])
+    for matched in re.finditer(r"(?<![\w.])-?\d+(?!\w)", text):
+        own = int(matched[0])
         for value in sorted({own - 1, own + 1, 0, -1, 3, 10, 14, 19, 28, 33, 50} - {own}):
-            changed = f"{text[: number.start()]}{value}{text[number.end() :]}"
-            yield f"{own} at {number.start()} = {value}", changed.encode()
+            changed = f"{text[: matched.start()]}{value}{text[matched.end() :]}"
+            yield f"{own} at {matched.start()} = {value}", changed.encode()
     lines = text.splitlines(keepends=True)
     for number in range(len(lines)):
         yield f"without line {number}", "".join(lines[:number] + lines[number + 1 :]).encode()

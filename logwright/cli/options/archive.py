@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.parameters import Pair
 
 
 @declare("archive")
@@ -22,7 +23,7 @@ from logwright.cli.options.common import declare, request_options
 @click.option(
     "--consumer-config",
     "consumer",
-    metavar="KEY=VALUE",
+    type=Pair(),
     multiple=True,
     help="A librdkafka setting, for example for TLS or SASL; repeatable.",
 )

@@ -21,6 +21,7 @@ class Given(SearchOptions):
     tables: tuple[Path, ...]
     forecast: bool
     deadline_ms: int | None
+    threads: int | None
 
 
 @declare("find")
@@ -46,6 +47,12 @@ class Given(SearchOptions):
     metavar="TIME",
     type=Time(),
     help="When the keys must be gone: ms since the epoch, or ISO 8601 with a time zone.",
+)
+@click.option(
+    "--threads",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Threads that read [default: all cores].",
 )
 @directory_options
 def command() -> None:

@@ -7,6 +7,7 @@ from typing import Final, TypedDict
 import click
 
 from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.parameters import Pair
 from logwright.format.codec import CODEC_NAMES
 
 BATCH_BYTES: Final = 16_384
@@ -21,7 +22,7 @@ class Given(TypedDict):
     topic: str
     partitions: int
     ingest_id: str | None
-    options: tuple[str, ...]
+    options: tuple[tuple[str, str], ...]
     batch_size: int
     compression: str
 
@@ -48,7 +49,7 @@ class Given(TypedDict):
 @click.option(
     "--option",
     "options",
-    metavar="KEY=VALUE",
+    type=Pair(),
     multiple=True,
     help="An option of Spark's reader; repeatable.",
 )

@@ -11,7 +11,6 @@ import click
 _R = TypeVar("_R")
 _PATH: Final = click.Path(path_type=Path)
 
-
 _OPTIONS: Final = (
     click.option(
         "--keys",
@@ -46,7 +45,6 @@ _OPTIONS: Final = (
         help="Search the keys of --keys in this topic, or in all that match regex:PATTERN.",
     ),
 )
-
 
 _SEARCH: Final = (
     click.option(

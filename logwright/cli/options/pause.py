@@ -12,7 +12,6 @@ from logwright.units import INT64_MAX
 
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-
 _DURATION: Final = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
 
 
@@ -24,10 +23,10 @@ class _Duration(click.ParamType):  # type: ignore[type-arg]  # generic since cli
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        found = _DURATION.fullmatch(str(value))
-        if found is None:
+        parts = _DURATION.fullmatch(str(value))
+        if parts is None:
             self.fail(f"{value!r} is not a duration such as 90s, 30m, 2h or 7d", param, ctx)
-        return int(found[1]) * _UNITS[found[2]]
+        return int(parts[1]) * _UNITS[parts[2]]
 
 
 @declare("pause")

@@ -9,7 +9,6 @@ import click
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.ingest.archive import Archive, archive_topic
-from logwright.ingest.model import Appended
 
 
 def run(
@@ -18,41 +17,37 @@ def run(
     bootstrap: str,
     topic: str,
     isolation: Literal["read_committed", "read_uncommitted"],
-    consumer: tuple[str, ...],
+    consumer: tuple[tuple[str, str], ...],
 ) -> None:
     """Run the command."""
     request.require_terminal()
     if request.named:
         raise click.UsageError("archive copies every partition of the topic: give no TOPIC-N")
-    settings = {}
-    for pair in consumer:
-        key, equals, value = pair.partition("=")
-        if not equals:
-            raise click.UsageError("--consumer-config must be KEY=VALUE")
-        settings[key] = value
-    wanted = Archive(bootstrap=bootstrap, topic=topic, isolation=isolation, consumer=settings)
+    wanted = Archive(bootstrap=bootstrap, topic=topic, isolation=isolation, consumer=dict(consumer))
     if request.dry_run:
         request.output.text(f"Would copy {topic} from {bootstrap} to {request.log_dir}.")
         return
     request.confirm(f"Copy {topic} from {bootstrap} to {request.log_dir}?")
-    done = []
-    for one in archive_topic(request.log_dir, wanted, request.sources(), now_ms=request.now_ms):
-        request.output.json_object(_as_object(one))
-        done.append(one)
-    request.output.table(
-        ("partition", "records", "from offset", "log end", "bytes"),
-        [(str(o.partition), o.records, o.first_offset, o.end_offset, o.log_bytes) for o in done],
+    copied = archive_topic(request.log_dir, wanted, request.sources(), now_ms=request.now_ms)
+    rows = request.output.show(
+        (
+            {
+                "topicPartition": str(log.partition),
+                "records": log.records,
+                "firstOffset": log.first_offset,
+                "logEndOffset": log.end_offset,
+                "bytesAppended": log.log_bytes,
+                "segmentsRolled": log.segments_rolled,
+            }
+            for log in copied
+        ),
+        {
+            "partition": "topicPartition",
+            "records": "records",
+            "from offset": "firstOffset",
+            "log end": "logEndOffset",
+            "bytes": "bytesAppended",
+        },
     )
-    copied = human_bytes(sum(one.log_bytes for one in done))
-    request.output.text(f"{sum(one.records for one in done)} records, {copied}.")
-
-
-def _as_object(one: Appended) -> dict[str, object]:
-    return {
-        "topicPartition": str(one.partition),
-        "records": one.records,
-        "firstOffset": one.first_offset,
-        "logEndOffset": one.end_offset,
-        "bytesAppended": one.log_bytes,
-        "segmentsRolled": one.segments_rolled,
-    }
+    size = human_bytes(sum(row["bytesAppended"] for row in rows))
+    request.output.text(f"{sum(row['records'] for row in rows)} records, {size}.")

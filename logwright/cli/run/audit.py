@@ -14,16 +14,13 @@ from logwright.audit.one_broker import stops_one_broker
 from logwright.audit.run import audit_partition
 from logwright.cli.failures import FailureLog
 from logwright.cli.output import Output
-from logwright.errors import CorruptLogError, LogwrightError, NotALogDir, PreconditionError
+from logwright.errors import CorruptLogError, NotALogDir, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions
 from logwright.metadata.find import find_metadata
 from logwright.metadata.model import ClusterMetadata
 from logwright.metadata.read import read_metadata
 from logwright.place.model import Place
-
-_WRONG: Final = CorruptLogError.exit_status
-
 
 _FEWEST: Final = 2
 
@@ -36,20 +33,18 @@ def run(
     metadata: Path | None,
     no_metadata: bool,
     high_watermark: Literal["end", "checkpoint"],
-) -> None:
+) -> int:
     """Run the command."""
-    if len({one.absolute() for one in log_dirs}) < max(_FEWEST, len(log_dirs)):
+    if len({log_dir.absolute() for log_dir in log_dirs}) < max(_FEWEST, len(log_dirs)):
         raise click.UsageError("give two or more log directories, each once")
     cluster = None if no_metadata else _metadata(metadata, log_dirs)
     partitions = _partitions(log_dirs, topics)
-    _say_stops(output, log_dirs)
+    for sentence in stops_one_broker(log_dirs):
+        output.message(sentence)
     failures, wrong, compared = FailureLog(output=output), 0, 0
     for partition in partitions:
-        try:
+        with failures.of(partition):
             audit = _audit(output, partition, log_dirs, cluster, high_watermark)
-        except LogwrightError as error:
-            failures.add(partition, error)
-        else:
             wrong += sum(audit.counts.values())
             compared += len(audit.replicas) > 1
     if not compared and not failures.failures:
@@ -58,15 +53,15 @@ def run(
         alone = len(partitions) - compared
         more = f" {alone} have one replica here, and were compared with none." if alone else ""
         output.text(f"{compared} partitions compared, no faults found.{more}")
-    click.get_current_context().exit(failures.exit_status or (_WRONG if wrong else 0))
+    return failures.exit_status or (CorruptLogError.exit_status if wrong else 0)
 
 
 def _metadata(given: Path | None, log_dirs: tuple[Path, ...]) -> ClusterMetadata | None:
     """Return the cluster's metadata, None if there is none. Effects: reads it."""
     if given is not None:
         return read_metadata(given)
-    found = next((path for path in map(find_metadata, log_dirs) if path is not None), None)
-    return None if found is None else read_metadata(found)
+    metadata = next((path for path in map(find_metadata, log_dirs) if path is not None), None)
+    return None if metadata is None else read_metadata(metadata)
 
 
 def _partitions(log_dirs: tuple[Path, ...], topics: tuple[str, ...]) -> list[TopicPartition]:
@@ -83,13 +78,7 @@ def _partitions(log_dirs: tuple[Path, ...], topics: tuple[str, ...]) -> list[Top
                 path=log_dirs[0],
                 remedy="`logwright inspect` lists the partitions.",
             )
-    return sorted(one for one in present if not topics or one.topic in topics)
-
-
-def _say_stops(output: Output, log_dirs: tuple[Path, ...]) -> None:
-    """Say which directories one broker cannot have together. Effects: reads; stderr."""
-    for sentence in stops_one_broker(log_dirs):
-        output.message(sentence)
+    return sorted(each for each in present if not topics or each.topic in topics)
 
 
 def _audit(
@@ -103,7 +92,7 @@ def _audit(
     nodes = node_ids(log_dirs)
     holders = find_holders(partition, log_dirs, nodes, metadata)
     audit = audit_partition(partition, holders.holding, high_watermark=high_watermark)
-    output.json_object(_as_object(audit, holders, nodes))
+    output.result(None, **_as_object(audit, holders, nodes))
     _show(output, audit, holders)
     return audit
 
@@ -182,21 +171,21 @@ def _as_object(
 ) -> dict[str, object]:
     return {
         "topicPartition": str(audit.partition),
-        "replicas": [_replica_object(audit, one, nodes) for one in audit.replicas],
-        "lacking": [str(one) for one in holders.lacking],
+        "replicas": [_replica_object(audit, replica, nodes) for replica in audit.replicas],
+        "lacking": [str(log_dir) for log_dir in holders.lacking],
         "brokersNotGiven": list(holders.unseen),
         "faults": dict(audit.counts),
         "findings": [
             {
-                "kind": one.kind,
-                "logDir": str(one.log_dir),
-                "offset": one.offset,
-                "otherLogDir": str(one.other_log_dir),
-                "otherOffset": one.other_offset,
-                "producerId": one.producer_id,
-                "isolationLevels": list(one.levels),
+                "kind": finding.kind,
+                "logDir": str(finding.log_dir),
+                "offset": finding.offset,
+                "otherLogDir": str(finding.other_log_dir),
+                "otherOffset": finding.other_offset,
+                "producerId": finding.producer_id,
+                "isolationLevels": list(finding.levels),
             }
-            for one in audit.findings
+            for finding in audit.findings
         ],
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Unpack, get_args
 
 import click
@@ -36,7 +35,7 @@ from logwright.erasure.find.tables import search_table_files
 from logwright.errors import PolicyError, QualityError
 
 
-def run(request: Request, **given: Unpack[Given]) -> None:
+def run(request: Request, **given: Unpack[Given]) -> int:
     """Run the command."""
     if given["keys"] is None and given["requests"] is None:
         raise click.UsageError("give --keys or --requests")
@@ -50,10 +49,12 @@ def run(request: Request, **given: Unpack[Given]) -> None:
     certificate = _certificate(request, given, wanted, key)
     if request.dry_run:
         _show(request.output, certificate)
-        return
-    _write(request.output, certificate, key, given["out"])
-    if proves_too_little(certificate):
-        click.get_current_context().exit(QualityError.exit_status)
+        return 0
+    written = write_certificate(certificate, key, given["out"])
+    page, sha256 = str(written.page), written.sha256
+    _show(request.output, certificate, certificate=str(given["out"]), page=page, sha256=sha256)
+    request.output.text(f"{given['out']}: signed; {page}: for reading.")
+    return QualityError.exit_status if proves_too_little(certificate) else 0
 
 
 def _refuse_inside(request: Request, given: Given) -> None:
@@ -61,9 +62,9 @@ def _refuse_inside(request: Request, given: Given) -> None:
     resolves links.
     """
     into = given["out"].resolve().parent
-    for one in (request.log_dir, *given["more_dirs"], *given["archives"], *given["tables"]):
-        if into.is_relative_to(one.resolve()):
-            raise click.UsageError(f"--out {given['out']}: that is inside of {one}")
+    for root in (request.log_dir, *given["more_dirs"], *given["archives"], *given["tables"]):
+        if into.is_relative_to(root.resolve()):
+            raise click.UsageError(f"--out {given['out']}: that is inside of {root}")
 
 
 def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey) -> Certificate:
@@ -72,7 +73,7 @@ def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey
     Raises:
         LogwrightError: a directory cannot be read, or changes meanwhile.
     """
-    live = [request.of(one) for one in (request.log_dir, *given["more_dirs"])]
+    live = [request.of(log_dir) for log_dir in (request.log_dir, *given["more_dirs"])]
     with request.output.progress("certificate") as progress:
         searched = list(_searched(live, given, wanted, progress))
     return make_certificate(
@@ -82,9 +83,9 @@ def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey
         signing_key_sha256=fingerprint(key.public_key()),
         secret=wanted.keys.secret.id,
         versions=versions(),
-        earlier=[read_certificate(one, key.public_key()) for one in given["earlier"]],
+        earlier=[read_certificate(path, key.public_key()) for path in given["earlier"]],
         replicas=replicas_elsewhere(
-            [(one.log_dir, one.sources()) for one in live],
+            [(each.log_dir, each.sources()) for each in live],
             wanted.keys,
             every_topic=bool(wanted.patterns),
         ),
@@ -96,10 +97,15 @@ def _searched(
 ) -> Iterator[Searched]:
     """Search each directory. Effects: reads them."""
     count = len(wanted.keys)
-    for one in live:
-        settings = search_settings(one, given)
+    for request in live:
+        settings = search_settings(request, given)
         yield search_live(
-            one.log_dir, wanted.keys, settings, one.sources(), report, patterns=wanted.patterns
+            request.log_dir,
+            wanted.keys,
+            settings,
+            request.sources(),
+            report,
+            patterns=wanted.patterns,
         )
     for archive in given["archives"]:
         yield search(
@@ -125,14 +131,6 @@ def _searched(
         )
 
 
-def _write(output: Output, certificate: Certificate, key: PrivateKey, path: Path) -> None:
-    """Write the certificate and its page, and say what it says. Effects: two files; output."""
-    written = write_certificate(certificate, key, path)
-    page, sha256 = str(written.page), written.sha256
-    _show(output, certificate, certificate=str(path), page=page, sha256=sha256)
-    output.text(f"{path}: signed; {page}: for reading.")
-
-
 def _show(output: Output, made: Certificate, **more: object) -> None:
     """Print how many requests are in which state, the worst first. Effects: output."""
     states = {state: count for state in get_args(State) if (count := made.count(state))}
@@ -141,20 +139,20 @@ def _show(output: Output, made: Certificate, **more: object) -> None:
         f"{len(made.manifest):,} files seen, {len(made.remains):,} records found,"
         f" {len(made.not_read):,} paths not searched."
     )
-    for one in made.not_read[:10]:
-        output.message(f"not searched: {one.path.text or one.path.hex or '(elsewhere)'}: {one.why}")
+    for unread in made.not_read[:10]:
+        path = unread.path.text or unread.path.hex or "(elsewhere)"
+        output.message(f"not searched: {path}: {unread.why}")
     for replicas in made.replicas_not_searched[:10]:
         brokers = ", ".join(map(str, replicas.brokers))
         output.message(f"not searched: {replicas.topic}: its replicas on brokers {brokers}")
-    for why, count in Counter(one.why for one in made.requests if one.why).items():
+    for why, count in Counter(each.why for each in made.requests if each.why).items():
         output.message(f"{count:,} requests: {why}")
-    output.json_object(
-        {
-            **more,
-            "requests": states,
-            "files": len(made.manifest),
-            "found": len(made.remains),
-            "notRead": len(made.not_read),
-            "replicasNotSearched": len(made.replicas_not_searched),
-        }
+    output.result(
+        None,
+        **more,
+        requests=states,
+        files=len(made.manifest),
+        found=len(made.remains),
+        notRead=len(made.not_read),
+        replicasNotSearched=len(made.replicas_not_searched),
     )

@@ -16,6 +16,20 @@ from logwright.sweep.model import LogWork
 _PHASES: Final = {"map": (0.0, 0.5), "copy": (0.5, 0.4), "check": (0.9, 0.1)}
 """Where each phase of a cleaning begins, and its share of the time; roughly."""
 
+TITLES: Final = (
+    "partition",
+    "passes",
+    "bytes before",
+    "after",
+    "superseded",
+    "tombstones",
+    "without key",
+    "aborted",
+    "dirty from",
+    "note",
+)
+"""The header of a table of `Cleaning.as_row`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:

@@ -5,45 +5,46 @@ from __future__ import annotations
 from typing import Final
 
 from logwright.cli.request import Request
-from logwright.cli.selection import said_metadata
-from logwright.config.resolved import Setting, disagreements, resolve
+from logwright.cli.selection import metadata_sentence
+from logwright.config.resolved import disagreements, resolve
 
 _MOST_SHOWN: Final = 60
 """Maximum length of a value in a table, in characters."""
 
 
-def run(request: Request, topics: tuple[str, ...], *, everything: bool) -> None:
+def run(request: Request, *, topics: tuple[str, ...], everything: bool) -> None:
     """Run the command."""
-    sources = request.sources()
-    present = {one.topic for one in request.partitions()}
+    sources, output = request.sources(), request.output
+    present = {partition.topic for partition in request.partitions()}
     used = sources.metadata
-    said = "Settings without cluster metadata" if used is None else said_metadata(used)
-    request.output.text(f"{said[0].upper()}{said[1:]}.")
-    request.output.text(sources.kafka.sentence)
+    origin = "settings without cluster metadata" if used is None else metadata_sentence(used)
+    output.text(f"{origin[0].upper()}{origin[1:]}.")
+    output.text(sources.kafka.sentence)
     for topic in sorted(topics or present):
-        found = resolve(sources, topic)
-        request.output.json_object(
-            {
-                "topic": topic,
-                "kafkaVersion": sources.kafka.version.name,
-                "kafkaVersionFrom": sources.kafka.sentence,
-                "configs": {
-                    name: {"value": one.value, "origin": one.origin, "where": one.where}
-                    for name, one in found.items()
-                },
-            }
+        settings = resolve(sources, topic)
+        output.result(
+            f"\n{topic}",
+            topic=topic,
+            kafkaVersion=sources.kafka.version.name,
+            kafkaVersionFrom=sources.kafka.sentence,
+            configs={
+                name: {"value": setting.value, "origin": setting.origin, "where": setting.where}
+                for name, setting in settings.items()
+            },
         )
-        request.output.text()
-        request.output.text(topic)
-        shown = {
-            name: one for name, one in found.items() if everything or one.where != "Kafka's default"
-        }
-        header = ("name", "value", "origin", "where")
-        request.output.table(header, [_row(name, one) for name, one in shown.items()])
-        for one in disagreements(sources, topic):
-            request.output.text(f"{topic}: {one.sentence}")
+        output.table(
+            ("name", "value", "origin", "where"),
+            [
+                (name, _short(setting.value), setting.origin, setting.where)
+                for name, setting in settings.items()
+                if everything or setting.where != "Kafka's default"
+            ],
+        )
+        for entry in disagreements(sources, topic):
+            output.text(f"{topic}: {entry.sentence}")
 
 
-def _row(name: str, one: Setting) -> tuple[str, str, str, str]:
-    value = one.value if len(one.value) <= _MOST_SHOWN else f"{one.value[:_MOST_SHOWN]}…"
-    return name, value or "(empty)", one.origin, one.where
+def _short(value: str) -> str:
+    if len(value) > _MOST_SHOWN:
+        return f"{value[:_MOST_SHOWN]}…"
+    return value or "(empty)"

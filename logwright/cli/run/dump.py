@@ -9,14 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import click
-
-from logwright.cli.failures import FailureLog
 from logwright.cli.request import Request
 from logwright.config.decoding import Decoding, decoding_of, default_decoding
-from logwright.config.decoding import Decoding as Specs
 from logwright.decode import dumped
-from logwright.errors import LogwrightError
 from logwright.extras import require
 from logwright.format.names import TopicPartition
 from logwright.log.dump import dump_partition, to_json
@@ -24,32 +19,21 @@ from logwright.log.dump import dump_partition, to_json
 
 def run(request: Request, *, spec: str | None) -> None:
     """Run the command."""
-    failures = FailureLog(output=request.output)
-    given = _given(spec)
+    given = decoding_of(spec, Path.cwd()) if spec else None
     partitions = request.partitions()
     for partition in partitions:
         name = {} if len(partitions) == 1 else {"topicPartition": str(partition)}
-        try:
+        with request.failures.of(partition):
             if spec is None:
                 lines = dump_partition(request.log_dir, partition)
             else:
                 lines = _decoded(request, partition, given)
             for line in lines:
                 request.output.line(to_json(name | line))
-        except LogwrightError as error:
-            failures.add(partition, error)
-    click.get_current_context().exit(failures.exit_status)
-
-
-def _given(spec: str | None) -> Specs | None:
-    """Return the decoding of ``--decode SPEC``, None without SPEC."""
-    if not spec:
-        return None
-    return decoding_of(spec, Path.cwd())
 
 
 def _decoded(
-    request: Request, partition: TopicPartition, given: Specs | None
+    request: Request, partition: TopicPartition, given: Decoding | None
 ) -> Iterator[dict[str, Any]]:
     """Return the lines with decoded records. Effects: reads the partition; may read schemas.
 
@@ -61,7 +45,7 @@ def _decoded(
     decoding, base = given, Path.cwd()
     if decoding is None and request.policies is not None and request.policies_dir is not None:
         tables = [entry.table for entry in request.policies.entries_for(topic)]
-        decoding = next((one.decoding for one in tables if one is not None), None)
+        decoding = next((table.decoding for table in tables if table is not None), None)
         base = request.policies_dir
     if decoding is None:
         decoding = default_decoding(topic)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from logwright.cli.output import Cell, Output, human_bytes
-from logwright.cli.run.wording import moment
+from logwright.cli.output import Output, size_cell
+from logwright.cli.wording import moment
 from logwright.compaction.model import CleanPlan
 from logwright.forecast.model import Forecast
 
 _CAUSES = ("superseded", "tombstones", "aborted", "null keys", "retention")
-
 
 _NAMES = {"null keys": "nullKeys", "empty batches": "emptyBatches"}
 """Names of causes in JSON, where they differ."""
@@ -23,10 +22,10 @@ def reclaimed_bytes(forecast: Forecast | None) -> int | None:
 
 def forecast_object(forecast: Forecast | None) -> dict[str, object]:
     """Return a forecast's fields of a plan's JSON object."""
-    found: dict[str, object] = {"forecastReclaimedBytes": reclaimed_bytes(forecast)}
+    reclaimed: dict[str, object] = {"forecastReclaimedBytes": reclaimed_bytes(forecast)}
     if forecast is None:
-        return found
-    return found | {
+        return reclaimed
+    return reclaimed | {
         "forecast": {
             "causes": {
                 _NAMES.get(name, name): {"bytes": removal.bytes, "records": removal.records}
@@ -57,12 +56,14 @@ def show_forecasts(
     rows = [
         (
             str(plan.log.partition),
-            *(Cell(text=human_bytes(found.by_cause[cause].bytes), right=True) for cause in _CAUSES),
-            "all keys" if found.sampled_keys is None else f"{found.sampled_keys} keys sampled",
+            *(size_cell(forecast.by_cause[cause].bytes) for cause in _CAUSES),
+            "all keys"
+            if forecast.sampled_keys is None
+            else f"{forecast.sampled_keys} keys sampled",
             due_at(plan, now_ms),
         )
         for plan in plans
-        if (found := forecasts[plan.plan_id]) is not None
+        if (forecast := forecasts[plan.plan_id]) is not None
     ]
     if rows:
         output.text()

@@ -28,30 +28,19 @@ def run(request: Request, **given: Unpack[Given]) -> None:
         file_format=given["file_format"],
         topic=given["topic"],
         partitions=given["partitions"],
-        options=_pairs(given["options"]),
+        options=dict(given["options"]),
         ingest_id=given["ingest_id"],
         append=AppendOptions(
             batch_bytes=given["batch_size"], codec=CODEC_NAMES.index(given["compression"])
         ),
     )
     files = _files(request, wanted)
+    if request.dry_run or not files or not request.yes:
+        _show_plan(request, wanted, files)
     if request.dry_run or not files:
-        _show_plan(request, wanted, files)
         return
-    if not request.yes:
-        _show_plan(request, wanted, files)
     request.confirm(f"Append these files to {wanted.topic} in {request.log_dir}?")
     _ingest(request, wanted)
-
-
-def _pairs(options: tuple[str, ...]) -> dict[str, str]:
-    pairs = {}
-    for option in options:
-        key, equals, value = option.partition("=")
-        if not equals:
-            raise click.UsageError(f"--option {option!r} must be KEY=VALUE")
-        pairs[key] = value
-    return pairs
 
 
 def _files(request: Request, source: Source) -> tuple[str, ...]:
@@ -62,10 +51,12 @@ def _files(request: Request, source: Source) -> tuple[str, ...]:
 
 
 def _show_plan(request: Request, source: Source, files: tuple[str, ...]) -> None:
-    request.output.json_object({"topic": source.topic, "files": list(files), "ingested": False})
-    for file in files:
-        request.output.text(file)
-    request.output.text(f"{len(files)} new files for {source.topic}.")
+    request.output.result(
+        "\n".join([*files, f"{len(files)} new files for {source.topic}."]),
+        topic=source.topic,
+        files=list(files),
+        ingested=False,
+    )
 
 
 def _ingest(request: Request, source: Source) -> None:
@@ -87,30 +78,27 @@ def _ingest(request: Request, source: Source) -> None:
 
 
 def _report(request: Request, intakes: tuple[Intake, ...]) -> None:
-    rows = []
-    for intake in intakes:
-        for one in intake.appended:
-            request.output.json_object(
-                {
-                    "topicPartition": str(one.partition),
-                    "ingestId": intake.run.id,
-                    "records": one.records,
-                    "firstOffset": one.first_offset,
-                    "logEndOffset": one.end_offset,
-                    "bytesAppended": one.log_bytes,
-                    "segmentsRolled": one.segments_rolled,
-                    "repeated": one.repeated,
-                }
-            )
-            rows.append(
-                (
-                    str(one.partition),
-                    one.records,
-                    one.first_offset,
-                    one.end_offset,
-                    one.log_bytes,
-                    "already ingested" if one.repeated else "",
-                )
-            )
-    header = ("partition", "records", "from offset", "log end", "bytes", "note")
-    request.output.table(header, rows)
+    request.output.show(
+        [
+            {
+                "topicPartition": str(log.partition),
+                "ingestId": intake.run.id,
+                "records": log.records,
+                "firstOffset": log.first_offset,
+                "logEndOffset": log.end_offset,
+                "bytesAppended": log.log_bytes,
+                "segmentsRolled": log.segments_rolled,
+                "repeated": log.repeated,
+            }
+            for intake in intakes
+            for log in intake.appended
+        ],
+        {
+            "partition": "topicPartition",
+            "records": "records",
+            "from offset": "firstOffset",
+            "log end": "logEndOffset",
+            "bytes": "bytesAppended",
+            "note": lambda log: "already ingested" if log["repeated"] else "",
+        },
+    )

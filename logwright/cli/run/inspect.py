@@ -7,33 +7,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import click
-
-from logwright.cli.failures import FailureLog
 from logwright.cli.request import Request
 from logwright.cli.run.inspect_text import InspectedLog, Listing, show, size_of
-from logwright.cli.run.wording import clock, counted
-from logwright.cli.selection import stray
+from logwright.cli.wording import clock, counted
 from logwright.config.topic import TopicConfig
 from logwright.errors import LogDirLocked, LogwrightError, UncleanLogDir, UnsupportedFormatError
 from logwright.format import names
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import Checkpoints
+from logwright.log.inventory import place_of
 from logwright.log.load import observe
-from logwright.log.log_dir import MarkedDirectory, bytes_below, list_marked
+from logwright.log.log_dir import MarkedDirectory, list_marked
+from logwright.log.tree import bytes_below
 from logwright.place.files import open_partition_dir
 from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
 from logwright.steps.failed_output import failed_outputs
 
 _MS = 1_000_000
-
-
-_LEFTOVERS = (names.CLEANED, names.SWAP, names.DELETED)
-
-
-_EXPECTED = frozenset((names.LEADER_EPOCH_CHECKPOINT, names.PARTITION_METADATA))
+_OF_A_SEGMENT = ("segment", "index")
+_LEFTOVERS = ("cleaned", "swap", "retired", "metadata snapshot")
 
 
 def run(request: Request) -> None:
@@ -44,67 +38,61 @@ def run(request: Request) -> None:
     lock = _lock(request.log_dir)
     entire = not request.named
     if entire:
-        output.json_object(
-            {
-                "logDir": str(request.log_dir),
-                "partitions": len(partitions),
-                "cleanShutdown": clean,
-                "lockedBy": lock,
-            }
+        output.result(
+            None,
+            logDir=str(request.log_dir),
+            partitions=len(partitions),
+            cleanShutdown=clean,
+            lockedBy=lock,
         )
     output.text(f"{request.log_dir}: {counted(len(partitions), 'partition')} shown")
     output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
     output.text(f"  {clock(request.now_ms)}")
     if entire:
-        _say_root(request)
+        _show_root(request)
     marked = _marked(request) if entire else []
     checkpoints = read_all_offsets(request.log_dir)
-    failures = FailureLog(output=output)
     shown: list[InspectedLog] = []
     try:
         request.sources()
     except LogwrightError as error:
         output.message(f"Settings cannot be read: {error}")
     for partition in partitions:
-        try:
+        with request.failures.of(partition):
             log = _look(request, partition, checkpoints)
-        except LogwrightError as error:
-            failures.add(partition, error)
-        else:
-            output.json_object(_log_object(log))
+            output.result(None, **_log_object(log))
             shown.append(log)
     if not output.is_json:
         show(request, shown, marked)
-    click.get_current_context().exit(failures.exit_status)
 
 
-def _say_root(request: Request) -> None:
+def _show_root(request: Request) -> None:
     """Show what in the root would stop a broker. Effects: reads the root; output."""
     root = look_at_root(request.log_dir)
-    found = {str(one.path): one.problem for one in root.problems}
-    found |= {str(request.log_dir / name): problem for name, problem in root.malformed.items()}
-    for path, problem in found.items():
-        request.output.text(f"  a broker would not start: {path}: {problem}")
-        request.output.json_object({"path": path, "stopsABroker": problem})
+    problems = {str(error.path): error.problem for error in root.problems}
+    problems |= {str(request.log_dir / name): problem for name, problem in root.malformed.items()}
+    for path, problem in problems.items():
+        request.output.result(
+            f"  a broker would not start: {path}: {problem}", path=path, stopsABroker=problem
+        )
 
 
 def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
     """Return the directories of deleted, future and stray logs with their sizes in bytes. Effects:
     reads them; writes JSON to stdout.
     """
-    found: list[tuple[MarkedDirectory, int]] = []
-    for one in list_marked(request.log_dir):
-        size = bytes_below(request.log_dir / one.name)
-        request.output.json_object(
-            {
-                "directory": one.name,
-                "mark": one.mark,
-                "topicPartition": str(one.partition),
-                "bytes": size,
-            }
+    sizes: list[tuple[MarkedDirectory, int]] = []
+    for marked in list_marked(request.log_dir):
+        size = bytes_below(request.log_dir / marked.name)
+        request.output.result(
+            None,
+            directory=marked.name,
+            mark=marked.mark,
+            topicPartition=str(marked.partition),
+            bytes=size,
         )
-        found.append((one, size))
-    return found
+        sizes.append((marked, size))
+    return sizes
 
 
 def _lock(log_dir: Path) -> str | None:
@@ -156,8 +144,8 @@ def _log_object(log: InspectedLog) -> dict[str, object]:
         "leftovers": list(listing.leftovers),
         "staging": list(listing.staging),
         "failedOutputs": [
-            {"plan": one.plan_id, "bytes": size, "dueAtMs": one.due_at_ms}
-            for one, size in listing.failed_outputs.items()
+            {"plan": failed.plan_id, "bytes": size, "dueAtMs": failed.due_at_ms}
+            for failed, size in listing.failed_outputs.items()
         ],
         "others": list(listing.others),
         "problem": None if log.problem is None else str(log.problem),
@@ -172,7 +160,7 @@ def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig 
     """
     try:
         config, _ = request.settings(partition.topic)
-        return config, stray(request, partition)
+        return config, request.stray(partition)
     except LogwrightError:
         return None, None
 
@@ -208,23 +196,22 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
     leftovers: list[str] = []
     others: list[str] = []
     with open_partition_dir(log_dir, partition) as directory:
-        for kind, (name, size, modified_ns, _) in directory.entries():
-            parsed = names.parse_segment_file_name(name)
-            if kind != "file":
+        for what, (name, size, modified_ns, _), *_ in directory.entries():
+            kind = place_of("log", name).kind
+            if what != "file":
                 if name != names.WORK_DIRECTORY:
-                    others.append(f"{name}/" if kind == "directory" else name)
-            elif name.endswith(_LEFTOVERS):
+                    others.append(f"{name}/" if what == "directory" else name)
+            elif kind in _LEFTOVERS:
                 leftovers.append(name)
-            elif parsed is None:
-                if name not in _EXPECTED:
-                    others.append(name)
-            elif parsed[1] == names.SNAPSHOT:
-                snapshots.append(parsed[0])
-            else:
-                facts = (size, modified_ns // _MS)
-                segments.setdefault(parsed[0], {})[parsed[1]] = facts
+            elif kind == "snapshot":
+                snapshots.append(int(name.removesuffix(names.SNAPSHOT)))
+            elif kind in _OF_A_SEGMENT:
+                base, dot, suffix = name.partition(".")
+                segments.setdefault(int(base), {})[dot + suffix] = (size, modified_ns // _MS)
+            elif kind != "fact":
+                others.append(name)
     work = log_dir / partition.directory_name / names.WORK_DIRECTORY
-    staging = work / "staging"
+    staging = work / names.STAGING
     plans = sorted(path.name for path in staging.iterdir()) if staging.is_dir() else []
     return Listing(
         segments=dict(sorted(segments.items())),

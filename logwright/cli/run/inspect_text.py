@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from logwright.cli.output import Cell, Output, human_bytes
+from logwright.cli.output import Cell, Output, human_bytes, size_cell
 from logwright.cli.request import Request
-from logwright.cli.run.planning import instant
-from logwright.cli.run.wording import counted, moment, retired, short_names
+from logwright.cli.wording import counted, instant, moment, retired, short_names
 from logwright.config.topic import TopicConfig
 from logwright.deletion.commit import plan_purge_deleted
 from logwright.errors import LogwrightError, UncleanLogDir, UnsupportedFormatError
@@ -70,8 +69,8 @@ class InspectedLog:
     @property
     def bytes(self) -> int:
         """Size of all ``.log`` files, in bytes."""
-        found = self.listing.segments.values()
-        return sum(files[names.LOG][0] for files in found if names.LOG in files)
+        segments = self.listing.segments.values()
+        return sum(files[names.LOG][0] for files in segments if names.LOG in files)
 
 
 def show(
@@ -81,24 +80,24 @@ def show(
     settings.
     """
     output = request.output
-    whole = [*(str(log.partition) for log in logs), *(str(one.partition) for one, _ in marked)]
+    whole = [*(str(log.partition) for log in logs), *(str(each.partition) for each, _ in marked)]
     short = {name: name for name in whole} if output.verbose else short_names(whole)
     purged_ms = _purged_ms(request) if marked else {}
     rows = [_log_row(request, log, short[str(log.partition)]) for log in logs]
-    for one, size in marked:
-        due_ms = purged_ms.get(one.name)
-        note = f"{one.mark} log"
+    for directory, size in marked:
+        due_ms = purged_ms.get(directory.name)
+        note = f"{directory.mark} log"
         if due_ms is not None:
             past = due_ms <= request.now_ms
             note += f", {'purge due since' if past else 'purged from'} "
             note += moment(due_ms, request.now_ms)
-        cells = (_size_cell(size), None, None, Cell(text=note, colour="yellow"))
-        rows.append((short[str(one.partition)], None, None, *cells))
+        cells = (size_cell(size), None, None, Cell(text=note, colour="yellow"))
+        rows.append((short[str(directory.partition)], None, None, *cells))
     header = ("partition", "policy", "segments", "size", "offsets", "last write", "notes")
     output.table(header, rows)
     if output.verbose:
-        for one, size in marked:
-            output.text(f"{one.mark} log: {one.name}, {size} bytes")
+        for directory, size in marked:
+            output.text(f"{directory.mark} log: {directory.name}, {size} bytes")
         for log in logs:
             _show_everything(output, log)
 
@@ -108,7 +107,7 @@ def _purged_ms(request: Request) -> dict[str, int]:
     the log directory.
     """
     try:
-        found = plan_purge_deleted(
+        deleted = plan_purge_deleted(
             request.log_dir,
             now_ms=request.now_ms,
             delay_ms=request.broker().file_delete_delay_ms,
@@ -116,12 +115,12 @@ def _purged_ms(request: Request) -> dict[str, int]:
         )
     except LogwrightError:
         return {}
-    return {log.directory: log.due_at_ms for log in found}
+    return {log.directory: log.due_at_ms for log in deleted}
 
 
 def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ...]:
     """Return the table row of one partition. Effects: may read the ledger of retired files."""
-    policy = _said_policy(log, unread="?")
+    policy = _policy_text(log, unread="?")
     written = [files[names.LOG][1] for files in log.listing.segments.values() if names.LOG in files]
     offsets = None
     if log.offsets:
@@ -138,18 +137,14 @@ def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ..
         name,
         Cell(text=policy, colour="yellow" if unknown else None),
         len(log.listing.segments),
-        _size_cell(log.bytes),
+        size_cell(log.bytes),
         offsets,
         moment(max(written, default=None), request.now_ms),
         Cell(text="; ".join(notes), colour=colour),
     )
 
 
-def _size_cell(size: int) -> Cell:
-    return Cell(text=human_bytes(size), right=True)
-
-
-def _said_policy(log: InspectedLog, *, unread: str) -> str:
+def _policy_text(log: InspectedLog, *, unread: str) -> str:
     return unread if log.policy is None else log.policy or "(empty)"
 
 
@@ -170,14 +165,10 @@ def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
     ):
         if number:
             notes.append(counted(number, what))
-    notes += map(_kept, listing.failed_outputs.items())
-    return notes
-
-
-def _kept(found: tuple[FailedOutput, int]) -> str:
-    """Return what is said of a kept output."""
-    output, size = found
-    return f"failed output kept until {instant(output.due_at_ms)}: {human_bytes(size)}"
+    return notes + [
+        f"failed output kept until {instant(failed.due_at_ms)}: {human_bytes(size)}"
+        for failed, size in listing.failed_outputs.items()
+    ]
 
 
 def _retired_files(request: Request, log: InspectedLog) -> list[tuple[int, int | None]]:
@@ -197,21 +188,21 @@ def _show_everything(output: Output, log: InspectedLog) -> None:
     listing = log.listing
     output.text()
     output.text(f"{log.partition}: {len(listing.segments)} segments, {log.bytes} bytes")
-    output.text(f"  cleanup.policy: {_said_policy(log, unread='unknown')}")
+    output.text(f"  cleanup.policy: {_policy_text(log, unread='unknown')}")
     if log.stray is not None:
         output.text(f"  stray: {log.stray}")
     for title, facts in (("offsets", log.offsets), ("checkpoints", log.recorded)):
         if facts:
             words = (f"{name} {'-' if value is None else value}" for name, value in facts.items())
             output.text(f"  {title}: {', '.join(words)}")
-    for title, found in (
+    for title, listed in (
         ("snapshots", listing.snapshots),
         ("leftovers", listing.leftovers),
         ("staged by plans", listing.staging),
         ("others", listing.others),
     ):
-        if found:
-            output.text(f"  {title}: {', '.join(map(str, found))}")
+        if listed:
+            output.text(f"  {title}: {', '.join(map(str, listed))}")
     for failed, size in listing.failed_outputs.items():
         output.text(
             f"  failed output: {size} bytes until {instant(failed.due_at_ms)}: {failed.name}"

@@ -89,9 +89,9 @@ def read_wanted(request: Request, given: KeyOptions, pattern: Path | None = None
     clear: tuple[bytes, ...] = ()
     patterns: tuple[bytes, ...] = ()
     if given["keys"] is not None:
-        clear = _said(request, given["keys"], read_keys(given["keys"], given["keys_format"]))
+        clear = _keys_of(request, given["keys"], read_keys(given["keys"], given["keys_format"]))
     if pattern is not None:
-        patterns = _said(request, pattern, read_patterns(pattern, given["keys_format"]))
+        patterns = _keys_of(request, pattern, read_patterns(pattern, given["keys_format"]))
     if not (stored or clear or patterns):
         raise PolicyError("there are no requests.", remedy="Give keys, or a store with requests.")
     return Wanted(
@@ -116,13 +116,13 @@ def _stored(request: Request, directory: Path, secret: Secret) -> tuple[ErasureR
     if (directory / STORE).exists():
         return read_store(directory, secret)
     landed = read_landing(directory, secret)
-    for one in landed.doubts:
-        request.output.message(f"{directory}: {one}")
+    for doubt in landed.doubts:
+        request.output.message(f"{directory}: {doubt}")
     return landed.require_all(directory)
 
 
-def _said(request: Request, path: Path, file: KeysFile) -> tuple[bytes, ...]:
-    """Return the keys of a file, and say which lines may not be meant. Effects: output."""
+def _keys_of(request: Request, path: Path, file: KeysFile) -> tuple[bytes, ...]:
+    """Return the keys of a file, and report which lines may not be meant. Effects: output."""
     for warning in file.warnings:
         request.output.message(f"{path}: {warning}.")
     return file.keys

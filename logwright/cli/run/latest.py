@@ -15,7 +15,7 @@ from logwright.batches.runtime import Runtime, available_cores
 from logwright.cli.options.latest import COLUMNS, Given
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
-from logwright.cli.run.latest_table import Wanted, write_table
+from logwright.cli.run.latest_table import write_table
 from logwright.errors import NotALogDir, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestPlan
@@ -44,13 +44,8 @@ class _Point:
     offsets: dict[int, int]
     time_ms: int | None
 
-    @property
-    def is_past(self) -> bool:
-        """Whether it is another point than now."""
-        return bool(self.offsets) or self.time_ms is not None
 
-
-def run(request: Request, **given: Unpack[Given]) -> None:
+def run(request: Request, **given: Unpack[Given]) -> int:
     """Run the command."""
     if len(given["topics"]) != 1:
         raise click.UsageError("give one TOPIC")
@@ -60,24 +55,16 @@ def run(request: Request, **given: Unpack[Given]) -> None:
     partitions = _partitions(request, topic)
     point = _point(given["offsets"], given["time_ms"], partitions)
     with broker_kept_out(request.log_dir):
-        found = [_plan(request, partition, point) for partition in partitions]
-        plans = [plan for _, plan in found]
+        logs = [_plan(request, partition, point) for partition in partitions]
+        plans = [plan for _, plan in logs]
         if request.dry_run:
             _show_plans(request, plans)
-        elif columns is not None:
+            return 0
+        if columns is not None:
             _show(request, plans, _write(request, plans, given["to"], columns))
-        else:
-            wanted = Wanted(
-                topic=topic,
-                to=given["to"],
-                form=given["form_of_table"],
-                key=given["key"],
-                value=given["value"],
-                update_mode=given["update_mode"],
-                is_past=point.is_past,
-            )
-            status = write_table(request, wanted, found)
-            click.get_current_context().exit(status)
+            return 0
+        is_past = bool(point.offsets) or point.time_ms is not None
+        return write_table(request, given, logs, is_past=is_past)
 
 
 def _columns(text: str, given: Given) -> tuple[str, ...]:
@@ -97,10 +84,10 @@ def _require_outside(to: Path, log_dir: Path) -> None:
     Raises:
         PreconditionError: it is.
     """
-    found = enclosing_log_dir(to, [log_dir])
-    if found is not None:
+    enclosing = enclosing_log_dir(to, [log_dir])
+    if enclosing is not None:
         raise PreconditionError(
-            f"is in the log directory {found}: no broker would start on it.",
+            f"is in the log directory {enclosing}: no broker would start on it.",
             path=to,
             remedy="Give a path that is in no log directory.",
         )
@@ -112,14 +99,14 @@ def _partitions(request: Request, topic: str) -> tuple[TopicPartition, ...]:
     Raises:
         NotALogDir: there are none.
     """
-    found = tuple(one for one in request.partitions() if one.topic == topic)
-    if not found:
+    partitions = tuple(each for each in request.partitions() if each.topic == topic)
+    if not partitions:
         raise NotALogDir(
             f"has no partition of topic {topic}.",
             path=request.log_dir,
             remedy="`logwright inspect` lists the partitions.",
         )
-    return found
+    return partitions
 
 
 def _point(
@@ -127,8 +114,8 @@ def _point(
 ) -> _Point:
     if offsets and time_ms is not None:
         raise click.UsageError("--as-of-offset and --as-of-time contradict each other")
-    numbers = {one.partition for one in partitions}
-    found: dict[int, int] = {}
+    numbers = {each.partition for each in partitions}
+    ends: dict[int, int] = {}
     for text in offsets:
         place = _PLACE.fullmatch(text)
         if place is None:
@@ -138,12 +125,12 @@ def _point(
                 f"--as-of-offset {text}: the topic has {len(numbers)} partitions: give P:OFFSET"
             )
         number = min(numbers) if place[1] is None else int(place[1])
-        if number not in numbers or number in found:
+        if number not in numbers or number in ends:
             raise click.UsageError(
                 f"--as-of-offset {text}: give each of the topic's partitions once at most"
             )
-        found[number] = int(place[2])
-    return _Point(offsets=found, time_ms=time_ms)
+        ends[number] = int(place[2])
+    return _Point(offsets=ends, time_ms=time_ms)
 
 
 def _plan(
@@ -179,23 +166,26 @@ def _write(
 
 
 def _show_plans(request: Request, plans: Sequence[LatestPlan]) -> None:
-    for plan in plans:
-        request.output.json_object(_as_object(plan))
-    request.output.table(
-        ("partition", "from offset", "end offset"),
-        [(str(plan.partition), plan.start_offset, plan.end_offset) for plan in plans],
+    request.output.show(
+        map(_as_object, plans),
+        {"partition": "topicPartition", "from offset": "startOffset", "end offset": "endOffset"},
     )
 
 
 def _show(request: Request, plans: Sequence[LatestPlan], written: Sequence[WrittenFile]) -> None:
-    rows = []
-    for plan, file in zip(plans, written, strict=True):
-        found = {"rows": file.rows, "bytes": file.bytes, "path": str(file.path)}
-        request.output.json_object(_as_object(plan) | found)
-        rows.append(
-            (str(plan.partition), file.rows, plan.start_offset, plan.end_offset, file.bytes)
-        )
-    request.output.table(("partition", "rows", "from offset", "end offset", "bytes"), rows)
+    request.output.show(
+        [
+            _as_object(plan) | {"rows": file.rows, "bytes": file.bytes, "path": str(file.path)}
+            for plan, file in zip(plans, written, strict=True)
+        ],
+        {
+            "partition": "topicPartition",
+            "rows": "rows",
+            "from offset": "startOffset",
+            "end offset": "endOffset",
+            "bytes": "bytes",
+        },
+    )
     size = human_bytes(sum(file.bytes for file in written))
     request.output.text(f"{sum(file.rows for file in written)} rows, {size}.")
 

@@ -4,14 +4,13 @@ offline).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
-from logwright.cli.failures import FailureLog
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
-from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.move.commit import (
     MoveOutlook,
@@ -29,45 +28,50 @@ def run(request: Request, *, destination: Path | None, abandon: bool) -> None:
     if abandon == (destination is not None):
         raise click.UsageError("give either --to DIR or --abandon")
     request.require_terminal()
-    failures = FailureLog(output=request.output)
     if destination is None:
-        _abandon(request, failures)
+        _abandon(request)
     else:
-        _move(request, destination, failures)
-    click.get_current_context().exit(failures.exit_status)
+        _move(request, destination)
 
 
-def _move(request: Request, destination: Path, failures: FailureLog) -> None:
+def _move(request: Request, destination: Path) -> None:
     """Show the plan, ask, and move one partition after the other. Effects: moves logs; output."""
     outlooks: dict[TopicPartition, MoveOutlook] = {}
     for partition in sorted(set(request.named)):
-        try:
+        with request.failures.of(partition):
             outlooks[partition] = look_at_move(request.log_dir, partition, destination)
-        except LogwrightError as error:
-            failures.add(partition, error)
+    lines = {partition: _outlook_line(partition, outlooks[partition]) for partition in outlooks}
     if request.dry_run:
         for partition, outlook in outlooks.items():
-            request.output.json_object(_outlook_object(request, partition, destination, outlook))
-            request.output.text(_outlook_line(partition, outlook))
+            request.output.result(
+                lines[partition],
+                **_moved(request, partition, destination),
+                outcome=None,
+                files=outlook.files,
+                bytes=outlook.bytes,
+                missingBytes=outlook.missing_bytes,
+                freeBytes=outlook.free_bytes,
+                resumes=outlook.resumes,
+            )
         return
-    _ask(request, destination, outlooks)
+    if outlooks:
+        request.confirm(
+            f"Move {len(outlooks)} partitions from {request.log_dir} to {destination}?",
+            lines.values(),
+        )
     results: dict[TopicPartition, MoveResult] = {}
     for partition in outlooks:
-        try:
-            with request.output.progress(str(partition)) as progress:
-                results[partition] = move_partition(
-                    request.log_dir,
-                    partition,
-                    destination,
-                    now_ms=request.now_ms,
-                    progress=progress,
-                )
-        except LogwrightError as error:
-            failures.add(partition, error)
+        with (
+            request.failures.of(partition),
+            request.output.progress(str(partition)) as progress,
+        ):
+            results[partition] = move_partition(
+                request.log_dir, partition, destination, now_ms=request.now_ms, progress=progress
+            )
     _show(request, results, destination)
 
 
-def _abandon(request: Request, failures: FailureLog) -> None:
+def _abandon(request: Request) -> None:
     """Ask, and remove the copies of unfinished moves. Effects: removes files; output."""
     partitions = sorted(set(request.named))
     if request.dry_run:
@@ -78,22 +82,9 @@ def _abandon(request: Request, failures: FailureLog) -> None:
     request.confirm(f"Remove the unfinished copies of {names}?")
     results: dict[TopicPartition, MoveResult] = {}
     for partition in partitions:
-        try:
+        with request.failures.of(partition):
             results[partition] = abandon_move(request.log_dir, partition, now_ms=request.now_ms)
-        except LogwrightError as error:
-            failures.add(partition, error)
     _show(request, results, None)
-
-
-def _ask(request: Request, destination: Path, outlooks: dict[TopicPartition, MoveOutlook]) -> None:
-    """Show the plan and ask on the terminal, unless ``--yes`` was given. Effects: output; reads the
-    terminal.
-    """
-    if request.yes or not outlooks:
-        return
-    for partition, outlook in outlooks.items():
-        request.output.message(_outlook_line(partition, outlook))
-    request.confirm(f"Move {len(outlooks)} partitions from {request.log_dir} to {destination}?")
 
 
 def _outlook_line(partition: TopicPartition, outlook: MoveOutlook) -> str:
@@ -107,49 +98,43 @@ def _outlook_line(partition: TopicPartition, outlook: MoveOutlook) -> str:
     )
 
 
-def _outlook_object(
-    request: Request, partition: TopicPartition, destination: Path, outlook: MoveOutlook
+def _moved(
+    request: Request, partition: TopicPartition, destination: Path | None
 ) -> dict[str, object]:
+    """Return the fields of what is moved."""
     return {
         "topicPartition": str(partition),
         "now": request.now_ms,
         "from": str(request.log_dir),
-        "to": str(destination),
-        "outcome": None,
-        "files": outlook.files,
-        "bytes": outlook.bytes,
-        "missingBytes": outlook.missing_bytes,
-        "freeBytes": outlook.free_bytes,
-        "resumes": outlook.resumes,
+        "to": None if destination is None else str(destination),
     }
 
 
 def _show(
-    request: Request, results: dict[TopicPartition, MoveResult], destination: Path | None
+    request: Request, results: Mapping[TopicPartition, MoveResult], destination: Path | None
 ) -> None:
-    output = request.output
-    for partition, result in results.items():
-        output.json_object(
+    if results:
+        request.output.show(
+            [
+                {
+                    **_moved(request, partition, destination),
+                    "outcome": result.outcome,
+                    "files": result.files,
+                    "bytes": result.bytes,
+                    "copiedBytes": result.copied_bytes,
+                }
+                for partition, result in results.items()
+            ],
             {
-                "topicPartition": str(partition),
-                "now": request.now_ms,
-                "from": str(request.log_dir),
-                "to": None if destination is None else str(destination),
-                "outcome": result.outcome,
-                "files": result.files,
-                "bytes": result.bytes,
-                "copiedBytes": result.copied_bytes,
-            }
+                "partition": "topicPartition",
+                "outcome": "outcome",
+                "files": "files",
+                "bytes": "bytes",
+                "copied now": "copiedBytes",
+            },
         )
-    header = ("partition", "outcome", "files", "bytes", "copied now")
-    rows = [
-        (str(partition), result.outcome, result.files, result.bytes, result.copied_bytes)
-        for partition, result in results.items()
-    ]
-    if rows:
-        output.table(header, rows)
     if any(result.outcome == "moved" for result in results.values()):
-        output.text(
+        request.output.text(
             "The source directories now end in -delete; a broker deletes them after "
             "file.delete.delay.ms."
         )

@@ -26,8 +26,8 @@ def run(
 ) -> None:
     """Run the command."""
     if reason is None:
-        state = read_state(request.log_dir)
-        show_pauses(request, {one: state[one] for one in sorted(state) if _wanted(request, one)})
+        states = read_state(request.log_dir)
+        show_pauses(request, {name: states[name] for name in filter(request.is_wanted, states)})
         return
     if not request.named:
         raise click.UsageError("name the partitions to pause: TOPIC-N ...")
@@ -48,33 +48,29 @@ def run(
         return
     request.confirm(f"Pause {', '.join(map(str, partitions))}: {pause.sentence}?")
     changed = {
-        one: change_state(request.log_dir, one, lambda now: now.with_pause(pause))
-        for one in partitions
+        partition: change_state(request.log_dir, partition, lambda state: state.with_pause(pause))
+        for partition in partitions
     }
     show_pauses(request, changed)
 
 
-def show_pauses(request: Request, state: Mapping[TopicPartition, PartitionState]) -> None:
+def show_pauses(request: Request, states: Mapping[TopicPartition, PartitionState]) -> None:
     """Show the pauses of partitions: owner, reason, expiry. Effects: writes to stdout."""
-    for partition, one in state.items():
-        request.output.json_object(
-            {
-                "topicPartition": str(partition),
-                "now": request.now_ms,
-                "paused": any(pause.holds(request.now_ms) for pause in one.pauses),
-                "pauses": [
-                    pause_object(pause) | {"holds": pause.holds(request.now_ms)}
-                    for pause in one.pauses
-                ],
-                "openMove": None if one.move is None else one.move.destination,
-            }
+    for partition, state in sorted(states.items()):
+        holds = {pause: pause.holds(request.now_ms) for pause in state.pauses}
+        request.output.result(
+            None,
+            topicPartition=str(partition),
+            now=request.now_ms,
+            paused=any(holds.values()),
+            pauses=[pause_object(pause) | {"holds": held} for pause, held in holds.items()],
+            openMove=None if state.move is None else state.move.destination,
         )
-        for pause in one.pauses:
-            over = "" if pause.holds(request.now_ms) else " (expired)"
-            request.output.text(f"{partition}: {pause.sentence}{over}")
-        if one.move is not None:
-            request.output.text(f"{partition}: {one.move.sentence}")
-    if not any(one.pauses for one in state.values()):
+        for pause, held in holds.items():
+            request.output.text(f"{partition}: {pause.sentence}{'' if held else ' (expired)'}")
+        if state.move is not None:
+            request.output.text(f"{partition}: {state.move.sentence}")
+    if not any(state.pauses for state in states.values()):
         request.output.text("Nothing is paused.")
 
 
@@ -84,7 +80,3 @@ def _this_user() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # Python before 3.13 raises a KeyError
         return str(os.getuid())
-
-
-def _wanted(request: Request, partition: TopicPartition) -> bool:
-    return not request.named or partition in request.named

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-import click
-
-from logwright.cli.failures import FailureLog
 from logwright.cli.output import Output, human_bytes
+from logwright.cli.recovering import recover_first
 from logwright.cli.request import Request
 from logwright.cli.run.forecast import forecast_object, reclaimed_bytes, show_forecasts
-from logwright.cli.run.planning import plan_object, plan_partitions, show_plan, show_plans
-from logwright.cli.run.recover import show_recovery_first
-from logwright.cli.run.wording import clock
-from logwright.cli.selection import UNKNOWN_REMEDY, leave_held, say_sources, say_strays
+from logwright.cli.run.planning import plan_lines, plan_object, plan_partitions, show_plans
+from logwright.cli.selection import UNKNOWN_REMEDY, leave_held, leave_strays, report_sources
+from logwright.cli.wording import clock
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.errors import LogwrightError
 from logwright.forecast.exact import forecast_exactly
@@ -27,59 +25,79 @@ from logwright.sweep.order import changes, pick_order
 FORECAST_BYTES: Final = 1_073_741_824
 """Without ``--forecast`` a log is forecast only up to this size, in bytes; takes seconds."""
 
-
 MOST_NAMED: Final = 8
 """Maximum number of logs named in the cleaning order; --verbose names all."""
 
 
 def run(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
     """Run the command."""
-    failures = FailureLog(output=request.output)
+    request = replace(request, dry_run=True)
     options = CleaningOptions(like_kafka=like_kafka)
-    ready = show_recovery_first(request, failures, like_kafka=like_kafka)
-    partitions = say_strays(request, leave_held(request, ready, force=forecast is True), failures)
-    say_sources(request, partitions, planned=True)
-    _say_unknown(request, partitions)
-    works = plan_partitions(request, partitions, failures, options=options)
+    served = leave_strays(request, request.partitions())
+    recovered = recover_first(request, served, like_kafka=like_kafka)
+    logs = leave_held(request, recovered, force=forecast is True)
+    report_sources(request, logs)
+    _report_unknown(request, logs)
+    works = plan_partitions(request, logs, options=options)
     plans = [work.plan for work in works if work.plan is not None]
-    forecasts = {plan.plan_id: _forecast(request, plan, failures, asked=forecast) for plan in plans}
+    forecasts = {plan.plan_id: _forecast(request, plan, is_wanted=forecast) for plan in plans}
     order = pick_order(plans)
-    output = request.output
+    if request.output.is_json:
+        _show_objects(request, plans, forecasts, order)
+    else:
+        _show_text(request, plans, forecasts, with_causes=forecast is True)
+        if order:
+            request.output.text(_in_order(order, request.output))
+        elif len(recovered) == len(served):
+            rolls = "; segments to roll" if any(map(changes, plans)) else ""
+            request.output.text(f"Nothing to clean{rolls}.")
+    _report_lost(request.output, plans)
+
+
+def _show_objects(
+    request: Request,
+    plans: Sequence[CleanPlan],
+    forecasts: Mapping[str, Forecast | None],
+    order: Sequence[CleanPlan],
+) -> None:
     for plan in plans:
-        output.json_object(plan_object(plan) | forecast_object(forecasts[plan.plan_id]))
-    output.json_object(
-        {
-            "now": request.now_ms,
-            "kafkaVersionFrom": request.sources().kafka.sentence,
-            "pickOrder": [str(plan.log.partition) for plan in order],
-            "maxCompactionDelayMs": max(
-                (p.compaction.compaction_delay_ms for p in plans), default=0
-            ),
-            "delayedPartitions": sum(p.compaction.need_compaction_now for p in plans),
-            "cleanablePartitions": len(order),
-        }
+        request.output.result(None, **plan_object(plan), **forecast_object(forecasts[plan.plan_id]))
+    compactions = [plan.compaction for plan in plans]
+    request.output.result(
+        None,
+        now=request.now_ms,
+        kafkaVersionFrom=request.sources().kafka.sentence,
+        pickOrder=[str(plan.log.partition) for plan in order],
+        maxCompactionDelayMs=max((each.compaction_delay_ms for each in compactions), default=0),
+        delayedPartitions=sum(each.need_compaction_now for each in compactions),
+        cleanablePartitions=len(order),
     )
+
+
+def _show_text(
+    request: Request,
+    plans: Sequence[CleanPlan],
+    forecasts: Mapping[str, Forecast | None],
+    *,
+    with_causes: bool,
+) -> None:
+    output = request.output
+    reclaimed = {name: reclaimed_bytes(forecast) for name, forecast in forecasts.items()}
     output.text(f"{request.log_dir}: {clock(request.now_ms)}")
-    show_plans(output, plans, {name: reclaimed_bytes(one) for name, one in forecasts.items()})
-    if forecast:
+    show_plans(output, plans, reclaimed)
+    if with_causes:
         show_forecasts(output, plans, forecasts, now_ms=request.now_ms)
     if output.verbose:
         output.text()
         for plan in plans:
-            show_plan(plan, output.text)
-    reclaimed = sum(reclaimed_bytes(one) or 0 for one in forecasts.values())
-    if reclaimed > 0:
-        output.text(f"A cleaning would reclaim about {human_bytes(reclaimed)}.")
-    if order:
-        output.text(_in_order(order, output))
-    elif len(ready) == len(request.partitions()):
-        output.text(f"Nothing to clean{'; segments to roll' if any(map(changes, plans)) else ''}.")
-    _say_lost(output, plans)
-    click.get_current_context().exit(failures.exit_status)
+            output.text("\n".join(plan_lines(plan)))
+    total = sum(size or 0 for size in reclaimed.values())
+    if total > 0:
+        output.text(f"A cleaning would reclaim about {human_bytes(total)}.")
 
 
-def _say_lost(output: Output, plans: Sequence[CleanPlan]) -> None:
-    """Say of how many logs nothing is cleaned because their high watermark is not on record.
+def _report_lost(output: Output, plans: Sequence[CleanPlan]) -> None:
+    """Report of how many logs nothing is cleaned because their high watermark is not on record.
     Effects: stderr.
     """
     lost = [plan for plan in plans if is_without_high_watermark(plan.log)]
@@ -92,12 +110,12 @@ def _say_lost(output: Output, plans: Sequence[CleanPlan]) -> None:
         )
 
 
-def _say_unknown(request: Request, partitions: Sequence[TopicPartition]) -> None:
-    """Say that there is no metadata, if a topic's policy is unknown without it. Effects: stderr."""
+def _report_unknown(request: Request, partitions: Sequence[TopicPartition]) -> None:
+    """Report that there is no metadata, if a topic's policy is unknown without it."""
     if request.sources().metadata is not None:
         return
-    topics = sorted({one.topic for one in partitions})
-    unknown = [one for one in topics if not _policy_is_known(request, one)]
+    topics = sorted({partition.topic for partition in partitions})
+    unknown = [topic for topic in topics if not _policy_is_known(request, topic)]
     if unknown:
         request.output.message(
             "No cluster metadata of this node was found, and the cleanup.policy of"
@@ -119,19 +137,17 @@ def _in_order(order: Sequence[CleanPlan], output: Output) -> str:
     return f"In order: {', '.join(every[:MOST_NAMED])} and {len(every) - MOST_NAMED} more"
 
 
-def _forecast(
-    request: Request, plan: CleanPlan, failures: FailureLog, *, asked: bool | None
-) -> Forecast | None:
+def _forecast(request: Request, plan: CleanPlan, *, is_wanted: bool | None) -> Forecast | None:
     """Return what a cleaning would remove, None if not forecast. Effects: may read keys."""
     small = plan.compaction.total_bytes <= FORECAST_BYTES
-    wanted = (plan.compaction.eligible and small) if asked is None else asked
-    if not wanted and (asked is False or plan.compaction.cleanable_bytes > 0):
+    wanted = (plan.compaction.eligible and small) if is_wanted is None else is_wanted
+    if not wanted and (is_wanted is False or plan.compaction.cleanable_bytes > 0):
         return None
-    try:
-        if not small:
-            return forecast_by_sample(plan)
-        with request.output.progress(str(plan.log.partition)) as progress:
-            return forecast_exactly(plan, progress=progress)
-    except LogwrightError as error:
-        failures.add(plan.log.partition, error)
-        return None
+    forecast = None
+    with request.failures.of(plan.log.partition):
+        if small:
+            with request.output.progress(str(plan.log.partition)) as progress:
+                forecast = forecast_exactly(plan, progress=progress)
+        else:
+            forecast = forecast_by_sample(plan)
+    return forecast

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-from logwright.cli.failures import FailureLog
-from logwright.cli.output import Cell, Output, human_bytes
+from logwright.cli.output import Cell, Output, size_cell
 from logwright.cli.request import Request
-from logwright.cli.run.wording import open_transaction, reason, short_names
-from logwright.cli.selection import stray
+from logwright.cli.wording import open_transaction, reason, short_names
 from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.format.names import TopicPartition
 from logwright.sweep.model import LogWork
 from logwright.sweep.order import changes
 from logwright.sweep.stages import plan_directory
-
-_LAST_DATETIME_MS = 253_402_300_799_999
-"""The last millisecond of the year 9999."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,15 +37,14 @@ class CleaningSettings:
         return config, cleaner
 
     def stray(self, log_dir: Path, partition: TopicPartition) -> str | None:
-        """Return why a broker would not serve a partition. Effects and errors: as `stray`."""
+        """Return why a broker would not serve a partition: `Request.stray`."""
         del log_dir
-        return stray(self.request, partition)
+        return self.request.stray(partition)
 
 
 def plan_partitions(
     request: Request,
     partitions: Sequence[TopicPartition],
-    failures: FailureLog,
     *,
     options: CleaningOptions,
     settings: CleaningSettings | None = None,
@@ -64,23 +57,23 @@ def plan_partitions(
     log_dir = request.log_dir
     planned = plan_directory(
         log_dir,
-        [LogWork(key=str(one), log_dir=log_dir, partition=one) for one in partitions],
+        [LogWork(key=str(each), log_dir=log_dir, partition=each) for each in partitions],
         settings or CleaningSettings(request=request),
         now_ms=request.now_ms,
         options=options,
         high_watermark=request.high_watermark,
     )
-    return report_failed(planned, failures)
+    return report_failed(request, planned)
 
 
-def report_failed(works: Iterable[LogWork], failures: FailureLog) -> list[LogWork]:
+def report_failed(request: Request, works: Iterable[LogWork]) -> list[LogWork]:
     """Return the logs that have not failed. Effects: output about the others."""
     going = []
     for work in works:
         if work.failure is None:
             going.append(work)
         else:
-            failures.add(work.partition, work.failure)
+            request.failures.add(work.partition, work.failure)
     return going
 
 
@@ -162,12 +155,10 @@ def show_plans(
             short[name],
             ",".join(plan.config.cleanup_policy) or "(empty)",
             len(plan.log.segments),
-            Cell(text=human_bytes(plan.log.log_bytes), right=True),
+            size_cell(plan.log.log_bytes),
             f"{plan.log.log_start_offset}..{plan.log.log_end_offset}",
-            Cell(text=human_bytes(plan.compaction.cleanable_bytes), right=True),
-            Cell(text=human_bytes(found), right=True)
-            if (found := forecasts[plan.plan_id])
-            else None,
+            size_cell(plan.compaction.cleanable_bytes),
+            size_cell(forecasts[plan.plan_id] or None),
             Cell(text=reason(plan), colour=_colour(plan)),
         )
         for name, plan in zip(whole, plans, strict=True)
@@ -181,18 +172,12 @@ def _colour(plan: CleanPlan) -> str | None:
     return "green" if changes(plan) else None
 
 
-def show_plan(plan: CleanPlan, say: Callable[[str], None]) -> None:
-    """Print what is done with one partition, and the reason of each decision."""
+def plan_lines(plan: CleanPlan) -> list[str]:
+    """Return what is done with a partition, and the reason of each decision."""
     partition = plan.log.partition
     verdict = "clean" if plan.clean else "not cleaned"
-    say(f"{partition}: {verdict}: {'; '.join(plan.compaction.reasons)}")
+    lines = [f"{partition}: {verdict}: {'; '.join(plan.compaction.reasons)}"]
     if plan.roll.due or plan.roll.due_at_ms is not None:
-        say(f"{partition}: {'rolled' if plan.roll.due else 'not rolled'}: {plan.roll.reason}")
-
-
-def instant(time_ms: int | None) -> str:
-    """Return a time as text for people, UTC."""
-    if time_ms is None or not 0 <= time_ms <= _LAST_DATETIME_MS:
-        return "-"
-    moment = datetime.fromtimestamp(time_ms / 1000, tz=UTC)
-    return moment.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00") + "Z"
+        rolled = "rolled" if plan.roll.due else "not rolled"
+        lines.append(f"{partition}: {rolled}: {plan.roll.reason}")
+    return lines

@@ -4,14 +4,13 @@ now - ``file.delete.delay.ms``.
 
 from __future__ import annotations
 
-import click
+from collections.abc import Mapping
 
-from logwright.cli.failures import FailureLog
 from logwright.cli.output import human_bytes
+from logwright.cli.recovering import recover_first
 from logwright.cli.request import Request
-from logwright.cli.run.planning import instant
-from logwright.cli.run.recover import recover_or_show
 from logwright.cli.selection import leave_held
+from logwright.cli.wording import instant
 from logwright.deletion.commit import plan_purge_deleted, purge_deleted
 from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError, UncleanLogDir
@@ -24,28 +23,20 @@ from logwright.purge.plan import PurgeResult, plan_purge
 def run(request: Request) -> None:
     """Run the command."""
     request.require_terminal()
-    failures = FailureLog(output=request.output)
-    plans: dict[TopicPartition, PurgeResult] = {}
     deleted = _purge_deleted(request, dry_run=True)
     known = {log.partition for log in deleted}
     present = request.partitions(absent=known.issuperset(request.absent()))
-    chosen = leave_held(request, present, force=True)
-    unfinished = [one for one in chosen if _is_unfinished(request, one)]
-    ready = recover_or_show(request, failures, unfinished)
-    for partition in chosen:
-        if partition in unfinished and partition not in ready:
-            continue
-        try:
+    unfinished = {partition for partition in present if _is_unfinished(request, partition)}
+    recovered = recover_first(request, sorted(unfinished))
+    plans: dict[TopicPartition, PurgeResult] = {}
+    for partition in leave_held(request, sorted({*present} - unfinished | {*recovered})):
+        with request.failures.of(partition):
             plans[partition] = _plan(request, partition)
-        except LogwrightError as error:
-            failures.add(partition, error)
-    if request.dry_run:
-        _show(request, plans, deleted, done=False)
-    else:
+    if not request.dry_run:
         _ask(request, plans, deleted)
-        results = _purge(request, plans, failures)
-        _show(request, results, _purge_deleted(request, dry_run=False), done=True)
-    click.get_current_context().exit(failures.exit_status)
+        plans = _purge(request, plans)
+        deleted = _purge_deleted(request, dry_run=False)
+    _show(request, plans, deleted)
 
 
 def _is_unfinished(request: Request, partition: TopicPartition) -> bool:
@@ -62,7 +53,7 @@ def _is_unfinished(request: Request, partition: TopicPartition) -> bool:
 
 
 def _plan(request: Request, partition: TopicPartition) -> PurgeResult:
-    """Return what would be removed now. Effects: lists the partition's directory."""
+    """Return what a purge would remove now. Effects: lists the partition's directory."""
     config, _ = request.settings(partition.topic)
     return plan_purge(
         list_partition(request.log_dir / partition.directory_name),
@@ -72,21 +63,19 @@ def _plan(request: Request, partition: TopicPartition) -> PurgeResult:
 
 
 def _purge(
-    request: Request, plans: dict[TopicPartition, PurgeResult], failures: FailureLog
+    request: Request, plans: Mapping[TopicPartition, PurgeResult]
 ) -> dict[TopicPartition, PurgeResult]:
     """Purge the partitions. Effects: removes files."""
     results: dict[TopicPartition, PurgeResult] = {}
     for partition in plans:
         config, _ = request.settings(partition.topic)
-        try:
+        with request.failures.of(partition):
             results[partition] = purge_partition(
                 request.log_dir,
                 partition,
                 now_ms=request.now_ms,
                 file_delete_delay_ms=config.file_delete_delay_ms,
             )
-        except LogwrightError as error:
-            failures.add(partition, error)
     return results
 
 
@@ -105,41 +94,34 @@ def _purge_deleted(request: Request, *, dry_run: bool) -> tuple[PurgedLog, ...]:
 
 def _ask(
     request: Request,
-    plans: dict[TopicPartition, PurgeResult],
+    plans: Mapping[TopicPartition, PurgeResult],
     deleted: tuple[PurgedLog, ...],
 ) -> None:
-    """Show the plans and ask on the terminal, unless ``--yes`` was given. Effects: output; reads
-    the terminal.
-    """
-    files = sum(_count(result) for result in plans.values())
+    """Show what is removed and ask, unless it is nothing. Effects: output; exits."""
+    files = [f"{name}/{file}" for name, result in plans.items() for file in _files(result)]
     logs = [log for log in deleted if log.goes]
-    if request.yes or not (files or logs):
-        return
-    for partition, result in plans.items():
-        for name in (
-            *result.removed,
-            *result.leftovers,
-            *result.staging,
-            *result.failed_outputs,
-        ):
-            request.output.message(f"{partition}/{name}")
-    for log in logs:
-        request.output.message(f"{log.directory}: {log.reason}")
-    freed = sum(result.removed_bytes for result in plans.values()) + sum(log.bytes for log in logs)
-    what = f"{files} files and {len(logs)} deleted logs ({human_bytes(freed)})"
-    request.confirm(f"Remove {what} from {request.log_dir}?")
+    if files or logs:
+        sizes = [result.removed_bytes for result in plans.values()]
+        freed = sum(sizes) + sum(log.bytes for log in logs)
+        request.confirm(
+            f"Remove {len(files)} files and {len(logs)} deleted logs ({human_bytes(freed)}) from"
+            f" {request.log_dir}?",
+            [*files, *(f"{log.directory}: {log.reason}" for log in logs)],
+        )
+
+
+def _files(result: PurgeResult) -> tuple[str, ...]:
+    return (*result.removed, *result.leftovers, *result.staging, *result.failed_outputs)
 
 
 def _show(
     request: Request,
-    results: dict[TopicPartition, PurgeResult],
+    results: Mapping[TopicPartition, PurgeResult],
     deleted: tuple[PurgedLog, ...],
-    *,
-    done: bool,
 ) -> None:
-    output = request.output
-    for partition, result in results.items():
-        output.json_object(
+    output, done = request.output, not request.dry_run
+    output.show(
+        [
             {
                 "topicPartition": str(partition),
                 "now": request.now_ms,
@@ -154,41 +136,31 @@ def _show(
                     for file in result.pending
                 ],
             }
-        )
-    header = ("partition", "removed" if done else "due", "bytes", "leftovers", "pending", "next at")
-    rows = [
-        (
-            str(partition),
-            len(result.removed),
-            result.removed_bytes,
-            len(result.leftovers) + len(result.staging) + len(result.failed_outputs),
-            len(result.pending),
-            instant(min((file.due_at_ms for file in result.pending), default=None)),
-        )
-        for partition, result in results.items()
-    ]
-    output.table(header, rows)
-    for log in deleted:
-        output.json_object(
-            {
-                "directory": log.directory,
-                "topicPartition": str(log.partition),
-                "now": request.now_ms,
-                "purged": log.goes and done,
-                "bytes": log.bytes,
-                "dueAtMs": log.due_at_ms,
-                "reason": log.reason,
-            }
-        )
-        output.text(f"{log.directory}: {'removed' if log.goes else 'kept'}: {log.reason}")
-    if not (any(map(_count, results.values())) or any(log.goes for log in deleted)):
-        output.text("Nothing to remove.")
-
-
-def _count(result: PurgeResult) -> int:
-    return (
-        len(result.removed)
-        + len(result.leftovers)
-        + len(result.staging)
-        + len(result.failed_outputs)
+            for partition, result in results.items()
+        ],
+        {
+            "partition": "topicPartition",
+            "removed" if done else "due": lambda log: len(log["removed"]),
+            "bytes": "removedBytes",
+            "leftovers": lambda log: sum(
+                len(log[kind]) for kind in ("leftovers", "staging", "failedOutputs")
+            ),
+            "pending": lambda log: len(log["pending"]),
+            "next at": lambda log: instant(
+                min((file["dueAtMs"] for file in log["pending"]), default=None)
+            ),
+        },
     )
+    for log in deleted:
+        output.result(
+            f"{log.directory}: {'removed' if log.goes else 'kept'}: {log.reason}",
+            directory=log.directory,
+            topicPartition=str(log.partition),
+            now=request.now_ms,
+            purged=log.goes and done,
+            bytes=log.bytes,
+            dueAtMs=log.due_at_ms,
+            reason=log.reason,
+        )
+    if not (any(map(_files, results.values())) or any(log.goes for log in deleted)):
+        output.text("Nothing to remove.")

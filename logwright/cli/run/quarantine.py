@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import click
@@ -38,64 +39,57 @@ def _set(request: Request, cause: str) -> None:
         return
     request.confirm(f"Quarantine {', '.join(map(str, partitions))}?")
     error = CorruptLogError(cause)
-    changed = {
-        one: change_state(
-            request.log_dir, one, lambda now: _by_hand(now.with_failure(error, request.now_ms))
-        )
-        for one in partitions
-    }
-    _show(request, changed)
 
+    def change(state: PartitionState) -> PartitionState:
+        failed = state.with_failure(error, request.now_ms)
+        if failed.quarantine is None:
+            return failed
+        return replace(failed, quarantine=replace(failed.quarantine, cause="operator"))
 
-def _by_hand(state: PartitionState) -> PartitionState:
-    if state.quarantine is None:
-        return state
-    return replace(state, quarantine=replace(state.quarantine, cause="operator"))
+    _show(request, {name: change_state(request.log_dir, name, change) for name in partitions})
 
 
 def _clear(request: Request) -> None:
     """Ask, then remove the quarantine. Effects: changes the state file."""
     request.require_terminal()
-    state = read_state(request.log_dir)
-    there = [
-        one
-        for one in sorted(state)
-        if state[one].quarantine is not None and (not request.named or one in request.named)
+    held = [
+        partition
+        for partition, state in sorted(read_state(request.log_dir).items())
+        if state.quarantine is not None and request.is_wanted(partition)
     ]
-    if there and not request.dry_run:
-        request.confirm(f"Release {', '.join(map(str, there))} from quarantine?")
-        for one in there:
-            change_state(request.log_dir, one, lambda now: replace(now, quarantine=None))
-    for one in there:
-        request.output.json_object(
-            {"topicPartition": str(one), "now": request.now_ms, "quarantine": None}
+    if held and not request.dry_run:
+        request.confirm(f"Release {', '.join(map(str, held))} from quarantine?")
+        for partition in held:
+            change_state(request.log_dir, partition, lambda state: replace(state, quarantine=None))
+    for partition in held:
+        request.output.result(
+            f"{partition}: released from quarantine",
+            topicPartition=str(partition),
+            now=request.now_ms,
+            quarantine=None,
         )
-        request.output.text(f"{one}: released from quarantine")
-    if not there:
+    if not held:
         request.output.text("Nothing is in quarantine.")
 
 
-def _show(request: Request, state: dict[TopicPartition, PartitionState]) -> None:
+def _show(request: Request, states: Mapping[TopicPartition, PartitionState]) -> None:
     """Print the partitions in quarantine. Effects: writes to stdout."""
-    count = total = 0
-    for partition in sorted(state):
-        quarantine = state[partition].quarantine
-        if quarantine is None or (request.named and partition not in request.named):
+    sizes = []
+    for partition, state in sorted(states.items()):
+        quarantine = state.quarantine
+        if quarantine is None or not request.is_wanted(partition):
             continue
-        count += 1
-        size = uncleanable_bytes(request.log_dir, partition)
-        total += size
-        request.output.json_object(
-            {
-                "topicPartition": str(partition),
-                "now": request.now_ms,
-                "quarantine": quarantine_object(quarantine),
-                "holds": quarantine.holds(request.now_ms),
-                "uncleanableBytes": size,
-            }
+        sizes.append(uncleanable_bytes(request.log_dir, partition))
+        request.output.result(
+            f"{partition}: {quarantine.sentence}",
+            topicPartition=str(partition),
+            now=request.now_ms,
+            quarantine=quarantine_object(quarantine),
+            holds=quarantine.holds(request.now_ms),
+            uncleanableBytes=sizes[-1],
         )
-        request.output.text(f"{partition}: {quarantine.sentence}")
-    if count:
-        request.output.text(f"uncleanable-partitions-count: {count}, {human_bytes(total)}")
+    if sizes:
+        total = human_bytes(sum(sizes))
+        request.output.text(f"uncleanable-partitions-count: {len(sizes)}, {total}")
     else:
         request.output.text("Nothing is in quarantine.")

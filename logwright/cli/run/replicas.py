@@ -7,17 +7,13 @@ from pathlib import Path
 
 from logwright.audit.lacking import find_holders, node_ids
 from logwright.audit.one_broker import stops_one_broker
-from logwright.cli.failures import FailureLog
 from logwright.cli.request import Request
 from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
 
 
 def leave_incomplete(
-    request: Request,
-    partitions: Iterable[TopicPartition],
-    replicas: tuple[Path, ...],
-    failures: FailureLog,
+    request: Request, partitions: Iterable[TopicPartition], replicas: tuple[Path, ...]
 ) -> tuple[TopicPartition, ...]:
     """Return the partitions of which all replicas are in the given directories, as far as is known;
     all of them without `replicas`. Reports which directories lack a partition. Effects: reads
@@ -34,14 +30,14 @@ def leave_incomplete(
         request.output.message(sentence)
     complete = []
     for partition in partitions:
-        found = find_holders(partition, log_dirs, nodes, metadata)
-        for log_dir in found.lacking:
+        holders = find_holders(partition, log_dirs, nodes, metadata)
+        for log_dir in holders.lacking:
             request.output.message(f"{partition}: {log_dir} has no replica")
-        if not found.unseen:
+        if not holders.unseen:
             complete.append(partition)
             continue
-        brokers = ", ".join(map(str, found.unseen))
-        failures.add(
+        brokers = ", ".join(map(str, holders.unseen))
+        request.failures.add(
             partition,
             PreconditionError(
                 f"brokers have a replica, and no directory of it is given: {brokers}.",

@@ -4,14 +4,14 @@ start offset.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import click
 
-from logwright.cli.failures import FailureLog
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
-from logwright.cli.run.recover import ready_partitions
-from logwright.cli.selection import leave_strays, leave_unknown, say_held, say_sources
-from logwright.errors import LogwrightError
+from logwright.cli.selection import choose, ready, report_held, report_sources
 from logwright.format.names import TopicPartition
 from logwright.retention.commit import plan_retention_of
 from logwright.retention.plan import RetentionPlan, SegmentVerdict, retention_hold
@@ -19,34 +19,29 @@ from logwright.state.model import NOTHING
 from logwright.state.store import read_state
 from logwright.sweep.retain import retain
 
-_MOST_KEPT = 2
+_MOST_KEPT: Final = 2
 """Number of kept segments shown with their reason; later ones have the same reason."""
 
 
 def run(
-    request: Request, delete_records_before: int | None, *, force: bool, like_kafka: bool
+    request: Request, *, delete_records_before: int | None, force: bool, like_kafka: bool
 ) -> None:
     """Run the command."""
     del like_kafka  # retention has no declared differences from Kafka
     request.require_terminal()
     if delete_records_before is not None and len(request.named) != 1:
         raise click.UsageError("--delete-records-before needs exactly one TOPIC-N")
-    failures = FailureLog(output=request.output)
-    plans: list[RetentionPlan] = []
-    chosen = leave_strays(request, request.partitions(), failures, force=force)
-    chosen = leave_unknown(request, chosen, failures)
-    say_sources(request, chosen)
-    for partition in ready_partitions(request, failures, chosen):
-        try:
+    chosen = choose(request, force=force)
+    report_sources(request, chosen)
+    plans = []
+    for partition in ready(request, chosen):
+        with request.failures.of(partition):
             plan = plan_one(request, partition, delete_records_before, force=force)
             plans += [] if plan is None else [plan]
-        except LogwrightError as error:
-            failures.add(partition, error)
     if not request.dry_run:
         _ask(request, plans)
-        plans = _retain(plans, failures)
+        plans = _retain(request, plans)
     show(request, plans, done=not request.dry_run)
-    click.get_current_context().exit(failures.exit_status)
 
 
 def plan_one(
@@ -57,7 +52,7 @@ def plan_one(
     state = read_state(request.log_dir).get(partition, NOTHING)
     hold = retention_hold(config, cleaner, state, now_ms=request.now_ms, force=force)
     if hold is not None:
-        say_held(request, partition, hold.kind, hold.sentence)
+        report_held(request, partition, hold.kind, hold.sentence)
         return None
     return plan_retention_of(
         request.log_dir,
@@ -70,56 +65,45 @@ def plan_one(
     )
 
 
-def _ask(request: Request, plans: list[RetentionPlan]) -> None:
-    """Show the plans and ask on the terminal, unless ``--yes`` was given. Effects: output; reads
-    the terminal.
-    """
+def _ask(request: Request, plans: Sequence[RetentionPlan]) -> None:
+    """Show the plans and ask, unless nothing is to be changed. Effects: output; exits."""
     segments = sum(len(plan.deleted) for plan in plans)
-    raised = any(plan.log_start_offset != plan.log.log_start_offset for plan in plans)
-    if request.yes or not (segments or raised):
-        return
-    for plan in plans:
-        for line in _lines(plan):
-            request.output.message(line)
-    freed = human_bytes(sum(plan.freed_bytes for plan in plans))
-    request.confirm(f"Delete {segments} segments ({freed}) from {request.log_dir}?")
+    if segments or any(plan.log_start_offset != plan.log.log_start_offset for plan in plans):
+        freed = human_bytes(sum(plan.freed_bytes for plan in plans))
+        request.confirm(
+            f"Delete {segments} segments ({freed}) from {request.log_dir}?",
+            [line for plan in plans for line in _lines(plan)],
+        )
 
 
-def _retain(plans: list[RetentionPlan], failures: FailureLog) -> list[RetentionPlan]:
+def _retain(request: Request, plans: Sequence[RetentionPlan]) -> list[RetentionPlan]:
     """Carry out the plans and return those that succeeded. Effects: changes the logs."""
     done = []
     for plan in plans:
-        try:
+        with request.failures.of(plan.log.partition):
             retain(plan)
-        except LogwrightError as error:
-            failures.add(plan.log.partition, error)
-        else:
             done.append(plan)
     return done
 
 
-def show(request: Request, plans: list[RetentionPlan], *, done: bool) -> None:
+def show(request: Request, plans: Sequence[RetentionPlan], *, done: bool) -> None:
     """Show which segments are deleted and kept, and why. Effects: writes to stdout."""
-    output = request.output
     for plan in plans:
-        output.json_object(plan_object(plan, done=done))
         for line in _lines(plan):
-            output.text(line)
-    header = ("partition", "segments", "deleted", "bytes", "after", "freed", "log start", "was")
-    rows = [
-        (
-            str(plan.log.partition),
-            len(plan.verdicts),
-            len(plan.deleted),
-            plan.log.log_bytes,
-            plan.bytes_after,
-            plan.freed_bytes,
-            plan.log_start_offset,
-            plan.log.log_start_offset,
-        )
-        for plan in plans
-    ]
-    output.table(header, rows)
+            request.output.text(line)
+    request.output.show(
+        [plan_object(plan, done=done) for plan in plans],
+        {
+            "partition": "topicPartition",
+            "segments": lambda plan: len(plan["segmentsBefore"]),
+            "deleted": "deletedSegments",
+            "bytes": "bytesBefore",
+            "after": "bytesAfter",
+            "freed": "bytesToBeFreed",
+            "log start": "logStartOffset",
+            "was": "logStartOffsetBefore",
+        },
+    )
 
 
 def _lines(plan: RetentionPlan) -> list[str]:

@@ -6,14 +6,12 @@ from __future__ import annotations
 
 import click
 
-from logwright.cli.failures import FailureLog
 from logwright.cli.output import human_bytes
+from logwright.cli.recovering import recover_first
 from logwright.cli.request import Request
-from logwright.cli.run.planning import instant
-from logwright.cli.run.recover import recover_or_show
 from logwright.cli.selection import leave_held
+from logwright.cli.wording import instant
 from logwright.deletion.commit import find_deleted, restore_log
-from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.undo.commit import undo_partition
 from logwright.undo.observe import plan_undo_of
@@ -24,19 +22,12 @@ def run(request: Request) -> None:
     if not request.named:
         raise click.UsageError("name the logs to undo the last change of: TOPIC-N ...")
     request.require_terminal()
-    failures = FailureLog(output=request.output)
     present = request.partitions(absent=True)
-    chosen = leave_held(request, sorted(set(request.named)), force=True)
-    ready = recover_or_show(request, failures, [one for one in chosen if one in present])
-    for partition in chosen:
-        if partition in present and partition not in ready:
-            continue
+    recovered = recover_first(request, present)
+    for partition in leave_held(request, sorted({*recovered, *request.absent()})):
         undo = _undo_last if partition in present else _undo_deletion
-        try:
+        with request.failures.of(partition):
             undo(request, partition)
-        except LogwrightError as error:
-            failures.add(partition, error)
-    click.get_current_context().exit(failures.exit_status)
 
 
 def _undo_last(request: Request, partition: TopicPartition) -> None:
@@ -50,18 +41,16 @@ def _undo_last(request: Request, partition: TopicPartition) -> None:
     if not request.dry_run:
         request.confirm(f"{what}?")
         undo_partition(plan, now_ms=request.now_ms)
-    request.output.text(what)
-    request.output.json_object(
-        {
-            "topicPartition": str(partition),
-            "now": request.now_ms,
-            "undone": not request.dry_run,
-            "operation": plan.operation,
-            "id": plan.id,
-            "atMs": plan.at_ms,
-            "segments": bases,
-            "bytes": plan.bytes,
-        }
+    request.output.result(
+        what,
+        topicPartition=str(partition),
+        now=request.now_ms,
+        undone=not request.dry_run,
+        operation=plan.operation,
+        id=plan.id,
+        atMs=plan.at_ms,
+        segments=bases,
+        bytes=plan.bytes,
     )
 
 
@@ -74,14 +63,12 @@ def _undo_deletion(request: Request, partition: TopicPartition) -> None:
     if not request.dry_run:
         request.confirm(f"{what}?")
         restore_log(request.log_dir, deletion)
-    request.output.text(what)
-    request.output.json_object(
-        {
-            "topicPartition": str(partition),
-            "now": request.now_ms,
-            "undone": not request.dry_run,
-            "operation": "delete",
-            "directory": deletion.directory,
-            "atMs": deletion.at_ms,
-        }
+    request.output.result(
+        what,
+        topicPartition=str(partition),
+        now=request.now_ms,
+        undone=not request.dry_run,
+        operation="delete",
+        directory=deletion.directory,
+        atMs=deletion.at_ms,
     )

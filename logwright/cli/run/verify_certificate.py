@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -31,45 +33,38 @@ def run(
     public_key: Path,
     sums: Path | None,
     directory: int,
-) -> None:
+) -> int:
     """Run the command."""
     certificate = read_certificate(file, load_public(public_key))
     _show(output, certificate)
     if sums is not None:
         _write_sums(output, certificate, directory, sums)
-    if _compare(output, certificate, log_dirs):
-        click.get_current_context().exit(QualityError.exit_status)
+    return QualityError.exit_status if _compare(output, certificate, log_dirs) else 0
 
 
 def _show(output: Output, certificate: Certificate) -> None:
     """Print what the certificate says, briefly. Effects: output."""
     issued = datetime.fromtimestamp(certificate.issued_at_ms / 1000, tz=UTC)
-    states: dict[str, int] = {}
-    for one in certificate.requests:
-        states[one.state] = states.get(one.state, 0) + 1
-    output.text(f"The signature is right: key {certificate.signing_key_sha256}.")
-    output.text(
+    states = Counter(request.state for request in certificate.requests)
+    output.result(
+        f"The signature is right: key {certificate.signing_key_sha256}.\n"
         f"Made {issued:%F %T}Z by logwright {certificate.versions.logwright}:"
         f" {len(certificate.requests):,} requests, {len(certificate.manifest):,} files,"
-        f" {len(certificate.remains):,} records found."
+        f" {len(certificate.remains):,} records found.",
+        signature="right",
+        key=certificate.signing_key_sha256,
+        issuedAt=certificate.issued_at_ms,
+        version=certificate.versions.logwright,
+        requests=states,
+        directories=[printable(each.name.path) for each in certificate.directories],
+        files=len(certificate.manifest),
+        found=len(certificate.remains),
+        notRead=len(certificate.not_read),
+        replicasNotSearched=len(certificate.replicas_not_searched),
     )
     output.table(["requests", "state"], [(count, state) for state, count in states.items()])
     if certificate.not_read:
         output.text(f"{len(certificate.not_read):,} places were not searched.")
-    output.json_object(
-        {
-            "signature": "right",
-            "key": certificate.signing_key_sha256,
-            "issuedAt": certificate.issued_at_ms,
-            "version": certificate.versions.logwright,
-            "requests": states,
-            "directories": [printable(one.name.path) for one in certificate.directories],
-            "files": len(certificate.manifest),
-            "found": len(certificate.remains),
-            "notRead": len(certificate.not_read),
-            "replicasNotSearched": len(certificate.replicas_not_searched),
-        }
-    )
 
 
 def _write_sums(output: Output, certificate: Certificate, directory: int, path: Path) -> None:
@@ -93,35 +88,30 @@ def _compare(output: Output, certificate: Certificate, log_dirs: tuple[Path, ...
             " given: give each, in the certificate's order"
         )
     with output.progress("hash") as progress:
-        found = changes_since(certificate, log_dirs, _bytes_of(progress))
-    for number, (log_dir, one) in enumerate(zip(log_dirs, found, strict=True)):
-        _show_changes(output, log_dir, one, certificate.directories[number].bytes)
-    return any(one.any for one in found)
+        changes = changes_since(certificate, log_dirs, partial(progress, "files"))
+    for log_dir, change, then in zip(log_dirs, changes, certificate.directories, strict=True):
+        _show_changes(output, log_dir, change, then.bytes)
+    return any(change.any for change in changes)
 
 
-def _bytes_of(progress: Callable[[str, int, int], None]) -> Callable[[int, int], None]:
-    return lambda done, total: progress("files", done, total)
-
-
-def _show_changes(output: Output, log_dir: Path, one: Changes, size: int) -> None:
+def _show_changes(output: Output, log_dir: Path, changes: Changes, size: int) -> None:
     """Print the differences of a directory by group. Effects: output."""
-    groups = {"added": one.added, "removed": one.removed, "altered": one.altered}
-    if one.any:
+    groups = {"added": changes.added, "removed": changes.removed, "altered": changes.altered}
+    if changes.any:
         counts = ", ".join(f"{len(paths):,} {name}" for name, paths in groups.items())
-        output.text(f"{log_dir}: {counts}, {one.same:,} as they were.")
+        output.text(f"{log_dir}: {counts}, {changes.same:,} as they were.")
     else:
-        output.text(f"{log_dir}: {one.same:,} files, {human_bytes(size)}, all as they were.")
+        output.text(f"{log_dir}: {changes.same:,} files, {human_bytes(size)}, all as they were.")
     for name, paths in groups.items():
         _show_paths(output, name, map(printable, paths))
-    unread = {printable(path): why for path, why in one.not_read.items()}
+    unread = {printable(path): why for path, why in changes.not_read.items()}
     _show_paths(output, "not read", (f"{path}: {why}" for path, why in unread.items()))
-    output.json_object(
-        {
-            "directory": str(log_dir),
-            **{name: [printable(path) for path in paths] for name, paths in groups.items()},
-            "same": one.same,
-            "notRead": unread,
-        }
+    output.result(
+        None,
+        directory=str(log_dir),
+        **{name: [printable(path) for path in paths] for name, paths in groups.items()},
+        same=changes.same,
+        notRead=unread,
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from logwright.erasure.certificate.manifest import File, Report, Tree, hash_files, list_tree
+from logwright.erasure.certificate.manifest import File, Report, hash_files
 from logwright.erasure.certificate.model import Certificate, ManifestFile
+from logwright.log.tree import Tree, list_tree
+from logwright.place.model import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,7 @@ class Changes:
 
 
 def changes_since(
-    certificate: Certificate, directories: Sequence[Path], report: Report | None = None
+    certificate: Certificate, directories: Sequence[Place], report: Report | None = None
 ) -> list[Changes]:
     """Return what changed in each directory. Effects: reads all files of the same size.
 
@@ -51,7 +52,7 @@ def changes_since(
     return [_changes(certificate, number, path, report) for number, path in enumerate(directories)]
 
 
-def _changes(certificate: Certificate, number: int, root: Path, report: Report | None) -> Changes:
+def _changes(certificate: Certificate, number: int, root: Place, report: Report | None) -> Changes:
     before = certificate.files_of(number)
     tree = list_tree(root)
     known = {one.path.path: one.why for one in certificate.not_read if one.directory == number}

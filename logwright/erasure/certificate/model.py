@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from logwright.erasure.find.model import Kind, Looked, Place
+from logwright.erasure.find.model import Kind, Looked
 from logwright.units import INT64_MAX
 
 FORMAT: Final = "logwright erasure certificate"
@@ -159,7 +159,7 @@ class Remains(_Value):
     topic: str
     partition: Int64
     path: PathName
-    place: Place
+    place: str
     offset: Int64
     batch_position: Int64
     kind: Kind

@@ -4,31 +4,32 @@ and the search are about the same files.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from logwright.config.resolved import Sources
 from logwright.erasure.certificate.make import Searched
-from logwright.erasure.certificate.manifest import hash_files, list_tree, require_same
+from logwright.erasure.certificate.manifest import hash_files, require_same
 from logwright.erasure.certificate.model import Cluster, Replicas
 from logwright.erasure.certificate.replicas import not_searched
 from logwright.erasure.find.model import Finding
-from logwright.erasure.find.result import Found
+from logwright.erasure.find.result import SearchResult
 from logwright.erasure.keys import KeySet
 from logwright.erasure.request import applies_to
 from logwright.locks import broker_kept_out
 from logwright.log.load import list_partitions
+from logwright.log.tree import list_tree
 from logwright.metadata.model import TopicMetadata
+from logwright.place.files import absolute
+from logwright.place.model import Place
 
 Report = Callable[[str, int, int], None]
 """Called with (stage, bytes done, total bytes)."""
 
 
 def search(
-    directory: Path,
-    find: Callable[[Path], Found],
+    directory: Place,
+    find: Callable[[Place], SearchResult],
     *,
     requests: int,
     sources: Sources | None,
@@ -55,7 +56,7 @@ def search(
         require_same(tree)
     metadata = None if sources is None else sources.metadata
     return Searched(
-        path=os.path.abspath(directory),  # noqa: PTH100 -- resolve() would follow symlinks
+        path=str(absolute(directory)),
         tree=tree,
         files=files,
         findings=findings_of(found, requests),
@@ -75,7 +76,7 @@ def search(
     )
 
 
-def findings_of(found: Found, requests: int) -> list[Finding]:
+def findings_of(found: SearchResult, requests: int) -> list[Finding]:
     """Return the findings, with -1 for the request of a byte pattern's."""
     return [
         one if 0 <= one.request < requests else replace(one, request=-1) for one in found.findings
@@ -83,7 +84,7 @@ def findings_of(found: Found, requests: int) -> list[Finding]:
 
 
 def replicas_elsewhere(
-    searched: Sequence[tuple[Path, Sources]], keys: KeySet, *, every_topic: bool = False
+    searched: Sequence[tuple[Place, Sources]], keys: KeySet, *, every_topic: bool = False
 ) -> tuple[Replicas, ...]:
     """Return the replicas that the clusters' metadata knows and that were not searched. Effects:
     lists the directories.

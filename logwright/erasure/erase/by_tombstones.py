@@ -21,10 +21,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import numpy as np
-
 from logwright.batches.outcomes import aborted_intervals
-from logwright.batches.runtime import Runtime
+from logwright.batches.runtime import Runtime, available_cores
 from logwright.checks.kernels import discard_valueless
 from logwright.compaction.model import CleaningOptions
 from logwright.erasure.erase.scan import matches_of, open_segments
@@ -238,13 +236,13 @@ def _tombstones_are_due(log: PartitionLog, keys: Matcher, *, now_ms: TimestampMs
     Raises:
         LogwrightError: it cannot be read.
     """
+    runtime = Runtime(threads=available_cores())
     for source in open_segments(log):
-        is_past = (source.batches["attributes"] & DELETE_HORIZON) != 0
-        is_past &= source.batches["base_timestamp"] <= now_ms
-        for matches in matches_of(source, keys, runtime=Runtime()):
-            ordinals = matches.ordinals[matches.tombstones]
-            rows = np.searchsorted(source.batches["first_ordinal"], ordinals, side="right") - 1
-            if is_past[rows].any():
+        for hits in matches_of(source, keys, runtime=runtime):
+            rows = hits.records.rows
+            batches = hits.records.batches[rows["row"][rows["value_length"] < 0]]
+            has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
+            if (has_horizon & (batches["base_timestamp"] <= now_ms)).any():
                 return True
     return False
 
@@ -280,13 +278,13 @@ def _latest(
         for source in having:
             discard_valueless(source.batches, aborted, log.log_start_offset, False)  # noqa: FBT003
     latest: dict[bytes, Latest] = {}
-    count = 0
+    count, runtime = 0, Runtime(threads=available_cores())
     for source in sources:
-        for matches in matches_of(source, keys, runtime=Runtime()):
-            columns = zip(matches.offsets.tolist(), matches.tombstones.tolist(), strict=True)
-            for row, (offset, tombstone) in enumerate(columns):
+        for hits in matches_of(source, keys, runtime=runtime):
+            columns = hits.records.rows[["offset", "value_length"]].tolist()
+            for row, (offset, value_length) in enumerate(columns):
                 if offset < end_offset:
-                    decided = tombstone and offset < log.last_stable_offset
-                    latest[matches.key(row)] = Latest(offset, decided)
+                    decided = value_length < 0 and offset < log.last_stable_offset
+                    latest[hits.key(row)] = Latest(offset, decided)
                     count += 1
     return latest, count

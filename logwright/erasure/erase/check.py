@@ -18,8 +18,8 @@ Of each rebuilt segment:
 ``index_entries_valid``
     Every entry of the offset index and the time index describes the batch that it points to.
 
-Which records match is decided here once more, of keys that a reader of its own has found: neither
-the bitmap of the scan nor anything that the build reports is used.
+Which records match is decided here once more, on purpose: neither the matching and the bitmap of
+the scan nor anything that the build reports is used. Both read by `logwright.batches.projection`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.projection import project
 from logwright.batches.source import Source, Window, open_source, open_window, row_ranges, side_of
 from logwright.checks import kernels
 from logwright.checks.indexes import check_indexes
-from logwright.checks.latest import require_readable
 from logwright.checks.model import (
     CRC_VALID,
     INDEX_ENTRIES_VALID,
@@ -41,10 +41,10 @@ from logwright.checks.model import (
     CheckResult,
 )
 from logwright.checks.thorough_kernels import match_batches
-from logwright.erasure.erase.check_kernels import compare_rebuilt, note_keys
+from logwright.erasure.erase.check_kernels import compare_rebuilt
 from logwright.erasure.keys import Keys
 from logwright.errors import CorruptBatch, QualityError, UnsupportedFormatError
-from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
+from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, TXNINDEX, segment_file_name
 from logwright.format.scan import bad_crcs, scan_whatever
 from logwright.format.walk import OK
@@ -52,7 +52,7 @@ from logwright.place.mapped import MappedFiles, map_file
 from logwright.rewrite.staging import staging_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from logwright.erasure.erase.model import ErasePlan, Matcher
     from logwright.format.snapshot import ProducerEntry
@@ -223,7 +223,10 @@ class _Judged:
         """Blame the records of the output that have one of the keys."""
         for first, last in row_ranges(output, first=0, last=len(output.batches)):
             window = _opened(output, np.arange(first, last))
-            _, _, erased = _erased(output, window, self._keys)
+            try:
+                _, _, erased = _erased(output, window, self._keys)
+            except CorruptBatch as error:
+                raise _Unreadable(int(window.batches[0]["base_offset"])) from error
             for offset in window.batches["base_offset"][erased > 0].tolist():
                 self.blame(ERASED_ABSENT, offset)
 
@@ -304,31 +307,8 @@ def _erased(
     Raises:
         CorruptBatch: a batch cannot be read.
     """
-    batches = window.batches
-    counts = batches["count"].astype(np.int64)
-    starts, total = np.cumsum(counts) - counts, int(counts.sum())
-    flags = np.zeros(total, dtype=np.bool_)
-    packed_rows = (batches["attributes"] & CODEC_MASK) != 0
-    places = np.empty((total, 2), dtype=np.int64)
-    records = np.empty((total, 2), dtype=np.int64)
-    side = side_of(source, window)
-    for packed in (False, True):
-        if not (packed_rows == packed).any():
-            continue
-        noted, row, status = note_keys(side, packed, places, records)
-        require_readable(source, window, row, status)
-        found = keys.match(
-            Keys(
-                window.scratch if packed else source.data,
-                np.ascontiguousarray(places[:noted, 0]),
-                np.ascontiguousarray(places[:noted, 1]),
-            )
-        )
-        hits: Sequence[int] = np.flatnonzero(found >= 0).tolist()
-        if hits:
-            flags[starts[records[hits, 0]] + records[hits, 1]] = True
-    bits = np.packbits(flags, bitorder="little")
-    erased = np.zeros(len(batches), dtype=np.int64)
-    rows = np.repeat(np.arange(len(batches)), counts)
-    np.add.at(erased, rows[flags], 1)
-    return bits, starts, erased
+    records = project(source, window)
+    counts = window.batches["count"].astype(np.int64)
+    flags = keys.match(Keys(records.buffer, *records.key_spans())) >= 0
+    erased = np.bincount(records.rows["row"][flags], minlength=len(counts))
+    return np.packbits(flags, bitorder="little"), np.cumsum(counts) - counts, erased

@@ -1,5 +1,5 @@
-"""The kernels of the check: they read the records of both sides on their own. They share no code
-with the scan and the copy but the walk over a record.
+"""The kernel of the check, independent on purpose: it reads the records of both sides on its own.
+It shares no code with the scan and the copy but the walk over a record.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from logwright.batches.bitmap import has_bit
 from logwright.checks.kernels import blame, same_bytes, time_of
 from logwright.format.batch import (
     CODEC_MASK,
-    CONTROL,
     DELETE_HORIZON,
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -24,38 +23,6 @@ from logwright.kernel import inline_kernel, kernel
 _BEFORE_LENGTH, _AFTER_LENGTH, _CRC = (0, 8), (12, 17), 17
 _LAST_OFFSET_DELTA, _PRODUCER = (23, 27), (43, 57)
 _ATTRIBUTES, _BASE_TIMESTAMP, _MAX_TIMESTAMP = 21, 27, 35
-
-
-@kernel
-def note_keys(side: Any, packed: bool, places: Any, records: Any) -> Any:
-    """Note where each key is of those batches of a window that are packed, or that are not.
-
-    Args:
-        side: `Side`.
-        places: int64[n, 2], where a key begins and its length.
-        records: int64[n, 2], row of its batch in the window and number of the record in it.
-
-    Returns:
-        (number of keys, row, status).
-    """
-    noted = 0
-    source = side.scratch if packed else side.data
-    for row in range(len(side.batches)):
-        batch = side.batches[row]
-        is_control = batch.attributes & CONTROL != 0
-        if is_control or (batch.attributes & CODEC_MASK != 0) != packed:
-            continue
-        at, end = side.spans[row, 0], side.spans[row, 1]
-        for number in range(np.int64(batch.count)):
-            record = read_record(source, at, end)
-            at = record.stop
-            if at < 0:
-                return noted, row, at
-            if record.key_length >= 0:
-                places[noted, 0], places[noted, 1] = record.key, record.key_length
-                records[noted, 0], records[noted, 1] = row, number
-                noted += 1
-    return noted, len(side.batches), np.int64(OK)
 
 
 @inline_kernel

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from logwright.erasure.erase.build import build_erasure
 from logwright.erasure.erase.check import require_correct
-from logwright.erasure.erase.copies import retired_copies, work_copies
+from logwright.erasure.erase.copies import inner_copies, top_copies
 from logwright.erasure.erase.model import Erased, ErasePlan, Matcher, StagedErasure
 from logwright.erasure.erase.plan import plan_erasure
 from logwright.erasure.erase.scan import scan_log
@@ -60,7 +60,7 @@ def plan_erasure_of(
     with enough_memory(log.directory):
         scan = scan_log(log, keys, progress=progress, runtime=runtime)
         names = [stamp.name for stamp in log.fingerprint.files]
-        copies = retired_copies(log.directory, names, keys)
+        copies = top_copies(log.directory, names, keys)
     return plan_erasure(
         log, settings, scan, copies, now_ms=now_ms, purge_unreadable=purge_unreadable
     )
@@ -112,7 +112,7 @@ def commit_erasure(staged: StagedErasure, keys: Matcher) -> Erased:
             refuse_held(log.log_dir, log.partition, plan.now_ms, force=True)
             _refuse_staged(list_partition(log.directory), plan.plan_id)
             require_complete(plan, staged.segments)
-            copies = (*plan.copies, *work_copies(log.directory, keys))
+            copies = (*plan.copies, *inner_copies(log.directory, keys))
             erased = keys.shorts(plan.scan.requests)
             execute(_swap(staged, erased), files)
             end_plan(log.log_dir, plan.plan_id)
@@ -207,6 +207,6 @@ def needs_purge(plan: ErasePlan, keys: Matcher) -> bool:
     """
     log = plan.log
     listing = list_partition(log.directory)
-    copies = (*plan.copies, *work_copies(log.directory, keys))
+    copies = (*plan.copies, *inner_copies(log.directory, keys))
     gone, _ = purged_files(listing, copies, purge_unreadable=plan.purge_unreadable)
     return bool(gone) or any(not one.held for one in listing.staging)

@@ -1,5 +1,5 @@
-"""The files of a log outside its live segments: retired segments, outputs that failed their checks,
-what recoveries have cut out. Each is read like a segment, as far as it can be read.
+"""The files of a log outside its live segments that an erasure removes, by the inventory
+(`logwright.log.inventory`). Each is read like a segment, as far as it can be read.
 
 Staged files of dead plans are not read: they have no value, and all of them go.
 """
@@ -7,7 +7,7 @@ Staged files of dead plans are not read: they have no value, and all of them go.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,57 +16,36 @@ from logwright.batches.source import Source
 from logwright.erasure.erase.model import Copy, Matcher
 from logwright.erasure.erase.scan import matches_of
 from logwright.errors import CorruptLogError, UnsupportedFormatError
-from logwright.format.names import LOG, STAGING, WORK_DIRECTORY, live_file_name
+from logwright.format.names import LOG, live_file_name
 from logwright.format.valid import valid_batches
-from logwright.log.kinds import offset_in
-from logwright.log.log_dir import list_tree
+from logwright.log.inventory import owner_of, place_of
+from logwright.log.tree import list_tree
 from logwright.place.mapped import MappedFiles
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from logwright.batches.runtime import Throttle
 
-_CUT: Final = "cut"
-_FAILED: Final = "failed"
 
+def top_copies(directory: Path, names: Iterable[str], keys: Matcher) -> list[Copy]:
+    """Return the files among these names that an erasure removes if they match, as far as they
+    match or cannot be read. Effects: reads them.
 
-def retired_copies(directory: Path, names: Iterable[str], keys: Matcher) -> list[Copy]:
-    """Return the retired ``.log`` files among these names that match or cannot be read. Effects:
-    reads them.
+    Args:
+        directory: of a partition, or of a stray or future log.
     """
-    logs = [name for name in names if is_retired_log(name)]
-    return [copy for name in logs if (copy := _copy(directory, name, keys)).matches is not False]
+    where, _ = owner_of(directory.name)
+    copies = (
+        _copy(directory, name, keys) for name in names if place_of(where, name).erasure == "removed"
+    )
+    return [copy for copy in copies if copy.matches is not False]
 
 
-def work_copies(directory: Path, keys: Matcher) -> list[Copy]:
-    """Return the kept outputs and cut pieces in a partition's work directory that match or cannot
-    be read. Effects: reads them.
-    """
-    found = []
-    for part in (_FAILED, _CUT):
-        parent = directory / WORK_DIRECTORY / part
-        if parent.is_symlink() or not parent.is_dir():
-            continue
-        for entry in list_tree(parent):
-            if entry.kind == "file" and holds_batches(entry.path.name):
-                path = str(Path(WORK_DIRECTORY, part, entry.path))
-                copy = _copy(directory, path, keys)
-                if copy.matches is not False:
-                    found.append(copy)
-    return found
-
-
-def staged_files(directory: Path) -> Iterator[str]:
-    """Yield the paths of all staged files, relative to the partition's directory. Effects: lists
-    them.
-    """
-    parent = directory / WORK_DIRECTORY / STAGING
-    if not parent.is_symlink() and parent.is_dir():
-        for entry in list_tree(parent):
-            if entry.kind == "file":
-                yield str(Path(WORK_DIRECTORY, STAGING, entry.path))
+def inner_copies(directory: Path, keys: Matcher) -> list[Copy]:
+    """Return such files of the directories below. Effects: lists and reads them."""
+    return top_copies(directory, (path for path in list_tree(directory).files if "/" in path), keys)
 
 
 def file_matches(path: Path, keys: Matcher, *, throttle: Throttle | None = None) -> bool | None:
@@ -85,8 +64,8 @@ def file_matches(path: Path, keys: Matcher, *, throttle: Throttle | None = None)
     source = Source(base_offset=0, log=log, batches=batches)
     runtime = Runtime() if throttle is None else Runtime(throttle=throttle)
     try:
-        for some in matches_of(source, keys, runtime=runtime):
-            if len(some.ordinals):
+        for hits in matches_of(source, keys, runtime=runtime):
+            if len(hits.requests):
                 return True
     except (CorruptLogError, UnsupportedFormatError):
         return None
@@ -94,8 +73,8 @@ def file_matches(path: Path, keys: Matcher, *, throttle: Throttle | None = None)
 
 
 def siblings(name: str, among: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the retired files of the same segment and number, the ``.log`` among
-    them: ``N.log.2.deleted`` and ``N.index.2.deleted``.
+    """Return the names of the retired files of the same segment and number: ``N.log.2.deleted`` and
+    ``N.index.2.deleted``.
     """
     stem, _, rest = name.partition(LOG)
     return tuple(
@@ -111,14 +90,3 @@ def siblings(name: str, among: Iterable[str]) -> tuple[str, ...]:
 def _copy(directory: Path, path: str, keys: Matcher) -> Copy:
     whole = directory / path
     return Copy(path, ByteCount(whole.lstat().st_size), file_matches(whole, keys))
-
-
-def is_retired_log(name: str) -> bool:
-    """Return whether a file is the ``.log`` of a retired segment."""
-    live = live_file_name(name)
-    return live is not None and live.endswith(LOG)
-
-
-def holds_batches(name: str) -> bool:
-    """Return whether a file of the work directory may hold records: a segment, or a piece."""
-    return offset_in(name) >= 0 and LOG in name

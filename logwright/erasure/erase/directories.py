@@ -11,14 +11,17 @@ An erasure by the rules changes none of them, and says which have a match.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from logwright.deletion.commit import purge_deleted
 from logwright.deletion.observe import list_deleted
 from logwright.erasure.erase.commit import plan_erasure_of
-from logwright.erasure.erase.copies import file_matches, holds_batches
+from logwright.erasure.erase.copies import file_matches
 from logwright.format.names import TopicPartition
-from logwright.log.log_dir import Mark, MarkedDirectory, list_marked, list_tree
+from logwright.log.inventory import NO_PARTITION, owner_of, place_of
+from logwright.log.log_dir import Mark, MarkedDirectory, list_marked
+from logwright.log.record_files import partition_of
+from logwright.log.tree import list_tree
 from logwright.recovery.commit import commit_directory
 from logwright.recovery.directory_plan import marked_to_recover, plan_directory
 from logwright.recovery.model import RecoveryOptions
@@ -33,10 +36,6 @@ if TYPE_CHECKING:
     from logwright.erasure.erase.model import ErasePlan, Matcher
     from logwright.erasure.keys import KeySet
     from logwright.recovery.directory_plan import TopicIds
-
-_LONGEST_NAME: Final = 255
-"""At this length Kafka has shortened the topic in a directory's name (LocalLog.logDeleteDirName).
-"""
 
 
 class MarkedPartition(TopicPartition):
@@ -102,10 +101,9 @@ def chosen_marked(
     deletions = list_deleted(log_dir).deletions
     found = []
     for marked in list_marked(log_dir):
-        on_record = deletions.get(marked.name)
-        partition = marked.partition if on_record is None else on_record.partition
-        is_known = on_record is not None or len(marked.name) < _LONGEST_NAME
-        own = keys.for_topic(partition.topic) if is_known else keys
+        known = partition_of(marked.name, deletions)
+        own = keys if known == NO_PARTITION else keys.for_topic(known.topic)
+        partition = marked.partition if known == NO_PARTITION else known
         if not own.is_empty and wanted(partition):
             found.append((marked._replace(partition=partition), own))
     return found
@@ -196,14 +194,16 @@ def _decided(
 
 
 def _looked_at(root: Path, keys: Matcher) -> Iterator[tuple[str, bool | None]]:
-    """Yield the files below a marked directory that match, and with None those that cannot be read
-    to their end. Effects: reads them.
+    """Yield the files of a marked directory that match, and with None those that cannot be read to
+    their end: of the segments, and what goes with them. Effects: reads them.
     """
-    for entry in list_tree(root):
-        if entry.kind == "file" and holds_batches(entry.path.name):
-            matches = file_matches(root / entry.path, keys)
+    where, _ = owner_of(root.name)
+    for path in list_tree(root).files:
+        place = place_of(where, path)
+        if place.form == "segment" and place.erasure != "left":
+            matches = file_matches(root / path, keys)
             if matches is not False:
-                yield str(entry.path), matches
+                yield path, matches
 
 
 def matching_files(log_dir: Path, marked: MarkedDirectory, keys: Matcher) -> int:

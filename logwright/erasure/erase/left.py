@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from logwright.erasure.find.search import search_log_dir
 from logwright.format.names import TopicPartition
+from logwright.log.inventory import place_at
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.batches.runtime import Progress
-    from logwright.erasure.find.model import Finding, Place
-    from logwright.erasure.find.result import Found, Settings, Unsearched
+    from logwright.erasure.find.model import Finding
+    from logwright.erasure.find.result import SearchResult, Settings, Unsearched
     from logwright.erasure.keys import KeySet
 
 
@@ -28,12 +29,14 @@ class FileLeft:
         path: relative to the log directory. place: what the file is.
         partition: of the records; its topic is empty if it is not known.
         records: how many. first_offset, last_offset: of them.
+        why: an erasure at once leaves the file, empty if it does not.
         rule: the Kafka config or the step that removes them, empty: nothing will.
         gone_by_ms: when they are gone, ms since the epoch, None: never, or it is not known.
     """
 
     path: str
-    place: Place
+    place: str
+    why: str
     partition: TopicPartition
     records: int
     first_offset: int
@@ -77,7 +80,7 @@ def find_left(log_dir: Path, keys: KeySet, settings: Settings, progress: Progres
     return left_of(search_log_dir(log_dir, keys, settings, progress=progress), keys)
 
 
-def left_of(found: Found, keys: KeySet) -> Left:
+def left_of(found: SearchResult, keys: KeySet) -> Left:
     """Return what remains, by the result of a search. Files of topics that no request is about do
     not count; those whose topic is not known do.
     """
@@ -101,9 +104,11 @@ def _parts(findings: Iterable[Finding]) -> Iterator[FileLeft]:
     for row in findings:
         parts.setdefault((row.path, row.rule, row.gone_by_ms), []).append(row)
     for (path, rule, gone_by_ms), rows in parts.items():
+        place = place_at(path)
         yield FileLeft(
             path=path,
             place=rows[0].place,
+            why=place.why if place.erasure == "left" else "",
             partition=TopicPartition(rows[0].topic, rows[0].partition),
             # Of one key asked for twice a record is found once: records, not findings, are counted.
             records=len({(row.offset, row.batch_position) for row in rows}),

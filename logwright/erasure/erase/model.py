@@ -90,7 +90,7 @@ class ErasePlan:
         log: the log as it was observed, before a roll.
         roll: whether the active segment is rolled first.
         scan: the matches in its segments.
-        copies: the retired files, as far as they match or cannot be read.
+        copies: its files besides, that go if they match: as far as they do or cannot be read.
         purge_unreadable: also files go that cannot be read to their end and have no match before.
     """
 

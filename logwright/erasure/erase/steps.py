@@ -70,8 +70,7 @@ def purged_files(
         if copy.path in gone:
             continue
         if copy.matches or purge_unreadable:
-            inside = copy.path.startswith(f"{WORK_DIRECTORY}/")
-            gone.update((copy.path,) if inside else siblings(copy.path, retired))
+            gone.update((copy.path, *siblings(copy.path, retired)))
         else:
             unreadable.add(copy.path)
     return tuple(sorted(gone)), tuple(sorted(unreadable - gone))
@@ -85,7 +84,7 @@ def purge_steps(listing: PartitionListing, gone: Collection[str]) -> tuple[FileS
         gone: the files that go, see `purged_files`.
     """
     directory = listing.directory
-    inside = [name for name in gone if name.startswith(f"{WORK_DIRECTORY}/")]
+    inside = [name for name in gone if "/" in name]
     retired = [name for name in gone if name not in inside]
     parents = dict.fromkeys((directory / name).parent for name in inside)
     return (

@@ -47,9 +47,12 @@ class Rows(NamedTuple):
     are_positions: bool
 
 
-def scan_spool(path: Path, keys: KeySet, patterns: tuple[bytes, ...]) -> Scanned:
+def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...]) -> Scanned:
     """Scan the rows of a file in Arrow's IPC format (`logwright.spark.kafka_log_spool`). They have
     no offsets yet: that of a hit is the row's number.
+
+    Args:
+        data: uint8[n], all of it.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -60,7 +63,7 @@ def scan_spool(path: Path, keys: KeySet, patterns: tuple[bytes, ...]) -> Scanned
     hits: list[RowHit] = []
     row = 0
     try:
-        with pa.memory_map(str(path)) as mapped, pa.ipc.open_file(mapped) as file:
+        with pa.ipc.open_file(pa.py_buffer(data)) as file:
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
                 found = keys.match(_keys_of(batch["key"]))

@@ -8,19 +8,24 @@ before its first segment.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from logwright.erasure.find.places import NO_PARTITION, Inventory, RecordFile
+import numpy as np
+
+from logwright.batches.projection import read_window
+from logwright.batches.source import Source, row_ranges
 from logwright.erasure.find.result import Unsearched
-from logwright.errors import CorruptBatch, LogwrightError, UnsupportedFormatError
-from logwright.format.batch import crc_is_valid, parse_batch, walk_batches
+from logwright.errors import LogwrightError, UnsupportedFormatError
+from logwright.format.batch import CONTROL
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import LOG, LOG_START_OFFSET_CHECKPOINT, TopicPartition
-from logwright.format.record import read_records
-from logwright.place.mapped import map_file
+from logwright.format.scan import check_crcs, scan_whatever
+from logwright.log.inventory import NO_PARTITION, owner_of
+from logwright.log.record_files import Inventory, RecordFile
+from logwright.place.files import exists
+from logwright.place.mapped import MappedFiles, map_file
+from logwright.place.model import Place
 
 if TYPE_CHECKING:
     from logwright.metadata.model import ClusterMetadata
@@ -51,17 +56,18 @@ def is_remote(topic: str, metadata: ClusterMetadata | None) -> bool:
 
 
 def places_elsewhere(
-    log_dir: Path, inventory: Inventory, metadata: ClusterMetadata | None
+    log_dir: Place, inventory: Inventory, metadata: ClusterMetadata | None
 ) -> Iterator[Unsearched]:
     """Yield where else records of the topics are. Effects: reads checkpoints and
     ``__remote_log_metadata``.
     """
     topics = inventory.topics if metadata is None else inventory.topics | metadata.topics.keys()
-    remote = inventory.elsewhere | {topic for topic in topics if is_remote(topic, metadata)}
+    remote = {topic for topic in topics if is_remote(topic, metadata)}
+    remote |= {one.partition.topic for one in inventory.deletions.values() if one.elsewhere}
     events = [
         one
         for one in inventory.files
-        if one.place == "segment" and one.partition.topic == REMOTE_LOG_METADATA
+        if one.place.name == "segment" and one.partition.topic == REMOTE_LOG_METADATA
     ]
     try:
         remote |= remote_topics(events)
@@ -86,16 +92,22 @@ def _missing(inventory: Inventory, starts: Mapping[str, int]) -> Iterator[Unsear
     """
     first: dict[str, tuple[int, TopicPartition]] = {}
     for one in inventory.files:
-        local = one.place in _LOCAL and one.path.suffix == LOG
-        if local and one.form == "segment" and one.relative.count("/") == 1:
+        local = one.place.name in _LOCAL and one.path.name.endswith(LOG)
+        if local and one.place.form == "segment" and one.relative.count("/") == 1:
             directory = one.relative.partition("/")[0]
             known, _ = first.get(directory, (one.base_offset, one.partition))
             first[directory] = min(known, one.base_offset), one.partition
-    for directory, start in {**inventory.starts, **starts}.items():
+    recorded = {
+        name: deletion.checkpoints.get(LOG_START_OFFSET_CHECKPOINT)
+        for name, deletion in inventory.deletions.items()
+    }
+    for directory, start in {**recorded, **starts}.items():
+        if start is None:
+            continue
         if directory not in first:
-            if directory in inventory.partitions:
+            if directory in inventory.logs and owner_of(directory)[0] == "log":
                 problem = f"no segment; offsets from {start} on are in remote storage, or lost"
-                yield _elsewhere(inventory.partitions[directory], directory, problem)
+                yield _elsewhere(inventory.logs[directory], directory, problem)
             continue
         base, partition = first[directory]
         if start < base:
@@ -103,14 +115,14 @@ def _missing(inventory: Inventory, starts: Mapping[str, int]) -> Iterator[Unsear
             yield _elsewhere(partition, directory, problem)
 
 
-def _starts(log_dir: Path) -> Mapping[TopicPartition, int]:
+def _starts(log_dir: Place) -> Mapping[TopicPartition, int]:
     """Return the log start offsets on record.
 
     Raises:
         LogwrightError: they cannot be read.
     """
     path = log_dir / LOG_START_OFFSET_CHECKPOINT
-    if not os.path.lexists(path):
+    if not exists(path):
         return {}
     return parse_offset_checkpoint(map_file(path).tobytes(), path)
 
@@ -132,18 +144,16 @@ def remote_topics(files: Iterable[RecordFile]) -> set[str]:
     return set(segments.values())
 
 
-def _values(path: Path) -> Iterator[bytes]:
-    content, end = map_file(path).data, 0
-    for span in walk_batches(content):
-        end = span.position + span.bytes
-        whole = content[span.position : end]
-        batch = parse_batch(whole)
-        if not crc_is_valid(batch, whole):
-            raise CorruptBatch("its CRC is wrong.", position=span.position, path=path)
-        if not batch.is_control:
-            yield from (one.value for one in read_records(batch, whole) if one.value)
-    if end < len(content):
-        raise CorruptBatch("it ends within a batch.", position=end, path=path)
+def _values(path: Place) -> Iterator[bytes]:
+    log = MappedFiles().open(path)
+    batches = scan_whatever(log.data, path)
+    check_crcs(log.data, batches, path, first=0, last=len(batches))
+    source = Source(base_offset=0, log=log, batches=batches)
+    data = (batches["attributes"] & CONTROL) == 0
+    for first, last in row_ranges(source, first=0, last=len(batches)):
+        records = read_window(source, first + np.flatnonzero(data[first:last]))
+        values = (records.bytes_of(row, "value") for row in range(len(records.rows)))
+        yield from filter(None, values)
 
 
 def _apply(value: bytes, segments: dict[tuple[bytes, bytes], str]) -> None:

@@ -5,19 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Place = Literal[
-    "segment",
-    "deleted",
-    "deleted log",
-    "stray",
-    "future",
-    "staging",
-    "cut",
-    "quarantine",
-    "archive",
-    "table",
-    "unreadable",
-]
 Looked = Literal["searched", "no records", "not asked", "in part", "not searched"]
 """How a file was looked at: all of it was searched; its content proves that it holds no record; no
 request is about its topic; some byte ranges, or all of it, were not searched."""
@@ -31,7 +18,7 @@ class Finding:
     Attributes:
         request: index of the request.
         path: of the file, relative to the directory given.
-        place: what the file is.
+        place: what the file is: the name of a place of the inventory; ``archive``, ``table``.
         offset: of the record, -1 for a table's row or where there is none.
         batch_position: of its batch in the file, bytes.
         kind: what a cleaner would see in it; ``value``: a pattern in another key's record.
@@ -43,7 +30,7 @@ class Finding:
     topic: str
     partition: int
     path: str
-    place: Place
+    place: str
     offset: int
     batch_position: int
     kind: Kind

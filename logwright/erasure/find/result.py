@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +13,7 @@ from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.format.names import TopicPartition
 from logwright.log.model import PartitionLog
+from logwright.place.model import Place
 from logwright.state.model import Hold
 from logwright.units import INT64_MAX
 
@@ -84,7 +84,7 @@ class LiveHits:
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """The result for one directory.
 
     Attributes:
@@ -101,7 +101,7 @@ class Found:
         files, bytes: of the account.
     """
 
-    directory: Path
+    directory: Place
     findings: list[Finding] = field(default_factory=list)
     unsearched: list[Unsearched] = field(default_factory=list)
     undecided: dict[TopicPartition, str] = field(default_factory=dict)

@@ -34,18 +34,19 @@ from logwright.erasure.find.kinds import ABORTED, SUPERSEDED, Judged
 from logwright.erasure.outlook.cleanings import MAX_LAG, NO_TIME, RATIO, SWEEP, Cleaning, cleanings
 from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.format.batch import DELETE_HORIZON
+from logwright.live_plans import plan_is_alive
+from logwright.log.inventory import DELETE_DELAY, DELETED_LOG_DELAY, PURGE, UPKEEP, WRITE
 from logwright.retention.plan import plan_retention
 from logwright.units import INT64_MAX, TimestampMs
 
 if TYPE_CHECKING:
     from logwright.config.topic import TopicConfig
-    from logwright.erasure.find.model import Place
-    from logwright.erasure.find.places import RecordFile
     from logwright.erasure.find.result import LiveHits, Settings
     from logwright.log.model import PartitionLog
+    from logwright.log.record_files import RecordFile
+    from logwright.place.model import Place
 
 DELETE_RETENTION: Final = "delete.retention.ms"
-DELETE_DELAY: Final = "file.delete.delay.ms"
 RETENTION_RULES: Final = {
     "time": "retention.ms",
     "size": "retention.bytes",
@@ -53,16 +54,6 @@ RETENTION_RULES: Final = {
 }
 RULES: Final = ("", MAX_LAG, RATIO, SWEEP, DELETE_RETENTION, *RETENTION_RULES.values())
 """The rules that remove records of a live log; the first one: nothing will."""
-PURGE: Final = "purge"
-DELETED_LOG_DELAY: Final = "log.segment.delete.delay.ms"
-FAILED_OUTPUT: Final = "sweep.keep_failed_output_ms"
-SPOOL_RULE: Final = "write"
-_DELAYS: Final[dict[Place, str]] = {
-    "deleted": DELETE_DELAY,
-    "deleted log": DELETED_LOG_DELAY,
-    "quarantine": FAILED_OUTPUT,
-}
-"""Place → what removes its files some time after `RecordFile.since_ms`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,24 +137,28 @@ def upkeep_of(settings: Settings, live: LiveHits) -> Upkeep:
     )
 
 
-def removal_of_file(file: RecordFile, settings: Settings | None) -> tuple[str, int | None]:
-    """Return what removes a file that is not part of a live log, and by when."""
-    if settings is None:
+def removal_of_file(
+    file: RecordFile, settings: Settings | None, log_dir: Place
+) -> tuple[str, int | None]:
+    """Return what removes a file that is not part of a live log, and by when. Effects: looks
+    whether the plan of a staged file is alive.
+
+    Raises:
+        LogwrightError: the settings of its topic cannot be read.
+    """
+    rule = file.place.rule
+    if settings is None or rule == UPKEEP or file.is_kept:
         return "", None
-    interval_ms = settings.upkeep.run_interval_ms
-    if file.place == "staging":
-        if file.form == "rows":
-            return SPOOL_RULE, None
-        return ("", None) if file.is_kept else (PURGE, settings.now_ms + interval_ms)
-    if file.since_ms is None or file.place not in _DELAYS:
+    if file.place.kind == "staged" and plan_is_alive(log_dir, file.plan):
         return "", None
-    rule = _DELAYS[file.place]
-    due_ms = file.since_ms
+    due_ms = settings.now_ms if rule == PURGE else file.since_ms
+    if due_ms is None:
+        return rule if rule == WRITE else "", None
     if rule == DELETE_DELAY:
         due_ms += settings.of_topic(file.partition.topic)[0].file_delete_delay_ms
     elif rule == DELETED_LOG_DELAY:
         due_ms += settings.broker.file_delete_delay_ms
-    return rule, max(due_ms, settings.now_ms) + interval_ms
+    return rule, max(due_ms, settings.now_ms) + settings.upkeep.run_interval_ms
 
 
 def removals(

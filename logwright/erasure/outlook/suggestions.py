@@ -19,11 +19,12 @@ from logwright.config.topic import TopicConfig
 from logwright.erasure.find.kinds import LIVE, Judged, judge
 from logwright.erasure.find.result import LiveHits
 from logwright.erasure.outlook.cleanings import MAX_LAG, NO_TIME
-from logwright.erasure.outlook.removals import DELETE_DELAY, DELETE_RETENTION, Records, removals
+from logwright.erasure.outlook.removals import DELETE_RETENTION, Records, removals
 from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.format.batch import HEADER_BYTES
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.scan import BATCH
+from logwright.log.inventory import DELETE_DELAY
 from logwright.log.model import PartitionLog
 from logwright.units import INT64_MAX, ByteCount, Offset, TimestampMs
 

@@ -134,6 +134,22 @@ def everywhere(call: Call, log_dir: Path) -> None:
         file.write_batch(batch)
 
 
+def test_threads_do_not_change_what_is_shown(call: Call, tmp_path: Path) -> None:
+    """The same lines in the same order, of every kind of file."""
+    log_dir = tmp_path / "logs"
+    everywhere(call, log_dir)
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"s" * 32)
+    secret.chmod(0o600)
+    one, *others = (
+        search(call, log_dir, "--secret", secret, "--pattern", keys_file(tmp_path), *words)
+        for words in ((), ("--threads", "1"), ("--threads", "3"))
+    )
+    assert findings(one)
+    assert [(one.status, one.lines)] * 2 == [(other.status, other.lines) for other in others]
+    assert 2 == search(call, log_dir, "--threads", "0").status
+
+
 def test_every_kind_of_file(call: Call, tmp_path: Path) -> None:
     """The files that are named are those in which plain code sees a key: none more, none less."""
     log_dir = tmp_path / "logs"
@@ -148,11 +164,11 @@ def test_every_kind_of_file(call: Call, tmp_path: Path) -> None:
         "future",
         "staging",
         "cut",
-        "quarantine",
+        "failed output",
     } == {one["place"] for one in findings(answer)}
     rules = {(one["place"], one["rule"], one["goneByMs"]) for one in findings(answer)}
     assert ("deleted", "file.delete.delay.ms", NOW + 60_000) in rules
-    assert ("quarantine", "sweep.keep_failed_output_ms", NOW + 5) in rules
+    assert ("failed output", "sweep.keep_failed_output_ms", NOW + 5) in rules
     assert {("cut", "", None), ("stray", "", None), ("future", "", None)} <= rules
     assert ("staging", "purge", NOW) in rules
     assert 0 == answer.lines[-1]["unsearched"]
@@ -225,7 +241,7 @@ def test_what_cannot_be_searched_is_named(call: Call, tmp_path: Path) -> None:
     assert {
         "dump.bin": FOREIGN,
         "t-0/00000000000000000000.log": "the record batch's CRC is wrong",
-        "t-0/00000000000000000009.log.deleted": "it is a symbolic link, which is not followed",
+        "t-0/00000000000000000009.log.deleted": "a symbolic link, which is not followed",
         "t-0/core": FOREIGN,
     } == named
 

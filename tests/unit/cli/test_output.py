@@ -12,7 +12,7 @@ import click
 import pytest
 
 from logwright.cli.output import Cell, table_lines
-from logwright.cli.run.wording import LONGEST_NAME, duration, moment, retired, short_names
+from logwright.cli.wording import LONGEST_NAME, duration, moment, retired, short_names
 from tests.fixtures import case_dir
 
 DAY = 86_400_000

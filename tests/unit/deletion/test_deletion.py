@@ -14,7 +14,6 @@ from click.testing import CliRunner, Result
 from logwright.cli.main import main
 from logwright.deletion.commit import delete_log, find_deleted, purge_deleted, restore_log
 from logwright.erasure.find.elsewhere import places_elsewhere
-from logwright.erasure.find.places import list_files
 from logwright.errors import CannotUndo, LogDirLocked, NotALogDir, UnreadableFile
 from logwright.format.deleted_logs import (
     DeletedLog,
@@ -31,6 +30,7 @@ from logwright.format.names import (
     parse_deleted_directory_name,
 )
 from logwright.locks import lock_partition
+from logwright.log.record_files import list_files
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.comparison import CHECKPOINTS, read_checkpoint

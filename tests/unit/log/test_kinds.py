@@ -17,7 +17,7 @@ def test_each_file_is_of_one_kind() -> None:
     """Snapshots and files of others are of none."""
     names = [
         *files(0, *LIVE, ".txnindex", ".snapshot", ".log.deleted", ".log.1.deleted"),
-        *files(5, ".log.cleaned", ".index.swap"),
+        *files(5, ".log.cleaned", ".index.swap", ".snapshot.tmp"),
         "5.log",
         "notes.txt",
         "00000000000000000005-0000000001.checkpoint.deleted",
@@ -29,6 +29,7 @@ def test_each_file_is_of_one_kind() -> None:
     assert tuple(files(5, ".log.cleaned")) == found.cleaned
     assert tuple(files(5, ".index.swap")) == found.swaps
     assert ("5.log",) == found.foreign
+    assert tuple(files(5, ".snapshot.tmp")) == found.temporary
 
 
 @pytest.mark.parametrize("stem", ["5", f"{2**63:020d}", f"{0:021d}", f"{0:019d}٣", "x"])

@@ -14,6 +14,12 @@ from pyspark.sql.datasource import InputPartition
 
 from logwright.audit.run import audit_partition
 from logwright.batches import segment_file
+from logwright.batches.runtime import silent
+from logwright.erasure.certificate.make import Searched
+from logwright.erasure.certificate.search import search
+from logwright.erasure.find.result import Found
+from logwright.erasure.find.search import search_log_dir
+from logwright.erasure.keys import KeySet
 from logwright.errors import NotALogDir, StalePlan, UncleanLogDir, UnreadableFile
 from logwright.format.names import TopicPartition
 from logwright.latest.plan import plan_latest
@@ -31,6 +37,7 @@ from logwright.records.schema import RECORDS
 from logwright.spark.kafka_log import SCHEMA, KafkaLogReader
 from logwright.spark.kafka_log_options import ReadOptions, read_options
 from logwright.verify.partition import verify_partition
+from tests.found import SECRET, settings
 from tests.log_builder import START_MS, LogBuilder
 from tests.other_place import Elsewhere, elsewhere
 from tests.plain_consumer import Row, arrow_rows
@@ -55,6 +62,12 @@ def a_log(log_dir: Path) -> Path:
         segment.marker(base + 26, 7, "abort" if base else "commit")
     builder.segment(54).batch(54, [("k2", "open")], producer_id=8, transactional=True)
     builder.write(index_interval=1, producers=True, cleaner_checkpoint=10)
+    (log_dir / ".kafka_cleanshutdown").touch()
+    partition = log_dir / "t-0"
+    partition.joinpath(f"{0:020d}.log.deleted").write_bytes((partition / SECOND).read_bytes())
+    stray = log_dir / "t-0.0123abcd-stray"
+    shutil.copytree(partition, stray)
+    log_dir.joinpath("notes").write_bytes(b"nothing of a log")
     return log_dir
 
 
@@ -88,6 +101,28 @@ def observed(log_dir: Place) -> object:
     return observe(log_dir, T0, high_watermark="checkpoint")[1:]
 
 
+def found(log_dir: Place) -> Found:
+    """A search for two keys and a pattern, of an archive."""
+    keys = KeySet.of(SECRET, clear=[b"k1", b"k6"])
+    return search_log_dir(log_dir, keys, None, patterns=(b"open",), progress=silent)
+
+
+def certified(log_dir: Place) -> Searched:
+    """What a certificate is made from."""
+    return search(log_dir, found, requests=2, sources=None, report=lambda *_: None)
+
+
+def facts_of_search(log_dir: Place) -> object:
+    seen = found(log_dir)
+    return seen.findings, seen.unsearched, seen.looked, seen.topics, seen.files, seen.bytes
+
+
+def facts_of_certificate(log_dir: Place) -> object:
+    seen = certified(log_dir)
+    stamps = {path: stamp[1:4] for path, stamp in seen.tree.files.items()}
+    return seen.path, stamps, seen.files, seen.findings, seen.looked, seen.unsearched, seen.topics
+
+
 READERS: dict[str, Callable[[Place], object]] = {
     "observe": observed,
     "listing": list_partitions,
@@ -104,6 +139,8 @@ READERS: dict[str, Callable[[Place], object]] = {
     "kafka-log in tasks": lambda log_dir: spark_rows(log_dir, minPartitions="4"),
     "kafka-log, latest": lambda log_dir: spark_rows(log_dir, view="latest"),
     "verify": lambda log_dir: verify_partition(log_dir, T0),
+    "find": facts_of_search,
+    "certificate": facts_of_certificate,
 }
 
 
@@ -137,7 +174,8 @@ def test_short_reads_are_read_on(
     assert expected == read(place)
 
 
-CLAIMS = [name for name in READERS if name not in {"listing", "ids", "checkpoints"}]
+SEARCHES = {"find", "certificate"}
+CLAIMS = [name for name in READERS if name not in {"listing", "ids", "checkpoints", *SEARCHES}]
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -170,6 +208,70 @@ def test_a_file_that_vanishes_after_the_listing_is_named(name: str, tmp_path: Pa
         with pytest.raises(UnreadableFile, match="vanished") as caught:
             READERS[name](place)
         assert Path(file) == caught.value.path
+
+
+def test_a_search_claims_nothing_of_what_it_could_not_read(tmp_path: Path) -> None:
+    """A file that fails, or that is away, is named as not searched, with what is wrong; the others
+    are searched.
+    """
+    place = moved(a_log(tmp_path / "logs"))
+    every = found(place)
+    assert {f"t-0/{SECOND}", f"t-0.0123abcd-stray/{SECOND}"} <= {one.path for one in every.findings}
+    relative = f"t-0/{SECOND}"
+
+    def fail(path: str, _: int) -> None:
+        if path.endswith(f"logs/{relative}"):
+            raise OSError(5, "no answer")
+
+    place.store.watch = fail
+    seen = found(place)
+    expected = [(one.path, one.offset) for one in every.findings if one.path != relative]
+    assert expected == [(one.path, one.offset) for one in seen.findings]
+    assert "not searched" == seen.looked[relative]
+    (more,) = [one for one in seen.unsearched if one not in every.unsearched]
+    assert (relative, -1) == (more.path, more.bytes)
+    assert "EIO: no answer" in more.problem
+    place.store.watch = lambda _, __: None
+    place.store.gone = {str(place / relative)}
+    assert seen.looked == found(place).looked
+
+
+@pytest.mark.parametrize("fault", ["fails", "vanishes", "changes"])
+def test_no_certificate_of_what_was_not_read(fault: str, tmp_path: Path) -> None:
+    """It is about one state of all files: an error names the file that was not read, or is another
+    one when it is read.
+    """
+    place = moved(a_log(tmp_path / "logs"))
+    path = place.pure / "t-0" / SECOND
+    seen = []
+
+    def watch(read: str, _: int) -> None:
+        if read != str(path):
+            return
+        seen.append(read)
+        if fault == "fails":
+            raise OSError(5, "no answer")
+        if fault == "changes":
+            entry = place.store.entries[path]
+            place.store.entries[path] = entry._replace(changed_ns=entry.changed_ns + len(seen))
+
+    place.store.watch = watch
+    place.store.gone = {str(path)} if fault == "vanishes" else set()
+    expected = UnreadableFile if fault == "fails" else StalePlan
+    with pytest.raises(expected) as caught:
+        certified(place)
+    assert Path(path) == caught.value.path
+
+
+def test_what_removes_records_elsewhere_is_not_claimed(tmp_path: Path) -> None:
+    """No plan of this machine removes them: nothing is said of when they are gone."""
+    place = moved(a_log(tmp_path / "logs"))
+    keys = KeySet.of(SECRET, clear=[b"k1"])
+    seen = search_log_dir(place, keys, settings({}), progress=silent)
+    live = [one for one in seen.findings if one.path.startswith("t-0/") and one.place == "segment"]
+    assert live
+    assert {(None, "")} == {(one.gone_by_ms, one.rule) for one in live}
+    assert {T0: "what removes its records is not known of another place"} == seen.undecided
 
 
 @pytest.mark.parametrize("change", ["replaced", "shorter"])

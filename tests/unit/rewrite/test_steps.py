@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from logwright.errors import CorruptCheckpoint, InvariantError
+from logwright.errors import InvariantError
 from logwright.format.deletions import parse_ledger
 from logwright.format.names import TopicPartition
-from logwright.rewrite.steps import checkpoint_steps, swap_steps
+from logwright.rewrite.steps import swap_steps
 from logwright.roll.plan import RollDecision
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
@@ -210,43 +210,6 @@ def test_swap_does_not_begin_on_leftovers(tmp_path: Path, suffix: str) -> None:
     (log_dir / "t-0" / name(26, suffix)).write_bytes(b"")
     with pytest.raises(InvariantError):
         TAILS.steps(log_dir)
-
-
-def test_checkpoint_keeps_the_other_partitions(tmp_path: Path) -> None:
-    """One entry is set, by an atomic replacement with the old file's mode."""
-    path = tmp_path / "cleaner-offset-checkpoint"
-    content = b"0\n2\nother 3 17\nt 0 5\n"
-    path.write_bytes(content)
-    path.chmod(0o640)
-    with RealFileSystem(tmp_path) as fs:
-        execute(checkpoint_steps(tmp_path, content, {T0: Offset(9)}), fs)
-    assert path.read_bytes() == b"0\n2\nother 3 17\nt 0 9\n"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    assert [one.name for one in tmp_path.iterdir()] == [path.name]
-    assert checkpoint_steps(tmp_path, path.read_bytes(), {T0: Offset(9)}) == ()
-
-
-@pytest.mark.parametrize("content", [None, b""])
-def test_checkpoint_is_made(tmp_path: Path, content: bytes | None) -> None:
-    """A missing file and an empty one have no entries."""
-    if content is not None:
-        (tmp_path / "cleaner-offset-checkpoint").write_bytes(content)
-    with RealFileSystem(tmp_path) as fs:
-        execute(checkpoint_steps(tmp_path, content, {T0: Offset(9)}), fs)
-    assert (tmp_path / "cleaner-offset-checkpoint").read_bytes() == b"0\n1\nt 0 9\n"
-
-
-def test_checkpoint_steps_are_synced_in_order(tmp_path: Path) -> None:
-    """Content before name, name before the end."""
-    steps = checkpoint_steps(tmp_path, None, {T0: Offset(9)})
-    kinds = [type(step).__name__ for step in steps]
-    assert kinds == ["WriteFile", "FsyncFile", "Rename", "FsyncDir"]
-
-
-def test_malformed_checkpoint_is_refused(tmp_path: Path) -> None:
-    """Entries of other partitions are not lost for being unreadable."""
-    with pytest.raises(CorruptCheckpoint):
-        checkpoint_steps(tmp_path, b"0\n5\nt 0 5\n", {T0: Offset(9)})
 
 
 def test_clock_is_the_commands(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from logwright.erasure.certificate.keys import fingerprint
 from logwright.erasure.certificate.make import Requested, Searched, make_certificate
-from logwright.erasure.certificate.manifest import hash_files, list_tree
+from logwright.erasure.certificate.manifest import hash_files
 from logwright.erasure.certificate.model import Certificate, Cluster, Versions
 from logwright.erasure.find.model import Finding
+from logwright.log.tree import list_tree
 
 NOW_MS = 1_700_000_000_000
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from logwright.erasure.find.places import NO_PARTITION
 from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
+from logwright.log.inventory import NO_PARTITION
 from logwright.metadata.read import read_metadata
 from logwright.spark.kafka_log_options import Pruning, read_options
 from logwright.spark.kafka_log_plan import plan_read

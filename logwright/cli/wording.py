@@ -36,6 +36,14 @@ def moment(time_ms: int | None, now_ms: int) -> str:
     return f"{when:%H:%M}" if same else f"{when:%Y-%m-%d %H:%M}"
 
 
+def instant(time_ms: int | None) -> str:
+    """Return a time in UTC with milliseconds."""
+    when = _utc(time_ms)
+    if when is None:
+        return "-"
+    return when.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00") + "Z"
+
+
 def clock(now_ms: int) -> str:
     """Return the header line about times; a time without a date is on the date it shows."""
     now = _utc(now_ms)
@@ -60,7 +68,7 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     """Return name → short name: a long one loses its middle, unless two would become equal."""
     short = {name: _short(name) for name in names}
     taken = Counter(short.values())
-    return {name: name if taken[one] > 1 else one for name, one in short.items()}
+    return {name: name if taken[cut] > 1 else cut for name, cut in short.items()}
 
 
 def _short(name: str) -> str:
@@ -77,14 +85,14 @@ def retired(files: Sequence[tuple[int, int | None]], now_ms: int) -> str:
         files: (bytes, purge time in ms or None if unknown) of each file; at least one.
         now_ms: the command's clock.
     """
-    said = f"{counted(len(files), 'file')}, {human_bytes(sum(size for size, _ in files))}"
+    size = f"{counted(len(files), 'file')}, {human_bytes(sum(size for size, _ in files))}"
     times = sorted(due_ms for _, due_ms in files if due_ms is not None)
     if not times:
-        return f"{said}, retired"
+        return f"{size}, retired"
     if times[-1] <= now_ms:
-        return f"{said}, purge due since {moment(times[0], now_ms)}"
+        return f"{size}, purge due since {moment(times[0], now_ms)}"
     first, last = moment(times[0], now_ms), moment(times[-1], now_ms)
-    return f"{said}, purged from {first}" + ("" if first == last else f" to {last}")
+    return f"{size}, purged from {first}" + ("" if first == last else f" to {last}")
 
 
 def counted(number: int, what: str) -> str:
@@ -94,14 +102,14 @@ def counted(number: int, what: str) -> str:
 
 def reason(plan: CleanPlan) -> str:
     """Return whether a log is due, and the number that decides it."""
-    said = _compaction_reason(plan)
+    text = _compaction_reason(plan)
     if plan.config.compact:
-        said += _held(plan)
+        text += _held(plan)
     if plan.roll.due:
-        said += f"; active segment rolls by {plan.roll.cause}"
+        text += f"; active segment rolls by {plan.roll.cause}"
     if plan.compaction.force_update_checkpoint:
-        said += "; rewrites the cleaner checkpoint"
-    return said
+        text += "; rewrites the cleaner checkpoint"
+    return text
 
 
 def _compaction_reason(plan: CleanPlan) -> str:
@@ -135,8 +143,8 @@ def open_transaction(plan: CleanPlan) -> ProducerEntry | None:
     something else, or nothing, limits the cleaning.
     """
     log, bound = plan.log, plan.compaction.first_uncleanable_dirty_offset
-    begun = [one for one in log.producers if one.current_txn_first_offset is not None]
-    first = min(begun, key=lambda one: one.current_txn_first_offset or 0, default=None)
+    begun = [each for each in log.producers if each.current_txn_first_offset is not None]
+    first = min(begun, key=lambda each: each.current_txn_first_offset or 0, default=None)
     return first if bound == log.last_stable_offset else None
 
 
