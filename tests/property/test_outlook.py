@@ -41,7 +41,7 @@ def requests(deadline_ms: int) -> KeySet:
                 hmac=SECRET.hmac(key),
                 filter=SECRET.filter(key),
                 received_at_ms=0,
-                deadline_ms=deadline_ms + number,
+                deadline_ms=deadline_ms,
             )
             for number, key in enumerate(PERSONS)
         ],

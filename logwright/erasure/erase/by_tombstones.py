@@ -236,8 +236,9 @@ def _tombstones_are_due(log: PartitionLog, keys: Matcher, *, now_ms: TimestampMs
     Raises:
         LogwrightError: it cannot be read.
     """
+    runtime = Runtime(threads=available_cores())
     for source in open_segments(log):
-        for hits in matches_of(source, keys, runtime=Runtime()):
+        for hits in matches_of(source, keys, runtime=runtime):
             rows = hits.records.rows
             batches = hits.records.batches[rows["row"][rows["value_length"] < 0]]
             has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0

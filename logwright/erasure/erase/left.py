@@ -104,9 +104,11 @@ def _parts(findings: Iterable[Finding]) -> Iterator[FileLeft]:
     for row in findings:
         parts.setdefault((row.path, row.rule, row.gone_by_ms), []).append(row)
     for (path, rule, gone_by_ms), rows in parts.items():
+        place = place_at(path)
         yield FileLeft(
             path=path,
             place=rows[0].place,
+            why=place.why if place.erasure == "left" else "",
             partition=TopicPartition(rows[0].topic, rows[0].partition),
             # Of one key asked for twice a record is found once: records, not findings, are counted.
             records=len({(row.offset, row.batch_position) for row in rows}),

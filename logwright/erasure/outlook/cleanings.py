@@ -14,7 +14,10 @@
    now is not counted on; those after the second time are expected at the latest `SWEEP_AGAIN_MS`
    after there is something for them to do; and while one may come at any time, no run is counted
    on, since after it nothing may be due.
-5. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
+5. The sensor follows the first deadline of what is left in the log. If that changes before the
+   second time, because all of that request is gone, the log is swept for the next deadline, in time
+   for it, but later than is said here.
+6. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
    not foreseen: neither the settings nor the policies say that there are any.
 """
 
