@@ -24,9 +24,9 @@ LATEST = (
     ),
     Fault(
         family="latest: keys above the end supersede",
-        file="keys/rows.py",
-        right='source.first_row("base_offset", end))',
-        wrong='source.first_row("base_offset", end + 1))',
+        file="latest/read.py",
+        right="    offsets = (plan.start_offset, plan.end_offset)\n    rows = ",
+        wrong="    offsets = (plan.start_offset, plan.end_offset + 1)\n    rows = ",
         tests=_READ,
     ),
     Fault(
