@@ -72,15 +72,15 @@ CERTIFICATES = (
     Fault(
         family="manifest: the change time is not compared",
         file="log/tree.py",
-        right="        status.st_ctime_ns,\n",
-        wrong="        0,\n",
+        right="modified_ns, entry.changed_ns, entry.links)\n",
+        wrong="modified_ns, 0, entry.links)\n",
         tests=_MANIFEST,
     ),
     Fault(
         family="manifest: links are followed",
-        file="log/tree.py",
-        right="            status = os.stat(name, dir_fd=fd, follow_symlinks=False)\n",
-        wrong="            status = os.stat(name, dir_fd=fd)\n",
+        file="place/local.py",
+        right="                status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)\n",
+        wrong="                status = os.stat(name, dir_fd=self.fd)\n",
         tests=("tests/unit/log/test_tree.py",),
     ),
     Fault(
