@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.logs import BenchLog, plan
+from logwright.batches.runtime import Runtime
 from logwright.compaction.model import CleaningStats
 from logwright.errors import invariant
 from logwright.sweep.build import build, examine
@@ -34,15 +35,16 @@ def clean(log: BenchLog, log_dir: Path, *, during: During = lambda _: nullcontex
     Args:
         during: entered around each of the four parts with its name.
     """
+    runtime = Runtime()
     wall, cpu = time.perf_counter(), time.process_time()
     with during("plan"):
         planned = plan(log, log_dir)
     build_wall, build_cpu = time.perf_counter(), time.process_time()
     with during("build"):
-        staged = build(planned)
+        staged = build(planned, runtime=runtime)
     built_wall, built_cpu = time.perf_counter(), time.process_time()
     with during("examine"):
-        facts = examine(planned, staged)
+        facts = examine(planned, staged, runtime=runtime)
     invariant(not facts.failed, "the output of a benchmark fails a check")
     with during("commit"):
         commit(planned, staged)

@@ -12,17 +12,16 @@ import numpy as np
 
 from benchmarks.logs import BenchLog, fresh_copy, plan, prepare
 from benchmarks.table import table
+from logwright.batches.projection import read_window
 from logwright.batches.runtime import Runtime
-from logwright.batches.source import open_window, row_ranges
+from logwright.batches.source import row_ranges
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.build import build_erasure
 from logwright.erasure.erase.check import require_correct
 from logwright.erasure.erase.commit import commit_erasure, plan_erasure_of
 from logwright.erasure.erase.scan import open_segments
-from logwright.erasure.erase.scan_kernels import KeyList, list_keys
 from logwright.erasure.keys import KeySet
 from logwright.erasure.secret import Secret
-from logwright.format.batch import CODEC_MASK
 from logwright.log.load import observe
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
@@ -115,12 +114,8 @@ def _some_keys(log: BenchLog, count: int) -> list[bytes]:
     each = max(count // max(len(windows), 1), 1) + 1
     for at in random.permutation(len(windows)).tolist():
         source, (first, last) = windows[at]
-        window = open_window(source, slice(first, last))
-        room = KeyList.room(int(window.batches["count"].sum()))
-        packed = bool((window.batches["attributes"] & CODEC_MASK).any())
-        buffer = window.scratch if packed else source.data
-        listed, _, _ = list_keys(buffer, window.batches, window.spans, packed, room)
-        for row in random.integers(0, max(listed, 1), size=min(each, listed)).tolist():
-            start, length = int(room.starts[row]), int(room.lengths[row])
-            chosen[buffer[start : start + length].tobytes()] = None
+        records = read_window(source, slice(first, last))
+        keyed = np.flatnonzero(records.key_spans()[1] >= 0)
+        for row in random.choice(keyed, size=min(each, len(keyed))).tolist():
+            chosen[records.bytes_of(row, "key") or b""] = None
     return list(chosen)[:count]

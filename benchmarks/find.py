@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from benchmarks.logs import BenchLog, prepare
 from benchmarks.runs import JVM_OPTIONS
 from benchmarks.table import table
+from logwright.batches.runtime import silent
 from logwright.erasure.find.scan import Scanner
+from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.erasure.secret import Secret
 from logwright.format.batch import parse_batch, walk_batches
@@ -30,6 +32,7 @@ from tests.oracle_runner import java, oracle_classpath
 
 CASES: Final = ("u100", "u1k", "lz4", "zstd")
 COUNTS: Final = (1, 1_000, 1_000_000)
+THREADS: Final = (1, 2)
 MOST_GREPPED: Final = 1_000
 """With more keys grep builds an automaton that does not fit into memory."""
 _DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
@@ -45,10 +48,10 @@ class _Taken(NamedTuple):
 def find_rows(
     cases: Sequence[str], *, scale: float, rounds: int, work: Path, say: Callable[[str], None]
 ) -> str:
-    """Return a table of GB/s on one core, by CPU seconds; medians of the rounds. Effects: writes
-    logs below `work`, starts JVMs.
+    """Return a table of GB/s on one core, by CPU seconds, and one of GB/s by the clock with more
+    threads; medians of the rounds. Effects: writes logs below `work`, starts JVMs.
     """
-    rows = []
+    rows, threaded = [], []
     for case in cases:
         log = prepare(case, scale=scale, work=work)
         paths = sorted(log.partition_directory.glob("*.log"))
@@ -61,8 +64,24 @@ def find_rows(
             ours = _median(partial(_search, paths, key_set), rounds)
             kafka = _kafka(paths, keys, work) if count <= MOST_GREPPED else None
             rows.append(_row(case, log, count, (floor, ours, kafka)))
+        asked = KeySet.of(Secret.random(), clear=_keys(log, paths, MOST_GREPPED))
+        threaded.append(_threaded(case, log, asked, rounds))
     head = ("log", "keys", "hits", "find GB/s", "floor GB/s", "dump and grep GB/s", "times faster")
-    return table(head, rows)
+    columns = ("log directory", "GB", *(f"{one} threads, GB/s" for one in THREADS), "times faster")
+    return "\n\n".join((table(head, rows), table(columns, threaded)))
+
+
+def _threaded(case: str, log: BenchLog, keys: KeySet, rounds: int) -> tuple[str, ...]:
+    """A row of the whole search of a log directory, in turn with these numbers of threads."""
+    taken = {threads: list[float]() for threads in THREADS}
+    for _ in range(rounds):
+        for threads, seconds in taken.items():
+            began = time.perf_counter()
+            search_log_dir(log.directory, keys, None, progress=silent, threads=threads)
+            seconds.append(time.perf_counter() - began)
+    size, walls = log.log_bytes / 1e9, [median(seconds) for seconds in taken.values()]
+    speeds = (f"{size / wall:.2f}" for wall in walls)
+    return case, f"{size:.2f}", *speeds, f"{walls[0] / walls[-1]:.2f}"
 
 
 def _row(

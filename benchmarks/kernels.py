@@ -56,7 +56,7 @@ class Bench:
         self.space = RewriteWorkspace()
         self.reader = reading.ReadBuffers(
             hash_key=np.array([self.map.key.low, self.map.key.high], dtype=np.uint64),
-            found=reading.room_for_records(reading.FOUND_RECORDS),
+            found=reading.record_buffers(reading.FOUND_RECORDS),
             receipt=receipts.with_room(receipts.new_receipt(self.records), self.records),
             scratch=self.space.scratch,
             cells=self.space.cells,
@@ -102,7 +102,7 @@ class Bench:
         )
         data, batches, row = self.source.data, self.source.batches, 0
         self.reader.receipt.sampled[0] = 0
-        window = reading.room_for_sums(len(batches))
+        window = reading.sum_buffers(len(batches))
         while row < len(batches):
             rows = (row, len(batches))
             stop, taken, _ = reading.read_batches(

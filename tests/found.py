@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from logwright.config.topic import broker_settings, parse_settings
 from logwright.erasure.find.model import Finding
-from logwright.erasure.find.result import Found, Settings
+from logwright.erasure.find.result import SearchResult, Settings
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.erasure.secret import Secret
@@ -72,7 +72,7 @@ def find(
     config: Mapping[str, str] | Settings | None = None,
     *,
     patterns: tuple[bytes, ...] = (),
-) -> Found:
+) -> SearchResult:
     """Search a log directory for keys in clear; by default of compacted topics."""
     return search_log_dir(
         log_dir,

@@ -28,11 +28,12 @@ from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.config.sources import DirectorySettings
 from logwright.erasure.account import account_of
 from logwright.erasure.certificate.search import replicas_elsewhere
-from logwright.erasure.countdown import Countdown, count_down, write_countdown
 from logwright.erasure.find.result import Settings
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.erasure.landing import Landed, read_landing
+from logwright.erasure.outlook.countdown import Countdown, count_down, write_countdown
+from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.erasure.request import Request
 from logwright.erasure.run import silent
 from logwright.erasure.store import merge, read_store, write_store
@@ -47,8 +48,6 @@ ERASURE_REQUESTS: Final = dg.AssetKey(["kafka_logs", "erasure_requests"])
 DELETION_DEADLINES: Final = dg.AssetKey(["kafka_logs", "deletion_deadlines"])
 DEADLINE: Final = "deletion_deadline"
 POOL: Final = "erasure"
-RUN_INTERVAL_MS: Final = 300_000
-"""Within this time maintenance does what is due: the interval of the sensor `purge_due`."""
 
 
 def deadline_key(topic: str) -> dg.AssetKey:
@@ -198,7 +197,6 @@ def search_settings(settings: DirectorySettings, log_dir: Path, now_ms: Timestam
         broker=settings.broker(log_dir),
         now_ms=now_ms,
         high_watermark=settings.policies.high_watermark,
-        run_interval_ms=RUN_INTERVAL_MS,
-        appends_continue=settings.policies.erasure.appends_continue,
+        upkeep=Upkeep.of_policies(settings.policies.erasure),
         metadata=settings.sources(log_dir).metadata,
     )

@@ -93,7 +93,7 @@ def checked_of(remains: Iterable[Remains], run_id: str) -> Checked:
         run_id=run_id,
         status=exit_status(known),
         records=sum(left.records for _, left in lefts),
-        files=sum(len(left.files) for _, left in lefts),
+        files=sum(left.files for _, left in lefts),
         rows=sum(place.rows for place in known if isinstance(place, LeftInTable)),
         places=tuple(places),
         left=tuple(row for log_dir, left in lefts for row in _files(log_dir, left)),
@@ -115,14 +115,14 @@ def _not_searched(place: Remains) -> str:
 
 
 def _files(log_dir: str, left: Left) -> Iterable[Mapping[str, str | int]]:
-    for file in left.files[:SHOWN_LOGS]:
+    for part in left.parts[:SHOWN_LOGS]:
         yield {
-            "file": f"{log_dir}/{file.path}",
-            "records": file.records,
-            "first offset": file.first_offset,
-            "last offset": file.last_offset,
-            "removed by": file.rule or "nothing",
-            "gone by": "" if file.gone_by_ms is None else human_time(file.gone_by_ms),
+            "file": f"{log_dir}/{part.path}",
+            "records": part.records,
+            "first offset": part.first_offset,
+            "last offset": part.last_offset,
+            "removed by": part.rule or "nothing",
+            "gone by": "" if part.gone_by_ms is None else human_time(part.gone_by_ms),
         }
 
 
@@ -132,7 +132,7 @@ def found_metadata(lefts: Mapping[str, Left], requests: int) -> dict[str, Any]:
         {
             "log directory": name,
             "records": left.records,
-            "files": len(left.files),
+            "files": left.files,
             "not searched": len(left.unsearched),
         }
         for name, left in lefts.items()
@@ -207,5 +207,5 @@ def _what(result: Result) -> str:
         case Failed():
             what = "failed"
         case _:
-            what = f"stays: {result.remaining.rule or 'nothing removes it'}"
+            what = f"{result.files} files stay as they are"
     return what

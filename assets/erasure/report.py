@@ -7,8 +7,8 @@ import dagster as dg
 
 from logwright.assets.lib.human import human_ms, human_time
 from logwright.assets.lib.report import rows_table
-from logwright.erasure.countdown import NEVER, Countdown, TopicCountdown
 from logwright.erasure.landing import Refusal
+from logwright.erasure.outlook.countdown import NEVER, Countdown, TopicCountdown
 
 CONTRACT: Final = "contract"
 MET: Final = "no_deadline_missed"

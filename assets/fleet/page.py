@@ -19,7 +19,7 @@ from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.human import DAY_MS, HOUR_MS, human_bytes, human_ms, human_time, unit_of
 from logwright.assets.lib.partitions import FLEET_INVENTORY, FLEET_PAGE, MAINTENANCE_HISTORY
 from logwright.config.policy_models import DiskLimits
-from logwright.erasure.countdown import Countdown, read_countdown
+from logwright.erasure.outlook.countdown import Countdown, read_countdown
 from logwright.errors import LogwrightError
 from logwright.fleet.model import DirectorySpace
 from logwright.resources.clock import Clock

@@ -112,7 +112,7 @@ class Replica(NamedTuple):
         return Span(self.log.log_start_offset, self.log.high_watermark)
 
 
-class Found(NamedTuple):
+class Difference(NamedTuple):
     """A finding by the numbers of the replicas.
 
     Attributes:
@@ -132,7 +132,7 @@ class Found(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A finding; see `Found`."""
+    """A finding; see `Difference`."""
 
     kind: Kind
     partition: TopicPartition

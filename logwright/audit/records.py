@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 from logwright.audit.model import HIDDEN, KEYED, ROW, TOMBSTONE, TRANSACTED, Replica
 from logwright.audit.rules import next_markers
 from logwright.batches.invariant_sum import common_sum, mix_word
-from logwright.batches.source import Source, each_source, open_window, row_ranges, side_of
-from logwright.batches.unpack import is_packed
-from logwright.checks.kernels import time_of
+from logwright.batches.projection import read_window
+from logwright.batches.source import (
+    Source,
+    each_source,
+    require_batch,
+    row_ranges,
+)
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.scan import COMMIT, check_crcs
 from logwright.format.siphash import HashKey, siphash128
-from logwright.format.walk import OFFSET_DELTA, OK, TRAILING, raise_for_status, read_record
+from logwright.format.walk import OFFSET_DELTA
 from logwright.kernel import kernel
 
 
@@ -63,19 +67,13 @@ def _read_window(
 ) -> NDArray[np.void]:
     first, last = window
     check_crcs(source.data, source.batches, source.path, first=first, last=last)
-    opened = open_window(source, slice(first, last))
-    hidden = _hidden(replica, opened.batches)
-    rows = np.zeros(int(opened.batches["count"].sum(dtype=np.int64)), dtype=ROW)
-    count, row, status = _read(side_of(source, opened), hidden, scope, rows)
-    if status != OK:
-        batch = opened.batches[int(row)]
-        raise_for_status(
-            int(status),
-            path=source.path,
-            position=int(batch["position"]),
-            base_offset=int(batch["base_offset"]),
-        )
-    return rows[: int(count)]
+    records = read_window(source, slice(first, last))
+    unordered = records.unordered
+    if len(unordered):
+        require_batch(source, records.batches, int(unordered[0]), OFFSET_DELTA)
+    hidden = _hidden(replica, records.batches)
+    rows = np.zeros(len(records.rows), dtype=ROW)
+    return rows[: _sum_records(source.data, records, hidden, scope, rows)]
 
 
 def _hidden(replica: Replica, batches: NDArray[np.void]) -> NDArray[np.bool_]:
@@ -91,50 +89,35 @@ def _hidden(replica: Replica, batches: NDArray[np.void]) -> NDArray[np.bool_]:
 
 
 @kernel
-def _read(side: Any, hidden: Any, scope: Any, rows: Any) -> Any:
-    """Fill the rows; return (number of rows, row of the batch, status).
+def _sum_records(data: Any, records: Any, hidden: Any, scope: Any, out: Any) -> Any:
+    """Fill the rows of the records in scope; return their number.
 
     Args:
-        side: `Side`. hidden: bool[n]. scope: `_Scope`. rows: ROW[m], room for all records.
+        data: uint8[n], the segment. records: `Records`. hidden: bool[k], by batch.
+        scope: `_Scope`. out: ROW[m].
     """
     low, high = scope.hash_key[0], scope.hash_key[1]
-    count = np.int64(0)
-    for number in range(len(side.batches)):
-        batch = side.batches[number]
-        source = side.scratch if is_packed(batch) else side.data
-        position, end = side.spans[number, 0], side.spans[number, 1]
-        shared = common_sum(side.data, batch)
-        control = batch.attributes & CONTROL != 0
-        common = np.uint8(0)
-        if not control and batch.attributes & TRANSACTIONAL != 0:
-            common |= TRANSACTED
-        if hidden[number]:
-            common |= HIDDEN
-        last = np.int64(-1)
-        for _ in range(batch.count):
-            record = read_record(source, position, end)
-            position, delta, length = record.stop, record.delta, record.key_length
-            if position < 0:
-                return count, number, position
-            if delta <= last or delta > batch.last_offset - batch.base_offset:
-                return count, number, np.int64(OFFSET_DELTA)
-            last = delta
-            offset = batch.base_offset + delta
-            if offset < scope.start or offset >= scope.end:
-                continue
-            content, _ = siphash128(source, record.rest, position - record.rest, low, high)
-            one = rows[count]
-            one.offset = offset
-            time = np.uint64(time_of(batch, record.time_delta))
-            one.sum = mix_word(mix_word(shared, time), content)
-            flags = common
-            if length >= 0 and not control:
-                flags |= KEYED
-                one.hash1, one.hash2 = siphash128(source, record.key, length, low, high)
-            if record.value_length < 0:
-                flags |= TOMBSTONE
-            one.flags = flags
-            count += 1
-        if batch.count > 0 and position != end:
-            return count, number, np.int64(TRAILING)
-    return count, np.int64(len(side.batches)), np.int64(OK)
+    buffer, count = records.buffer, np.int64(0)
+    last, shared, common, is_control = np.int64(-1), np.uint64(0), np.uint8(0), False
+    for index in range(len(records.rows)):
+        record = records.rows[index]
+        if record.row != last:
+            last, batch = record.row, records.batches[record.row]
+            shared, is_control = common_sum(data, batch), batch.attributes & CONTROL != 0
+            common = HIDDEN if hidden[last] else np.uint8(0)
+            if not is_control and batch.attributes & TRANSACTIONAL != 0:
+                common |= TRANSACTED
+        if record.offset < scope.start or record.offset >= scope.end:
+            continue
+        row, length = out[count], record.stop - record.rest
+        content, _ = siphash128(buffer, record.rest, length, low, high)
+        row.offset = record.offset
+        row.sum = mix_word(mix_word(shared, np.uint64(record.timestamp)), content)
+        row.flags = common
+        if record.key_length >= 0 and not is_control:
+            row.flags |= KEYED
+            row.hash1, row.hash2 = siphash128(buffer, record.key_at, record.key_length, low, high)
+        if record.value_length < 0:
+            row.flags |= TOMBSTONE
+        count += 1
+    return count

@@ -46,7 +46,7 @@ from logwright.audit.model import (
     NOWHERE,
     TOMBSTONE,
     TRANSACTED,
-    Found,
+    Difference,
     Kind,
     Span,
     Transactions,
@@ -133,14 +133,14 @@ def next_markers(data: NDArray[np.int64], markers: NDArray[np.int64]) -> Ends:
 
 def lost_markers(
     pair: Pair, one: Transactions, other: Transactions, spans: tuple[Span, Span]
-) -> list[Found]:
+) -> list[Difference]:
     """Return the markers that the first of two replicas has lost although it has data of their
     transaction (2). Spans: of both replicas.
     """
     data = one.data[one.data[:, 1] >= spans[0].start]
     own, theirs = next_markers(data, one.markers), next_markers(data, other.markers)
     lost = np.flatnonzero((theirs.offset < own.offset) & (theirs.offset < spans[0].end))
-    found: dict[tuple[int, int], Found] = {}
+    found: dict[tuple[int, int], Difference] = {}
     for row in lost.tolist():
         producer, offset = data[row].tolist()
         kind: Kind = "lost marker"
@@ -148,14 +148,14 @@ def lost_markers(
             shown = theirs.kind[row] == ABORT
             kind = "aborted record shown" if shown else "committed record hidden"
         marker = int(theirs.offset[row])
-        one_found = Found(kind, pair[0], offset, pair[1], marker, producer)
+        one_found = Difference(kind, pair[0], offset, pair[1], marker, producer)
         found.setdefault((producer, marker), one_found)
     return list(found.values())
 
 
 def frozen_offsets(
     pair: Pair, one: Transactions, other: Transactions, spans: tuple[Span, Span], furthest: int
-) -> list[Found]:
+) -> list[Difference]:
     """Return the open transactions of the first of two replicas that never end there (3).
 
     Args:
@@ -174,14 +174,14 @@ def frozen_offsets(
         marker = int(theirs.offset[row])
         if marker < spans[0].end:
             found.append(
-                Found("frozen last stable offset", pair[0], offset, pair[1], marker, producer)
+                Difference("frozen last stable offset", pair[0], offset, pair[1], marker, producer)
             )
             continue
         passed = spans[1].start <= offset < spans[1].end == furthest
         removed = (producer, offset) not in there and producer not in still_open
         if marker == NOWHERE and passed and removed:
             found.append(
-                Found("frozen last stable offset", pair[0], offset, pair[1], NONE, producer)
+                Difference("frozen last stable offset", pair[0], offset, pair[1], NONE, producer)
             )
     return found
 
@@ -225,7 +225,7 @@ def latest_of(rows: NDArray[np.void], numbers: NDArray[np.int64], keys: int) -> 
 
 def judge_keys(
     rows: Sequence[NDArray[np.void]], spans: Sequence[Span], limits: Mapping[Pair, int]
-) -> Iterator[Found]:
+) -> Iterator[Difference]:
     """Yield the keys whose state differs between replicas that have passed the same offsets (4).
 
     Args:
@@ -263,7 +263,7 @@ class _Keys(NamedTuple):
         return found
 
 
-def _judge(pair: Pair, keys: _Keys, limit: int) -> Iterator[Found]:
+def _judge(pair: Pair, keys: _Keys, limit: int) -> Iterator[Difference]:
     """Yield the keys that have a value in the first of two replicas and not in the second, unless
     one of them does not reach the other's record.
     """
@@ -275,16 +275,18 @@ def _judge(pair: Pair, keys: _Keys, limit: int) -> Iterator[Found]:
     deleted = (there.offset > here.offset) & ((there.flags & TOMBSTONE) != 0)
     later = np.flatnonzero(differs & deleted)
     for key in keys.lacks(one, later, there.offset[later]):
-        yield Found("resurrected key", one, int(here.offset[key]), other, int(there.offset[key]))
+        yield Difference(
+            "resurrected key", one, int(here.offset[key]), other, int(there.offset[key])
+        )
     removed = np.flatnonzero(differs & (there.offset < here.offset))
     for key in keys.lacks(other, removed, here.offset[removed]):
         at, older = int(here.offset[key]), int(there.offset[key])
         if older == NONE:
-            yield Found("resurrected key", one, at, other)
+            yield Difference("resurrected key", one, at, other)
         elif here.flags[key] & TRANSACTED:
-            yield Found("aborted record shown", one, at, other, older)
+            yield Difference("aborted record shown", one, at, other, older)
         else:
-            yield Found("lost record", other, at, one, at)
+            yield Difference("lost record", other, at, one, at)
 
 
 def _has(rows: NDArray[np.void], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:

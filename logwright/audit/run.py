@@ -19,8 +19,8 @@ from logwright.audit.model import (
     KEYED,
     KINDS,
     ROW,
+    Difference,
     Finding,
-    Found,
     Kind,
     PartitionAudit,
     Replica,
@@ -88,9 +88,9 @@ class _Tally:
         self._counts: Counter[Kind] = Counter()
         self._kept: Counter[tuple[Kind, int, int]] = Counter()
         self._seen: set[tuple[Kind, int, int]] = set()
-        self._found: list[Found] = []
+        self._found: list[Difference] = []
 
-    def add(self, found: Found) -> None:
+    def add(self, found: Difference) -> None:
         """Count a finding. What several replicas show of one offset counts once, and only as long
         as it is among those that are kept.
         """
@@ -157,7 +157,7 @@ def _judge_records(replicas: Sequence[Replica], tally: _Tally, most_bytes: int) 
         if number == 0:
             for offset, pair in diverged(streams):
                 limits.setdefault((min(pair), max(pair)), offset)
-                tally.add(Found("diverged offset", max(pair), offset, min(pair), offset))
+                tally.add(Difference("diverged offset", max(pair), offset, min(pair), offset))
         else:
             for stream in streams:
                 for _ in stream:

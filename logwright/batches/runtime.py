@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from math import inf
 from threading import Lock
-from typing import Final
+from typing import Final, TypeVar
+
+from logwright.place.mapped import MappedFiles
 
 STEP_BYTES: Final = 16 * 1024 * 1024
 """Bytes of log that one thread works on before it reports progress."""
@@ -66,6 +70,33 @@ def silent(_phase: str, _done: int, _total: int) -> None:
     """Ignore the progress."""
 
 
+_Value = TypeVar("_Value")
+
+
+def in_order(tasks: Iterable[Callable[[], _Value]], *, threads: int) -> Iterator[_Value]:
+    """Yield the results of tasks in their order, while some threads work on the next ones. What
+    waits is bounded.
+
+    Raises:
+        Exception: the first that a task raises, after the results before it.
+    """
+    if threads == 1:
+        yield from (task() for task in tasks)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[_Value]] = deque()
+        try:
+            for task in tasks:
+                waiting.append(pool.submit(task))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
 def sync_now(descriptor: int) -> None:
     """Make an open file or directory durable. Effects: waits for the disk.
 
@@ -89,8 +120,10 @@ class Runtime:
         throttle: shared by all cleanings that the rate is for.
         sync: make a staged file or directory durable, or note that it must become so before anybody
             relies on it (`unsynced`).
+        files: the maps of the log's segments: its checks read through those of its build.
     """
 
     threads: int = 1
     throttle: Throttle = field(default_factory=Throttle)
     sync: Callable[[int], None] = sync_now
+    files: MappedFiles = field(default_factory=MappedFiles)

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches import unpack as unpacking
-from logwright.format import native_codec
+from logwright.batches.status import OK, StoppedAt, require_readable
+from logwright.batches.unpack import NOT_GIVEN, Workspace, open_batches, remove_obstacle
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_segment
@@ -206,41 +206,23 @@ def open_window(source: Source, rows: slice | NDArray[np.int64]) -> Window:
     # For an array of rows, `take` costs a tenth of indexing.
     batches = source.batches[rows] if isinstance(rows, slice) else source.batches.take(rows)
     spans = np.empty((len(batches), 2), dtype=np.int64)
-    spans[:, 0] = batches["position"] + HEADER_BYTES
-    spans[:, 1] = batches["position"] + batches["size"]
     compressed = (batches["attributes"] & CODEC_MASK) != 0
     if not compressed.any():
+        spans[:, 0] = batches["position"] + HEADER_BYTES
+        spans[:, 1] = batches["position"] + batches["size"]
         return Window(batches=batches, scratch=_NOTHING, spans=spans)
-    packed = int(batches["size"][compressed].sum())
-    scratch = np.empty(_USUAL_GROWTH * packed, dtype=np.uint8)
-    cells = native_codec.libraries()
-    row, at, status = 0, 0, unpacking.NO_ROOM
-    while status != unpacking.OK:
-        row, at, status = unpacking.unpack_batches(
-            source.data, batches, row, scratch, at, spans, SCRATCH_BYTES, cells
-        )
-        if status == unpacking.NO_ROOM:
-            scratch = _enlarged(scratch, at, max(2 * len(scratch), packed))
-        elif status != unpacking.OK:
-            if at == 0:
-                scratch = _NOTHING  # it may be large, and Python needs its own memory
-            records = decompress_batch(
-                source, batches[row], most=max(SCRATCH_BYTES - at, 0) if at else None
-            )
-            if at + len(records) > len(scratch):
-                scratch = _enlarged(scratch, at, at + 2 * len(records))
-            scratch[at : at + len(records)] = np.frombuffer(records, dtype=np.uint8)
-            spans[row] = at, at + len(records)
-            row, at = row + 1, at + len(records)
-    return Window(batches=batches, scratch=scratch, spans=spans)
+    size = _USUAL_GROWTH * int(batches["size"][compressed].sum())
+    space = Workspace(size, most=SCRATCH_BYTES)
+    row, at, given = 0, 0, NOT_GIVEN
+    while row < len(batches):
+        scratch, limits = space.scratch, (space.cells, space.most)
+        row, at, status = open_batches(source.data, batches, row, given, scratch, at, spans, limits)
+        if status != OK:
+            stopped = StoppedAt(source.data, source.path, batches, row)
+            given = remove_obstacle(space, stopped, status, used=at)
+    return Window(batches=batches, scratch=space.scratch, spans=spans)
 
 
-def _enlarged(scratch: NDArray[np.uint8], used: int, size: int) -> NDArray[np.uint8]:
-    larger = np.empty(size, dtype=np.uint8)
-    larger[:used] = scratch[:used]
-    return larger
-
-
-def decompress_batch(source: Source, batch: np.void, *, most: int | None = None) -> bytes:
-    """Decompress one batch of a source; see `decompress_records`."""
-    return unpacking.decompress_records(source.data, source.path, batch, most=most)
+def require_batch(source: Source, batches: NDArray[np.void], row: int, status: int) -> None:
+    """Raise the error for a kernel's status of a batch; see `require_readable`."""
+    require_readable(StoppedAt(source.data, source.path, batches, row), status)

@@ -1,7 +1,7 @@
 """Kernels of both examinations: counters, and the rules that need one side only.
 
-All kernels of this package share no code with the two passes of a cleaning but the walk over a
-record, the hash and the way in which a record is mixed into a sum.
+All kernels of this package are independent on purpose: they share no code with the two passes of a
+cleaning but the walk over a record, the hash and the way in which a record is mixed into a sum.
 """
 
 from __future__ import annotations

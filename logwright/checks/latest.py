@@ -13,9 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from logwright.batches.source import Source, Window, side_of
+from logwright.batches.source import Source, Window, require_batch, side_of
 from logwright.checks import thorough_kernels
-from logwright.format.walk import OK, raise_for_status
 from logwright.keys.offset_map import ENTRY_BYTES, SHARD_SPACE, new_map
 
 _LOAD: Final = 0.75
@@ -86,7 +85,7 @@ class KeyTable:
 
     def _weigh(self, source: Source, window: Window, *, only_tombstones: bool, judge: bool) -> None:
         records = int(window.batches["count"].sum(dtype=np.int64))
-        found = (
+        hashes = (
             np.empty(records, dtype=np.uint64),
             np.empty(records, dtype=np.uint64),
             np.empty(records, dtype=np.int64),
@@ -98,23 +97,7 @@ class KeyTable:
             thorough_kernels.KeyRange(self._last_mapped_offset, *self._shard, only_tombstones),
             self._room,
             self._verdict,
-            found,
+            hashes,
             judge,
         )
-        require_readable(source, window, row, status)
-
-
-def require_readable(source: Source, window: Window, row: int, status: int) -> None:
-    """Raise the error for a kernel's status.
-
-    Raises:
-        CorruptBatch: unless the status is `OK`.
-    """
-    batches = window.batches
-    if status != OK:
-        raise_for_status(
-            status,
-            path=source.path,
-            position=int(batches[row]["position"]),
-            base_offset=int(batches[row]["base_offset"]),
-        )
+        require_batch(source, window.batches, row, status)

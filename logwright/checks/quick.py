@@ -1,13 +1,14 @@
-"""The quick checks: read the staged output, and only those source batches that were rebuilt.
+"""The quick checks: read the staged output, and the headers of its source.
 
 1. Every staged batch is read from disk: CRC, header, order, index entries.
-2. A batch that has its source's bytes needs no more. The records of any other must be records of
-   its source, in their order.
+2. A batch that has its source's bytes needs no more. The header of any other must be its source's
+   but for what a rebuild changes; the sum of the records in all of them must be that of the
+   source's records which the build took before it wrote them.
 3. Latest values: the sum of the keys that the offset map holds must be the sum of those in the
    output. Records kept of each source segment, records removed by cause, and the number of mapped
    keys must add up. A sample of the keys tests the map itself.
 
-What the build reports for this (`GroupFacts`, `PackedFacts`, `KeyFacts`) is described in
+What the build reports for this (`GroupFacts`, `RebuiltFacts`, `KeyFacts`) is described in
 `logwright.keys.receipt`.
 """
 
@@ -23,7 +24,6 @@ from numpy.typing import NDArray
 from logwright.batches.runtime import Runtime
 from logwright.batches.source import Source, open_window, side_of
 from logwright.checks import kernels, quick_kernels
-from logwright.checks.latest import require_readable
 from logwright.checks.model import (
     LATEST_VALUE_PER_KEY,
     SURVIVORS_IDENTICAL,
@@ -43,10 +43,9 @@ from logwright.checks.segments import (
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import invariant
 from logwright.format.batch import CODEC_MASK, TRANSACTIONAL
-from logwright.format.scan import bad_crcs
 from logwright.format.walk import OK
 from logwright.keys.receipt import KeyFacts
-from logwright.rewrite.model import GroupFacts, PackedFacts
+from logwright.rewrite.model import GroupFacts, RebuiltFacts
 from logwright.units import INT64_MAX
 
 _ALL: Final = 1 << 64
@@ -55,7 +54,7 @@ _ALL: Final = 1 << 64
 _Run = tuple[Source, NDArray[np.int64], NDArray[np.int64]]
 """A source, staged rows that come from it, and the rows of it that they come from."""
 _Results = tuple[np.record, np.record]
-"""`quick_kernels.new_found` and `kernels.new_facts`, added to."""
+"""`quick_kernels.new_sums` and `kernels.new_facts`, added to."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,13 +82,13 @@ class _Examination:
 def examine_quickly(
     plan: CleanPlan, staged: StagedCleaning, *, runtime: Runtime | None = None
 ) -> OutputFacts:
-    """Judge the staged output by itself, by the source batches of rebuilt ones, and by what the
-    build reports. Effects: reads the staged files; maps the segments they were made from.
+    """Judge the staged output by itself, by the headers of its source, and by what the build
+    reports. Effects: reads the staged files; maps the segments they were made from.
 
     Args:
         plan: of the cleaning.
         staged: its output.
-        runtime: threads and throttle; by default one thread, no throttle.
+        runtime: threads, throttle and maps; by default one thread, no throttle.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -98,10 +97,11 @@ def examine_quickly(
     invariant(staged.keys is not None, "the build reports no keys")
     assert staged.keys is not None  # noqa: S101 -- for the type
     verdicts = Verdicts()
-    pairs = open_pairs(plan, staged, verdicts)
+    runtime = runtime or Runtime()
+    pairs = open_pairs(plan, staged, verdicts, runtime.files)
     discard_valueless(plan, [source for pair in pairs for source in pair.sources])
     task = _Examination(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
-    facts = [_check_pair(task, pair, runtime or Runtime()) for pair in pairs]
+    facts = [_check_pair(task, pair, runtime) for pair in pairs]
     for segment in staged.unchanged:
         task.digest += segment.facts.summed_digest
         task.mapped += segment.facts.summed_mapped
@@ -131,8 +131,8 @@ def _check_sums(task: _Examination) -> None:
     keys, stats = task.keys, task.staged.stats
     base = task.plan.rolled_log.segments[0].base_offset
     task.require(keys.sample_digest == keys.expected_sample_digest, base)
-    found = task.digest % _ALL, task.mapped % _ALL
-    task.require(found == (keys.digest, keys.records), base)
+    totals = task.digest % _ALL, task.mapped % _ALL
+    task.require(totals == (keys.digest, keys.records), base)
     removed = (
         stats.removed_superseded
         + stats.removed_tombstones
@@ -143,37 +143,38 @@ def _check_sums(task: _Examination) -> None:
     task.require(stats.records_read == removed + stats.records_written, base)
 
 
-def _reports_of(pair: Pair) -> tuple[GroupFacts, PackedFacts]:
-    facts, packed = pair.segment.facts, pair.segment.packed
-    has_both = facts is not None and packed is not None
+def _reports_of(pair: Pair) -> tuple[GroupFacts, RebuiltFacts]:
+    facts, rebuilt = pair.segment.facts, pair.segment.rebuilt
+    has_both = facts is not None and rebuilt is not None
     invariant(has_both, f"the build reports nothing on segment {pair.segment.base_offset}")
-    assert facts is not None and packed is not None  # noqa: S101, PT018 -- for the types
-    return facts, packed
+    assert facts is not None and rebuilt is not None  # noqa: S101, PT018 -- for the types
+    return facts, rebuilt
 
 
 def _check_pair(task: _Examination, pair: Pair, runtime: Runtime) -> SegmentFacts:
     """Judge one staged segment, and gather its facts."""
-    (report, packed), base = _reports_of(pair), pair.segment.base_offset
-    _number_records(pair, report)
+    (report, rebuilt), base = _reports_of(pair), pair.segment.base_offset
     source_of, partners = _partners(task, pair)
     rows_of = [(source_of == number).nonzero()[0] for number in range(len(pair.sources))]
+    # Compressed batches are decompressed by the window, others are read one by one.
+    is_packed = pair.staged.attributes & CODEC_MASK != 0
+    window_bytes = None if is_packed else runtime.throttle.step_bytes
     work = [
         (source, run, partners[run])
         for source, rows in zip(pair.sources, rows_of, strict=True)
-        for run in runs(pair.staged, rows)
+        for run in runs(pair.staged, rows, window_bytes=window_bytes)
     ]
-    found, facts = _check_runs(task, pair, work, runtime)
+    sums, facts = _check_runs(task, pair, work, runtime)
     for number, (source, rows) in enumerate(zip(pair.sources, rows_of, strict=True)):
         kept = int(pair.staged.batches["count"][rows].sum(dtype=np.int64))
         task.require(kept == report.kept_records[number], source.base_offset)
         _check_gone(task, source, partners[rows])
-    _check_report(task, pair, found)
-    task.digest += report.summed_digest + int(found.digest)
-    task.mapped += report.summed_mapped + int(found.mapped)
-    task.digest += packed.digest
-    # The keys of these batches are known by that sum alone.
+    _check_report(task, pair, sums)
+    task.digest += report.summed_digest + rebuilt.digest
+    task.mapped += report.summed_mapped + int(sums.mapped)
+    # The keys of rebuilt batches are known by that sum alone.
     for check in (SURVIVORS_IDENTICAL, LATEST_VALUE_PER_KEY):
-        task.require(int(found.packed_content) == packed.content, base, check)
+        task.require(int(sums.content) == rebuilt.content, base, check)
     facts.tombstones += report.summed_tombstones
     if report.verbatim_min_timestamp_ms is not None:
         facts.min_timestamp = min(facts.min_timestamp, report.verbatim_min_timestamp_ms)
@@ -183,7 +184,7 @@ def _check_pair(task: _Examination, pair: Pair, runtime: Runtime) -> SegmentFact
 def _check_runs(task: _Examination, pair: Pair, work: list[_Run], runtime: Runtime) -> _Results:
     """Judge the batches of a staged segment, by one thread or several."""
 
-    def one(own: _Examination, results: _Results, run: _Run) -> None:
+    def judge(own: _Examination, results: _Results, run: _Run) -> None:
         source, rows, partners = run
         _check_run(own, (pair, source), rows, partners, results)
         runtime.throttle.observe(int(pair.staged.batches["size"][rows].sum()))
@@ -191,23 +192,23 @@ def _check_runs(task: _Examination, pair: Pair, work: list[_Run], runtime: Runti
     if runtime.threads == 1 or len(work) == 1:
         results = _no_results()
         for run in work:
-            one(task, results, run)
+            judge(task, results, run)
         return results
     judged = [(replace(task, verdicts=Verdicts()), _no_results(), run) for run in work]
     with ThreadPoolExecutor(runtime.threads) as pool:
-        for _ in pool.map(lambda arguments: one(*arguments), judged):
+        for _ in pool.map(lambda arguments: judge(*arguments), judged):
             pass
-    found, facts = _no_results()
-    for own, (found_here, facts_here), _ in judged:
+    sums, facts = _no_results()
+    for own, (sums_here, facts_here), _ in judged:
         task.verdicts.add(own.verdicts)
-        for name in found.dtype.names or ():
-            found[name] = (int(found[name]) + int(found_here[name])) % _ALL
+        for name in sums.dtype.names or ():
+            sums[name] = (int(sums[name]) + int(sums_here[name])) % _ALL
         _add_facts(facts, facts_here)
-    return found, facts
+    return sums, facts
 
 
 def _no_results() -> _Results:
-    return quick_kernels.new_found(), kernels.new_facts()
+    return quick_kernels.new_sums(), kernels.new_facts()
 
 
 def _add_facts(facts: np.record, later: np.record) -> None:
@@ -223,12 +224,6 @@ def _add_null_keys(facts: np.record, later: np.record) -> None:
     if later.null_keys and not facts.null_keys:
         facts.first_null_key = later.first_null_key
     facts.null_keys += later.null_keys
-
-
-def _number_records(pair: Pair, report: GroupFacts) -> None:
-    """Number the sources' records as the map pass did."""
-    for source, first_ordinal in zip(pair.sources, report.first_ordinals, strict=True):
-        source.batches["first_ordinal"] += first_ordinal
 
 
 def _partners(task: _Examination, pair: Pair) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -255,25 +250,24 @@ def _check_run(
 ) -> None:
     """Judge a window of staged batches of one source."""
     pair, source = pair_and_source
-    found, facts = results
-    staged = pair.staged
-    batches = staged.batches.take(rows)
-    bad = bad_crcs(staged.data, batches)
-    if bad:
-        for at in bad:
-            pair.set_apart(int(rows[at]), task.verdicts)
-        rows, partners = np.delete(rows, bad), np.delete(partners, bad)
-        batches = staged.batches.take(rows)
-    verbatim = np.zeros(len(batches), dtype=np.bool_)
-    quick_kernels.find_verbatim(
-        staged.data, batches, source.data, source.batches, partners, found, facts, verbatim
+    sources = source.batches.take(partners)
+    kinds = np.zeros(len(rows), dtype=np.uint8)
+    quick_kernels.check_batches(
+        pair.staged.data,
+        pair.staged.batches.take(rows),
+        source.data,
+        sources,
+        _limits(task),
+        task.verdicts.of[SURVIVORS_IDENTICAL],
+        *results,
+        kinds,
     )
-    _note_unmapped(task, pair, rows[verbatim], facts)
-    rows, partners = rows[~verbatim], partners[~verbatim]
-    packed = (source.batches["attributes"][partners] & CODEC_MASK) != 0
-    for chosen, judge in ((packed, _sum_packed), (~packed, _compare)):
-        if chosen.any():
-            judge(task, pair_and_source, (rows[chosen], partners[chosen]), results)
+    for row in rows[kinds == quick_kernels.UNREADABLE]:
+        pair.set_apart(int(row), task.verdicts)
+    _note_unmapped(task, pair, rows[kinds == quick_kernels.VERBATIM], results[1])
+    packed = kinds == quick_kernels.PACKED
+    if packed.any():
+        _check_packed(task, pair_and_source, (rows[packed], partners[packed]), results)
 
 
 def _note_unmapped(
@@ -297,15 +291,13 @@ def _limits(task: _Examination) -> quick_kernels.Limits:
     return quick_kernels.Limits(task.staged.last_mapped_offset, horizon_ms)
 
 
-def _sum_packed(
+def _check_packed(
     task: _Examination,
     pair_and_source: tuple[Pair, Source],
     matched: tuple[NDArray[np.int64], NDArray[np.int64]],
     results: _Results,
 ) -> None:
-    """Sum the records of rebuilt batches whose sources are compressed. Those are not decompressed
-    again: the build reports their sum.
-    """
+    """Decompress rebuilt batches, and judge them."""
     pair, source = pair_and_source
     rows, partners, window = open_matched(pair, matched, task.verdicts)
     batches = source.batches.take(partners)
@@ -324,32 +316,6 @@ def _sum_packed(
         rows, window, batches = rows[rest], window.only(rest), batches[rest]
 
 
-def _compare(
-    task: _Examination,
-    pair_and_source: tuple[Pair, Source],
-    matched: tuple[NDArray[np.int64], NDArray[np.int64]],
-    results: _Results,
-) -> None:
-    """Compare rebuilt batches with their sources', record by record."""
-    pair, source = pair_and_source
-    rows, partners, left = open_matched(pair, matched, task.verdicts)
-    right = open_window(source, partners)
-    while rows.size:
-        row, status, source_status = quick_kernels.check_rebuilt(
-            side_of(pair.staged, left),
-            side_of(source, right),
-            _limits(task),
-            np.array(task.keys.hash_key, dtype=np.uint64),
-            task.verdicts.of[SURVIVORS_IDENTICAL],
-            *results,
-        )
-        require_readable(source, right, row, source_status)
-        if status != OK:
-            pair.set_apart(int(rows[row]), task.verdicts)
-        rest = slice(row + 1, None)
-        rows, left, right = rows[rest], left.only(rest), right.only(rest)
-
-
 def _check_gone(task: _Examination, source: Source, partners: NDArray[np.int64]) -> None:
     """Blame missing batches above the map's end, except markers and aborted data."""
     batches, last_mapped = source.batches, task.staged.last_mapped_offset
@@ -363,13 +329,13 @@ def _check_gone(task: _Examination, source: Source, partners: NDArray[np.int64])
         task.verdicts.blame(LATEST_VALUE_PER_KEY, int(batches[row]["last_offset"]))
 
 
-def _check_report(task: _Examination, pair: Pair, found: np.record) -> None:
+def _check_report(task: _Examination, pair: Pair, sums: np.record) -> None:
     """Require that the build summed the keys of the batches that stay, all of them mapped, and took
     the batches for aborted that the markers say.
     """
     report, base = _reports_of(pair)[0], pair.segment.base_offset
-    task.require(int(found.summed_set) == report.summed_set, base)
-    mapped = int(found.summed_keys)
+    task.require(int(sums.summed_set) == report.summed_set, base)
+    mapped = int(sums.summed_keys)
     beyond = pair.staged.batches["last_offset"] > task.staged.last_mapped_offset
     right = report.summed_mapped <= mapped if beyond.any() else report.summed_mapped == mapped
     task.require(right, base)

@@ -58,15 +58,18 @@ class Pair:
         verdicts.blame(CRC_VALID, int(self.staged.batches[row]["base_offset"]))
 
 
-def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> list[Pair]:
-    """Read the headers of both sides, without their CRCs. Effects: maps the files.
+def open_pairs(
+    plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts, files: MappedFiles
+) -> list[Pair]:
+    """Read the headers of both sides, without their CRCs. Effects: maps the files, the log's in
+    `files`.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
         the worse.
     """
     replaced = {base for segment in staged.segments for base in segment.source_base_offsets}
-    sources = open_sources(plan, replaced)
+    sources = open_sources(plan, replaced, files)
     outputs = MappedFiles()
     pairs = [
         _open_pair(segment, outputs, staged.directory, sources, verdicts)
@@ -84,9 +87,9 @@ def open_pairs(plan: CleanPlan, staged: StagedCleaning, verdicts: Verdicts) -> l
     return pairs
 
 
-def open_sources(plan: CleanPlan, bases: Set[int]) -> dict[int, Source]:
+def open_sources(plan: CleanPlan, bases: Set[int], files: MappedFiles) -> dict[int, Source]:
     """Open segments of the log, by base offset. Effects and errors: see `open_source`."""
-    files, directory = MappedFiles(), plan.log.directory_text
+    directory = plan.log.directory_text
     return {
         segment.base_offset: open_source(
             directory, segment, files, end_offset=following.base_offset, first_ordinal=0
@@ -141,9 +144,12 @@ def discard_valueless(
                 kernels.discard_valueless(source.batches, aborted, plan.log.log_start_offset, below)
 
 
-def runs(source: Source, rows: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
-    """Split ascending rows of a source into windows of bounded bytes."""
-    for first, last in row_ranges(source, first=0, last=len(source.batches)):
+def runs(
+    source: Source, rows: NDArray[np.int64], *, window_bytes: int | None = None
+) -> Iterator[NDArray[np.int64]]:
+    """Split ascending rows of a source into windows of bounded bytes, see `row_ranges`."""
+    ranges = row_ranges(source, first=0, last=len(source.batches), window_bytes=window_bytes)
+    for first, last in ranges:
         start, stop = rows.searchsorted((first, last))
         if start < stop:
             yield rows[start:stop]

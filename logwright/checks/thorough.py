@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.source import Source, Window, open_window, side_of
+from logwright.batches.source import Source, Window, open_window, require_batch, side_of
 from logwright.checks import kernels, thorough_kernels
-from logwright.checks.latest import KeyTable, require_readable
+from logwright.checks.latest import KeyTable
 from logwright.checks.model import (
     LATEST_VALUE_PER_KEY,
     OFFSETS_ASCENDING,
@@ -37,6 +37,7 @@ from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.format.batch import DELETE_HORIZON
 from logwright.format.scan import bad_crcs
 from logwright.format.walk import OK
+from logwright.place.mapped import MappedFiles
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,8 +99,10 @@ def examine_thoroughly(
         the worse.
     """
     verdicts = Verdicts()
-    pairs = open_pairs(plan, staged, verdicts)
-    unchanged = open_sources(plan, {segment.base_offset for segment in staged.unchanged})
+    files = MappedFiles()
+    pairs = open_pairs(plan, staged, verdicts, files)
+    bases = {segment.base_offset for segment in staged.unchanged}
+    unchanged = open_sources(plan, bases, files)
     task = _Examination(
         plan=plan,
         staged=staged,
@@ -161,7 +164,7 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
     """
     pair = matched.pair
     staged = pair.staged
-    found = np.zeros(len(staged.batches), dtype=np.bool_)
+    known = np.zeros(len(staged.batches), dtype=np.bool_)
     for source, identical, partners in zip(
         pair.sources, matched.identical, matched.partners, strict=True
     ):
@@ -169,7 +172,7 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
         _, rows, source_rows = np.intersect1d(
             staged.batches["base_offset"], batches["base_offset"], return_indices=True
         )
-        found[rows] = True
+        known[rows] = True
         readable = pair.readable[rows]
         rows, source_rows = rows[readable], source_rows[readable]
         same = np.zeros(len(rows), dtype=np.bool_)
@@ -182,7 +185,7 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
         beyond = batches["last_offset"] > task.staged.last_mapped_offset
         for row in np.flatnonzero(gone & beyond):
             task.verdicts.blame(LATEST_VALUE_PER_KEY, int(batches[row]["last_offset"]))
-    for row in np.flatnonzero(~found & pair.readable):
+    for row in np.flatnonzero(~known & pair.readable):
         task.verdicts.blame(SURVIVORS_IDENTICAL, int(staged.batches[row]["base_offset"]))
 
 
@@ -214,7 +217,7 @@ def _compare(
         task.verdicts.of[SURVIVORS_IDENTICAL],
         task.verdicts.of[LATEST_VALUE_PER_KEY],
     )
-    require_readable(source, right, row, status)
+    require_batch(source, right.batches, row, status)
 
 
 def _key_table(task: _Examination) -> KeyTable:

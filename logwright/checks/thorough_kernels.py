@@ -38,19 +38,19 @@ class KeyRange(NamedTuple):
 
 
 @kernel
-def _hash_keys(side: Any, key: Any, taken: Any, found: Any) -> Any:
-    """Put hashes and offsets of the keyed records of a window into `found`.
+def _hash_keys(side: Any, key: Any, taken: Any, hashes: Any) -> Any:
+    """Put hashes and offsets of the keyed records of a window into `hashes`.
 
     Batches that are marked `discard` have no values: see `discard_valueless`.
 
     Args:
         side: a `Side`. key: uint64[2]. taken: a `KeyRange`.
-        found: (uint64[n], uint64[n], int64[n]) of the two halves of the hash, and offsets.
+        hashes: (uint64[n], uint64[n], int64[n]) of the two halves of the hash, and offsets.
 
     Returns:
         (number of records, row, status); see `weigh_keys`.
     """
-    hash1, hash2, offsets = found
+    hash1, hash2, offsets = hashes
     shard_start, shard_end = np.uint64(taken.shard_start), np.uint64(taken.shard_end)
     count = 0
     for row in range(len(side.batches)):
@@ -68,10 +68,10 @@ def _hash_keys(side: Any, key: Any, taken: Any, found: Any) -> Any:
             is_other = taken.only_tombstones and record.value_length >= 0
             if length < 0 or offset > taken.last_mapped or is_other:
                 continue
-            one, two = siphash128(source, record.key, length, key[0], key[1])
-            part = one >> np.uint64(32)
+            hash_low, hash_high = siphash128(source, record.key, length, key[0], key[1])
+            part = hash_low >> np.uint64(32)
             if part >= shard_start and part < shard_end:
-                hash1[count], hash2[count], offsets[count] = one, two, offset
+                hash1[count], hash2[count], offsets[count] = hash_low, hash_high, offset
                 count += 1
     return count, len(side.batches), np.int64(OK)
 
@@ -84,7 +84,7 @@ def weigh_keys(
     taken: Any,
     room: Any,
     verdict: Any,
-    found: Any,
+    hashes: Any,
     judge: bool,
 ) -> Any:
     """Note the latest offset of each key of a window in the table; judging, blame what is not there
@@ -100,14 +100,14 @@ def weigh_keys(
         taken: a `KeyRange`.
         room: int64[1], how many more keys the table can take.
         verdict: on the latest values.
-        found: (uint64[n], uint64[n], int64[n]), room for all records of the window.
+        hashes: (uint64[n], uint64[n], int64[n]), room for all records of the window.
         judge: false to note, true to judge.
 
     Returns:
         (row, status) of the first batch that cannot be read; status `OK` if there is none.
     """
-    count, row, status = _hash_keys(side, key, taken, found)
-    hash1, hash2, offsets = found
+    count, row, status = _hash_keys(side, key, taken, hashes)
+    hash1, hash2, offsets = hashes
     for step in range(count):
         index = count - 1 - step
         if index >= PREFETCH_DISTANCE:
@@ -135,9 +135,9 @@ def match_batches(
     """
     for index in range(len(staged)):
         if rows[index] >= 0:
-            one, other = staged[index], batches[rows[index]]
-            identical[index] = one.size == other.size and same_bytes(
-                staged_data, one.position, data, other.position, one.size
+            batch, source = staged[index], batches[rows[index]]
+            identical[index] = batch.size == source.size and same_bytes(
+                staged_data, batch.position, data, source.position, batch.size
             )
 
 
@@ -157,10 +157,10 @@ def check_survivors(
         (row, status) of the first batch that cannot be read; status `OK` if there is none.
     """
     for row in range(len(staged.batches)):
-        one, other = staged.batches[row], original.batches[row]
-        left = staged.scratch if one.attributes & CODEC_MASK != 0 else staged.data
-        right = original.scratch if other.attributes & CODEC_MASK != 0 else original.data
-        sides = (left, one, staged.spans[row]), (right, other, original.spans[row])
+        batch, source = staged.batches[row], original.batches[row]
+        left = staged.scratch if batch.attributes & CODEC_MASK != 0 else staged.data
+        right = original.scratch if source.attributes & CODEC_MASK != 0 else original.data
+        sides = (left, batch, staged.spans[row]), (right, source, original.spans[row])
         status = _merge_records(sides, last_mapped, survivors, latest)
         if status != OK:
             return row, status
@@ -172,40 +172,40 @@ def _merge_records(sides: Any, last_mapped: int, survivors: Any, latest: Any) ->
     """Compare the records of a staged batch with those of its source, in the order of their
     offsets; a status. Each side is its bytes, row and span.
     """
-    (left, one, span), (right, other, source_span) = sides
+    (left, batch, span), (right, source, source_span) = sides
     position, end = span[0], span[1]
     source_position, source_end = source_span[0], source_span[1]
-    remaining = np.int64(one.count)
+    remaining = np.int64(batch.count)
     offset, rest, timestamp = np.int64(-1), np.int64(0), np.int64(0)
     pending = False
-    for _ in range(other.count):
+    for _ in range(source.count):
         if not pending and remaining > 0:
             record = read_record(left, position, end)
             position, rest = record.stop, record.rest
             if position < 0:
                 return position
-            offset = one.base_offset + record.delta
-            timestamp = time_of(one, record.time_delta)
+            offset = batch.base_offset + record.delta
+            timestamp = time_of(batch, record.time_delta)
             remaining -= 1
             pending = True
         original = read_record(right, source_position, source_end)
         source_position, at = original.stop, original.rest
         if source_position < 0:
             return source_position
-        source_offset = other.base_offset + original.delta
+        source_offset = source.base_offset + original.delta
         if not pending or source_offset < offset:
-            if source_offset > last_mapped and not other.discard:
+            if source_offset > last_mapped and not source.discard:
                 blame(latest, source_offset)
             continue
         length = position - rest
         if (
             source_offset > offset
-            or timestamp != time_of(other, original.time_delta)
+            or timestamp != time_of(source, original.time_delta)
             or length != source_position - at
             or not same_bytes(left, rest, right, at, length)
         ):
             blame(survivors, offset)
         pending = False
     if pending or remaining > 0:
-        blame(survivors, max(offset, one.base_offset))
+        blame(survivors, max(offset, batch.base_offset))
     return np.int64(OK)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from logwright.batches.bitmap import count_dead
 from logwright.batches.source import Source
-from logwright.batches.status import OWN
+from logwright.batches.status import STORE_FULL
 from logwright.batches.unpack import NOT_GIVEN, is_packed
 from logwright.cleaner_rules import REBUILD, batch_fate, delete_horizon_ms
 from logwright.compaction.model import CleanPlan
@@ -29,7 +29,7 @@ from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import OK
 from logwright.kernel import inline_kernel, kernel
 from logwright.keys.fill import put_window
-from logwright.keys.read import FLAG, WindowSums, read_batches, room_for_sums
+from logwright.keys.read import FLAG, WindowSums, read_batches, sum_buffers
 from logwright.keys.rows import (
     MapMode,
     MapTask,
@@ -50,9 +50,6 @@ from logwright.rewrite.batch_receipt import (
 from logwright.rewrite.cache import RebuildCache
 from logwright.rewrite.copy import GROWTH_PER_RECORD
 from logwright.units import INT64_MAX
-
-STORE_FULL: Final = OWN + 1
-"""The buffer for rebuilt batches must be emptied. A status besides those of `read`."""
 
 WINDOW_RECORDS: Final = 2048
 """Records read before they are mapped: decompressed, they stay in the CPU's cache."""
@@ -142,7 +139,7 @@ def _map_step_backwards(task: MapTask, rebuilder: Rebuilder, step: Rows, mode: M
     entries = cache.entries_of(source.base_offset, len(source.batches))
     key = (task.state.key.low, task.state.key.high)
     receipt = new_receipt(key, rebuilder.last_mapped_offset)
-    window = room_for_sums(WINDOW_RECORDS, together=True)
+    window = sum_buffers(WINDOW_RECORDS, together=True)
     given = NOT_GIVEN
     while first < row and len(task.shards) == 1 and not cache.closed:
         space.need_plain(_plain_bytes(len(space.scratch)))
@@ -240,13 +237,13 @@ def _rebuild(
             continue
         end = at + HEADER_BYTES + packed
         finish_batch(out, at, end, data, batch, summary)
-        sums.content = sums.digest = sums.mapped = np.uint64(0)
-        add_batch(scratch, span, batch, dead, store.receipt)
+        sums.content = sums.digest = np.uint64(0)
+        add_batch(scratch, span, batch, dead, 0, store.receipt)
         entry = store.entries[row]
         entry.at, entry.size = state.before + at, end - at
         entry.kept, entry.max_timestamp = summary.kept, summary.max_timestamp
         entry.sets_horizon = summary.sets_horizon
-        entry.content, entry.digest, entry.mapped = sums.content, sums.digest, sums.mapped
+        entry.content, entry.digest = sums.content, sums.digest
         state.used = end
 
 

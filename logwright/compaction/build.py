@@ -110,7 +110,6 @@ def _rewrite(
                 [source for _, source in sources],
                 survivors.dead,
                 log_start_offset=plan.log.log_start_offset,
-                last_mapped_offset=survivors.last_mapped_offset,
             )
             stays = unchanged_segment(
                 plan.log, sources, facts, aborted, interval_bytes=plan.config.index_interval_bytes

@@ -107,7 +107,7 @@ class _Pass:
     aborted: tuple[tuple[AbortedTransaction, ...], ...] = ()
 
 
-def open_sources(plan: CleanPlan) -> list[Source]:
+def open_sources(plan: CleanPlan, files: MappedFiles | None = None) -> list[Source]:
     """Return all segments below the first uncleanable offset, with an ordinal for each record.
     Effects: maps them.
     """
@@ -130,14 +130,16 @@ def open_sources(plan: CleanPlan) -> list[Source]:
     return sources
 
 
-def open_log(plan: CleanPlan) -> tuple[list[Source], TransactionIndexes]:
+def open_log(
+    plan: CleanPlan, files: MappedFiles | None = None
+) -> tuple[list[Source], TransactionIndexes]:
     """Return `open_sources`, with the batches marked that do not enter the map, and the log's
     transaction indexes. Effects: reads the log.
 
     Raises:
         CorruptIndex, UnsupportedFormatError: a transaction index contradicts the log.
     """
-    sources, indexes = open_sources(plan), TransactionIndexes(plan.log)
+    sources, indexes = open_sources(plan, files), TransactionIndexes(plan.log)
     if any(source.attributes & UNMAPPED for source in sources):
         indexes.require_agreement(sources, end_offset=plan.compaction.first_uncleanable_offset)
         mark_unmapped(sources, plan, indexes)
@@ -175,7 +177,7 @@ def find_survivors(
         PolicyError: ``log.cleaner.dedupe.buffer.size`` has no room for one key.
     """
     started = time.perf_counter()
-    sources, indexes = open_log(plan)
+    sources, indexes = open_log(plan, runtime.files)
     rebuilder = new_rebuilder(plan, sources, threads=runtime.threads) if rebuilds else None
     mapping = _map_task(plan, sources, progress, runtime, rebuilder)
     task = _Pass(plan=plan, sources=sources, indexes=indexes, map=mapping, rebuilder=rebuilder)

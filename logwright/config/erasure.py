@@ -35,6 +35,7 @@ class ErasureSettings(BaseModel):
         margin_ms: how long before the last moment a log is swept for a deadline.
         appends_continue: forecast as if records of other keys were appended all the time, which a
             tombstone needs to be removed.
+        deadline_sweeps: the sensor `erasure_deadlines` runs: dates count on its sweeps.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -46,6 +47,7 @@ class ErasureSettings(BaseModel):
     look_every_ms: Annotated[Int64, Field(ge=60_000)] = _HOUR_MS
     margin_ms: Annotated[Int64, Field(ge=0)] = _HOUR_MS
     appends_continue: Boolean = False
+    deadline_sweeps: Boolean = False
 
     @model_validator(mode="after")
     def _has_a_store(self) -> Self:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from logwright.erasure.find.result import Found
+from logwright.erasure.find.result import SearchResult
 from logwright.erasure.request import applies_to
 from logwright.erasure.secret import SHORT_BYTES
 
@@ -98,7 +98,7 @@ def erased_of(found: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, frozens
 
 
 def account_of(
-    found: Iterable[Found],
+    found: Iterable[SearchResult],
     *,
     secret: str,
     topics: Iterable[str] = (),

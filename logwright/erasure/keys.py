@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.erasure.concerned import Concerned
 from logwright.erasure.match import (
     CANDIDATES,
     UNKNOWN,
@@ -26,7 +27,7 @@ from logwright.erasure.match import (
 )
 from logwright.erasure.request import ALL_TOPICS, Request, applies_to
 from logwright.erasure.secret import FILTER_MASK, Secret
-from logwright.format.siphash import hash_keys, room_for_lanes
+from logwright.format.siphash import hash_keys, lane_buffers
 from logwright.units import INT64_MAX
 
 
@@ -121,6 +122,19 @@ class KeySet:
             received_at_ms=0,
             deadline_ms=self.deadline_ms,
         )
+
+    def first_deadline_ms(self, indexes: NDArray[np.int64], topic: str) -> int:
+        """Return the first deadline of the stored requests for the keys of these requests, as far
+        as they apply to a topic, ms since the epoch; INT64_MAX without one. Indexes of none are
+        left out.
+        """
+        stored = np.unique(indexes[(indexes >= 0) & (indexes < len(self.requests))]).tolist()
+        numbers = {same for number in stored for same in self._concerned.by(number, topic)}
+        return min((self.requests[number].deadline_ms for number in numbers), default=INT64_MAX)
+
+    @cached_property
+    def _concerned(self) -> Concerned:
+        return Concerned([(request.hmac, request.topics) for request in self.requests])
 
     def clear_key(self, index: int) -> bytes | None:
         """Return the key of an index, None if only its HMAC is known."""
@@ -251,7 +265,7 @@ class KeySet:
             self._clear.starts[lines].astype(np.uint64),
             self._clear.lengths[lines].astype(np.uint64),
         )
-        hash_keys(self._clear.data, halves, 0, len(lines), hash_key, room_for_lanes())
+        hash_keys(self._clear.data, halves, 0, len(lines), hash_key, lane_buffers())
         filters = np.concatenate(
             [
                 np.array([self.requests[index].filter for index in known], dtype=np.uint32),

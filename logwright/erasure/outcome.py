@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,6 @@ if TYPE_CHECKING:
     from logwright.erasure.erase.by_tombstones import ErasedByRules, Tombstones
     from logwright.erasure.erase.directories import MarkedErasure
     from logwright.erasure.erase.model import Erased, ErasePlan
-    from logwright.erasure.erase.remaining import Remaining
     from logwright.errors import LogwrightError
     from logwright.format.names import TopicPartition
 
@@ -54,11 +52,10 @@ class PlannedTombstones(_OfLog):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedByTombstones(_OfLog):
-    """What was done by the rules to a log, and what remains in it."""
+    """What was done by the rules to a log."""
 
     partition: TopicPartition
     erased: ErasedByRules
-    remaining: Sequence[Remaining]
 
     @property
     def records(self) -> int:
@@ -137,10 +134,14 @@ class PurgedDirectory(_OfLog):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemainingDirectory(_OfLog):
-    """A deleted, stray or future log that an erasure by the rules leaves as it is."""
+class LeftDirectory(_OfLog):
+    """A deleted, stray or future log that an erasure by the rules leaves as it is.
 
-    remaining: Remaining
+    Attributes:
+        files: with records of the requests, or that cannot be read to their end.
+    """
+
+    files: int
 
     @property
     def has_matches(self) -> bool:
@@ -149,6 +150,6 @@ class RemainingDirectory(_OfLog):
 
 
 LogResult = Failed | PlannedTombstones | ErasedByTombstones | AtOnce
-DirectoryResult = Failed | AtOnce | DeletedAtOnce | PurgedDirectory | RemainingDirectory
+DirectoryResult = Failed | AtOnce | DeletedAtOnce | PurgedDirectory | LeftDirectory
 Result = LogResult | DirectoryResult
 """What a stage says of a log or directory. All have `name`, `has_matches` and `records`."""

@@ -31,22 +31,21 @@ from logwright.erasure.erase.commit import (
 from logwright.erasure.erase.directories import (
     MarkedErasure,
     chosen_marked,
+    matching_files,
     plan_marked,
     recover_marked,
-    remaining_marked,
     remove_deleted,
 )
-from logwright.erasure.erase.remaining import remaining
 from logwright.erasure.outcome import (
     AtOnce,
     DeletedAtOnce,
     DirectoryResult,
     ErasedByTombstones,
     Failed,
+    LeftDirectory,
     LogResult,
     PlannedTombstones,
     PurgedDirectory,
-    RemainingDirectory,
     Result,
 )
 from logwright.errors import LogwrightError, PreconditionError
@@ -202,12 +201,8 @@ def erase_logs(erasure: Erasure, logs: Iterable[TopicPartition]) -> Iterator[Log
 
 def _erase_by_rules(erasure: Erasure, partition: TopicPartition) -> LogResult:
     settings, keys = erasure.of_topic(partition.topic), erasure.keys.for_topic(partition.topic)
-    place, now_ms = (erasure.log_dir, partition), erasure.now_ms
-    erased = erase_by_rules(*place, settings, keys, now_ms=now_ms)
-    left = remaining(*place, settings[0], keys, now_ms=now_ms)
-    return ErasedByTombstones(
-        name=str(partition), partition=partition, erased=erased, remaining=left
-    )
+    erased = erase_by_rules(erasure.log_dir, partition, settings, keys, now_ms=erasure.now_ms)
+    return ErasedByTombstones(name=str(partition), partition=partition, erased=erased)
 
 
 def _erase_at_once(erasure: Erasure, partition: TopicPartition) -> LogResult:
@@ -223,7 +218,7 @@ def plan_directories(erasure: Erasure) -> Iterator[DirectoryResult]:
     in them. Effects: reads them.
     """
     if not erasure.at_once:
-        yield from _remaining_directories(erasure)
+        yield from _left_directories(erasure)
         return
     for plan in _plan_marked(erasure):
         yield plan if isinstance(plan, Failed) else _of_directory(plan, None, done=False)
@@ -238,7 +233,7 @@ def erase_directories(erasure: Erasure) -> Iterator[DirectoryResult]:
     """
     if not erasure.at_once:
         yield from _purge_deleted(erasure)
-        yield from _remaining_directories(erasure)
+        yield from _left_directories(erasure)
         return
     _recover_marked(erasure)
     plans: list[MarkedErasure] = []
@@ -344,14 +339,13 @@ def _purge_deleted(erasure: Erasure) -> Iterator[PurgedDirectory]:
         yield PurgedDirectory(name=name)
 
 
-def _remaining_directories(erasure: Erasure) -> Iterator[Failed | RemainingDirectory]:
+def _left_directories(erasure: Erasure) -> Iterator[Failed | LeftDirectory]:
     """Yield which deleted, stray and future logs have records of the requests. Effects: reads."""
-    delay_ms = erasure.search().broker.file_delete_delay_ms
     for marked, keys in chosen_marked(erasure.log_dir, erasure.keys, erasure.is_wanted):
         try:
-            left = remaining_marked(erasure.log_dir, marked, keys, delay_ms=delay_ms)
+            files = matching_files(erasure.log_dir, marked, keys)
         except LogwrightError as error:
             yield Failed(name=marked.name, partition=None, error=error)
             continue
-        if left is not None:
-            yield RemainingDirectory(name=marked.name, remaining=left)
+        if files:
+            yield LeftDirectory(name=marked.name, files=files)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.runtime import Runtime, silent
+from logwright.batches.source import Source, require_batch
 from logwright.cleaner_rules import delete_horizon_ms
 from logwright.compaction.survivors import Survivors, find_survivors
 from logwright.forecast.model import Forecast, Removal
@@ -16,13 +17,11 @@ from logwright.forecast.packed import estimate_payloads, rebuilt_payload
 from logwright.forecast.retention import retained
 from logwright.forecast.sizes import CAUSES, measure
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
-from logwright.format.walk import raise_for_status
 from logwright.rewrite.batch import RewriteWorkspace
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
     from logwright.batches.runtime import Progress
-    from logwright.batches.source import Source
     from logwright.compaction.model import CleanPlan
 
 
@@ -105,10 +104,7 @@ def _measure_all(plan: CleanPlan, survivors: Survivors) -> _Freed:
             horizon_ms=horizon_ms,
             last_mapped_offset=survivors.last_mapped_offset,
         )
-        if done < len(source.batches):
-            batch = source.batches[done]
-            place = int(batch["position"]), int(batch["base_offset"])
-            raise_for_status(status, path=source.path, position=place[0], base_offset=place[1])
+        require_batch(source, source.batches, done, status)
         found.append((source, measured))
     _estimate_packed(found, survivors, horizon_ms)
     freed = _Freed()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.source import decompress_batch
+from logwright.batches.unpack import decompress_records
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.codec import compress
 from logwright.format.native_codec import pack, packed_bound
@@ -75,7 +75,7 @@ def rebuilt_payload(
         CorruptBatch: it does not decompress.
     """
     batch = source.batches[row].copy()
-    records = np.frombuffer(decompress_batch(source, batch), dtype=np.uint8)
+    records = np.frombuffer(decompress_records(source.data, source.path, batch), dtype=np.uint8)
     batch["first_ordinal"] = 0
     bits = np.packbits(dead, bitorder="little")
     space.need_kept(len(dead))

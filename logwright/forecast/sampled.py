@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.projection import read_window
 from logwright.batches.runtime import Runtime
-from logwright.batches.source import open_window, row_ranges
+from logwright.batches.source import row_ranges
 from logwright.cleaner_rules import EXPIRED, delete_horizon_ms
 from logwright.compaction.survivors import grouped, open_log
 from logwright.forecast.model import Forecast, Removal
@@ -31,12 +32,11 @@ from logwright.forecast.sample import (
     COUNTED,
     SAMPLED,
     SampleScope,
-    room_for_sample,
-    sample_batches,
+    sample_buffers,
+    sample_records,
 )
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
 from logwright.format.siphash import HashKey
-from logwright.format.walk import raise_for_status
 from logwright.rewrite.batch import RewriteWorkspace
 from logwright.units import ByteCount
 
@@ -156,21 +156,17 @@ def _sample_window(
     source: Source, rows: tuple[int, int], scope: SampleScope, counted: NDArray[np.void]
 ) -> NDArray[np.void]:
     """Return the sampled records, SAMPLED[n], of the batches [rows[0], rows[1])."""
-    window = open_window(source, slice(*rows))
-    batches = window.batches
-    buffers = room_for_sample(int(batches["count"].sum(dtype=np.int64)))
-    done, sampled, status = sample_batches(
-        source.data, window.scratch, batches, window.spans, scope, buffers, counted
-    )
-    if done < len(batches):
-        batch = batches[int(done)]
-        raise_for_status(
-            int(status),
-            path=source.path,
-            position=int(batch["position"]),
-            base_offset=int(batch["base_offset"]),
-        )
-    return buffers.out[: int(sampled)].copy()
+    batches = source.batches[slice(*rows)]
+    data = np.flatnonzero(((batches["attributes"] & CONTROL) == 0) & ~batches["discard"])
+    is_all = len(data) == len(batches)
+    records = read_window(source, slice(*rows) if is_all else rows[0] + data)
+    counts, buffers = np.zeros(len(data), dtype=COUNTED), sample_buffers(records)
+    sampled = buffers.out[: sample_records(records, scope, buffers, counts)].copy()
+    counted[data] = counts
+    if not is_all:
+        batches[data] = records.batches  # their tombstones were set in a copy
+    sampled["row"] = data[sampled["row"]]
+    return sampled
 
 
 def _superseded(

@@ -19,13 +19,14 @@ from logwright.format.batch import (
 )
 from logwright.kernel import inline_kernel, kernel
 
+# The numbers differ from those of `logwright.batches.status`.
 WHOLE: Final = 0
-TORN: Final = 1
+TORN: Final = 4
 """The data ends inside a batch: after 17 bytes or fewer, or before its size."""
-LENGTH: Final = 2
+LENGTH: Final = 5
 """The length is below that of any format."""
-OTHER_MAGIC: Final = 3
-SMALL: Final = 4
+OTHER_MAGIC: Final = 6
+SMALL: Final = 7
 """It has fewer bytes than its header, with a right magic."""
 
 _MOST_OF_A_TORN_HEAD: Final = 17

@@ -25,7 +25,7 @@ from logwright.format.batch import (
     MAGIC,
 )
 from logwright.format.codec import LARGEST_GROWTH, LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
-from logwright.format.crc import span_crc32c
+from logwright.format.crc import prefetch, span_crc32c
 from logwright.format.header import (
     WHOLE,
     fill_batch,
@@ -87,6 +87,10 @@ _OFFSET_ORDER: Final = 6
 _OFFSET_OVERFLOW: Final = 7
 _CONTROL: Final = 8
 _NO_ROOM: Final = 9
+_ROWS_FULL: Final = 10
+
+_FEW_ROWS: Final = 64
+_BATCHES_AHEAD: Final = 3
 
 _REFUSED = "The log was not changed."
 _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
@@ -139,19 +143,6 @@ _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
 
 
 @kernel
-def _count_batches(data: Any) -> tuple[int, int, int]:
-    """Walk the length fields and return (batches, position, status)."""
-    position, end, batches = np.int64(0), np.int64(len(data)), 0
-    while position < end:
-        size, status = next_batch(data, position, end)
-        if status != WHOLE:
-            return batches, position, _refused_header(data, position, end, size)
-        position += size
-        batches += 1
-    return batches, position, _OK
-
-
-@kernel
 def _refused_header(data: Any, position: int, end: int, size: int) -> int:
     """Return why there is not a whole batch at a position: a magic other than 2 is named first."""
     if position + HEADER_BYTES > end:
@@ -191,43 +182,89 @@ def control_type(data: Any, batch: Any) -> int:
 
 @kernel
 def _read_headers(
-    data: Any, base_offset: int, end_offset: int, first_ordinal: int, batches: Any
-) -> tuple[int, int]:
-    """Fill `batches` and return (position, status) of the first that is refused. An end offset
-    below 0 means no bound.
+    data: Any,
+    base_offset: int,
+    end_offset: int,
+    first_ordinal: int,
+    batches: Any,
+    row: int,
+    position: int,
+) -> tuple[int, int, int]:
+    """Fill `batches` from a row and a position on. Return (row, position, status) of the first that
+    is refused or has no room, or of the end. An end offset below 0 means no bound.
     """
-    position, ordinal = np.int64(0), np.int64(first_ordinal)
+    end, ordinal = np.int64(len(data)), np.int64(first_ordinal)
     next_offset = np.int64(base_offset)
-    for row in range(len(batches)):
+    if row > 0:
+        ordinal = batches[row - 1].first_ordinal + batches[row - 1].count
+        next_offset = batches[row - 1].last_offset + 1
+    while position < end:
+        if row == len(batches):
+            return row, position, np.int64(_ROWS_FULL)
+        size, status = next_batch(data, position, end)
+        if status != WHOLE:
+            return row, position, _refused_header(data, position, end, size)
+        # Batches are much alike in size. Where the next ones begin is not known, but their pages
+        # are: most of the time is spent to find these in memory.
+        prefetch(data, position + _BATCHES_AHEAD * size)
         batch = batches[row]
-        fill_batch(batch, data, position, LOG_OVERHEAD_BYTES + read_int32(data, position + 8))
-        attributes = np.int64(batch.attributes)
+        fill_batch(batch, data, position, size)
         batch.first_ordinal = ordinal
+        if end_offset >= 0:
+            status = _check_header(data, batch, base_offset, next_offset, end_offset)
+            if status != _OK:
+                return row, position, status
         ordinal += batch.count
-        if end_offset < 0:
-            position += batch.size
-            continue
-        if (attributes & CODEC_MASK) >= len(LARGEST_GROWTH):
-            return position, _CODEC
-        if attributes & CONTROL != 0 and batch.count > 0:
-            batch.control_type = control_type(data, batch)
-            if batch.control_type < 0:
-                return position, _CONTROL
-        span = np.int64(read_int32(data, position + 23))
-        if span < 0 or batch.count < 0 or batch.count > span + 1:
-            return position, _BAD_COUNT
-        if batch.count > _most_records(batch):
-            return position, _NO_ROOM
-        # No addition, which could overflow.
-        if batch.base_offset < next_offset or batch.base_offset >= end_offset:
-            return position, _OFFSET_ORDER
-        if span >= end_offset - batch.base_offset:
-            return position, _OFFSET_ORDER
-        if batch.last_offset - base_offset > INT32_MAX:
-            return position, _OFFSET_OVERFLOW
         next_offset = batch.last_offset + 1
-        position += batch.size
-    return position, _OK
+        position += size
+        row += 1
+    return row, position, np.int64(_OK)
+
+
+@kernel
+def _check_header(
+    data: Any, batch: Any, base_offset: int, next_offset: int, end_offset: int
+) -> int:
+    """Set the type of a control batch. Return why a header is refused, or `_OK`."""
+    attributes = np.int64(batch.attributes)
+    if (attributes & CODEC_MASK) >= len(LARGEST_GROWTH):
+        return np.int64(_CODEC)
+    if attributes & CONTROL != 0 and batch.count > 0:
+        batch.control_type = control_type(data, batch)
+        if batch.control_type < 0:
+            return np.int64(_CONTROL)
+    span = np.int64(read_int32(data, batch.position + 23))
+    if span < 0 or batch.count < 0 or batch.count > span + 1:
+        return np.int64(_BAD_COUNT)
+    if batch.count > _most_records(batch):
+        return np.int64(_NO_ROOM)
+    # No addition, which could overflow.
+    if batch.base_offset < next_offset or batch.base_offset >= end_offset:
+        return np.int64(_OFFSET_ORDER)
+    if span >= end_offset - batch.base_offset:
+        return np.int64(_OFFSET_ORDER)
+    if batch.last_offset - base_offset > INT32_MAX:
+        return np.int64(_OFFSET_OVERFLOW)
+    return np.int64(_OK)
+
+
+def _scan(
+    data: NDArray[np.uint8], base_offset: int, end_offset: int, first_ordinal: int
+) -> tuple[NDArray[np.void], int, int]:
+    """Return BATCH[n], the batches before the first that is refused, its position, and why it is;
+    at the end of the data that, and `_OK`.
+    """
+    batches = np.zeros(_FEW_ROWS, dtype=BATCH)
+    row, position, status = 0, 0, _ROWS_FULL
+    while status == _ROWS_FULL:
+        if row:  # enough for the rest if its batches are as large as those before
+            expected = row * len(data) // position + row
+            batches = np.concatenate((batches, np.zeros(min(expected, 7 * row), dtype=BATCH)))
+        row, position, status = _read_headers(
+            data, base_offset, end_offset, first_ordinal, batches, row, position
+        )
+    rows = batches[:row]
+    return rows if 2 * row > len(batches) else rows.copy(), int(position), int(status)
 
 
 @kernel
@@ -275,11 +312,7 @@ def scan_segment(
         CorruptBatch: a length, count or offset is wrong, or the last batch is truncated.
         UnsupportedFormatError: a magic, codec or producer feature that is not supported.
     """
-    count, position, status = _count_batches(data)
-    if status != _OK:
-        raise _refuse(status, path, position)
-    batches = np.zeros(count, dtype=BATCH)
-    position, status = _read_headers(data, base_offset, end_offset, first_ordinal, batches)
+    batches, position, status = _scan(data, base_offset, end_offset, first_ordinal)
     if status != _OK:
         raise _refuse(status, path, position)
     return batches
@@ -307,20 +340,15 @@ def scan_piece(
     start, end = span
     while True:
         part = data[start : min(start + piece_bytes, end)]
-        count, reached, status = _count_batches(part)
-        if count or status != _TRUNCATED or start + piece_bytes >= end:
+        batches, reached, status = _scan(part, next_offset, end_offset, 0)
+        if len(batches) or status != _TRUNCATED or start + piece_bytes >= end:
             break
         piece_bytes *= 2
     if status == _TRUNCATED and start + len(part) < end:
         status = _OK  # the next piece has that batch
     problem = None if status == _OK else _refuse(status, path, start + reached)
-    batches = np.zeros(count, dtype=BATCH)
-    position, status = _read_headers(part, next_offset, end_offset, 0, batches)
-    if status != _OK:
-        problem = _refuse(status, path, start + position)
-        batches = batches[: int((batches["position"] == position).argmax())]
     batches["position"] += start
-    return batches, start + position, problem
+    return batches, start + reached, problem
 
 
 def scan_whatever(data: NDArray[np.uint8], path: object) -> NDArray[np.void]:
@@ -330,11 +358,9 @@ def scan_whatever(data: NDArray[np.uint8], path: object) -> NDArray[np.void]:
         CorruptBatch: an invalid length.
         UnsupportedFormatError: a magic other than 2.
     """
-    count, position, status = _count_batches(data)
+    batches, position, status = _scan(data, 0, -1, 0)
     if status != _OK:
         raise _refuse(status, path, position)
-    batches = np.zeros(count, dtype=BATCH)
-    _read_headers(data, 0, -1, 0, batches)
     return batches
 
 

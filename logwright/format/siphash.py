@@ -147,7 +147,7 @@ def siphash128(data: Any, start: int, length: int, low: Any, high: Any) -> Any:
     return first, v0 ^ v1 ^ v2 ^ v3
 
 
-def room_for_lanes() -> NDArray[np.uint64]:
+def lane_buffers() -> NDArray[np.uint64]:
     """Return the memory that `hash_keys` works in."""
     return np.empty(7 * LANES, dtype=np.uint64)
 
@@ -159,7 +159,7 @@ def hash_keys(data: Any, spans: Any, first: int, end: int, key: Any, lanes: Any)
     Args:
         spans: two arrays uint64[n], each key's position and length; the halves of its hash
             (`siphash128`) take their place. Bounds are the caller's.
-        key: uint64[2]. lanes: of `room_for_lanes`.
+        key: uint64[2]. lanes: of `lane_buffers`.
     """
     for start in range(first, end, LANES):
         count = min(end - start, LANES)

@@ -44,9 +44,9 @@ End = Literal["whole", "torn", "length", "crc", "magic", "order", "range"]
 offsets that are not ascending, or offsets too far from the segment's base offset.
 """
 
-_ORDER: Final = 6
-_RANGE: Final = 7
-_CRC: Final = 8
+_ORDER: Final = 8
+_RANGE: Final = 9
+_CRC: Final = 10
 _ENDS: Final[dict[int, End]] = {
     WHOLE: "whole",
     TORN: "torn",

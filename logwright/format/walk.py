@@ -1,7 +1,7 @@
 """Kernels that iterate over the records of a batch and locate their keys and values.
 
 Every length is untrusted input and is checked against the batch before use. Values are skipped. A
-status other than `OK` is an error; `raise_for_status` converts it into an exception.
+status other than `OK` is an error, whose sentence is in `logwright.batches.status`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from logwright.errors import CorruptBatch
 from logwright.kernel import inline_kernel, kernel
 
 OK: Final = 0
@@ -19,29 +18,6 @@ LENGTH: Final = -2
 OFFSET_DELTA: Final = -3
 TRAILING: Final = -4
 HEADERS: Final = -5
-
-_PROBLEMS: Final = {
-    VARINT: "a varint of a record is longer than Kafka allows or runs past the batch",
-    LENGTH: "a length inside a record runs past the record or the batch",
-    OFFSET_DELTA: "the offset deltas of the records do not ascend inside the batch",
-    TRAILING: "bytes are left over after the declared number of records",
-    HEADERS: "the headers of a record do not fill its declared length",
-}
-
-
-def raise_for_status(status: int, *, path: object, position: int, base_offset: int) -> None:
-    """Raise the error for a kernel's status of the batch at `position`.
-
-    Raises:
-        CorruptBatch: unless the status is `OK`.
-    """
-    if status != OK:
-        raise CorruptBatch(
-            f"in the record batch at offset {base_offset}, {_PROBLEMS[status]}.",
-            path=path,
-            position=position,
-            remedy="The log was not changed. Restore the segment.",
-        )
 
 
 @inline_kernel

@@ -52,12 +52,12 @@ def _drop_null_key(dead: Any, ordinal: int, counters: Any) -> None:
 
 
 @kernel
-def _insert(found: Any, taken: int, scope: Any, map_: Any) -> Any:
+def _insert(records: Any, taken: int, scope: Any, map_: Any) -> Any:
     """Insert the records of a window; return the index of the one that found the map full, else
     `taken`.
     """
-    hash1, hash2, ordinals = found.hash1, found.hash2, found.ordinals
-    offsets, kinds = found.offsets, found.kinds
+    hash1, hash2, ordinals = records.hash1, records.hash2, records.ordinals
+    offsets, kinds = records.offsets, records.kinds
     table, dead, expired, counters = map_.table, map_.dead, map_.expired, map_.counters[0]
     capacity, ends_when_full = map_.capacity, map_.ends_when_full
     shard_start, shard_end = np.uint64(scope.shard_start), np.uint64(scope.shard_end)
@@ -93,9 +93,9 @@ def _insert(found: Any, taken: int, scope: Any, map_: Any) -> Any:
 
 
 @kernel
-def _probe(found: Any, taken: int, scope: Any, map_: Any) -> None:
+def _probe(records: Any, taken: int, scope: Any, map_: Any) -> None:
     """Mark the records of a window that the map supersedes."""
-    hash1, hash2, ordinals, kinds = found.hash1, found.hash2, found.ordinals, found.kinds
+    hash1, hash2, ordinals, kinds = records.hash1, records.hash2, records.ordinals, records.kinds
     table, dead, expired = map_.table, map_.dead, map_.expired
     shard_start, shard_end = np.uint64(scope.shard_start), np.uint64(scope.shard_end)
     for index in range(taken):
@@ -131,48 +131,48 @@ def put_window(
         rows[1]; or, with `counters.full` set, the row from which on nothing is mapped. That is
         rows[0], and nothing counts as mapped, unless the map ends when it is full.
     """
-    found, receipt = reader.found, reader.receipt
+    records, receipt = reader.found, reader.receipt
     counters, first = map_.counters[0], rows[0]
     counters.full = False
     chunk, sums = batches[first : rows[1]], window.sums[: rows[1] - first]
     if scope.action == PROBE:
-        _probe(found, taken, scope, map_)
-        sum_probed(map_.table, chunk, found, taken, scope, receipt)
+        _probe(records, taken, scope, map_)
+        sum_probed(map_.table, chunk, records, taken, scope, receipt)
     elif scope.action == INSERT:
-        stopped = _insert(found, taken, scope, map_)
+        stopped = _insert(records, taken, scope, map_)
         if stopped < taken:
             counters.full = True
             if not map_.ends_when_full:
                 return first
             counters.offered += stopped
-            sum_found(found, window.starts, stopped, sums, receipt)
+            sum_found(records, window.starts, stopped, sums, receipt)
             keep_sums(chunk, sums)
-            return _end_map(batches, first, found, stopped, map_)
+            return _end_map(batches, first, records, stopped, map_)
         counters.offered += taken
         for row in range(first, rows[1]):
             if batches[row].last_offset >= scope.first_offset:
                 counters.latest = batches[row].last_offset
     if scope.primary:
         if not is_sharded(scope):
-            sum_found(found, window.starts, taken, sums, receipt)
+            sum_found(records, window.starts, taken, sums, receipt)
         keep_sums(chunk, sums)
     return rows[1]
 
 
 @kernel
-def _end_map(batches: Any, first: int, found: Any, stopped: int, map_: Any) -> Any:
+def _end_map(batches: Any, first: int, records: Any, stopped: int, map_: Any) -> Any:
     """End the map before record `stopped`: return its row, and revive the records without a key
     above the latest offset.
     """
-    ordinals, counters = found.ordinals, map_.counters[0]
+    ordinals, counters = records.ordinals, map_.counters[0]
     row = first
-    while batches[row].last_offset < found.offsets[stopped]:
+    while batches[row].last_offset < records.offsets[stopped]:
         row += 1
     if row > first:
         counters.latest = max(counters.latest, batches[row - 1].last_offset)
     index = stopped - 1
-    while index >= 0 and found.kinds[index] == NULL_KEY:
-        if not is_above_map(found.offsets[index], counters.latest):
+    while index >= 0 and records.kinds[index] == NULL_KEY:
+        if not is_above_map(records.offsets[index], counters.latest):
             break
         map_.dead[ordinals[index] >> 3] &= ~np.uint8(1 << (ordinals[index] & 7))
         counters.null_keys -= 1

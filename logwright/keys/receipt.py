@@ -151,7 +151,7 @@ def new_receipt(records: int) -> KeyReceipt:
     return KeyReceipt(
         totals=np.zeros(1, dtype=TOTALS),
         mask=np.uint64((1 << bits) - 1),
-        sample=_room(0),
+        sample=_sample_buffers(0),
         sampled=np.zeros(1, dtype=np.int64),
     )
 
@@ -161,10 +161,10 @@ def with_room(receipt: KeyReceipt, records: int) -> KeyReceipt:
     receipt.sampled[0] = 0
     if len(receipt.sample.hash1) >= records:
         return receipt
-    return receipt._replace(sample=_room(records))
+    return receipt._replace(sample=_sample_buffers(records))
 
 
-def _room(size: int) -> Sample:
+def _sample_buffers(size: int) -> Sample:
     return Sample(
         np.empty(size, dtype=np.uint64),
         np.empty(size, dtype=np.int64),
@@ -200,14 +200,14 @@ def keep_sums(batches: Any, sums: Any) -> None:
 
 
 @kernel
-def sum_found(found: Any, starts: Any, taken: int, sums: Any, receipt: Any) -> None:
+def sum_found(records: Any, starts: Any, taken: int, sums: Any, receipt: Any) -> None:
     """Sum and sample the first `taken` records that were read of a window.
 
     Args:
-        found: `FoundRecords`. starts: int64[rows + 1], where each batch's records begin in it.
+        records: `FoundRecords`. starts: int64[rows + 1], where each batch's records begin in it.
         sums: KEY_SUMS[rows], set. receipt: `KeyReceipt`, to whose sample they are added.
     """
-    hash1, ordinals, kinds = found.hash1, found.ordinals, found.kinds
+    hash1, ordinals, kinds = records.hash1, records.ordinals, records.kinds
     mask = receipt.mask
     for row in range(len(sums)):
         total, keys = np.uint64(0), np.uint64(0)
@@ -223,13 +223,15 @@ def sum_found(found: Any, starts: Any, taken: int, sums: Any, receipt: Any) -> N
 
 
 @kernel
-def sum_probed(table: Any, batches: Any, found: Any, taken: int, scope: Any, receipt: Any) -> None:
+def sum_probed(
+    table: Any, batches: Any, records: Any, taken: int, scope: Any, receipt: Any
+) -> None:
     """Add to the totals the records of a probed window that no entry of the map supersedes, except
     the tombstones that may go.
 
     scope: `MapScope`: the clock and the shard are taken from it.
     """
-    hash1, hash2, ordinals, kinds = found.hash1, found.hash2, found.ordinals, found.kinds
+    hash1, hash2, ordinals, kinds = records.hash1, records.hash2, records.ordinals, records.kinds
     shard_start, shard_end = np.uint64(scope.shard_start), np.uint64(scope.shard_end)
     mask, totals = receipt.mask, receipt.totals[0]
     row = 0
@@ -333,7 +335,7 @@ def _joined(parts: list[Sample]) -> Sample:
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return _room(0)
+        return _sample_buffers(0)
     return Sample(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 

@@ -28,11 +28,10 @@ from numpy.typing import NDArray
 
 from logwright.batches.runtime import Progress, Runtime
 from logwright.batches.source import Source, row_ranges
-from logwright.batches.status import StoppedAt, remove_obstacle
-from logwright.batches.unpack import NOT_GIVEN, Workspace
+from logwright.batches.status import MANY_RECORDS, OK, StoppedAt
+from logwright.batches.unpack import NOT_GIVEN, Workspace, remove_obstacle
 from logwright.config.topic import CleanerConfig
 from logwright.errors import invariant
-from logwright.format.walk import OK
 from logwright.keys import offset_map
 from logwright.keys import read as reading
 from logwright.keys import receipt as receipts
@@ -62,7 +61,7 @@ class Reader:
         """Return a reader for a log of this number of records."""
         return cls(
             receipt=receipts.new_receipt(records),
-            found=reading.room_for_records(min(records, reading.FOUND_RECORDS)),
+            found=reading.record_buffers(min(records, reading.FOUND_RECORDS)),
         )
 
     def buffers(self, hash_key: NDArray[np.uint64]) -> reading.ReadBuffers:
@@ -299,7 +298,7 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
     """
     source, row, last = step
     prepare(reader, step)
-    window = reading.room_for_sums(last - row)
+    window = reading.sum_buffers(last - row)
     given = NOT_GIVEN
     while row < last:
         scope, sampled = task.scope(mode), int(reader.receipt.sampled[0])
@@ -309,8 +308,8 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
         )
         given = NOT_GIVEN
         with task.turn:
-            found = _Found(source.batches, row, int(stop), int(taken), scope, buffers, window)
-            row = _put(task, found)
+            read = _Read(source.batches, row, int(stop), int(taken), scope, buffers, window)
+            row = _put(task, read)
         if row < stop:
             if task.map_.ends_when_full:
                 task.sample.add(reader.receipt, probed=False)
@@ -322,7 +321,7 @@ def map_step(task: MapTask, reader: Reader, step: Rows, mode: MapMode) -> int | 
     return None
 
 
-class _Found(NamedTuple):
+class _Read(NamedTuple):
     """What was read of a window: the batches [first, stop) and the number of their records."""
 
     batches: NDArray[np.void]
@@ -334,11 +333,11 @@ class _Found(NamedTuple):
     window: reading.WindowSums
 
 
-def _put(task: MapTask, found: _Found) -> int:
+def _put(task: MapTask, read: _Read) -> int:
     """Map what was read; return the row from which it must be read again, or where the map ended;
     `stop` otherwise. Nothing is mapped if the shard was split since it was read.
     """
-    batches, first, stop, taken, scope, buffers, window = found
+    batches, first, stop, taken, scope, buffers, window = read
     if first == stop or task.shards[0] != (scope.shard_start, scope.shard_end):
         return first
     reached = put_window(batches, (first, stop), taken, scope, task.map_, buffers, window)
@@ -378,8 +377,8 @@ def unblock(reader: Reader, source: Source, row: int, status: int) -> int:
     Raises:
         CorruptBatch, UnsupportedFormatError: the batch cannot be read.
     """
-    if status == reading.MANY_RECORDS:
-        reader.found = reading.room_for_records(int(source.batches["count"][row]))
+    if status == MANY_RECORDS:
+        reader.found = reading.record_buffers(int(source.batches["count"][row]))
         return NOT_GIVEN
     stopped = StoppedAt(source.data, source.path, source.batches, row)
     return remove_obstacle(reader.workspace, stopped, status)

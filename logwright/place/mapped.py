@@ -36,25 +36,30 @@ def map_file(path: PlaceOrText, *, expected_bytes: int | None = None) -> NDArray
 
 
 class MappedFiles:
-    """Any number of files, of which those that were used last are mapped. For several threads."""
+    """Any number of files, of which those that were used last are mapped, each once: the pages of a
+    map cost time when they are first touched. For several threads.
+    """
 
     def __init__(self) -> None:
-        self._mapped: OrderedDict[PlaceOrText, NDArray[np.uint8]] = OrderedDict()
+        self._mapped: OrderedDict[PlaceOrText, tuple[NDArray[np.uint8], _Seen]] = OrderedDict()
         self._turn = Lock()
 
     def open(self, path: PlaceOrText, *, expected_bytes: int | None = None) -> MappedFile:
-        """Map a file. Effects and errors: see `map_file`."""
-        data, seen = _map(path, expected_bytes)
-        self._keep(path, data)
+        """Map a file, unless it is mapped. Effects and errors: see `map_file`."""
+        with self._turn:
+            known = self._mapped.get(path)
+        data, seen = mapped = _map(path, expected_bytes, known)
+        self._keep(path, mapped)
         return MappedFile(path=path, bytes=len(data), _seen=seen, _files=self)
 
     def find(self, path: PlaceOrText) -> NDArray[np.uint8] | None:
         """Return the bytes of a file if it is mapped."""
         with self._turn:
-            data = self._mapped.get(path)
-            if data is not None:
-                self._mapped.move_to_end(path)
-            return data
+            mapped = self._mapped.get(path)
+            if mapped is None:
+                return None
+            self._mapped.move_to_end(path)
+            return mapped[0]
 
     def map_again(self, path: PlaceOrText, seen: _Seen) -> NDArray[np.uint8]:
         """Map the file again. Effects: maps the file.
@@ -63,16 +68,17 @@ class MappedFiles:
             UnreadableFile: as `map_file`.
             StalePlan: it is not the file that was opened.
         """
-        data, seen_now = _map(path, None)
+        data, seen_now = mapped = _map(path, None)
         if seen_now != seen:
             raise StalePlan("has been written or replaced.", path=path, remedy="Plan again.")
-        self._keep(path, data)
+        self._keep(path, mapped)
         return data
 
-    def _keep(self, path: PlaceOrText, data: NDArray[np.uint8]) -> None:
+    def _keep(self, path: PlaceOrText, mapped: tuple[NDArray[np.uint8], _Seen]) -> None:
         most = MOST_MAPPED if isinstance(path, str | Path) else MOST_READ
         with self._turn:
-            self._mapped[path] = data
+            self._mapped[path] = mapped
+            self._mapped.move_to_end(path)
             if len(self._mapped) > most:
                 self._mapped.popitem(last=False)
 
@@ -108,7 +114,12 @@ class MappedFile:
             raise StalePlan("has been written or replaced.", path=self.path, remedy="Plan again.")
 
 
-def _map(path: PlaceOrText, expected_bytes: int | None) -> tuple[NDArray[np.uint8], _Seen]:
+def _map(
+    path: PlaceOrText,
+    expected_bytes: int | None,
+    known: tuple[NDArray[np.uint8], _Seen] | None = None,
+) -> tuple[NDArray[np.uint8], _Seen]:
+    """Return a file's bytes and its stamp; `known` is taken if it is of that file."""
     with open_bytes(path) as file:
         size = file.seen[0]
         if expected_bytes is not None and size != expected_bytes:
@@ -117,4 +128,6 @@ def _map(path: PlaceOrText, expected_bytes: int | None) -> tuple[NDArray[np.uint
                 path=path,
                 remedy="Plan again.",
             )
+        if known is not None and known[1] == file.seen:
+            return known
         return file.whole(), file.seen

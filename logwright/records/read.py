@@ -15,11 +15,10 @@ import pyarrow as pa
 
 from logwright.batches.segment_file import Piece, in_file
 from logwright.batches.source import Source
-from logwright.batches.status import StoppedAt, remove_obstacle
-from logwright.batches.unpack import Workspace
+from logwright.batches.status import NEEDS_ROOM, OK, ROWS_FULL, StoppedAt
+from logwright.batches.unpack import Workspace, remove_obstacle
 from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError, enough_memory
 from logwright.format.names import TopicPartition
-from logwright.format.walk import OK
 from logwright.locks import broker_kept_out
 from logwright.records import fill
 from logwright.records import schema as names
@@ -188,16 +187,16 @@ def _fill(
     state: Any = rows.state
     for piece in pieces:
         rows.begin(0)
-        last, status = len(piece.batches), fill.ROWS_FULL
+        last, status = len(piece.batches), ROWS_FULL
         while status != OK:
             memory = (space.scratch, space.cells)
             status = fill.fill_rows(
                 piece.data, piece.batches, last, scope, memory, state, rows.buffers
             )
-            if status == fill.ROWS_FULL:
+            if status == ROWS_FULL:
                 yield True
                 space.use_here()  # the caller may continue in another thread
-            elif status == fill.NEEDS_ROOM:
+            elif status == NEEDS_ROOM:
                 rows.make_room()
             elif status != OK:
                 try:

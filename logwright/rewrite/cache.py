@@ -32,7 +32,6 @@ CACHED_BATCH: Final = np.dtype(
         ("digest", "<u8"),
         ("size", "<i4"),
         ("kept", "<i4"),
-        ("mapped", "<i4"),
         ("sets_horizon", "<i4"),
     ]
 )

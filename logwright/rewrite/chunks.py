@@ -19,10 +19,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches import status as statuses
 from logwright.batches.runtime import Runtime
 from logwright.batches.source import Source, row_ranges
-from logwright.batches.status import StoppedAt, remove_obstacle
-from logwright.batches.unpack import NOT_GIVEN
+from logwright.batches.status import StoppedAt
+from logwright.batches.unpack import NOT_GIVEN, remove_obstacle
 from logwright.errors import invariant
 from logwright.rewrite import copy as copying
 from logwright.rewrite.batch import RewriteWorkspace
@@ -194,13 +195,13 @@ class ChunkWriter:
                 cache,
             )
             match why:
-                case copying.DONE:
+                case statuses.OK:
                     break
-                case copying.BUFFER_FULL:
+                case statuses.BUFFER_FULL:
                     output = output._replace(buffer=_enlarge(space, state))
-                case copying.PLAIN_FULL:
+                case statuses.PLAIN_FULL:
                     work.need_plain(int(state["needed"]))
-                case copying.NOT_PACKED:
+                case statuses.NOT_PACKED:
                     invariant(False, "the records of a batch cannot be compressed")  # noqa: FBT003
                 case _:
                     stopped = StoppedAt(source.data, source.path, batches, row)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from logwright.batches.bitmap import count_dead, set_bit
-from logwright.batches.status import OWN
+from logwright.batches.status import BUFFER_FULL, NOT_PACKED, NOT_REBUILT, OK, PLAIN_FULL
 from logwright.batches.unpack import NOT_GIVEN, is_packed, open_records
 from logwright.cleaner_rules import DELETE, RETAIN, RETAIN_EMPTY, batch_fate
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
@@ -32,13 +32,6 @@ from logwright.rewrite.batch import (
 )
 from logwright.rewrite.batch_receipt import add_batch
 from logwright.rewrite.output import note_batch
-
-DONE: Final = 0
-# Statuses of `copy_batches` besides those of `logwright.batches.status`.
-BUFFER_FULL: Final = OWN
-PLAIN_FULL: Final = OWN + 1
-NOT_PACKED: Final = OWN + 2
-NOT_REBUILT: Final = OWN + 3
 
 GROWTH_PER_RECORD: Final = 14
 """Bytes by which a rebuilt record can be longer: 9 for its timestamp delta, 5 for its length."""
@@ -105,7 +98,7 @@ def place_rebuilt(
 def _take_rebuilt(
     batch: Any, row: int, dead: Any, interval: int, output: Any, receipt: Any, cache: Any
 ) -> int:
-    """Copy a batch that the first pass has rebuilt. Return `DONE` or what is in the way,
+    """Copy a batch that the first pass has rebuilt. Return `OK` or what is in the way,
     `NOT_REBUILT` if the cache does not hold it with exactly these records.
     """
     if len(cache.batches) == 0:
@@ -125,9 +118,8 @@ def _take_rebuilt(
     sums = receipt.sums
     sums.content += entry.content
     sums.digest += entry.digest
-    sums.mapped += np.uint64(entry.mapped)
     note_batch(output, interval, batch.last_offset, np.int64(entry.size), entry.max_timestamp)
-    return DONE
+    return OK
 
 
 @kernel
@@ -135,20 +127,20 @@ def _place_packed(
     data: Any, batch: Any, dead: Any, rule: Any, output: Any, space: Any, receipt: Any
 ) -> Any:
     """Decompress a batch that loses records, rebuild and compress it at the end of the buffer.
-    Return `DONE` or what is in the way.
+    Return `OK` or what is in the way.
     """
     state, plain, summary = output.state, space.plain, space.summary
     start, end, status = open_records(
         data, batch, state.given, space.scratch, np.int64(0), space.cells
     )
     state.given = NOT_GIVEN
-    if status != DONE:
+    if status != OK:
         return status
     source = space.scratch if is_packed(batch) else data
     summarise(source, (start, end), batch, dead, rule.horizon_ms, summary, space.kept)
     if summary.kept == batch.count and summary.sets_horizon == 0:
         copy_verbatim(data, batch, rule.interval_bytes, output)
-        return DONE
+        return OK
     state.needed = end - start + np.int64(batch.count) * GROWTH_PER_RECORD
     if state.needed > len(plain):
         return PLAIN_FULL
@@ -161,13 +153,15 @@ def _place_packed(
     packed = pack(plain, written, codec, output.buffer, at, space.table, space.cells)
     if packed <= 0:
         return NOT_PACKED
-    add_batch(source, (start, end), batch, dead, receipt)
+    add_batch(source, (start, end), batch, dead, summary.kept, receipt)
     place_rebuilt(data, batch, at + packed, rule.interval_bytes, output, summary)
-    return DONE
+    return OK
 
 
 @kernel
-def _place_plain(data: Any, batch: Any, dead: Any, rule: Any, output: Any, space: Any) -> None:
+def _place_plain(
+    data: Any, batch: Any, dead: Any, rule: Any, output: Any, space: Any, receipt: Any
+) -> None:
     """Rebuild an uncompressed batch that loses records at the end of the buffer, which has room."""
     summary, kept = space.summary, space.kept
     start, end = batch.position + HEADER_BYTES, batch.position + batch.size
@@ -178,6 +172,7 @@ def _place_plain(data: Any, batch: Any, dead: Any, rule: Any, output: Any, space
         return
     at = output.state.buffered + HEADER_BYTES
     written = write_records(output.buffer, at, data, summary, kept)
+    add_batch(data, (start, end), batch, dead, summary.kept, receipt)
     place_rebuilt(data, batch, written, rule.interval_bytes, output, summary)
 
 
@@ -193,7 +188,7 @@ def copy_batches(
     receipt: Any,
     cache: Any,
 ) -> Any:
-    """Copy batches from row `first` on. Return (next row, `DONE` or what is in the way of it).
+    """Copy batches from row `first` on. Return (next row, `OK` or what is in the way of it).
 
     The caller then makes the buffer larger by state.needed (`BUFFER_FULL`), makes the scratch or
     plain memory larger (`SCRATCH_FULL`, `PLAIN_FULL`), or decompresses the batch into the scratch
@@ -224,11 +219,11 @@ def copy_batches(
             end = state.buffered + HEADER_BYTES
             place_rebuilt(data, batch, end, rule.interval_bytes, output, space.summary)
         elif batch.attributes & CODEC_MASK == 0:
-            _place_plain(data, batch, dead, rule, output, space)
+            _place_plain(data, batch, dead, rule, output, space, receipt)
         else:
             why = _take_rebuilt(batch, row, dead, rule.interval_bytes, output, receipt, cache)
             if why == NOT_REBUILT:
                 why = _place_packed(data, batch, dead, rule, output, space, receipt)
-            if why != DONE:
+            if why != OK:
                 return row, why
-    return len(batches), DONE
+    return len(batches), OK

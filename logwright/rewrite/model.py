@@ -26,12 +26,9 @@ class GroupFacts(NamedTuple):
     """The facts about a group of segments that a build reports to the checks.
 
     Attributes:
-        first_ordinals: of each source segment, number of its first record.
         kept_records: of each source segment, records that are not dead.
         changes: batches that do not stay as they are.
-        summed_set: sum of the batches whose keys the checks take from the map pass, modulo 2**64:
-            those that stay as they are, and uncompressed ones that keep most of their records
-            (`logwright.keys.receipt.keeps_most`).
+        summed_set: sum of the batches that stay as they are, modulo 2**64.
         summed_digest, summed_mapped: their mapped keys, sum and number.
         summed_tombstones: their tombstones.
         verbatim_min_timestamp_ms: smallest timestamp of those that stay, ms; None without records.
@@ -39,7 +36,6 @@ class GroupFacts(NamedTuple):
             below the log start offset.
     """
 
-    first_ordinals: tuple[int, ...]
     kept_records: tuple[int, ...]
     changes: int
     summed_set: int
@@ -50,18 +46,17 @@ class GroupFacts(NamedTuple):
     aborted_set: int
 
 
-class PackedFacts(NamedTuple):
-    """The facts about the compressed batches rebuilt in a segment that a build reports to the
-    checks (`batch_receipt`).
+class RebuiltFacts(NamedTuple):
+    """The facts about the batches rebuilt in a segment that a build reports to the checks
+    (`batch_receipt`).
 
     Attributes:
         content: sum of their records, modulo 2**64.
-        digest, mapped: sum and number of their mapped keys.
+        digest: sum of their mapped keys.
     """
 
     content: int
     digest: int
-    mapped: int
 
 
 class UnchangedSegment(NamedTuple):
@@ -87,7 +82,7 @@ class StagedSegment(NamedTuple):
         txnindex_bytes: size of the staged ``.txnindex``, None if there is no such file.
         next_offset: last offset of the last staged batch + 1; the base offset if it is empty.
         modified_ns: modification time, the last source segment's.
-        facts, packed: the build's report on its records.
+        facts, rebuilt: the build's report on its records.
     """
 
     base_offset: Offset
@@ -99,4 +94,4 @@ class StagedSegment(NamedTuple):
     modified_ns: int
     txnindex_bytes: ByteCount | None = None
     facts: GroupFacts | None = None
-    packed: PackedFacts | None = None
+    rebuilt: RebuiltFacts | None = None

@@ -18,7 +18,7 @@ from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.log.model import Segment
 from logwright.rewrite.chunks import ChunkWriter, Rewrite
-from logwright.rewrite.model import GroupFacts, PackedFacts, StagedSegment
+from logwright.rewrite.model import GroupFacts, RebuiltFacts, StagedSegment
 from logwright.rewrite.output import Output, index_files, new_output
 from logwright.steps.work import PrivateDirectory
 from logwright.units import INT32_MAX, ByteCount, Offset
@@ -86,7 +86,7 @@ class SegmentWriter:
         index, timeindex = index_files(self.output, self._base_offset)
         self._write_index(INDEX, index)
         self._write_index(TIMEINDEX, timeindex)
-        content, digest, mapped = self._receipt.sums.tolist()
+        content, digest = self._receipt.sums.tolist()
         return StagedSegment(
             base_offset=self._base_offset,
             source_base_offsets=tuple(segment.base_offset for segment, _ in self._group.sources),
@@ -97,7 +97,7 @@ class SegmentWriter:
             next_offset=Offset(int(state["next_offset"])),
             modified_ns=self._modified_ns,
             facts=self._group.facts,
-            packed=PackedFacts(content=content, digest=digest, mapped=mapped),
+            rebuilt=RebuiltFacts(content=content, digest=digest),
         )
 
     def _create(self, suffix: str) -> _File:

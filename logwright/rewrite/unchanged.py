@@ -21,7 +21,7 @@ from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.kernel import inline_kernel, kernel
-from logwright.keys.receipt import keeps_most, mix_batch
+from logwright.keys.receipt import mix_batch
 from logwright.log.model import PartitionLog, Segment
 from logwright.place.mapped import map_file
 from logwright.rewrite.model import GroupFacts, UnchangedSegment
@@ -54,12 +54,11 @@ def _is_emptied(batch: Any) -> Any:
 
 
 @kernel
-def _sum_batches(batches: Any, dead: Any, limits: Any, sums: Any) -> Any:
+def _sum_batches(batches: Any, dead: Any, log_start: int, sums: Any) -> Any:
     """Add the batches of a source to the sums. Return how many of its records are not dead.
 
-    limits: the log start offset, the map's last offset. sums: _SUMS.
+    log_start: the log start offset. sums: _SUMS.
     """
-    log_start, last_mapped = limits
     kept = np.int64(0)
     for row in range(len(batches)):
         batch = batches[row]
@@ -74,8 +73,6 @@ def _sum_batches(batches: Any, dead: Any, limits: Any, sums: Any) -> Any:
             sums.changes += 1
         elif batch.count > 0:
             sums.min_timestamp = min(sums.min_timestamp, batch.min_timestamp)
-        is_packed = batch.attributes & CODEC_MASK != 0
-        if batch.count > 0 and (stays or (not is_packed and keeps_most(alive, batch, last_mapped))):
             sums.batches += mix_batch(batch)
             sums.digest += batch.keys_digest
             sums.mapped += batch.mapped
@@ -88,19 +85,13 @@ def group_facts(
     dead: NDArray[np.uint8],
     *,
     log_start_offset: int,
-    last_mapped_offset: int,
 ) -> GroupFacts:
-    """Sum up what becomes of the batches of a group, by the dead bitmap and the map's end."""
-    limits = (log_start_offset, last_mapped_offset)
+    """Sum up what becomes of the batches of a group, by the dead bitmap."""
     sums: np.void = np.zeros(1, dtype=_SUMS)[0]
     sums["min_timestamp"] = INT64_MAX
-    kept = [int(_sum_batches(source.batches, dead, limits, sums)) for source in sources]
+    kept = [int(_sum_batches(source.batches, dead, log_start_offset, sums)) for source in sources]
     smallest = int(sums["min_timestamp"])
     return GroupFacts(
-        first_ordinals=tuple(
-            int(source.batches["first_ordinal"][0]) if len(source.batches) else 0
-            for source in sources
-        ),
         kept_records=tuple(kept),
         changes=int(sums["changes"]),
         summed_set=int(sums["batches"]),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from logwright.batches.runtime import silent
+from logwright.batches.runtime import Runtime, silent
 from logwright.checks import examine as examining
 from logwright.compaction import build as building
 from logwright.errors import OutOfMemory, enough_memory
 from logwright.rewrite.staging import discard_staging
 
 if TYPE_CHECKING:
-    from logwright.batches.runtime import Progress, Runtime
+    from logwright.batches.runtime import Progress
     from logwright.checks.model import OutputFacts
     from logwright.compaction.model import CleanPlan, StagedCleaning
 
@@ -58,5 +58,6 @@ def build_and_examine(
     """Build and examine a log while its files are in the page cache. Effects and errors: as `build`
     and `examine`; the staged files of a log that cannot be examined stay.
     """
+    runtime = runtime or Runtime()
     staged = build(plan, progress=progress, runtime=runtime)
     return staged, examine(plan, staged, progress=progress, runtime=runtime)

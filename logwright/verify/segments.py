@@ -7,8 +7,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.source import Source, open_window, row_ranges, side_of
-from logwright.checks import kernels
+from logwright.batches.projection import project
+from logwright.batches.source import Source, open_window, require_batch, row_ranges
 from logwright.checks.indexes import wrong_offset_entries
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CONTROL, MAGIC_AT, unsupported_magic
@@ -23,7 +23,7 @@ from logwright.format.index import (
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.format.scan import bad_crcs
 from logwright.format.valid import valid_batches
-from logwright.format.walk import OK, raise_for_status
+from logwright.format.walk import TRAILING
 from logwright.place.files import exists
 from logwright.place.mapped import MappedFiles, map_file
 from logwright.place.model import Place
@@ -90,35 +90,40 @@ def _unreadable_records(source: Source, readable: NDArray[np.int64]) -> list[Fau
 
 def _reads(source: Source, rows: NDArray[np.int64]) -> bool:
     """Return whether all of these batches can be read without a fault."""
-    order = kernels.new_verdict()
     try:
-        window = open_window(source, rows)
+        return not _problem(source, rows)
     except (CorruptBatch, UnsupportedFormatError):
         return False
-    if not _counts_are_possible(window.batches):
-        return False
-    _, status = kernels.survey(side_of(source, window), kernels.new_facts(), order)
-    return bool(status == OK and order.violations == 0)
 
 
 def _record_fault(source: Source, row: int) -> list[Fault]:
     """Return what is wrong inside one batch, if anything."""
     batch = source.batches[row]
-    position, offset = int(batch["position"]), int(batch["base_offset"])
-    order = kernels.new_verdict()
-    problem = None
     try:
-        window = open_window(source, np.array([row]))
-        if not _counts_are_possible(window.batches):
-            problem = f"the record count of the batch at offset {offset} is impossible"
-        else:
-            _, status = kernels.survey(side_of(source, window), kernels.new_facts(), order)
-            raise_for_status(int(status), path=source.path, position=position, base_offset=offset)
-            if order.violations:
-                problem = f"the offsets of the records at offset {offset} do not ascend"
+        problem = _problem(source, np.array([row]))
     except (CorruptBatch, UnsupportedFormatError) as error:
         problem = error.problem.removesuffix(".")
-    return [] if problem is None else [Fault(path=source.path, position=position, problem=problem)]
+    if not problem:
+        return []
+    return [Fault(path=source.path, position=int(batch["position"]), problem=problem)]
+
+
+def _problem(source: Source, rows: NDArray[np.int64]) -> str:
+    """Return what is wrong with the offsets or the counts of some batches, empty if nothing is.
+
+    Raises:
+        CorruptBatch: the records of one cannot be read.
+    """
+    offset = int(source.batches[rows[0]]["base_offset"])
+    window = open_window(source, rows)
+    if not _counts_are_possible(window.batches):
+        return f"the record count of the batch at offset {offset} is impossible"
+    empty = (window.batches["count"] == 0) & (window.spans[:, 1] != window.spans[:, 0])
+    if empty.any():
+        require_batch(source, window.batches, int(empty.argmax()), TRAILING)
+    if len(project(source, window).unordered):
+        return f"the offsets of the records at offset {offset} do not ascend"
+    return ""
 
 
 def _counts_are_possible(batches: NDArray[np.void]) -> bool:

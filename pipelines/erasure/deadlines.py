@@ -10,14 +10,13 @@ from logwright.assets.erasure.deadlines import DELETION_DEADLINES, ERASURE_REQUE
 from logwright.assets.lib.holds import holds_of
 from logwright.config.policies import Policies
 from logwright.config.sources import DirectorySettings
-from logwright.erasure.countdown import Countdown, LogCountdown, read_countdown
+from logwright.erasure.outlook.countdown import Countdown, LogCountdown, read_countdown
+from logwright.erasure.outlook.upkeep import SweepTimes, sweep_times
 from logwright.errors import LogwrightError
 from logwright.pipelines.erasure.due import (
-    Times,
     choose_erasures,
     dump_requested,
     load_requested,
-    times_of,
 )
 from logwright.pipelines.lib.runs import PLAN_SWEEP, SWEEP, logs_in_flight, runs_in_flight
 from logwright.pipelines.lib.skipped import RETRY_AFTER_MS, hold_reason, skip_message
@@ -153,7 +152,7 @@ def _rows(
     log_dirs: LogDirs,
     listing: Mapping[str, MaintainedLog],
     settings: DirectorySettings,
-) -> Iterator[tuple[str, LogCountdown, Times]]:
+) -> Iterator[tuple[str, LogCountdown, SweepTimes]]:
     """Generate key, what remains and when it must be cleaned, of each log that is there; its
     settings must be valid: a sweep would fail as well. Effects: reads settings.
     """
@@ -170,13 +169,8 @@ def _rows(
             config, _ = settings.of(log_dir, row.topic)
         except LogwrightError:
             continue
-        times = times_of(
-            row.deadline_ms,
-            delete_retention_ms=config.delete_retention_ms,
-            file_delete_delay_ms=config.file_delete_delay_ms,
-            margin_ms=settings.policies.erasure.margin_ms,
-        )
-        yield key, row, times
+        margin_ms = settings.policies.erasure.margin_ms
+        yield key, row, sweep_times(row.deadline_ms, config, margin_ms=margin_ms)
 
 
 def _sweep_request(logs: tuple[str, ...], now_ms: int) -> dg.RunRequest:

@@ -1,15 +1,10 @@
 """Decide which logs to sweep so that erasure requests meet their deadlines. Pure.
 
-A record whose key has a tombstone goes in two cleanings: the first removes the record and gives the
-tombstone its delete horizon, `delete.retention.ms` later (KIP-534); one after that removes the
-tombstone. What a cleaning replaces is gone `file.delete.delay.ms` after it. So, counted back from
-the deadline:
-
-    first cleaning at deadline - delete.retention.ms - file.delete.delay.ms - 2 margins
-    second cleaning at deadline - file.delete.delay.ms - 1 margin
+When a log must be swept says `logwright.erasure.outlook.upkeep`.
 
 1. A log in which all is gone by its deadline by itself is not swept for it.
-2. A log with live records only is not swept: they need tombstones first (`logwright erase`).
+2. A log is not swept for what a sweep does not remove: live records need tombstones first
+   (`logwright erase`), retired files a purge.
 3. A sweep is requested once for each of the two times, and after the second again and again.
 """
 
@@ -20,16 +15,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from logwright.erasure.countdown import LogCountdown
-from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
-    """When a log must be cleaned for its deadline, ms since the epoch."""
-
-    first_ms: int
-    second_ms: int
+from logwright.erasure.outlook.countdown import LogCountdown
+from logwright.erasure.outlook.upkeep import SweepTimes, next_sweep_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,16 +27,8 @@ class ErasureChoice:
     skipped: Mapping[str, str]
 
 
-def times_of(
-    deadline_ms: int, *, delete_retention_ms: int, file_delete_delay_ms: int, margin_ms: int
-) -> Times:
-    """Return the two times, not below 0."""
-    second_ms = max(deadline_ms - file_delete_delay_ms - margin_ms, 0)
-    return Times(first_ms=max(second_ms - delete_retention_ms - margin_ms, 0), second_ms=second_ms)
-
-
 def choose_erasures(
-    rows: Iterable[tuple[str, LogCountdown, Times]],
+    rows: Iterable[tuple[str, LogCountdown, SweepTimes]],
     requested: Mapping[str, int],
     *,
     now_ms: int,
@@ -95,26 +74,29 @@ def load_requested(cursor: str | None) -> tuple[dict[str, int], int]:
         return {}, -1
 
 
-def _wait(row: LogCountdown, times: Times, requested_ms: int, now_ms: int) -> str | None:
+def _wait(row: LogCountdown, times: SweepTimes, requested_ms: int, now_ms: int) -> str | None:
     """Return why a log is not swept now, None if it is."""
-    if not (row.missed or row.late):
-        return f"gone by {_time(row.gone_by_ms)}, before its deadline {_time(row.deadline_ms)}"
-    if not row.superseded + row.tombstones + row.aborted:
+    deadline = _instant(row.deadline_ms)
+    if not (row.missed or row.late or row.to_sweep):
+        return f"gone by {_instant(row.gone_by_ms)}, before its deadline {deadline}"
+    if not row.to_sweep:
         return (
             f"{row.live + row.values} records stay: no tombstone, needs `logwright erase`;"
-            f" deadline {_time(row.deadline_ms)}"
+            f" deadline {deadline}"
+            if row.live + row.values
+            else f"{row.records} records are in retired or other files; deadline {deadline}"
         )
-    if now_ms < times.first_ms:
-        return f"deadline {_time(row.deadline_ms)}; swept for it from {_time(times.first_ms)} on"
-    if requested_ms < times.first_ms or requested_ms < times.second_ms <= now_ms:
+    due_ms = next_sweep_ms(times, requested_ms)
+    if now_ms >= due_ms:
         return None
-    if now_ms < times.second_ms:
-        return f"swept for its deadline; again from {_time(times.second_ms)} on"
-    waits_ms = requested_ms + RETRY_AFTER_MS - now_ms
-    return None if waits_ms <= 0 else f"a sweep was requested; again in {waits_ms // 1000} s"
+    if requested_ms < times.first_ms:
+        return f"deadline {deadline}; swept for it from {_instant(due_ms)} on"
+    if requested_ms < times.second_ms:
+        return f"swept for its deadline; again from {_instant(due_ms)} on"
+    return f"a sweep was requested; again in {(due_ms - now_ms) // 1000} s"
 
 
-def _time(time_ms: int) -> str:
+def _instant(time_ms: int) -> str:
     try:
         return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%F %H:%M}Z"
     except (OverflowError, ValueError, OSError):

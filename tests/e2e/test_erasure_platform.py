@@ -12,10 +12,10 @@ import pytest
 
 from logwright.assets.erasure.deadlines import DELETION_DEADLINES, ERASURE_REQUESTS, deadline_key
 from logwright.assets.erasure.report import CONTRACT, IN_TIME, MET
-from logwright.erasure.countdown import Countdown, read_countdown
+from logwright.config.topic import parse_settings
+from logwright.erasure.outlook.countdown import Countdown, read_countdown
+from logwright.erasure.outlook.upkeep import SWEEP_AGAIN_MS, sweep_times
 from logwright.pipelines.erasure.deadlines import ERASURE, erasure_deadlines
-from logwright.pipelines.erasure.due import times_of
-from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.erasure import countdown_path
 from tests.e2e.harness import MARKS, QUIET, Platform, new_instance
@@ -27,9 +27,10 @@ pytestmark = MARKS
 DAY_MS, HOUR_MS, DELAY_MS = 86_400_000, 3_600_000, 60_000
 NOW_MS = START_MS + DAY_MS
 DEADLINE_MS = NOW_MS + 10 * DAY_MS
-TIMES = times_of(
-    DEADLINE_MS, delete_retention_ms=DAY_MS, file_delete_delay_ms=DELAY_MS, margin_ms=HOUR_MS
+CONFIG, _ = parse_settings(
+    {"delete.retention.ms": str(DAY_MS), "file.delete.delay.ms": str(DELAY_MS)}
 )
+TIMES = sweep_times(DEADLINE_MS, CONFIG, margin_ms=HOUR_MS)
 KEYS = [f"person-{number}" for number in range(5)]
 
 
@@ -169,15 +170,20 @@ def test_a_refused_row_fails_the_check(platform: Platform, tmp_path: Path) -> No
     assert 5 == counted(platform).requests
 
 
-def test_the_sensor_sweeps_in_time(platform: Platform) -> None:
+@pytest.mark.parametrize("declared", [False, True])
+def test_the_sensor_sweeps_in_time(platform: Platform, *, declared: bool) -> None:
     """From the search to the deadline: nothing before it must be, then two sweeps; what a sweep
-    cannot remove is said.
+    cannot remove is said. If the policies say that the sensor runs, only that is late.
     """
+    with (platform.policies / "p.yml").open("a") as file:
+        file.write(f"  deadline_sweeps: {str(declared).lower()}\n")
     first = tick(platform)
     assert [ERASURE] == [one.job_name for one in first.run_requests]
     assert "the first search" == first.run_requests[0].tags["logwright/reason"]
     assert not tick(platform, first.cursor).run_requests
     assert (2, 3, 3) == left(platform)
+    (row,) = counted(platform).logs
+    assert (2 if declared else 8, 6) == (row.late, row.to_sweep)
     early = tick(platform, first.cursor)
     assert not early.run_requests
     assert "swept for it from" in str(early.skip_message)
@@ -201,7 +207,7 @@ def test_the_sensor_sweeps_in_time(platform: Platform) -> None:
     ended = platform.at(TIMES.second_ms + DELAY_MS + 1)
     assert run(ended, "purge").success
     assert (2, 0, 0) == left(ended)
-    assert not tick(second.at(TIMES.second_ms + RETRY_AFTER_MS - 1), again.cursor).run_requests
+    assert not tick(second.at(TIMES.second_ms + SWEEP_AGAIN_MS - 1), again.cursor).run_requests
 
 
 def test_a_missed_deadline_fails_the_check(platform: Platform) -> None:

@@ -9,8 +9,11 @@ from tests.mutation.fault import Fault
 _DIRECTORY = "tests/unit/erasure/certificate"
 _SIGNED = (f"{_DIRECTORY}/test_signed.py", f"{_DIRECTORY}/test_canonical.py")
 _MANIFEST = (f"{_DIRECTORY}/test_manifest.py",)
-_MAKE = (f"{_DIRECTORY}/test_make.py", f"{_DIRECTORY}/test_deadlines.py")
-_COUNTDOWN = ("tests/unit/erasure/test_countdown.py", "tests/unit/erasure/test_concerned.py")
+_MAKE = (f"{_DIRECTORY}/test_make.py", "tests/unit/erasure/outlook/test_verdict.py")
+_COUNTDOWN = (
+    "tests/unit/erasure/outlook/test_countdown.py",
+    "tests/unit/erasure/test_concerned.py",
+)
 
 CERTIFICATES = (
     Fault(
@@ -45,19 +48,19 @@ CERTIFICATES = (
         family="certificate: an unreadable file is ignored",
         file="erasure/certificate/make.py",
         right="        unsearched=(*(one.topic for one in not_read), ",
-        wrong="        unsearched=(",
+        wrong="        unsearched=(*(), ",
         tests=_MAKE,
     ),
     Fault(
         family="certificate: a deadline passes a millisecond late",
-        file="erasure/certificate/deadlines.py",
+        file="erasure/outlook/verdict.py",
         right="    if deadline_ms is not None and now_ms >= deadline_ms:\n",
         wrong="    if deadline_ms is not None and now_ms > deadline_ms:\n",
         tests=_MAKE,
     ),
     Fault(
         family="certificate: what never goes is in time",
-        file="erasure/certificate/deadlines.py",
+        file="erasure/outlook/verdict.py",
         right="last_ms is None or last_ms > deadline_ms",
         wrong="last_ms is not None and last_ms > deadline_ms",
         tests=_MAKE,
@@ -71,9 +74,9 @@ CERTIFICATES = (
     ),
     Fault(
         family="manifest: the change time is not compared",
-        file="log/tree.py",
-        right="modified_ns, entry.changed_ns, entry.links)\n",
-        wrong="modified_ns, 0, entry.links)\n",
+        file="place/local.py",
+        right="Entry(kind, stamp, status.st_ctime_ns, ",
+        wrong="Entry(kind, stamp, 0, ",
         tests=_MANIFEST,
     ),
     Fault(

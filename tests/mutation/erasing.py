@@ -14,15 +14,15 @@ ERASING = (
     Fault(
         family="erase: compressed batches are not scanned",
         file="erasure/erase/scan.py",
-        right="in enumerate(buffers):",
-        wrong="in enumerate(buffers[:1]):",
+        right='source.batches["discard"][first:last]',
+        wrong='(source.batches["attributes"][first:last] & 7 != 0)',
         tests=_ERASE,
     ),
     Fault(
         family="erase: the last record of a batch is not scanned",
-        file="erasure/erase/scan_kernels.py",
-        right="for index in range(np.int64(batch.count)):",
-        wrong="for index in range(np.int64(batch.count) - 1):",
+        file="erasure/erase/scan.py",
+        right="np.flatnonzero(requests >= 0)",
+        wrong="np.flatnonzero(requests[:-1] >= 0)",
         tests=_ERASE,
     ),
     Fault(
@@ -63,14 +63,21 @@ ERASING = (
     Fault(
         family="erase check: an added batch is not noticed",
         file="erasure/erase/check.py",
-        right="        self._blame_rows(output.batches[~found])\n",
+        right="        self._blame_rows(output.batches[~known])\n",
         wrong="",
         tests=_CHECK,
     ),
     Fault(
         family="erase check: the output is not searched",
         file="erasure/erase/check.py",
-        right="            self._search(output)\n",
+        right="            self._search(output, self._compare(source, output))\n",
+        wrong="            self._compare(source, output)\n",
+        tests=_CHECK,
+    ),
+    Fault(
+        family="erase check: what a CRC does not cover is not compared",
+        file="erasure/erase/check.py",
+        right="            self._blame_rows(right[~same])\n",
         wrong="",
         tests=_CHECK,
     ),
@@ -140,8 +147,8 @@ ERASING = (
     Fault(
         family="erase: tombstones are appended again",
         file="erasure/erase/by_tombstones.py",
-        right="                    decided = tombstone and offset < log.last_stable_offset\n",
-        wrong="                    decided = False\n",
+        right="decided = value_length < 0 and offset < log.last_stable_offset",
+        wrong="decided = False",
         tests=_COMMAND,
     ),
     Fault(

@@ -8,7 +8,7 @@ _MATCH = ("tests/unit/erasure/test_match.py",)
 _SCAN = ("tests/unit/erasure/find/test_scan.py",)
 _SEARCH = ("tests/unit/erasure/find/test_search.py",)
 _KINDS = ("tests/unit/erasure/find/test_kinds.py",)
-_FORECAST = ("tests/unit/erasure/test_forecast.py",)
+_FORECAST = ("tests/unit/erasure/outlook/test_removals.py",)
 _REQUESTS = ("tests/unit/erasure/test_landing.py", "tests/unit/erasure/test_secret.py")
 _COMMAND = ("tests/unit/cli/test_find.py",)
 
@@ -92,28 +92,28 @@ ERASURE = (
     ),
     Fault(
         family="forecast: retention one millisecond early",
-        file="erasure/forecast.py",
+        file="erasure/outlook/removals.py",
         right="end + config.retention_ms + 1 for end in ends",
         wrong="end + config.retention_ms for end in ends",
         tests=_FORECAST,
     ),
     Fault(
         family="forecast: the lag one millisecond late",
-        file="erasure/forecast.py",
+        file="erasure/outlook/cleanings.py",
         right="max(lag_ms, 0) + 1 for start in starts",
         wrong="max(lag_ms, 0) + 2 for start in starts",
         tests=_FORECAST,
     ),
     Fault(
         family="forecast: a horizon is reached one millisecond late",
-        file="erasure/forecast.py",
-        right="(horizons <= one.at_ms)",
-        wrong="(horizons < one.at_ms)",
+        file="erasure/outlook/removals.py",
+        right="(horizons <= cleaning.sees_ms)",
+        wrong="(horizons < cleaning.sees_ms)",
         tests=_FORECAST,
     ),
     Fault(
         family="forecast: the purge's delay is forgotten",
-        file="erasure/forecast.py",
+        file="erasure/outlook/removals.py",
         right="at_ms + config.file_delete_delay_ms + 2",
         wrong="at_ms + 2",
         tests=_FORECAST,

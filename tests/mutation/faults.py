@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutation.auditing import AUDITING
 from tests.mutation.between import BETWEEN
 from tests.mutation.certificates import CERTIFICATES
+from tests.mutation.checking import CHECKING
 from tests.mutation.decoding import DECODING
 from tests.mutation.erasing import ERASING
 from tests.mutation.erasure import ERASURE
@@ -243,18 +244,19 @@ FAULTS = (
     Fault(
         family="decoder: a record count without the bytes for it",
         file="format/scan.py",
-        right="        if batch.count > _most_records(batch):",
-        wrong="        if batch.count > span + 1:",
+        right="    if batch.count > _most_records(batch):",
+        wrong="    if batch.count > span + 1:",
         tests=DECODER,
     ),
     Fault(
         family="decoder: offsets beyond the next segment",
         file="format/scan.py",
-        right="        if span >= end_offset - batch.base_offset:",
-        wrong="        if span >= end_offset:",
+        right="    if span >= end_offset - batch.base_offset:",
+        wrong="    if span >= end_offset:",
         tests=DECODER,
     ),
     *BETWEEN,
+    *CHECKING,
     *DECODING,
     *ERASURE,
     *READING,

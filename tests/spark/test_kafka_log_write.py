@@ -16,14 +16,14 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from logwright.config.kept import read_kept
 from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked, PolicyError, RefusedRecord, StalePlan
-from logwright.format.names import TopicPartition
+from logwright.format.names import SPOOL, TopicPartition
 from logwright.locks import lock_partition
 from logwright.ofd_lock import release, try_lock
 from logwright.spark import register
 from logwright.spark.append import Target
 from logwright.spark.ingest import ingest_frame
 from logwright.spark.kafka_log import KafkaLog
-from logwright.spark.kafka_log_write import ABANDONED_SECONDS, PREFIX, LogWriter, make_writer
+from logwright.spark.kafka_log_write import ABANDONED_SECONDS, LogWriter, make_writer
 from logwright.units import TimestampMs
 from logwright.verify.partition import verify_partition
 from tests.spark.kafka_logs import frame, rows_by_topic
@@ -65,7 +65,7 @@ def write(of: DataFrame, path: Path, mode: str = "append", **options: str) -> No
 
 def left_over(path: Path) -> list[str]:
     """Files of writes in a log directory."""
-    return [one.name for one in path.iterdir() if one.name.startswith(PREFIX)]
+    return [one.name for one in path.iterdir() if one.name.startswith(SPOOL)]
 
 
 def written(observed: Observed, path: Path) -> int:

@@ -25,3 +25,22 @@ def test_every_fault_has_its_tests() -> None:
     """The tests that must notice a fault are there."""
     named = {name.partition("::")[0] for fault in FAULTS for name in fault.tests}
     assert [] == sorted(name for name in named if not (ROOT / name).exists())
+
+
+def test_every_fault_is_python() -> None:
+    """A module that cannot be loaded fails every test, which shows nothing of any of them."""
+    sources = {fault.family: (PACKAGE / fault.file).read_text() for fault in FAULTS}
+    unreadable = [
+        fault.family
+        for fault in FAULTS
+        if not _is_python(sources[fault.family].replace(fault.right, fault.wrong, 1))
+    ]
+    assert [] == unreadable
+
+
+def _is_python(text: str) -> bool:
+    try:
+        compile(text, "fault", "exec")
+    except SyntaxError:
+        return False
+    return True

@@ -112,13 +112,20 @@ HANDED_OVER = {
 CIRCLES = {
     frozenset({"logwright.kernel", "logwright.kernel_compiler"}),
     frozenset({"logwright.config.policies", "logwright.config.table"}),
-    frozenset({"logwright.cli.leaving", "logwright.cli.planning"}),
 }
 """Modules that know each other: the compiler is imported when there is something to compile; the
 others by an annotation. The list may only become shorter."""
 
 FROM_COMPACTION = 60
 """Imports of `logwright.compaction` from outside. The figure may only fall."""
+
+
+WAITING = {
+    ("logwright.cli.options.common", "logwright.cli.call"): "a command's help needs no engine",
+    ("logwright.cli.output", "logwright.cli.bar"): "only a terminal has progress bars",
+    ("logwright.cli.run.clean", "logwright.spark.sweep"): "--engine spark is of an extra",
+}
+"""The imports of the command line that are inside functions, each with its reason."""
 
 
 def engine() -> list[Module]:
@@ -232,6 +239,28 @@ def test_checks_have_rules_of_their_own() -> None:
         if within(name, judged) and name not in SHARED_WITH_CHECKS
     ]
     assert wrong == []
+
+
+def test_the_command_line_imports_at_the_top() -> None:
+    """Its options import nothing of what commands do, and WAITING are all that wait for a call."""
+    cli = [module for module in engine() if within(module.name, ["logwright.cli"])]
+    inside = {
+        (module.name, node.module)
+        for module in cli
+        for function in ast.walk(module.tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom)
+    }
+    assert set(WAITING) == inside
+    wrong = [
+        f"{module.path}:{line} imports {name}"
+        for module in cli
+        if within(module.name, ["logwright.cli.options"])
+        for line, name in imports(module)
+        if within(name, ["logwright.cli.run"])
+    ]
+    assert [] == wrong
 
 
 @pytest.mark.parametrize("library", ONLY_IN)

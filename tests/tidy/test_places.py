@@ -18,7 +18,7 @@ READERS = (
     "logwright.erasure.find.columns",
     "logwright.erasure.find.elsewhere",
     "logwright.erasure.find.kinds",
-    "logwright.erasure.find.removal",
+    "logwright.erasure.outlook.removals",
     "logwright.erasure.find.result",
     "logwright.erasure.find.scan",
     "logwright.erasure.find.search",

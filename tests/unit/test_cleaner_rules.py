@@ -63,9 +63,9 @@ def row_of(batch: RecordBatch, **fields: object) -> np.void:
     row["control_type"] = -1
     for name, value in fields.items():
         row[name] = value
-    (one,) = row
-    assert isinstance(one, np.void)
-    return one
+    (only,) = row
+    assert isinstance(only, np.void)
+    return only
 
 
 def record_of(offset: int = 10, key: bytes | None = b"k", value: bytes | None = b"v") -> Record:
@@ -102,8 +102,8 @@ def test_which_records_are_retained(attributes: int, horizon_ms: int | None) -> 
             or rules.is_superseded(10, -1 if key is None else latest)
             or kind == rules.EXPIRED
         )
-        found = rules.skips_map(row, False) or rules.is_above_map(10, last) or not removed
-        assert twins.should_retain_record(record, batch, mapped, last, NOW_MS) == found
+        retained = rules.skips_map(row, False) or rules.is_above_map(10, last) or not removed
+        assert twins.should_retain_record(record, batch, mapped, last, NOW_MS) == retained
         if kind != rules.NULL_KEY:
             assert (kind == rules.KEYED) == (value is not None)
 
@@ -160,10 +160,10 @@ def test_which_batches_are_the_last_of_a_producer() -> None:
             coordinator_epoch=0,
             current_txn_first_offset=None,
         )
-        (found,) = rules.is_last_of_producer(
+        (kept,) = rules.is_last_of_producer(
             np.array([row_of(batch)]), np.array([last]), np.array([epoch])
         )
-        assert twins.is_retained_empty(batch, INT64_MAX, [producer]) == found
+        assert twins.is_retained_empty(batch, INT64_MAX, [producer]) == kept
         assert not twins.is_retained_empty(
             batch, INT64_MAX, [replace(producer, producer_id=batch.producer_id + 1)]
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from logwright.assets.erasure.deadlines import _countdown
-from logwright.erasure.countdown import Countdown
+from logwright.erasure.outlook.countdown import Countdown
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory

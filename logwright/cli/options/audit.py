@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from logwright.cli.options.common import declare
+from logwright.cli.options.common import declare, no_metadata_option
 from logwright.cli.options.parameters import log_format_option, output_option
 
 _PATH: Final = click.Path(path_type=Path, readable=False)
@@ -23,7 +23,7 @@ _PATH: Final = click.Path(path_type=Path, readable=False)
     help="The cluster's __cluster_metadata-0, which says which brokers hold replicas "
     "[default: search the log directories and their siblings].",
 )
-@click.option("--no-metadata", is_flag=True, help="Do not read cluster metadata.")
+@no_metadata_option
 @click.option(
     "--high-watermark",
     type=click.Choice(["end", "checkpoint"]),

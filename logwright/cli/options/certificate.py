@@ -8,22 +8,18 @@ from typing import Final
 import click
 
 from logwright.cli.options.common import declare, directory_options, run
-from logwright.cli.options.keys import KeyOptions, key_options, search_options
+from logwright.cli.options.keys import SearchOptions, key_options, search_options
 from logwright.cli.options.parameters import Time
 
 _PATH: Final = click.Path(path_type=Path)
 
 
-class Given(KeyOptions):
+class Given(SearchOptions):
     """Values of the options below, as click passes them."""
 
     more_dirs: tuple[Path, ...]
-    archives: tuple[Path, ...]
     tables: tuple[Path, ...]
-    pattern: Path | None
     deadline_ms: int | None
-    run_interval_ms: int
-    appends_continue: bool
     earlier: tuple[Path, ...]
     signing_key: Path
     out: Path

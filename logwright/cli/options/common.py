@@ -68,6 +68,38 @@ _ARGUMENT: Final = click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR)
 _PARTITIONS: Final = click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=Partition())
 _MORE_DIRS: Final = click.argument("more_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=_LOG_DIR)
 _TOPICS: Final = click.argument("topics", metavar="[TOPIC ...]", nargs=-1)
+policies_option: Final = click.option(
+    "--policies",
+    "policies_dir",
+    metavar="DIR",
+    type=_PATH,
+    help="Directory of YAML files with settings per topic.",
+)
+metadata_option: Final = click.option(
+    "--metadata",
+    metavar="DIR",
+    type=_PATH,
+    help="The cluster's __cluster_metadata-0 [default: search LOG_DIR and its siblings].",
+)
+no_metadata_option: Final = click.option(
+    "--no-metadata",
+    is_flag=True,
+    help="Do not read cluster metadata.",
+)
+properties_option: Final = click.option(
+    "--server-properties",
+    "properties",
+    metavar="FILE",
+    type=_PATH,
+    help="The broker's server.properties.",
+)
+now_option: Final = click.option(
+    "--now",
+    "now_ms",
+    metavar="MS",
+    type=click.IntRange(0, INT64_MAX),
+    help="Fix the clock, in ms since the epoch.",
+)
 _OPTIONS: Final = (
     click.option(
         "--config",
@@ -77,39 +109,12 @@ _OPTIONS: Final = (
         multiple=True,
         help="A topic or broker config by its Kafka name; repeatable; overrides --policies.",
     ),
-    click.option(
-        "--policies",
-        "policies_dir",
-        metavar="DIR",
-        type=_PATH,
-        help="Directory of YAML files with settings per topic.",
-    ),
-    click.option(
-        "--metadata",
-        metavar="DIR",
-        type=_PATH,
-        help="The cluster's __cluster_metadata-0 [default: search LOG_DIR and its siblings].",
-    ),
-    click.option(
-        "--no-metadata",
-        is_flag=True,
-        help="Do not read cluster metadata.",
-    ),
-    click.option(
-        "--server-properties",
-        "properties",
-        metavar="FILE",
-        type=_PATH,
-        help="The broker's server.properties.",
-    ),
+    policies_option,
+    metadata_option,
+    no_metadata_option,
+    properties_option,
     kafka_version_option,
-    click.option(
-        "--now",
-        "now_ms",
-        metavar="MS",
-        type=click.IntRange(0, INT64_MAX),
-        help="Fix the clock, in ms since the epoch.",
-    ),
+    now_option,
     click.option(
         "--high-watermark",
         type=click.Choice(["end", "checkpoint"]),

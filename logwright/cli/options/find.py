@@ -8,23 +8,20 @@ from typing import Final
 import click
 
 from logwright.cli.options.common import declare, directory_options
-from logwright.cli.options.keys import KeyOptions, key_options, search_options
+from logwright.cli.options.keys import SearchOptions, key_options, search_options
 from logwright.cli.options.parameters import Time
 
 _PATH: Final = click.Path(path_type=Path)
 
 
-class Given(KeyOptions):
+class Given(SearchOptions):
     """Values of the options below, as click passes them."""
 
     more_dirs: tuple[Path, ...]
-    archives: tuple[Path, ...]
     tables: tuple[Path, ...]
-    pattern: Path | None
     forecast: bool
     deadline_ms: int | None
-    run_interval_ms: int
-    appends_continue: bool
+    threads: int | None
 
 
 @declare("find")
@@ -50,6 +47,12 @@ class Given(KeyOptions):
     metavar="TIME",
     type=Time(),
     help="When the keys must be gone: ms since the epoch, or ISO 8601 with a time zone.",
+)
+@click.option(
+    "--threads",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Threads that read [default: all cores].",
 )
 @directory_options
 def command() -> None:

@@ -11,7 +11,6 @@ import click
 _R = TypeVar("_R")
 _PATH: Final = click.Path(path_type=Path)
 
-
 _OPTIONS: Final = (
     click.option(
         "--keys",
@@ -47,7 +46,6 @@ _OPTIONS: Final = (
     ),
 )
 
-
 _SEARCH: Final = (
     click.option(
         "--archive",
@@ -69,14 +67,14 @@ _SEARCH: Final = (
         "run_interval_ms",
         metavar="MS",
         type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="The longest time between two runs of maintenance.",
+        help="The longest time between two runs of maintenance [default: 300000 if the policies "
+        "have erasure.store, otherwise 0].",
     ),
     click.option(
         "--appends-continue",
         is_flag=True,
-        help="Forecast for logs to which records of other keys are appended all the time.",
+        help="Forecast for logs to which records of other keys are appended all the time [default: "
+        "erasure.appends_continue of the policies].",
     ),
 )
 
@@ -89,6 +87,15 @@ class KeyOptions(TypedDict):
     requests: Path | None
     secret: Path | None
     topics: str | None
+
+
+class SearchOptions(KeyOptions):
+    """Those of the options that say what else is searched, too."""
+
+    archives: tuple[Path, ...]
+    pattern: Path | None
+    run_interval_ms: int | None
+    appends_continue: bool
 
 
 def key_options(command: Callable[..., _R]) -> Callable[..., _R]:

@@ -7,12 +7,17 @@ from typing import Final, Literal, TypedDict
 
 import click
 
-from logwright.cli.options.common import declare
+from logwright.cli.options.common import (
+    declare,
+    metadata_option,
+    no_metadata_option,
+    now_option,
+    policies_option,
+    properties_option,
+)
 from logwright.cli.options.parameters import kafka_version_option, log_format_option
-from logwright.units import INT64_MAX
 
 _PATH: Final = click.Path(path_type=Path)
-
 
 _LAST_PORT: Final = 65_535
 
@@ -20,10 +25,10 @@ _LAST_PORT: Final = 65_535
 class Given(TypedDict):
     """Values of the options about settings, as click passes them."""
 
-    policies: Path | None
+    policies_dir: Path | None
     metadata: Path | None
     no_metadata: bool
-    server_properties: Path | None
+    properties: Path | None
     kafka_version: str | None
     high_watermark: Literal["end", "checkpoint"] | None
 
@@ -46,27 +51,17 @@ class Given(TypedDict):
     type=_PATH,
     help="The platform's maintenance history: adds the metrics of the last sweep.",
 )
-@click.option(
-    "--policies", metavar="DIR", type=_PATH, help="Directory of YAML files with settings per topic."
-)
-@click.option("--metadata", metavar="DIR", type=_PATH, help="The cluster's __cluster_metadata-0.")
-@click.option("--no-metadata", is_flag=True, help="Do not read cluster metadata.")
-@click.option(
-    "--server-properties", metavar="FILE", type=_PATH, help="The broker's server.properties."
-)
+@policies_option
+@metadata_option
+@no_metadata_option
+@properties_option
 @kafka_version_option
 @click.option(
     "--high-watermark",
     type=click.Choice(["end", "checkpoint"]),
     help="What counts as committed [default: from --policies, else end].",
 )
-@click.option(
-    "--now",
-    "now_ms",
-    metavar="MS",
-    type=click.IntRange(0, INT64_MAX),
-    help="Fix the clock, in ms since the epoch.",
-)
+@now_option
 @log_format_option
 def command() -> None:
     """Export metrics for Prometheus, with the names of Kafka's: to stdout, a file or over HTTP.

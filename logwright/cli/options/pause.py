@@ -12,7 +12,6 @@ from logwright.units import INT64_MAX
 
 _UNITS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
-
 _DURATION: Final = re.compile(r"([0-9]{1,15})(ms|s|m|h|d)")
 
 

@@ -98,11 +98,7 @@ def _searched(
     """Search each directory. Effects: reads them."""
     count = len(wanted.keys)
     for request in live:
-        settings = search_settings(
-            request,
-            run_interval_ms=given["run_interval_ms"],
-            appends_continue=given["appends_continue"],
-        )
+        settings = search_settings(request, given)
         yield search_live(
             request.log_dir,
             wanted.keys,

@@ -16,7 +16,6 @@ from logwright.sweep.model import LogWork
 _PHASES: Final = {"map": (0.0, 0.5), "copy": (0.5, 0.4), "check": (0.9, 0.1)}
 """Where each phase of a cleaning begins, and its share of the time; roughly."""
 
-
 TITLES: Final = (
     "partition",
     "passes",

@@ -10,16 +10,16 @@ from logwright.cli.request import Request
 from logwright.cli.wording import instant
 from logwright.erasure.erase.directories import MarkedPartition
 from logwright.erasure.erase.left import FileLeft
-from logwright.erasure.erase.remaining import Remaining
 from logwright.erasure.outcome import (
     AtOnce,
     DeletedAtOnce,
     ErasedByTombstones,
     Failed,
+    LeftDirectory,
     PlannedTombstones,
     PurgedDirectory,
-    RemainingDirectory,
 )
+from logwright.erasure.outlook.removals import DELETE_RETENTION
 from logwright.erasure.remains import (
     LeftInLogDir,
     LeftInTable,
@@ -84,10 +84,7 @@ class Shown:
             tombstones=result.appended,
             compacted=erased.committed is not None,
             purged=list(erased.purged.removed),
-            remaining=[_remaining_object(left) for left in result.remaining],
         )
-        for left in result.remaining:
-            output.text(_remaining_text(result.name, left))
 
     @show.register
     def _at_once(self, result: AtOnce) -> None:
@@ -129,13 +126,12 @@ class Shown:
         self._output.text(f"{result.name}: removed")
 
     @show.register
-    def _remaining(self, result: RemainingDirectory) -> None:
-        left = result.remaining
+    def _left_directory(self, result: LeftDirectory) -> None:
         self._output.result(
-            _remaining_text(result.name, left),
+            f"{result.name}: {result.files} files stay as they are",
             directory=result.name,
             now=self._now_ms,
-            remaining=[_remaining_object(left)],
+            filesLeft=result.files,
         )
 
     @show.register
@@ -149,18 +145,18 @@ class Shown:
                 bytes=part.bytes,
                 problem=part.problem,
             )
-        for number, file in enumerate(left.files):
-            self._file(file, is_shown=number < _MOST_LINES)
+        for number, records in enumerate(left.parts):
+            self._part(records, is_shown=number < _MOST_LINES)
         unread = f", {len(left.unsearched)} parts could not be searched" if left.unsearched else ""
         self._output.result(
             f"{place.log_dir}: {left.records} records of these keys remain in"
-            f" {len(left.files)} of {left.searched_files} files{unread}. No other log directory was"
+            f" {left.files} of {left.searched_files} files{unread}. No other log directory was"
             " searched.",
             logDir=str(place.log_dir),
             searchedFiles=left.searched_files,
             searchedBytes=left.searched_bytes,
             recordsLeft=left.records,
-            filesLeft=len(left.files),
+            filesLeft=left.files,
             notSearchedParts=len(left.unsearched),
         )
 
@@ -215,24 +211,26 @@ class Shown:
             matches=0,
         )
 
-    def _file(self, file: FileLeft, *, is_shown: bool) -> None:
-        rule = file.rule or "nothing removes them"
-        until = "" if file.gone_by_ms is None else f", by {instant(file.gone_by_ms)}"
-        why = f"; {file.why}" if file.why else ""
+    def _part(self, part: FileLeft, *, is_shown: bool) -> None:
+        rule = part.rule or "nothing removes them"
+        until = "" if part.gone_by_ms is None else f", by {instant(part.gone_by_ms)}"
+        if part.rule == DELETE_RETENTION and part.gone_by_ms is None:
+            until = "; run this again after that: no later cleaning is foreseen"
+        why = f"; {part.why}" if part.why else ""
         line = (
-            f"left: {file.path}: {file.records} records, offsets {file.first_offset} to"
-            f" {file.last_offset}: {rule}{until}{why}"
+            f"left: {part.path}: {part.records} records, offsets {part.first_offset} to"
+            f" {part.last_offset}: {rule}{until}{why}"
         )
         self._output.result(
             line if is_shown else None,
-            left=file.path,
-            place=file.place,
-            records=file.records,
-            firstOffset=file.first_offset,
-            lastOffset=file.last_offset,
-            rule=file.rule,
-            goneByMs=file.gone_by_ms,
-            why=file.why,
+            left=part.path,
+            place=part.place,
+            records=part.records,
+            firstOffset=part.first_offset,
+            lastOffset=part.last_offset,
+            rule=part.rule,
+            goneByMs=part.gone_by_ms,
+            why=part.why,
         )
 
     def _unreadable(self, name: str, files: Sequence[str]) -> None:
@@ -241,19 +239,3 @@ class Shown:
                 f"{name}: {file} stays: it cannot be read to its end, so it may hold these keys."
                 " --purge-unreadable removes it."
             )
-
-
-def _remaining_object(left: Remaining) -> dict[str, object]:
-    return {
-        "what": left.what,
-        "records": left.records,
-        "rule": left.rule,
-        "untilMs": left.until_ms,
-    }
-
-
-def _remaining_text(name: str, left: Remaining) -> str:
-    what = "" if left.what == name else f" {left.what}"
-    rule = left.rule or "nothing removes them"
-    until = "" if left.until_ms is None else f", {instant(left.until_ms)} at the earliest"
-    return f"{name}: remaining: {left.records}{what}: {rule}{until}"

@@ -13,11 +13,11 @@ from logwright.cli.run.find_show import is_late, show_findings, show_forecast
 from logwright.cli.run.keys import Wanted, read_wanted, search_settings
 from logwright.erasure.account import account_of
 from logwright.erasure.certificate.search import replicas_elsewhere
-from logwright.erasure.deadline import forecast_log
-from logwright.erasure.find.removal import upkeep_of
-from logwright.erasure.find.result import Found, Settings
+from logwright.erasure.find.result import SearchResult
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.find.tables import search_table_files
+from logwright.erasure.outlook.removals import upkeep_of
+from logwright.erasure.outlook.suggestions import forecast_log
 from logwright.erasure.status import FOUND, INCOMPLETE, LATE
 from logwright.log.record_files import list_files
 
@@ -44,7 +44,9 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     return FOUND if findings else 0
 
 
-def _show_rest(request: Request, given: Given, wanted: Wanted, searched: Sequence[Found]) -> bool:
+def _show_rest(
+    request: Request, given: Given, wanted: Wanted, searched: Sequence[SearchResult]
+) -> bool:
     """Name replicas elsewhere and topics without a log; return whether something that could hold
     records was not searched. Effects: lists the directories; output.
     """
@@ -78,14 +80,6 @@ def _show_rest(request: Request, given: Given, wanted: Wanted, searched: Sequenc
     return incomplete
 
 
-def _settings(request: Request, given: Given) -> Settings:
-    return search_settings(
-        request,
-        run_interval_ms=given["run_interval_ms"],
-        appends_continue=given["appends_continue"],
-    )
-
-
 def _show_files(request: Request, given: Given) -> None:
     """Show what would be searched. Effects: lists the directories; output."""
     for log_dir in (request.log_dir, *given["more_dirs"], *given["archives"]):
@@ -99,16 +93,21 @@ def _show_files(request: Request, given: Given) -> None:
         )
 
 
-def _search(request: Request, given: Given, wanted: Wanted) -> list[Found]:
+def _search(request: Request, given: Given, wanted: Wanted) -> list[SearchResult]:
     """Search all directories and tables. Effects: reads them."""
     live = (request.log_dir, *given["more_dirs"])
-    searched: list[Found] = []
+    searched: list[SearchResult] = []
     for log_dir in (*live, *given["archives"]):
-        settings = _settings(request.of(log_dir), given) if log_dir in live else None
+        settings = search_settings(request.of(log_dir), given) if log_dir in live else None
         with request.output.progress(str(log_dir)) as progress:
             searched.append(
                 search_log_dir(
-                    log_dir, wanted.keys, settings, patterns=wanted.patterns, progress=progress
+                    log_dir,
+                    wanted.keys,
+                    settings,
+                    patterns=wanted.patterns,
+                    progress=progress,
+                    threads=given["threads"],
                 )
             )
     tables = given["tables"]
@@ -117,7 +116,9 @@ def _search(request: Request, given: Given, wanted: Wanted) -> list[Found]:
     ]
 
 
-def _forecast(request: Request, wanted: Wanted, searched: Sequence[Found], given: Given) -> bool:
+def _forecast(
+    request: Request, wanted: Wanted, searched: Sequence[SearchResult], given: Given
+) -> bool:
     """Show when the keys are gone; return whether some are late."""
     deadline_ms = given["deadline_ms"]
     late = False
@@ -125,12 +126,12 @@ def _forecast(request: Request, wanted: Wanted, searched: Sequence[Found], given
         log_dir = next((live.log.log_dir for live in place.live.values()), None)
         if log_dir is None:
             continue
-        settings = _settings(request.of(log_dir), given)
+        settings = search_settings(request.of(log_dir), given)
         for partition, live in place.live.items():
             forecast = forecast_log(
                 live,
                 settings.of_topic(partition.topic)[0],
-                upkeep_of(settings, partition.topic, live.hold),
+                upkeep_of(settings, live),
                 now_ms=request.now_ms,
                 deadline_ms=deadline_ms,
             )

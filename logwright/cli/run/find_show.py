@@ -10,18 +10,17 @@ from typing import Final
 
 from logwright.cli.request import Request
 from logwright.cli.run.keys import Wanted
-from logwright.erasure.deadline import LogForecast
 from logwright.erasure.find.model import Finding
-from logwright.erasure.find.result import Found
+from logwright.erasure.find.result import SearchResult
+from logwright.erasure.outlook.suggestions import LogForecast
 from logwright.format.names import TopicPartition
 
 _MOST_ROWS: Final = 1000
 
-
 _SHORT: Final = 16
 
 
-def show_findings(request: Request, wanted: Wanted, searched: Sequence[Found]) -> None:
+def show_findings(request: Request, wanted: Wanted, searched: Sequence[SearchResult]) -> None:
     """Show all records that were found, and what could not be searched. Effects: output."""
     output = request.output
     rows = [_as_object(place, finding, wanted) for place in searched for finding in place.findings]
@@ -59,7 +58,7 @@ def show_findings(request: Request, wanted: Wanted, searched: Sequence[Found]) -
     _sum(request, wanted, searched)
 
 
-def _sum(request: Request, wanted: Wanted, searched: Sequence[Found]) -> None:
+def _sum(request: Request, wanted: Wanted, searched: Sequence[SearchResult]) -> None:
     findings = [finding for place in searched for finding in place.findings]
     requests = {finding.request for finding in findings}
     unsearched = sum(len(place.unsearched) for place in searched)
@@ -82,7 +81,7 @@ def _sum(request: Request, wanted: Wanted, searched: Sequence[Found]) -> None:
         request.output.text(f"{unsearched} files, parts of them, or places were not searched.")
 
 
-def _as_object(place: Found, finding: Finding, wanted: Wanted) -> dict[str, object]:
+def _as_object(place: SearchResult, finding: Finding, wanted: Wanted) -> dict[str, object]:
     return {
         "directory": str(place.directory),
         "path": finding.path,

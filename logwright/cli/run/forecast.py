@@ -11,7 +11,6 @@ from logwright.forecast.model import Forecast
 
 _CAUSES = ("superseded", "tombstones", "aborted", "null keys", "retention")
 
-
 _NAMES = {"null keys": "nullKeys", "empty batches": "emptyBatches"}
 """Names of causes in JSON, where they differ."""
 

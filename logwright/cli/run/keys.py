@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from logwright.cli.options.keys import KeyOptions
+from logwright.cli.options.keys import KeyOptions, SearchOptions
 from logwright.cli.request import Request
+from logwright.config.policies import Policies
 from logwright.erasure.find.patterns import read_patterns
 from logwright.erasure.find.result import Settings
 from logwright.erasure.keys import KeySet
 from logwright.erasure.keys_file import KeysFile, read_keys
 from logwright.erasure.landing import read_landing
+from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.erasure.request import ALL_TOPICS, topics_problem
 from logwright.erasure.request import Request as ErasureRequest
 from logwright.erasure.secret import ENVIRONMENT, Secret, load_secret
@@ -48,6 +50,30 @@ class Wanted:
         return f"pattern {request - len(self.keys) + 1}"
 
 
+def search_settings(request: Request, given: SearchOptions | None = None) -> Settings:
+    """Return what a search asks of a log directory's settings. Effects: reads metadata.
+
+    Args:
+        given: what was said of the maintenance, besides the policies.
+
+    Raises:
+        PolicyError: the settings of the broker are invalid.
+    """
+    upkeep = Upkeep.of_policies((request.policies or Policies()).erasure)
+    if given is not None and given["run_interval_ms"] is not None:
+        upkeep = replace(upkeep, run_interval_ms=given["run_interval_ms"])
+    if given is not None and given["appends_continue"]:
+        upkeep = replace(upkeep, appends_continue=True)
+    return Settings(
+        of_topic=request.settings,
+        broker=request.broker(),
+        now_ms=request.now_ms,
+        high_watermark=request.high_watermark,
+        upkeep=upkeep,
+        metadata=request.sources().metadata,
+    )
+
+
 def read_wanted(request: Request, given: KeyOptions, pattern: Path | None = None) -> Wanted:
     """Return what is searched for, and warn of what may not be meant. Effects: reads the files of
     keys, requests, patterns, secret; output.
@@ -70,23 +96,6 @@ def read_wanted(request: Request, given: KeyOptions, pattern: Path | None = None
         raise PolicyError("there are no requests.", remedy="Give keys, or a store with requests.")
     return Wanted(
         keys=KeySet.of(secret, requests=stored, clear=clear, topics=topics), patterns=patterns
-    )
-
-
-def search_settings(
-    request: Request, *, run_interval_ms: int = 0, appends_continue: bool = False
-) -> Settings:
-    """Return what a search asks of a log directory that is maintained. Effects: reads the sources
-    of the settings.
-    """
-    return Settings(
-        of_topic=request.settings,
-        broker=request.broker(),
-        now_ms=request.now_ms,
-        high_watermark=request.high_watermark,
-        run_interval_ms=run_interval_ms,
-        appends_continue=appends_continue,
-        metadata=request.sources().metadata,
     )
 
 

@@ -15,7 +15,7 @@ from logwright.batches.runtime import Runtime, available_cores
 from logwright.cli.options.latest import COLUMNS, Given
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
-from logwright.cli.run.latest_table import Wanted, write_table
+from logwright.cli.run.latest_table import write_table
 from logwright.errors import NotALogDir, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestPlan
@@ -44,11 +44,6 @@ class _Point:
     offsets: dict[int, int]
     time_ms: int | None
 
-    @property
-    def is_past(self) -> bool:
-        """Whether it is another point than now."""
-        return bool(self.offsets) or self.time_ms is not None
-
 
 def run(request: Request, **given: Unpack[Given]) -> int:
     """Run the command."""
@@ -68,16 +63,8 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         if columns is not None:
             _show(request, plans, _write(request, plans, given["to"], columns))
             return 0
-        wanted = Wanted(
-            topic=topic,
-            to=given["to"],
-            form=given["form_of_table"],
-            key=given["key"],
-            value=given["value"],
-            update_mode=given["update_mode"],
-            is_past=point.is_past,
-        )
-        return write_table(request, wanted, logs)
+        is_past = bool(point.offsets) or point.time_ms is not None
+        return write_table(request, given, logs, is_past=is_past)
 
 
 def _columns(text: str, given: Given) -> tuple[str, ...]:

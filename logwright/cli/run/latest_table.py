@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from logwright.cli.options.latest import Given
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.config.decoding import spec_named
-from logwright.config.table import TopicTable, UpdateMode, tables_of
+from logwright.config.table import TopicTable, tables_of
 from logwright.errors import PreconditionError, QualityError
 from logwright.latest.model import LatestPlan
 from logwright.log.model import PartitionLog
@@ -29,74 +29,60 @@ from logwright.tables.topic import (
 from logwright.tables.work import PartitionResult
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """The table that is asked for.
-
-    Attributes:
-        to: its directory. form: its format.
-        key, value: formats of keys and values; None is what the policies say.
-        update_mode: of `TopicTable`; None is what the policies say.
-        is_past: it has the state as of a point in the past.
-    """
-
-    topic: str
-    to: Path
-    form: str
-    key: str | None
-    value: str | None
-    update_mode: UpdateMode | None
-    is_past: bool
-
-
 def write_table(
-    request: Request, wanted: Wanted, logs: Sequence[tuple[PartitionLog, LatestPlan]]
+    request: Request,
+    given: Given,
+    logs: Sequence[tuple[PartitionLog, LatestPlan]],
+    *,
+    is_past: bool,
 ) -> int:
     """Make or update a table; return the exit status, which is 6 if no record could be decoded.
     Effects: reads the logs, writes the table; output.
 
     Args:
         logs: each partition's log and plan.
+        is_past: the table has the state as of a point in the past.
 
     Raises:
         PreconditionError: there is a table already, and a state in the past is asked for.
         LogwrightError: as `update_topic`.
     """
-    place = _place(request, wanted)
-    if wanted.is_past:
+    (topic,) = given["topics"]
+    place = _place(request, topic, given)
+    if is_past:
         _require_new(place)
     read = [_topic_log(request, log, plan) for log, plan in logs]
-    with request.output.progress(wanted.topic) as progress:
+    with request.output.progress(topic) as progress:
         update = update_topic(place, read, now_ms=request.now_ms, progress=progress)
-    _show(request, wanted, update)
+    _show(request, place, update)
     partitions = {each.partition: each.log.partition for each in read}
     for number, error in update.result.failures.items():
         request.failures.add(partitions[number], error)
     return QualityError.exit_status if update.only_refused else 0
 
 
-def _place(request: Request, wanted: Wanted) -> Place:
+def _place(request: Request, topic: str, given: Given) -> Place:
     """Return the table; what the options do not say is as the topic's entry in the policies has
     it.
     """
     tables = {} if request.policies is None else tables_of(request.policies)
-    entry = tables.get(wanted.topic)
+    entry = tables.get(topic)
     chosen: dict[str, Any] = {} if entry is None else {"key": entry.key, "value": entry.value}
     if entry is not None:
         names = ("buckets", "keep_versions_ms", "update_mode")
         chosen |= {name: getattr(entry, name) for name in names}
-    if wanted.update_mode is not None:
-        chosen["update_mode"] = wanted.update_mode
+    if given["update_mode"] is not None:
+        chosen["update_mode"] = given["update_mode"]
     specs = {
         part: spec
-        for part, form in (("key", wanted.key), ("value", wanted.value))
+        for part, form in (("key", given["key"]), ("value", given["value"]))
         if form is not None and (spec := spec_named(form)) is not None
     }
     if "value" in specs and specs["value"].use == "together":
         specs["key"] = specs["value"]
-    table = TopicTable(format=wanted.form, path=str(wanted.to), **(chosen | specs))
+    table = TopicTable(format=given["form_of_table"], path=str(given["to"]), **(chosen | specs))
     base = request.policies_dir or Path()
-    return Place(topic=wanted.topic, table=table, catalog={}, base=base)
+    return Place(topic=topic, table=table, catalog={}, base=base)
 
 
 def _require_new(place: Place) -> None:
@@ -127,10 +113,10 @@ def _topic_log(request: Request, log: PartitionLog, plan: LatestPlan) -> TopicLo
     )
 
 
-def _show(request: Request, wanted: Wanted, update: TopicUpdate) -> None:
+def _show(request: Request, place: Place, update: TopicUpdate) -> None:
     snapshot = update.result.snapshot
     request.output.show(
-        [_as_object(wanted.topic, result, snapshot) for result in update.result.partitions],
+        [_as_object(place.topic, result, snapshot) for result in update.result.partitions],
         {
             "partition": "topicPartition",
             "step": "step",
@@ -142,9 +128,9 @@ def _show(request: Request, wanted: Wanted, update: TopicUpdate) -> None:
         },
     )
     for number in update.result.left:
-        request.output.result(None, topicPartition=f"{wanted.topic}-{number}", step="left")
+        request.output.result(None, topicPartition=f"{place.topic}-{number}", step="left")
         request.output.message(
-            f"{wanted.topic}-{number}: {request.log_dir} has no log of it, so its rows stay as they"
+            f"{place.topic}-{number}: {request.log_dir} has no log of it, so its rows stay as they"
             " were, also those that were deleted or erased since."
         )
     count, size = (0, 0) if snapshot is None else (snapshot.rows, snapshot.bytes)
@@ -154,8 +140,8 @@ def _show(request: Request, wanted: Wanted, update: TopicUpdate) -> None:
     if update.only_refused:
         request.output.message(
             "No record could be decoded, and the table is not the state of the topic: the"
-            f" quarantine table says why, {wanted.to}{QUARANTINE}. Give other formats of keys and"
-            " values."
+            f" quarantine table says why, {place.table.path}{QUARANTINE}. Give other formats of"
+            " keys and values."
         )
 
 

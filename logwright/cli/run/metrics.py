@@ -24,7 +24,6 @@ from logwright.units import TimestampMs
 
 Values = dict[str, list[Sample]]
 
-
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -66,14 +65,14 @@ def _reader(
     **given: Unpack[Given],
 ) -> Callable[[], Values]:
     """Return what reads the values. Effects: loads the policies."""
-    policies, committed = given["policies"], given["high_watermark"]
+    policies, committed = given["policies_dir"], given["high_watermark"]
     loaded = Policies(high_watermark="end") if policies is None else load_policies(policies)
     if committed is not None:
         loaded = replace(loaded, high_watermark=committed)
     places = Places(
         metadata=given["metadata"],
         find=not given["no_metadata"],
-        properties=given["server_properties"],
+        properties=given["properties"],
         kafka_version=given["kafka_version"],
     )
 

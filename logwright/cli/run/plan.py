@@ -25,7 +25,6 @@ from logwright.sweep.order import changes, pick_order
 FORECAST_BYTES: Final = 1_073_741_824
 """Without ``--forecast`` a log is forecast only up to this size, in bytes; takes seconds."""
 
-
 MOST_NAMED: Final = 8
 """Maximum number of logs named in the cleaning order; --verbose names all."""
 

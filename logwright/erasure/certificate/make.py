@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logwright.erasure.account import Account, erased_of
-from logwright.erasure.certificate.deadlines import verdict
 from logwright.erasure.certificate.manifest import File
 from logwright.erasure.certificate.model import (
     NOT_SEEN,
@@ -24,6 +23,7 @@ from logwright.erasure.certificate.model import (
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.result import Unsearched
+from logwright.erasure.outlook.verdict import verdict
 from logwright.log.tree import Tree
 
 _UNSEEN = "the search did not look at it"
@@ -55,7 +55,7 @@ class Searched:
         node_id: of its broker, None: unknown.
         looked: path → how the search looked at the file.
         unsearched: what the search says that it did not read.
-        topics, deleted, erased: see `logwright.erasure.find.result.Found`.
+        topics, deleted, erased: see `logwright.erasure.find.result.SearchResult`.
     """
 
     path: str

@@ -25,7 +25,7 @@ Count = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Int64 = Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)]
 
 State = Literal["missed", "will be late", "remains", "not proved", "in time", "not found", "gone"]
-"""Of a request, the worst first; `logwright.erasure.certificate.deadlines` has the rules."""
+"""Of a request, the worst first; `logwright.erasure.outlook.verdict` has the rules."""
 
 
 class _Value(BaseModel):

@@ -13,7 +13,7 @@ from logwright.erasure.certificate.manifest import hash_files, require_same
 from logwright.erasure.certificate.model import Cluster, Replicas
 from logwright.erasure.certificate.replicas import not_searched
 from logwright.erasure.find.model import Finding
-from logwright.erasure.find.result import Found
+from logwright.erasure.find.result import SearchResult
 from logwright.erasure.keys import KeySet
 from logwright.erasure.request import applies_to
 from logwright.locks import broker_kept_out
@@ -29,7 +29,7 @@ Report = Callable[[str, int, int], None]
 
 def search(
     directory: Place,
-    find: Callable[[Place], Found],
+    find: Callable[[Place], SearchResult],
     *,
     requests: int,
     sources: Sources | None,
@@ -76,7 +76,7 @@ def search(
     )
 
 
-def findings_of(found: Found, requests: int) -> list[Finding]:
+def findings_of(found: SearchResult, requests: int) -> list[Finding]:
     """Return the findings, with -1 for the request of a byte pattern's."""
     return [
         one if 0 <= one.request < requests else replace(one, request=-1) for one in found.findings

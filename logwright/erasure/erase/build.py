@@ -124,6 +124,5 @@ def _group(plan: ErasePlan, segment: Segment, source: Source) -> Group:
         [source],
         plan.scan.matching,
         log_start_offset=log.log_start_offset,
-        last_mapped_offset=_NOTHING_MAPPED,
     )
     return Group(sources=[(segment, source)], aborted=aborted, facts=facts)

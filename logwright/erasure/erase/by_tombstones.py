@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright.batches.outcomes import aborted_intervals
-from logwright.batches.runtime import Runtime
+from logwright.batches.runtime import Runtime, available_cores
 from logwright.checks.kernels import discard_valueless
 from logwright.compaction.model import CleaningOptions
-from logwright.erasure.erase.remaining import tombstones_are_due
 from logwright.erasure.erase.scan import matches_of, open_segments
 from logwright.errors import QualityError
-from logwright.format.batch import CONTROL, TRANSACTIONAL
+from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from logwright.ingest.commit import commit_append, plan_append, stage_append
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions
@@ -218,7 +217,7 @@ def _clean(
     plan = plan_cleaning(
         log_dir, partition, settings, now_ms=now_ms, options=options, high_watermark="end"
     )
-    if not plan.clean and tombstones_are_due(plan.log, settings[0], keys, now_ms=now_ms):
+    if not plan.clean and _tombstones_are_due(plan.log, keys, now_ms=now_ms):
         plan = _from_the_start(plan)
     if not plan.clean:
         return None
@@ -229,6 +228,22 @@ def _clean(
     if work.failure is not None:
         raise work.failure
     return work.result
+
+
+def _tombstones_are_due(log: PartitionLog, keys: Matcher, *, now_ms: TimestampMs) -> bool:
+    """Return whether tombstones of the keys are past their delete horizon. Effects: reads the log.
+
+    Raises:
+        LogwrightError: it cannot be read.
+    """
+    for source in open_segments(log):
+        for hits in matches_of(source, keys, runtime=Runtime()):
+            rows = hits.records.rows
+            batches = hits.records.batches[rows["row"][rows["value_length"] < 0]]
+            has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
+            if (has_horizon & (batches["base_timestamp"] <= now_ms)).any():
+                return True
+    return False
 
 
 def _from_the_start(plan: CleanPlan) -> CleanPlan:
@@ -262,13 +277,13 @@ def _latest(
         for source in having:
             discard_valueless(source.batches, aborted, log.log_start_offset, False)  # noqa: FBT003
     latest: dict[bytes, Latest] = {}
-    count = 0
+    count, runtime = 0, Runtime(threads=available_cores())
     for source in sources:
-        for matches in matches_of(source, keys, runtime=Runtime()):
-            columns = zip(matches.offsets.tolist(), matches.tombstones.tolist(), strict=True)
-            for row, (offset, tombstone) in enumerate(columns):
+        for hits in matches_of(source, keys, runtime=runtime):
+            columns = hits.records.rows[["offset", "value_length"]].tolist()
+            for row, (offset, value_length) in enumerate(columns):
                 if offset < end_offset:
-                    decided = tombstone and offset < log.last_stable_offset
-                    latest[matches.key(row)] = Latest(offset, decided)
+                    decided = value_length < 0 and offset < log.last_stable_offset
+                    latest[hits.key(row)] = Latest(offset, decided)
                     count += 1
     return latest, count

@@ -8,18 +8,20 @@ Of each rebuilt segment:
     Batches ascend and stay in the range of their segment.
 ``others_identical``
     Each record of the source that has none of the keys is in the output: offset, timestamp, key,
-    value, headers, and the header of its batch. A batch without a match has the same bytes. There
-    is nothing else in the output. Its transaction index has the same bytes.
+    value, headers, and the header of its batch. A batch without a match has the same bytes: the
+    first 21 are compared, length and CRC among them, and its CRC is right. There is nothing else in
+    the output. Its transaction index has the same bytes.
 ``erased_absent``
-    No record of the output has one of the keys.
+    No record of the output has one of the keys: batches that have the bytes of a source batch
+    without a match need no search, all others are searched.
 ``producers_kept``
     The last batch of each producer that the log knows is still there, for its sequence numbers, and
     so is each batch of an open transaction.
 ``index_entries_valid``
     Every entry of the offset index and the time index describes the batch that it points to.
 
-Which records match is decided here once more, of keys that a reader of its own has found: neither
-the bitmap of the scan nor anything that the build reports is used.
+Which records match is decided here once more, on purpose: neither the matching and the bitmap of
+the scan nor anything that the build reports is used. Both read by `logwright.batches.projection`.
 """
 
 from __future__ import annotations
@@ -30,18 +32,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.source import Source, Window, open_source, open_window, row_ranges, side_of
+from logwright.batches.projection import project
+from logwright.batches.runtime import STEP_BYTES
+from logwright.batches.source import Source, Window, open_source, open_window, side_of
 from logwright.checks import kernels
 from logwright.checks.indexes import check_indexes
-from logwright.checks.latest import require_readable
 from logwright.checks.model import (
     CRC_VALID,
     INDEX_ENTRIES_VALID,
     OFFSETS_ASCENDING,
     CheckResult,
 )
-from logwright.checks.thorough_kernels import match_batches
-from logwright.erasure.erase.check_kernels import compare_rebuilt, note_keys
+from logwright.checks.segments import runs
+from logwright.erasure.erase.check_kernels import compare_rebuilt, match_heads
 from logwright.erasure.keys import Keys
 from logwright.errors import CorruptBatch, QualityError, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
@@ -52,7 +55,7 @@ from logwright.place.mapped import MappedFiles, map_file
 from logwright.rewrite.staging import staging_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from logwright.erasure.erase.model import ErasePlan, Matcher
     from logwright.format.snapshot import ProducerEntry
@@ -106,10 +109,11 @@ def require_correct(plan: ErasePlan, segments: Iterable[StagedSegment], keys: Ma
     Raises:
         QualityError: a check failed. Nothing was changed.
     """
-    failed = [one for one in check_erasure(plan, segments, keys) if not one.passed]
+    failed = [check for check in check_erasure(plan, segments, keys) if not check.passed]
     if failed:
+        sentences = "; ".join(check.sentence for check in failed)
         raise QualityError(
-            f"the rebuilt output failed its checks: {'; '.join(one.sentence for one in failed)}.",
+            f"the rebuilt output failed its checks: {sentences}.",
             path=plan.log.directory,
             remedy="Nothing was changed.",
         )
@@ -151,10 +155,9 @@ class _Judged:
         if self._txn_index(segment) != self._txn_index_of(source):
             self.blame(OTHERS_IDENTICAL, base)
         try:
-            self._compare(source, output)
-            self._search(output)
-        except _Unreadable as found:
-            self.blame(CRC_VALID, found.offset)
+            self._search(output, self._compare(source, output))
+        except _Unreadable as unreadable:
+            self.blame(CRC_VALID, unreadable.offset)
         self._producers(source, output)
 
     def _open(self, segment: StagedSegment) -> Source | None:
@@ -179,51 +182,55 @@ class _Judged:
         path = self._log.directory / segment_file_name(source.base_offset, TXNINDEX)
         return map_file(path).tobytes() if path.exists() else b""
 
-    def _compare(self, source: Source, output: Source) -> None:
-        """Find the output of each source batch, and compare the two."""
-        found = np.zeros(len(output.batches), dtype=np.bool_)
-        for first, last in row_ranges(source, first=0, last=len(source.batches)):
-            rows = np.arange(first, last)
+    def _compare(self, source: Source, output: Source) -> NDArray[np.int64]:
+        """Find the output of each source batch, and compare the two. Return the rows of the output
+        that are not proved to be a source batch without a match.
+        """
+        known = np.zeros(len(output.batches), dtype=np.bool_)
+        unmatched = known.copy()
+        for rows in runs(
+            source, np.arange(len(source.batches)), window_bytes=_window_bytes(source)
+        ):
             window = open_window(source, rows)
             bits, starts, erased = _erased(source, window, self._keys)
             partners, has = _partners(window.batches, output.batches)
-            found[partners[has]] = True
+            known[partners[has]] = True
             whole = (erased == 0) & (window.batches["count"] > 0)
-            same = np.zeros(int((whole & has).sum()), dtype=np.bool_)
-            match_batches(
-                output.data,
-                output.batches[partners[whole & has]],
-                source.data,
-                source.batches,
-                rows[whole & has],
-                same,
-            )
-            self._blame_rows(window.batches[whole & has][~same])
+            stays = whole & has
+            same = np.zeros(int(stays.sum()), dtype=np.bool_)
+            left, right = output.batches[partners[stays]], window.batches[stays]
+            match_heads(output.data, left, source.data, right, same)
+            unmatched[partners[stays][same]] = True
+            self._blame_rows(right[~same])
             emptied = (erased > 0) & (erased == window.batches["count"])
             self._blame_rows(window.batches[~has & ~emptied])
             changed = ~whole & has
             if changed.any():
-                left = _opened(output, partners[changed])
+                rebuilt = _opened(output, partners[changed])
                 row, status = compare_rebuilt(
-                    side_of(output, left),
+                    side_of(output, rebuilt),
                     side_of(source, window.only(changed)),
                     starts[changed],
                     bits,
                     self._of[OTHERS_IDENTICAL],
                 )
                 if status != OK:
-                    raise _Unreadable(int(left.batches[row]["base_offset"]))
-        self._blame_rows(output.batches[~found])
+                    raise _Unreadable(int(rebuilt.batches[row]["base_offset"]))
+        self._blame_rows(output.batches[~known])
+        return np.flatnonzero(~unmatched)
 
     def _blame_rows(self, batches: NDArray[np.void]) -> None:
         for offset in batches["base_offset"].tolist():
             self.blame(OTHERS_IDENTICAL, offset)
 
-    def _search(self, output: Source) -> None:
-        """Blame the records of the output that have one of the keys."""
-        for first, last in row_ranges(output, first=0, last=len(output.batches)):
-            window = _opened(output, np.arange(first, last))
-            _, _, erased = _erased(output, window, self._keys)
+    def _search(self, output: Source, rows: NDArray[np.int64]) -> None:
+        """Blame the records in these rows of the output that have one of the keys."""
+        for run in runs(output, rows, window_bytes=_window_bytes(output)):
+            window = _opened(output, run)
+            try:
+                _, _, erased = _erased(output, window, self._keys)
+            except CorruptBatch as error:
+                raise _Unreadable(int(window.batches[0]["base_offset"])) from error
             for offset in window.batches["base_offset"][erased > 0].tolist():
                 self.blame(ERASED_ABSENT, offset)
 
@@ -270,6 +277,13 @@ class _Unreadable(Exception):
         super().__init__(offset)
 
 
+def _window_bytes(source: Source) -> int | None:
+    """Return the size of the windows in which a segment is read: large ones if nothing is
+    decompressed, since each costs some calls.
+    """
+    return None if source.attributes & CODEC_MASK else STEP_BYTES // 2
+
+
 def _opened(output: Source, rows: NDArray[np.int64]) -> Window:
     """Open batches of the output.
 
@@ -304,31 +318,8 @@ def _erased(
     Raises:
         CorruptBatch: a batch cannot be read.
     """
-    batches = window.batches
-    counts = batches["count"].astype(np.int64)
-    starts, total = np.cumsum(counts) - counts, int(counts.sum())
-    flags = np.zeros(total, dtype=np.bool_)
-    packed_rows = (batches["attributes"] & CODEC_MASK) != 0
-    places = np.empty((total, 2), dtype=np.int64)
-    records = np.empty((total, 2), dtype=np.int64)
-    side = side_of(source, window)
-    for packed in (False, True):
-        if not (packed_rows == packed).any():
-            continue
-        noted, row, status = note_keys(side, packed, places, records)
-        require_readable(source, window, row, status)
-        found = keys.match(
-            Keys(
-                window.scratch if packed else source.data,
-                np.ascontiguousarray(places[:noted, 0]),
-                np.ascontiguousarray(places[:noted, 1]),
-            )
-        )
-        hits: Sequence[int] = np.flatnonzero(found >= 0).tolist()
-        if hits:
-            flags[starts[records[hits, 0]] + records[hits, 1]] = True
-    bits = np.packbits(flags, bitorder="little")
-    erased = np.zeros(len(batches), dtype=np.int64)
-    rows = np.repeat(np.arange(len(batches)), counts)
-    np.add.at(erased, rows[flags], 1)
-    return bits, starts, erased
+    records = project(source, window)
+    counts = window.batches["count"].astype(np.int64)
+    flags = keys.match(Keys(records.buffer, *records.key_spans())) >= 0
+    erased = np.bincount(records.rows["row"][flags], minlength=len(counts))
+    return np.packbits(flags, bitorder="little"), np.cumsum(counts) - counts, erased

@@ -1,10 +1,10 @@
-"""The kernels of the check: they read the records of both sides on their own. They share no code
-with the scan and the copy but the walk over a record.
+"""The kernel of the check, independent on purpose: it reads the records of both sides on its own.
+It shares no code with the scan and the copy but the walk over a record.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from logwright.batches.bitmap import has_bit
 from logwright.checks.kernels import blame, same_bytes, time_of
 from logwright.format.batch import (
     CODEC_MASK,
-    CONTROL,
     DELETE_HORIZON,
     HEADER_BYTES,
     LOG_APPEND_TIME,
@@ -21,41 +20,25 @@ from logwright.format.header import read_int16, read_int64
 from logwright.format.walk import OK, read_record
 from logwright.kernel import inline_kernel, kernel
 
-_BEFORE_LENGTH, _AFTER_LENGTH, _CRC = (0, 8), (12, 17), 17
+_BEFORE_LENGTH, _AFTER_LENGTH = (0, 8), (12, 17)
+_FIXED_START: Final = 21
+"""Up to here a batch's header is not covered by its CRC."""
 _LAST_OFFSET_DELTA, _PRODUCER = (23, 27), (43, 57)
 _ATTRIBUTES, _BASE_TIMESTAMP, _MAX_TIMESTAMP = 21, 27, 35
 
 
 @kernel
-def note_keys(side: Any, packed: bool, places: Any, records: Any) -> Any:
-    """Note where each key is of those batches of a window that are packed, or that are not.
+def match_heads(output: Any, left: Any, data: Any, right: Any, same: Any) -> None:
+    """Set which output batches, whose CRCs are right, are their source's byte for byte: those with
+    the same length and CRC, and whatever else the CRC does not cover.
 
     Args:
-        side: `Side`.
-        places: int64[n, 2], where a key begins and its length.
-        records: int64[n, 2], row of its batch in the window and number of the record in it.
-
-    Returns:
-        (number of keys, row, status).
+        output, data: uint8[], the two files. left, right: BATCH[n] of both.
+        same: bool[n], is set.
     """
-    noted = 0
-    source = side.scratch if packed else side.data
-    for row in range(len(side.batches)):
-        batch = side.batches[row]
-        is_control = batch.attributes & CONTROL != 0
-        if is_control or (batch.attributes & CODEC_MASK != 0) != packed:
-            continue
-        at, end = side.spans[row, 0], side.spans[row, 1]
-        for number in range(np.int64(batch.count)):
-            record = read_record(source, at, end)
-            at = record.stop
-            if at < 0:
-                return noted, row, at
-            if record.key_length >= 0:
-                places[noted, 0], places[noted, 1] = record.key, record.key_length
-                records[noted, 0], records[noted, 1] = row, number
-                noted += 1
-    return noted, len(side.batches), np.int64(OK)
+    for row in range(len(left)):
+        at, position = left[row].position, right[row].position
+        same[row] = same_bytes(output, at, data, position, _FIXED_START)
 
 
 @inline_kernel

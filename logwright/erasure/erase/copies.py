@@ -64,8 +64,8 @@ def file_matches(path: Path, keys: Matcher, *, throttle: Throttle | None = None)
     source = Source(base_offset=0, log=log, batches=batches)
     runtime = Runtime() if throttle is None else Runtime(throttle=throttle)
     try:
-        for some in matches_of(source, keys, runtime=runtime):
-            if len(some.ordinals):
+        for hits in matches_of(source, keys, runtime=runtime):
+            if len(hits.requests):
                 return True
     except (CorruptLogError, UnsupportedFormatError):
         return None

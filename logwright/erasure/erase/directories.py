@@ -13,11 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from logwright.deletion.commit import plan_purge_deleted, purge_deleted
+from logwright.deletion.commit import purge_deleted
 from logwright.deletion.observe import list_deleted
 from logwright.erasure.erase.commit import plan_erasure_of
 from logwright.erasure.erase.copies import file_matches
-from logwright.erasure.erase.remaining import Remaining
 from logwright.format.names import TopicPartition
 from logwright.log.inventory import NO_PARTITION, owner_of, place_of
 from logwright.log.log_dir import Mark, MarkedDirectory, list_marked
@@ -207,25 +206,14 @@ def _looked_at(root: Path, keys: Matcher) -> Iterator[tuple[str, bool | None]]:
                 yield path, matches
 
 
-def remaining_marked(
-    log_dir: Path, marked: MarkedDirectory, keys: Matcher, *, delay_ms: int
-) -> Remaining | None:
-    """Return in how many files of a marked directory an erasure by the rules leaves something, None
-    if in none: a broker deletes deleted logs after `delay_ms`, stray and future logs never. The
-    files are read as they are, since nothing is done to them: no log must be recovered first.
-    Effects: reads.
+def matching_files(log_dir: Path, marked: MarkedDirectory, keys: Matcher) -> int:
+    """Return how many files of a marked directory match, or cannot be read to their end. They are
+    read as they are, since nothing is done to them: no log must be recovered first. Effects: reads.
 
     Raises:
-        LogwrightError: as `plan_purge_deleted`.
+        UnreadableFile, StalePlan: one is not a regular file, or vanished.
     """
-    files = sum(1 for _ in _looked_at(log_dir / marked.name, keys))
-    if not files:
-        return None
-    if marked.mark != "delete":
-        return Remaining(marked.name, files, "", None)
-    found = plan_purge_deleted(log_dir, now_ms=TimestampMs(0), delay_ms=delay_ms)
-    due = {each.directory: each.due_at_ms for each in found}
-    return Remaining(marked.name, files, "log.segment.delete.delay.ms", due.get(marked.name))
+    return sum(1 for _ in _looked_at(log_dir / marked.name, keys))
 
 
 def remove_deleted(log_dir: Path, names: Collection[str]) -> dict[str, str]:

@@ -4,9 +4,8 @@ of its own of all files, as `logwright find` does it. Nothing that the erasure r
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from logwright.erasure.find.search import search_log_dir
@@ -18,20 +17,20 @@ if TYPE_CHECKING:
 
     from logwright.batches.runtime import Progress
     from logwright.erasure.find.model import Finding
-    from logwright.erasure.find.result import Found, Settings, Unsearched
+    from logwright.erasure.find.result import SearchResult, Settings, Unsearched
     from logwright.erasure.keys import KeySet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLeft:
-    """A file that has records of the requests.
+    """Records of the requests that remain in a file, and are removed together.
 
     Attributes:
         path: relative to the log directory. place: what the file is.
         partition: of the records; its topic is empty if it is not known.
         records: how many. first_offset, last_offset: of them.
         why: an erasure at once leaves the file, empty if it does not.
-        rule: the Kafka config or the step that removes the last of them, empty: nothing will.
+        rule: the Kafka config or the step that removes them, empty: nothing will.
         gone_by_ms: when they are gone, ms since the epoch, None: never, or it is not known.
     """
 
@@ -51,12 +50,12 @@ class Left:
     """What remains in one log directory.
 
     Attributes:
-        files: with records of the requests, sorted by path.
+        parts: the records by file and what removes them, sorted by path and first offset.
         unsearched: files, or parts of them, that may have some and could not be searched.
         searched_files, searched_bytes: that were searched.
     """
 
-    files: tuple[FileLeft, ...]
+    parts: tuple[FileLeft, ...]
     unsearched: tuple[Unsearched, ...]
     searched_files: int
     searched_bytes: int
@@ -64,7 +63,12 @@ class Left:
     @property
     def records(self) -> int:
         """Number of records that remain."""
-        return sum(one.records for one in self.files)
+        return sum(part.records for part in self.parts)
+
+    @property
+    def files(self) -> int:
+        """Number of files that have some."""
+        return len({part.path for part in self.parts})
 
 
 def find_left(log_dir: Path, keys: KeySet, settings: Settings, progress: Progress) -> Left:
@@ -76,13 +80,15 @@ def find_left(log_dir: Path, keys: KeySet, settings: Settings, progress: Progres
     return left_of(search_log_dir(log_dir, keys, settings, progress=progress), keys)
 
 
-def left_of(found: Found, keys: KeySet) -> Left:
+def left_of(found: SearchResult, keys: KeySet) -> Left:
     """Return what remains, by the result of a search. Files of topics that no request is about do
     not count; those whose topic is not known do.
     """
     unsearched = [one for one in found.unsearched if _concerns(one.partition.topic, keys)]
     return Left(
-        files=tuple(_files(found.findings)),
+        parts=tuple(
+            sorted(_parts(found.findings), key=lambda part: (part.path, part.first_offset))
+        ),
         unsearched=tuple(unsearched),
         searched_files=found.files,
         searched_bytes=found.bytes,
@@ -93,23 +99,26 @@ def _concerns(topic: str, keys: KeySet) -> bool:
     return not topic or not keys.for_topic(topic).is_empty
 
 
-def _files(findings: Iterable[Finding]) -> Iterable[FileLeft]:
-    ordered = sorted(findings, key=lambda one: one.path)
-    for path, group in groupby(ordered, key=lambda one: one.path):
-        some = list(group)
-        # Of one key asked for twice a record is found once: records, not findings, are counted.
-        records = {(one.offset, one.batch_position): one for one in some}
-        never = [one for one in some if one.gone_by_ms is None]
-        place = place_at(path)
-        last = never[0] if never else max(some, key=lambda one: one.gone_by_ms or 0)
+def _parts(findings: Iterable[Finding]) -> Iterator[FileLeft]:
+    parts: dict[tuple[str, str, int | None], list[Finding]] = {}
+    for row in findings:
+        parts.setdefault((row.path, row.rule, row.gone_by_ms), []).append(row)
+    for (path, rule, gone_by_ms), rows in parts.items():
         yield FileLeft(
             path=path,
-            place=last.place,
-            why=place.why if place.erasure == "left" else "",
-            partition=TopicPartition(last.topic, last.partition),
-            records=len(records),
-            first_offset=min(one.offset for one in some),
-            last_offset=max(one.offset for one in some),
-            rule=last.rule,
-            gone_by_ms=last.gone_by_ms,
+            place=rows[0].place,
+            partition=TopicPartition(rows[0].topic, rows[0].partition),
+            # Of one key asked for twice a record is found once: records, not findings, are counted.
+            records=len({(row.offset, row.batch_position) for row in rows}),
+            first_offset=min(row.offset for row in rows),
+            last_offset=max(row.offset for row in rows),
+            why=_why_left(path),
+            rule=rule,
+            gone_by_ms=gone_by_ms,
         )
+
+
+def _why_left(path: str) -> str:
+    """Return why an erasure at once leaves a file, empty if it does not."""
+    place = place_at(path)
+    return place.why if place.erasure == "left" else ""

@@ -11,16 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
+from logwright.batches.projection import read_window
+from logwright.batches.source import Source, row_ranges
 from logwright.erasure.find.result import Unsearched
-from logwright.errors import CorruptBatch, LogwrightError, UnsupportedFormatError
-from logwright.format.batch import crc_is_valid, parse_batch, walk_batches
+from logwright.errors import LogwrightError, UnsupportedFormatError
+from logwright.format.batch import CONTROL
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import LOG, LOG_START_OFFSET_CHECKPOINT, TopicPartition
-from logwright.format.record import read_records
+from logwright.format.scan import check_crcs, scan_whatever
 from logwright.log.inventory import NO_PARTITION, owner_of
 from logwright.log.record_files import Inventory, RecordFile
 from logwright.place.files import exists
-from logwright.place.mapped import map_file
+from logwright.place.mapped import MappedFiles, map_file
 from logwright.place.model import Place
 
 if TYPE_CHECKING:
@@ -141,17 +145,15 @@ def remote_topics(files: Iterable[RecordFile]) -> set[str]:
 
 
 def _values(path: Place) -> Iterator[bytes]:
-    content, end = map_file(path).data, 0
-    for span in walk_batches(content):
-        end = span.position + span.bytes
-        whole = content[span.position : end]
-        batch = parse_batch(whole)
-        if not crc_is_valid(batch, whole):
-            raise CorruptBatch("its CRC is wrong.", position=span.position, path=path)
-        if not batch.is_control:
-            yield from (one.value for one in read_records(batch, whole) if one.value)
-    if end < len(content):
-        raise CorruptBatch("it ends within a batch.", position=end, path=path)
+    log = MappedFiles().open(path)
+    batches = scan_whatever(log.data, path)
+    check_crcs(log.data, batches, path, first=0, last=len(batches))
+    source = Source(base_offset=0, log=log, batches=batches)
+    data = (batches["attributes"] & CONTROL) == 0
+    for first, last in row_ranges(source, first=0, last=len(batches)):
+        records = read_window(source, first + np.flatnonzero(data[first:last]))
+        values = (records.bytes_of(row, "value") for row in range(len(records.rows)))
+        yield from filter(None, values)
 
 
 def _apply(value: bytes, segments: dict[tuple[bytes, bytes], str]) -> None:

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.erasure.find.model import Finding, Looked
+from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.format.names import TopicPartition
 from logwright.log.model import PartitionLog
 from logwright.place.model import Place
 from logwright.state.model import Hold
+from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     from logwright.config.broker import BrokerConfig
@@ -31,9 +33,7 @@ class Settings:
         broker: the broker's own.
         now_ms: the clock, ms since the epoch.
         high_watermark: what counts as committed.
-        run_interval_ms: the longest time between two runs of maintenance.
-        forced: runs clean whatever the ratio and the lag say.
-        appends_continue: see `logwright.erasure.forecast.Upkeep`.
+        upkeep: how logs are maintained, as far as that is so of each.
         metadata: of the cluster, None: unknown.
     """
 
@@ -41,9 +41,7 @@ class Settings:
     broker: BrokerConfig
     now_ms: int
     high_watermark: HighWatermark
-    run_interval_ms: int = 0
-    forced: bool = False
-    appends_continue: bool = False
+    upkeep: Upkeep = field(default_factory=Upkeep)
     metadata: ClusterMetadata | None = None
 
 
@@ -74,6 +72,7 @@ class LiveHits:
         log: as it was observed.
         hits: HIT[n]. batches: BATCH[m]. markers: int64[k, 3], of the whole log.
         hold: why the log is not maintained now, None if it is.
+        deadline_ms: the first of the stored requests that have a record in it, INT64_MAX: none.
     """
 
     log: PartitionLog
@@ -81,10 +80,11 @@ class LiveHits:
     batches: NDArray[np.void]
     markers: NDArray[np.int64]
     hold: Hold | None = None
+    deadline_ms: int = INT64_MAX
 
 
 @dataclass(slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """The result for one directory.
 
     Attributes:

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.markers import NO_MARKERS
 from logwright.batches.outcomes import is_end
-from logwright.batches.status import WRONG_CRC, StoppedAt, remove_obstacle
-from logwright.batches.unpack import Workspace
+from logwright.batches.status import (
+    FAULTS,
+    HITS_FULL,
+    NOT_UNPACKED,
+    OK,
+    SCRATCH_FULL,
+    StoppedAt,
+)
+from logwright.batches.unpack import Workspace, remove_obstacle
 from logwright.erasure.find.patterns import make_automaton
 from logwright.erasure.find.walk import (
-    DONE,
-    FULL,
-    HEADER,
     PATTERN,
-    RECORDS,
-    Room,
+    HitBuffers,
     first_nonzero,
-    new_room,
+    hit_buffers,
+    next_part,
     walk_file,
 )
 from logwright.erasure.keys import KeySet
 from logwright.errors import CorruptBatch
 from logwright.format.batch import LOG_OVERHEAD_BYTES, SMALLEST_LEGACY_LENGTH
-from logwright.format.header import LENGTH, OTHER_MAGIC, TORN
 from logwright.format.scan import BATCH
+from logwright.units import INT64_MAX
 
 HIT: Final = np.dtype(
     [
@@ -44,15 +49,11 @@ HIT: Final = np.dtype(
 """A record that was found. `request`: index in the `KeySet`, -1 if only a pattern was found.
 `pattern`: its number, -1 if a requested key was found. `row`: its batch in `Scanned.batches`."""
 
+PART_BYTES: Final = 32 * 1024 * 1024
+"""About how much of a large file one thread reads at a time."""
 _ROWS: Final = 16 * 1024
 _KEY_BYTES: Final = 64 * 1024
-_PROBLEMS: Final = {
-    HEADER + TORN: "the file ends inside a record batch",
-    HEADER + LENGTH: "the record batch's length is invalid; what follows cannot be read",
-    HEADER + OTHER_MAGIC: "the record batch's magic is not 2: an old message format, or corrupt",
-    WRONG_CRC: "the record batch's CRC is wrong",
-    RECORDS: "the records of the batch are malformed",
-}
+_OBSTACLES: Final = (SCRATCH_FULL, NOT_UNPACKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,34 @@ def whole_file(problem: str) -> Unread:
     return Unread(position=0, bytes=-1, problem=problem)
 
 
+class Span(NamedTuple):
+    """A part of a file, in bytes: batches that begin at `start` or after it, and before `stop`."""
+
+    start: int
+    stop: int
+
+
+WHOLE: Final = Span(0, INT64_MAX)
+
+
+def split(data: NDArray[np.uint8]) -> list[Span]:
+    """Return the parts of a file, uint8[n], in order."""
+    parts = [Span(0, int(next_part(data, 0, PART_BYTES)))]
+    while parts[-1].stop < len(data):
+        parts.append(Span(parts[-1].stop, int(next_part(data, parts[-1].stop, PART_BYTES))))
+    return parts
+
+
+def joined(parts: Sequence[Scanned]) -> Scanned:
+    """Return the content of a file by that of its parts, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    found = _Found()
+    for part in parts:
+        found.join(part)
+    return found.scanned()
+
+
 class Scanner:
     """Scans files one after the other. For one thread.
 
@@ -111,51 +140,54 @@ class Scanner:
     def __init__(self, patterns: tuple[bytes, ...] = ()) -> None:
         self._automaton = make_automaton(patterns)
         self._work = Workspace()
-        self._room = new_room(_ROWS, _KEY_BYTES, scratch=self._work.scratch, cells=self._work.cells)
+        memory = (self._work.scratch, self._work.cells)
+        self._buffers = hit_buffers(_ROWS, _KEY_BYTES, memory)
 
-    def scan(self, data: NDArray[np.uint8], path: object, keys: KeySet) -> Scanned:
+    def scan(
+        self, data: NDArray[np.uint8], path: object, keys: KeySet, span: Span = WHOLE
+    ) -> Scanned:
         """Scan a file.
 
         Args:
             data: uint8[n], all of it. path: for messages.
             keys: the requests that apply to the file's topic.
+            span: the part to scan.
         """
         found = _Found()
-        position, given = 0, -1
+        position, given = span.start, -1
         while True:
-            arguments = (keys.needs_hmacs, keys.table, self._automaton, self._room)
-            before = self._room.used.copy()
-            reached, status = walk_file(data, position, given, *arguments)
+            arguments = (keys.needs_hmacs, keys.table, self._automaton, self._buffers)
+            before = self._buffers.used.copy()
+            reached, status = walk_file(data, (position, span.stop), given, *arguments)
             is_new, position, given = reached > position, int(reached), -1
-            if status == FULL:
-                if not is_new and not before.any() and not self._room.used.any():
+            if status == HITS_FULL:
+                if not is_new and not before.any() and not self._buffers.used.any():
                     self._enlarge()
                 self._drain(found, keys)
-            elif status == DONE:
+            elif status == OK:
                 self._drain(found, keys)
                 return found.scanned()
-            elif status in _PROBLEMS:
-                position = found.skip(data, position, _PROBLEMS[status])
+            elif status not in _OBSTACLES:
+                position = found.skip(data, position, FAULTS[status].problem)
             else:
-                stopped = StoppedAt(data, path, self._room.batch, 0)
+                stopped = StoppedAt(data, path, self._buffers.batch, 0)
                 try:
                     given = remove_obstacle(self._work, stopped, status)
                 except CorruptBatch as error:
                     position = found.skip(data, position, error.problem)
-                self._room = self._room._replace(scratch=self._work.scratch)
+                self._buffers = self._buffers._replace(scratch=self._work.scratch)
 
     def _enlarge(self) -> None:
-        """Double the room: one batch alone has more."""
-        room = self._room
-        self._room = new_room(
-            2 * len(room.noted), 4 * len(room.keys), scratch=room.scratch, cells=room.cells
-        )
+        """Double the buffers: one batch alone has more."""
+        buffers = self._buffers
+        memory = (buffers.scratch, buffers.cells)
+        self._buffers = hit_buffers(2 * len(buffers.noted), 4 * len(buffers.keys), memory)
 
     def _drain(self, found: _Found, keys: KeySet) -> None:
-        """Take what is noted out of the room."""
-        batches, noted, _ = self._room.used.tolist()
-        found.add(self._room, batches, noted, keys)
-        self._room.used[:] = 0
+        """Take what is noted out of the buffers."""
+        batches, noted, _ = self._buffers.used.tolist()
+        found.add(self._buffers, batches, noted, keys)
+        self._buffers.used[:] = 0
 
 
 @dataclass(slots=True)
@@ -168,17 +200,17 @@ class _Found:
     unread: list[Unread] = field(default_factory=list)
     rows: int = 0
 
-    def add(self, room: Room, batches: int, noted: int, keys: KeySet) -> None:
-        """Add the first ones of each kind that a room holds."""
+    def add(self, buffers: HitBuffers, batches: int, noted: int, keys: KeySet) -> None:
+        """Add the first ones of each kind that the buffers hold."""
         if not batches:
             return
-        chosen = room.batches[:batches]
+        chosen = buffers.batches[:batches]
         ends = chosen[is_end(chosen)]
         columns = (ends["producer_id"], ends["base_offset"], ends["control_type"])
         self.markers.append(np.stack([one.astype(np.int64) for one in columns], axis=1))
         if not noted:
             return
-        hits = _hits_of(room.noted[:noted], room.keys, keys)
+        hits = _hits_of(buffers.noted[:noted], buffers.keys, keys)
         used = np.unique(hits["row"])
         places = np.zeros(batches, dtype=np.int64)
         places[used] = np.arange(self.rows, self.rows + len(used))
@@ -186,6 +218,16 @@ class _Found:
         self.hits.append(hits)
         self.batches.append(chosen[used])
         self.rows += len(used)
+
+    def join(self, part: Scanned) -> None:
+        """Add what was found in the next part of the file."""
+        part.hits["row"] += self.rows
+        self.hits.append(part.hits)
+        self.batches.append(part.batches)
+        self.markers.append(part.markers)
+        self.rows += len(part.batches)
+        for unread in part.unread:
+            self._add_unread(unread)
 
     def skip(self, data: NDArray[np.uint8], position: int, problem: str) -> int:
         """Note that a batch cannot be read; return where reading continues."""
@@ -232,8 +274,9 @@ def _hits_of(
     if not (chosen["pattern"] >= 0).any():
         return chosen
     # Of a record whose key is requested too, the pattern is not reported.
-    requested = chosen[chosen["request"] >= 0]
-    twice = (chosen["request"] < 0) & np.isin(chosen["offset"], requested["offset"])
+    records = chosen[["row", "offset"]]
+    requested = chosen["request"] >= 0
+    twice = ~requested & np.isin(records, records[requested])
     return chosen[~twice]
 
 

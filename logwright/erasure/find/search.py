@@ -6,26 +6,39 @@ log directory change while they are read, the search of it begins again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
-from typing import Final
+from threading import local
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.runtime import Progress
+from logwright.batches.runtime import Progress, available_cores, in_order
 from logwright.erasure.find.columns import scan_spool
 from logwright.erasure.find.elsewhere import places_elsewhere
 from logwright.erasure.find.kinds import KINDS, Judged, judge
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.proofs import known_texts, small_texts
-from logwright.erasure.find.removal import removal_of_file, removal_of_records
-from logwright.erasure.find.result import Found, LiveHits, Settings, Unsearched
-from logwright.erasure.find.scan import Scanned, Scanner, Unread, nothing_found, whole_file
+from logwright.erasure.find.result import LiveHits, SearchResult, Settings, Unsearched
+from logwright.erasure.find.scan import (
+    PART_BYTES,
+    WHOLE,
+    Scanned,
+    Scanner,
+    Span,
+    Unread,
+    joined,
+    nothing_found,
+    split,
+    whole_file,
+)
 from logwright.erasure.find.texts import scan_texts
 from logwright.erasure.keys import KeySet
 from logwright.erasure.mark import erased_keys
+from logwright.erasure.outlook.removals import removal_of_file, removal_of_records
 from logwright.errors import LogwrightError, StalePlan, UnreadableFile
 from logwright.format.names import INDEX, LOG, TopicPartition
 from logwright.locks import broker_kept_out
@@ -58,13 +71,16 @@ def search_log_dir(
     *,
     patterns: tuple[bytes, ...] = (),
     progress: Progress,
-) -> Found:
+    threads: int | None = None,
+) -> SearchResult:
     """Search one log directory.
 
     Args:
         settings: None for an archive, which nothing maintains.
         patterns: byte patterns that are searched in keys, values and headers, too.
         progress: called with the phase "search", bytes done and all.
+        threads: that read, as many as there are cores if not given; the result does not depend on
+            it.
 
     Raises:
         NotALogDir, UnreadableFile: the directory cannot be listed.
@@ -74,7 +90,8 @@ def search_log_dir(
     with broker_kept_out(log_dir):
         for _ in range(ATTEMPTS):
             inventory = list_files(log_dir)
-            found = _Search(log_dir, keys, settings, patterns, progress).run(inventory)
+            search = _Search(log_dir, keys, settings, _Reader(patterns), progress)
+            found = search.run(inventory, threads or available_cores())
             if list_tree(log_dir) == inventory.tree:
                 return found
     raise StalePlan(
@@ -82,6 +99,76 @@ def search_log_dir(
         path=log_dir,
         remedy="Stop the programs that change it, then search again.",
     )
+
+
+class _Part(NamedTuple):
+    """What was read of a part of a file."""
+
+    file: RecordFile
+    scanned: Scanned
+    looked: Looked
+
+    @property
+    def failed(self) -> bool:
+        """Whether the file could not be read, its other parts neither."""
+        return any(part.bytes == -1 for part in self.scanned.unread)
+
+
+class _Reader:
+    """Reads files, on any thread."""
+
+    def __init__(self, patterns: tuple[bytes, ...]) -> None:
+        self.patterns = patterns
+        self._of_thread = local()
+
+    def looks_for(self, keys: KeySet) -> bool:
+        """Whether there is anything to search for."""
+        return bool(self.patterns) or not keys.is_empty
+
+    def read(self, file: RecordFile, keys: KeySet, span: Span) -> _Part:
+        """Search a part of a file. Effects: reads it."""
+        if not self.looks_for(keys):
+            return _Part(file, nothing_found(), NOT_ASKED)
+        try:
+            return _Part(file, *self._read(file, keys, span))
+        except LogwrightError as error:
+            return _Part(file, nothing_found(whole_file(error.problem)), SEARCHED)
+
+    def _read(self, file: RecordFile, keys: KeySet, span: Span) -> tuple[Scanned, Looked]:
+        """Search a file by what it is."""
+        data = map_file(file.path, expected_bytes=file.stamp.size)
+        if file.place.form == "segment":
+            return self._scanner.scan(data, file.path, keys, span), SEARCHED
+        texts = known_texts(file.path.name, data, _log_bytes(file.path))
+        if texts is not None:
+            scanned = scan_texts((*texts, *small_texts(data)), keys, self.patterns)
+            return scanned, SEARCHED if texts else NO_RECORDS
+        if file.place.form == "rows":
+            return scan_spool(data, keys, self.patterns), SEARCHED
+        scanned = self._scanner.scan(data, file.path, keys, span)
+        if scanned.unread:
+            scanned.unread = (whole_file(_FOREIGN),)
+        return scanned, SEARCHED
+
+    @property
+    def _scanner(self) -> Scanner:
+        """The scanner of this thread."""
+        if not hasattr(self._of_thread, "scanner"):
+            self._of_thread.scanner = Scanner(self.patterns)
+        scanner: Scanner = self._of_thread.scanner
+        return scanner
+
+
+def _spans(file: RecordFile) -> Sequence[Span]:
+    """Return the parts in which a file is read: a large segment has several, which begin at
+    batches. They do not depend on the number of threads. Effects: reads the headers.
+    """
+    if file.place.form != "segment" or file.stamp.size <= PART_BYTES:
+        return (WHOLE,)
+    try:
+        return split(map_file(file.path, expected_bytes=file.stamp.size))
+    except LogwrightError:
+        return (WHOLE,)  # who reads it says why it cannot
 
 
 class _Search:
@@ -92,18 +179,17 @@ class _Search:
         log_dir: Place,
         keys: KeySet,
         settings: Settings | None,
-        patterns: tuple[bytes, ...],
+        reader: _Reader,
         progress: Progress,
     ) -> None:
         self._keys = keys
         self._settings = settings
-        self._patterns = patterns
-        self._scanner = Scanner(patterns)
+        self._reader = reader
         self._progress = progress
-        self._found = Found(directory=log_dir)
+        self._found = SearchResult(directory=log_dir)
         self._states: dict[TopicPartition, PartitionState] | None = None
 
-    def run(self, inventory: Inventory) -> Found:
+    def run(self, inventory: Inventory, threads: int) -> SearchResult:
         """Search all files, log by log."""
         total = inventory.tree.total_bytes
         self._found.topics |= inventory.topics
@@ -115,15 +201,18 @@ class _Search:
             one
             for one in places_elsewhere(self._found.directory, inventory, metadata)
             if one.partition == NO_PARTITION
-            or self._patterns
+            or self._reader.patterns
             or not self._keys.for_topic(one.partition.topic).is_empty
         ]
         for path, problem in inventory.tree.others.items():
             whole = Unread(position=0, bytes=-1, problem=problem)
             self._unread(inventory.partition_at(path), path, whole)
         groups = sorted(inventory.files, key=lambda one: (one.group, one.base_offset, one.relative))
+        parts = in_order(self._tasks(groups), threads=threads)
+        by_file = groupby(parts, key=lambda part: part.file.relative)
+        read = (self._account(list(some), total) for _, some in by_file)
         for _, files in groupby(groups, key=lambda one: one.group):
-            self._log(list(files), total)
+            self._log(list(files), read)
         self._found.findings.sort(key=lambda one: (one.path, one.offset, one.request))
         return self._found
 
@@ -137,26 +226,30 @@ class _Search:
                     keys = erased_keys(directory) or ()
                     self._found.erased.setdefault(partition.topic, set()).update(keys)
 
-    def _log(self, files: Sequence[RecordFile], total: int) -> None:
-        """Search the files of one log."""
-        topic = files[0].partition.topic
-        keys = self._keys if files[0].partition == NO_PARTITION else self._keys.for_topic(topic)
+    def _tasks(self, files: Iterable[RecordFile]) -> Iterator[Callable[[], _Part]]:
+        """Yield what is to be read, in order."""
+        for file in files:
+            keys = self._keys
+            if file.partition != NO_PARTITION:
+                keys = keys.for_topic(file.partition.topic)
+            for span in _spans(file) if self._reader.looks_for(keys) else (WHOLE,):
+                yield partial(self._reader.read, file, keys, span)
+
+    def _log(self, files: Sequence[RecordFile], read: Iterator[Scanned]) -> None:
+        """Search the files of one log, which are read in this order."""
         scanned: list[Scanned] = []
         for file in files:
-            one = self._scan(file, keys, total)
-            for part in one.unread:
+            scanned.append(next(read))
+            for part in scanned[-1].unread:
                 self._unread(file.partition, file.relative, part)
-            scanned.append(one)
         if any(len(one.hits) for one in scanned):
             self._decide(files, scanned)
 
-    def _scan(self, file: RecordFile, keys: KeySet, total: int) -> Scanned:
-        found = self._found
-        asked = not keys.is_empty or bool(self._patterns)
-        try:
-            scanned, looked = self._read(file, keys) if asked else (nothing_found(), NOT_ASKED)
-        except LogwrightError as error:
-            scanned, looked = nothing_found(whole_file(error.problem)), SEARCHED
+    def _account(self, parts: Sequence[_Part], total: int) -> Scanned:
+        """Return what was read of a file. Effects: reports the progress."""
+        found, file, looked = self._found, parts[0].file, parts[0].looked
+        failed = [part for part in parts if part.failed]
+        scanned = failed[0].scanned if failed else joined([part.scanned for part in parts])
         if scanned.unread:
             whole = any(one.bytes in (-1, file.stamp.size) for one in scanned.unread)
             looked = "not searched" if whole else "in part"
@@ -165,22 +258,6 @@ class _Search:
         found.bytes += file.stamp.size
         self._progress("search", found.bytes, total)
         return scanned
-
-    def _read(self, file: RecordFile, keys: KeySet) -> tuple[Scanned, Looked]:
-        """Search a file by what it is."""
-        data = map_file(file.path, expected_bytes=file.stamp.size)
-        if file.place.form == "segment":
-            return self._scanner.scan(data, file.path, keys), SEARCHED
-        texts = known_texts(file.path.name, data, _log_bytes(file.path))
-        if texts is not None:
-            scanned = scan_texts((*texts, *small_texts(data)), keys, self._patterns)
-            return scanned, SEARCHED if texts else NO_RECORDS
-        if file.place.form == "rows":
-            return scan_spool(data, keys, self._patterns), SEARCHED
-        scanned = self._scanner.scan(data, file.path, keys)
-        if scanned.unread:
-            scanned.unread = (whole_file(_FOREIGN),)
-        return scanned, SEARCHED
 
     def _unread(self, partition: TopicPartition, path: str, part: Unread) -> None:
         self._found.unsearched.append(
@@ -206,8 +283,14 @@ class _Search:
         start = 0 if log is None else int(log.log_start_offset)
         judged = judge(hits, batches, markers, log_start_offset=start)
         if log is not None and self._settings is not None:
-            hold = self._hold(partition, self._settings.now_ms)
-            live = LiveHits(log=log, hits=hits, batches=batches, markers=markers, hold=hold)
+            live = LiveHits(
+                log=log,
+                hits=hits,
+                batches=batches,
+                markers=markers,
+                hold=self._hold(partition, self._settings.now_ms),
+                deadline_ms=self._keys.first_deadline_ms(hits["request"], partition.topic),
+            )
             self._found.live[partition] = live
             rules, times = removal_of_records(live, judged, self._settings)
         else:

@@ -18,7 +18,7 @@ import numpy as np
 
 from logwright.erasure.find.columns import scan_parquet
 from logwright.erasure.find.model import Finding, Looked
-from logwright.erasure.find.result import Found, Unsearched
+from logwright.erasure.find.result import SearchResult, Unsearched
 from logwright.erasure.find.table_files import Texts, add_texts, beginning, references, table_texts
 from logwright.erasure.find.texts import RowHit, scan_texts
 from logwright.erasure.keys import KeySet
@@ -40,7 +40,7 @@ _Listed = tuple[Path, str | None, tuple[int, ...]]
 
 def search_table_files(
     root: Path, keys: KeySet, *, patterns: tuple[bytes, ...] = (), topic: str = ""
-) -> Found:
+) -> SearchResult:
     """Search a table's files, or one file. Effects: reads them.
 
     Args:
@@ -78,7 +78,7 @@ class _Table:
         self._topic = topic
         self.there: frozenset[str] = frozenset()
         self._elsewhere: set[str] = set()
-        self.found = Found(directory=root)
+        self.found = SearchResult(directory=root)
 
     def add(self, path: Path, problem: str | None) -> None:
         """Search one file."""

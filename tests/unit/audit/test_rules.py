@@ -16,7 +16,7 @@ from logwright.audit.model import (
     ROW,
     TOMBSTONE,
     TRANSACTED,
-    Found,
+    Difference,
     Span,
     Transactions,
 )
@@ -116,7 +116,7 @@ def test_markers_stay_with_their_data(own: str, kind: int, end: int, expected: s
         transactions(markers=[(5, 10, kind)]),
     ):
         found = lost_markers((0, 1), OWN[own], other, (Span(0, end), ALL))
-        wanted = [] if expected is None else [Found(expected, 0, 3, 1, 10, 5)]  # type: ignore[arg-type]
+        wanted = [] if expected is None else [Difference(expected, 0, 3, 1, 10, 5)]  # type: ignore[arg-type]
         assert wanted == found
 
 
@@ -130,7 +130,9 @@ def test_a_lost_marker_counts_once() -> None:
     """Whatever data it had."""
     one = transactions((5, 1), (5, 2), (5, 3))
     other = transactions(markers=[(5, 10, COMMIT)])
-    assert [Found("lost marker", 0, 1, 1, 10, 5)] == lost_markers((0, 1), one, other, (ALL, ALL))
+    assert [Difference("lost marker", 0, 1, 1, 10, 5)] == lost_markers(
+        (0, 1), one, other, (ALL, ALL)
+    )
 
 
 OPEN = transactions(DATA, opened=[DATA])
@@ -172,7 +174,9 @@ def test_open_transactions(
 ) -> None:
     """A transaction that is open here ends, unless its marker has been removed or lost."""
     found = frozen_offsets((0, 1), OPEN, other, spans, ALL.end)
-    assert [Found("frozen last stable offset", 0, 3, 1, offset, 5) for offset in expected] == found
+    assert [
+        Difference("frozen last stable offset", 0, 3, 1, offset, 5) for offset in expected
+    ] == found
 
 
 def test_removed_data_of_a_replica_that_lags() -> None:

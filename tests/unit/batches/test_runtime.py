@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
 import pytest
 
-from logwright.batches.runtime import STEP_BYTES, Runtime, Throttle
+from logwright.batches.runtime import STEP_BYTES, Runtime, Throttle, in_order
 from logwright.compaction.model import CleanPlan
+from logwright.errors import CorruptBatch
 from logwright.rewrite.staging import discard_staging
 from logwright.sweep.build import build, examine
 from tests.log_builder import LogBuilder
@@ -97,3 +100,38 @@ def test_a_cleaning_keeps_the_rate(tmp_path: Path, threads: int) -> None:
     assert not examine(plan, staged, runtime=runtime).failed
     assert stats.bytes_written / 1000 <= time.now - built + 1e-6
     discard_staging(plan)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_the_tasks(threads: int) -> None:
+    """Whichever thread is first; and no more tasks begin than a bound beyond what was taken."""
+    begun: list[int] = []
+
+    def task(number: int) -> int:
+        begun.append(number)
+        time.sleep(0.002 * (number % 3))
+        return number
+
+    results = in_order((partial(task, number) for number in range(40)), threads=threads)
+    assert [0, 1, 2] == [next(results) for _ in range(3)]
+    time.sleep(0.05)
+    assert max(begun) <= 3 + 2 * threads
+    assert list(range(3, 40)) == list(results)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_first_error_ends_it(threads: int) -> None:
+    """After the results before it; what waits is not begun."""
+    begun: list[int] = []
+
+    def task(number: int) -> int:
+        begun.append(number)
+        if number >= 10:
+            raise CorruptBatch(f"number {number}")
+        return number
+
+    results = in_order((partial(task, number) for number in range(1000)), threads=threads)
+    assert list(range(10)) == [next(results) for _ in range(10)]
+    with pytest.raises(CorruptBatch, match="number 10"):
+        next(results)
+    assert max(begun) < 10 + 3 * threads

@@ -19,7 +19,9 @@ from logwright.compaction import build as building
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.compaction.survivors import Survivors
 from logwright.config.topic import parse_settings
+from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.names import segment_file_name
+from logwright.format.record import Record
 from logwright.sweep.build import build, examine
 from logwright.units import Offset
 from tests import faults
@@ -264,6 +266,63 @@ def forget_the_producer(staged: StagedCleaning) -> None:
     path.write_bytes(content)
 
 
+def is_rebuilt(records: list[Record]) -> bool:
+    """Whether a batch of the log has lost some of its records."""
+    return 1 < len(records) < RECORDS
+
+
+def change_a_rebuilt_record(staged: StagedCleaning, change: Callable[[Record], Record]) -> None:
+    """The last record of the first batch that lost some, with a right CRC."""
+
+    def change_one(batches: faults.Batches) -> None:
+        records = next(records for _, records in batches if is_rebuilt(records))
+        records[-1] = change(records[-1])
+
+    faults.rewrite(faults.staged_log(staged), change_one)
+
+
+def change_the_time_of_a_rebuilt_record(staged: StagedCleaning) -> None:
+    """By a millisecond, which no key and no value shows."""
+    change_a_rebuilt_record(
+        staged, lambda record: replace(record, timestamp_ms=record.timestamp_ms + 1)
+    )
+
+
+def turn_the_value_of_a_rebuilt_record(staged: StagedCleaning) -> None:
+    """The same bytes, two runs of eight in each other's place."""
+
+    def turn(record: Record) -> Record:
+        value = record.value or b""
+        return replace(record, value=value[:8] + value[16:24] + value[8:16] + value[24:])
+
+    change_a_rebuilt_record(staged, turn)
+
+
+def change_the_end_of_a_rebuilt_value(staged: StagedCleaning) -> None:
+    """One bit of the last byte but twenty."""
+
+    def change(record: Record) -> Record:
+        value = bytearray(record.value or b"")
+        value[-20] ^= 1
+        return replace(record, value=bytes(value))
+
+    change_a_rebuilt_record(staged, change)
+
+
+def forget_the_epoch_of_a_rebuilt_batch(staged: StagedCleaning) -> None:
+    """No CRC covers it."""
+    path = faults.staged_log(staged)
+    content = bytearray(path.read_bytes())
+    spans = walk_batches(bytes(content))
+    at = next(
+        span.position
+        for span in spans
+        if 1 < parse_batch(bytes(content), span.position).records_count < RECORDS
+    )
+    content[at + 15] ^= 1
+    path.write_bytes(content)
+
+
 def empty_the_index(staged: StagedCleaning) -> None:
     """Half an entry."""
     segment = max(staged.segments, key=lambda each: each.index_bytes)
@@ -286,7 +345,11 @@ def empty_the_index(staged: StagedCleaning) -> None:
         (drop_a_verbatim_batch, {"latest_value_per_key"}),
         (change_a_key, {"survivors_identical", "latest_value_per_key"}),
         (move_an_offset, {"survivors_identical", "latest_value_per_key"}),
+        (change_the_time_of_a_rebuilt_record, {"survivors_identical"}),
+        (turn_the_value_of_a_rebuilt_record, {"survivors_identical"}),
+        (change_the_end_of_a_rebuilt_value, {"survivors_identical"}),
         (forget_the_producer, {"survivors_identical"}),
+        (forget_the_epoch_of_a_rebuilt_batch, {"survivors_identical"}),
         (empty_the_index, {"index_entries_valid"}),
     ],
 )

@@ -65,12 +65,12 @@ def left(answer: Answer) -> list[tuple[str, int, int, int]]:
     ]
 
 
-def remaining(answer: Answer) -> list[tuple[str, int, str, int | None]]:
-    """What a call by the rules said that remains."""
+def outlook(answer: Answer) -> list[tuple[str, int, str, int | None]]:
+    """By what, and until when, what is left goes: path, number of records, rule, and time."""
     return [
-        (one["what"], one["records"], one["rule"], one["untilMs"])
-        for line in answer.lines
-        for one in line.get("remaining", [])
+        (one["left"], one["records"], one["rule"], one["goneByMs"])
+        for one in answer.lines
+        if "left" in one
     ]
 
 
@@ -82,19 +82,21 @@ def test_by_the_rules_until_nothing_is_left(tmp_path: Path) -> None:
     (line,) = logs(first)
     assert (3, 1, True) == (line["records"], line["tombstones"], line["compacted"])
     assert [
-        ("tombstones", 1, "delete.retention.ms", NOW + 1000),
-        (f"{0:020d}.log.deleted", 1, "file.delete.delay.ms", NOW + 1000),
-        (f"{4:020d}.log.deleted", 1, "file.delete.delay.ms", NOW + 1000),
-    ] == remaining(first)
+        (f"t-0/{0:020d}.log", 1, "delete.retention.ms", None),
+        (f"t-0/{0:020d}.log.deleted", 2, "file.delete.delay.ms", NOW + 1000),
+        (f"t-0/{4:020d}.log.deleted", 2, "file.delete.delay.ms", NOW + 1000),
+    ] == outlook(first)
     files = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
     again = erase(tmp_path, *COMPACT, "--yes")
     assert (0, False) == (logs(again)[0]["tombstones"], logs(again)[0]["compacted"])
     assert files == {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
     later = erase(tmp_path, *COMPACT, "--yes", now_ms=NOW + 1000)
-    assert [(f"{0:020d}.log.1.deleted", 1, "file.delete.delay.ms", NOW + 2000)] == remaining(later)
+    assert [(f"t-0/{0:020d}.log.1.deleted", 1, "file.delete.delay.ms", NOW + 2000)] == outlook(
+        later
+    )
     assert (8, [(f"t-0/{0:020d}.log.1.deleted", 1, 6, 6)]) == (later.status, left(later))
     last = erase(tmp_path, *COMPACT, "--yes", now_ms=NOW + 2000)
-    assert (0, [], []) == (last.status, remaining(last), left(last))
+    assert (0, [], []) == (last.status, outlook(last), left(last))
     assert [] == bytes_anywhere(log_dir, ME.encode())
     assert [b"a", b"b"] == [key for key in keys_in(logs_of(log_dir / "t-0")) if key != b"c"]
 
@@ -103,7 +105,10 @@ def test_the_documented_commands(tmp_path: Path) -> None:
     """By the rules, and then at once: what the rules leave goes too."""
     log_dir, keys = made(tmp_path), tmp_path / "keys"
     by_rules = call("erase", log_dir, "--keys", keys, "--yes", "--now", NOW, *COMPACT)
-    assert (8, True) == (by_rules.status, "remaining: 1 tombstones" in by_rules.out)
+    assert (8, True) == (
+        by_rules.status,
+        "delete.retention.ms; run this again after that" in by_rules.out,
+    )
     now = call("erase", log_dir, "--keys", keys, "--now-and-for-good", "--yes", "--now", NOW)
     assert 0 == now.status, now.err
     assert "t-0: 1 records in 1 of 2 segments" in now.out
@@ -117,8 +122,9 @@ def test_topics_that_are_not_compacted_keep_their_records(tmp_path: Path) -> Non
     done = erase(tmp_path, *DELETE, "--yes")
     (line,) = logs(done)
     assert (3, 0, False) == (line["records"], line["tombstones"], line["compacted"])
-    ((what, records, rule, until),) = remaining(done)
-    assert ("records", 3, "retention.ms", START_MS + 5 + HOUR_MS) == (what, records, rule, until)
+    gone_ms = START_MS + HOUR_MS + 1 + 60_000
+    assert [(gone_ms + 2, 2), (gone_ms + 5, 1)] == [(until, n) for _, n, _, until in outlook(done)]
+    assert {"retention.ms"} == {rule for _, _, rule, _ in outlook(done)}
     assert before == logs_of(log_dir / "t-0")
 
 
@@ -179,9 +185,13 @@ def test_by_the_rules_marked_logs_are_named(tmp_path: Path) -> None:
     shutil.copytree(log_dir / "t-0", log_dir / f"t-1.{ID}-delete")
     shutil.copytree(log_dir / "t-0", log_dir / f"t-2.{ID}-stray")
     done = erase(tmp_path, *COMPACT, "--yes")
-    found = {what: rule for what, _, rule, _ in remaining(done)}
-    assert "log.segment.delete.delay.ms" == found[f"t-1.{ID}-delete"]
-    assert "" == found[f"t-2.{ID}-stray"]
+    files = [line for line in logs(done) if "directory" in line]
+    assert [(f"t-1.{ID}-delete", 2), (f"t-2.{ID}-stray", 2)] == [
+        (line["directory"], line["filesLeft"]) for line in files
+    ]
+    rules = {path.split("/")[0]: rule for path, _, rule, _ in outlook(done)}
+    assert "log.segment.delete.delay.ms" == rules[f"t-1.{ID}-delete"]
+    assert "" == rules[f"t-2.{ID}-stray"]
 
 
 @pytest.mark.parametrize(("key", "status"), [(ME, 8), ("nobody", 0)])
@@ -201,7 +211,8 @@ def test_by_the_rules_no_marked_log_must_be_recovered(
     (tmp_path / "keys").write_text(f"{key}\n")
     done = erase(tmp_path, *COMPACT, "--yes")
     assert status == done.status, done.err
-    assert [(target.name, 1, "", None)] * (status == 8) == remaining(done)
+    left_there = [(f"{target.name}/{0:020d}.log", 1, "", None)]
+    assert left_there * (status == 8) == outlook(done)
     assert [f"{0:020d}.log"] == [one.name for one in target.iterdir()]
 
 

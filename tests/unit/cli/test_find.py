@@ -134,6 +134,22 @@ def everywhere(call: Call, log_dir: Path) -> None:
         file.write_batch(batch)
 
 
+def test_threads_do_not_change_what_is_shown(call: Call, tmp_path: Path) -> None:
+    """The same lines in the same order, of every kind of file."""
+    log_dir = tmp_path / "logs"
+    everywhere(call, log_dir)
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"s" * 32)
+    secret.chmod(0o600)
+    one, *others = (
+        search(call, log_dir, "--secret", secret, "--pattern", keys_file(tmp_path), *words)
+        for words in ((), ("--threads", "1"), ("--threads", "3"))
+    )
+    assert findings(one)
+    assert [(one.status, one.lines)] * 2 == [(other.status, other.lines) for other in others]
+    assert 2 == search(call, log_dir, "--threads", "0").status
+
+
 def test_every_kind_of_file(call: Call, tmp_path: Path) -> None:
     """The files that are named are those in which plain code sees a key: none more, none less."""
     log_dir = tmp_path / "logs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from logwright.erasure.keys import Keys, KeySet
 from logwright.erasure.request import Request
 from logwright.erasure.secret import Secret
+from logwright.units import INT64_MAX
 
 SECRET = Secret.of(b"s" * 32)
 
@@ -118,3 +120,21 @@ def test_nothing_shows_a_key() -> None:
     keys = KeySet.of(SECRET, clear=[b"planted"], requests=[as_request(b"stored")])
     assert "planted" not in repr(keys)
     assert str(list(b"planted"))[1:-1] not in repr(keys)
+
+
+def test_the_first_deadline() -> None:
+    """Of the stored requests for these keys, as far as they are about the topic."""
+    requests = [
+        replace(as_request(b"a"), deadline_ms=5),
+        replace(as_request(b"b", topics="t"), deadline_ms=4),
+        replace(as_request(b"a", topics="u"), deadline_ms=3),
+    ]
+    keys = KeySet.of(SECRET, requests=requests, clear=[b"c"], deadline_ms=1)
+    for indexes, topic, expected in (
+        ([0, 0, 1], "t", 4),
+        ([0], "t", 5),
+        ([0], "u", 3),
+        ([-1, 3], "t", INT64_MAX),
+        ([], "t", INT64_MAX),
+    ):
+        assert expected == keys.first_deadline_ms(np.array(indexes, dtype=np.int64), topic)

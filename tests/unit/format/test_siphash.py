@@ -11,7 +11,7 @@ from logwright.format.siphash import (
     LANES,
     HashKey,
     hash_keys,
-    room_for_lanes,
+    lane_buffers,
     siphash64,
     siphash128,
 )
@@ -68,7 +68,7 @@ def test_each_key_has_the_hash_that_it_has_alone(
     spans = (positions.copy(), lengths.copy())
     low, high = secret, secret ^ 0x5555
     key = np.array([low, high], dtype=np.uint64)
-    hash_keys(data, spans, min(first, len(keys)), len(keys), key, room_for_lanes())
+    hash_keys(data, spans, min(first, len(keys)), len(keys), key, lane_buffers())
     for number, own in enumerate(keys):
         expected = (int(positions[number]), len(own))
         if number >= first:

@@ -21,5 +21,5 @@ def test_kafkas_map_has_the_capacity_of_one_thread(threads: int) -> None:
             "log.cleaner.threads": str(threads),
         }
     )
-    found = map_within(cleaner, keys=10**6, records=10**6, like_kafka=True)
-    assert floor(size // threads // 24 * 0.9) == found.capacity
+    state = map_within(cleaner, keys=10**6, records=10**6, like_kafka=True)
+    assert floor(size // threads // 24 * 0.9) == state.capacity

@@ -36,5 +36,5 @@ def test_the_latest_of_each_key_count() -> None:
         draw.shuffle(records)
         for key, ordinal in records:
             add(all_of_them, ordinal=ordinal, key=key)
-        found = all_of_them.expected(digest.NOTHING_LEAVES)
-        assert latest.expected(digest.NOTHING_LEAVES) == found != 0
+        total = all_of_them.expected(digest.NOTHING_LEAVES)
+        assert latest.expected(digest.NOTHING_LEAVES) == total != 0

@@ -17,7 +17,7 @@ from logwright.batches import segment_file
 from logwright.batches.runtime import silent
 from logwright.erasure.certificate.make import Searched
 from logwright.erasure.certificate.search import search
-from logwright.erasure.find.result import Found
+from logwright.erasure.find.result import SearchResult
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.errors import NotALogDir, StalePlan, UncleanLogDir, UnreadableFile
@@ -101,7 +101,7 @@ def observed(log_dir: Place) -> object:
     return observe(log_dir, T0, high_watermark="checkpoint")[1:]
 
 
-def found(log_dir: Place) -> Found:
+def found(log_dir: Place) -> SearchResult:
     """A search for two keys and a pattern, of an archive."""
     keys = KeySet.of(SECRET, clear=[b"k1", b"k6"])
     return search_log_dir(log_dir, keys, None, patterns=(b"open",), progress=silent)

@@ -44,6 +44,15 @@ def test_what_is_held_stays_when_its_map_gives_way(paths: list[Path]) -> None:
     assert data.tobytes() == b"\x01\x01"
 
 
+def test_a_file_that_is_mapped_is_not_mapped_again(paths: list[Path]) -> None:
+    """The pages of a map are found once; a file that was written since is another one."""
+    files = MappedFiles()
+    first = files.open(paths[1]).data
+    assert first is files.open(paths[1]).data
+    paths[1].write_bytes(b"other")
+    assert b"other" == files.open(paths[1]).data.tobytes()
+
+
 @pytest.mark.parametrize("change", ["replaced", "longer"])
 def test_another_file_under_the_name_is_refused(paths: list[Path], change: str) -> None:
     """Read half by half from two files, a segment would be neither."""

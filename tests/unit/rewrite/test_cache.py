@@ -35,16 +35,16 @@ def found_in(plan: CleanPlan) -> Survivors:
     return find_survivors(plan, progress=silent, runtime=Runtime())
 
 
-def waiting(found: Survivors) -> tuple[int, int]:
+def waiting(survivors: Survivors) -> tuple[int, int]:
     """(batches that lose some of their records, those of them that wait as they are to be)."""
     lose, wait = 0, 0
-    for _, source in (pair for group in found.groups for pair in group):
+    for _, source in (pair for group in survivors.groups for pair in group):
         for row, batch in enumerate(source.batches):
             count = int(batch["count"])
-            alive = count - count_dead(found.dead, int(batch["first_ordinal"]), count)
+            alive = count - count_dead(survivors.dead, int(batch["first_ordinal"]), count)
             if 0 < alive < count:
                 lose += 1
-                entry = found.rebuilt.entries[source.base_offset][row]
+                entry = survivors.rebuilt.entries[source.base_offset][row]
                 wait += bool(entry["size"] and entry["kept"] == alive)
     return lose, wait
 
@@ -76,9 +76,9 @@ def test_what_waits_is_what_is_to_be(tmp_path: Path, codec: int, checkpoint: int
 
 def test_an_uncompressed_log_is_rebuilt_where_it_is_copied(tmp_path: Path) -> None:
     """There is nothing to be saved."""
-    found = found_in(a_plan(a_log(tmp_path / "logs")))
-    assert found.groups
-    assert cache.NOTHING_REBUILT == found.rebuilt
+    survivors = found_in(a_plan(a_log(tmp_path / "logs")))
+    assert survivors.groups
+    assert cache.NOTHING_REBUILT == survivors.rebuilt
 
 
 @pytest.mark.parametrize("codec", [3, 4])
@@ -86,9 +86,9 @@ def test_a_map_that_gets_full_ends_it(tmp_path: Path, codec: int) -> None:
     """What was rebuilt before is right; all else is rebuilt later."""
     plan = a_plan(a_log(tmp_path / "logs", codec=codec))
     few = plan._replace(cleaner=plan.cleaner.model_copy(update={"dedupe_buffer_bytes": 9_000}))
-    found = found_in(few)
-    lose, wait = waiting(found)
-    assert found.map_reads > 1
+    survivors = found_in(few)
+    lose, wait = waiting(survivors)
+    assert survivors.map_reads > 1
     assert 0 < wait < lose
     assert output(plan) == output(few)
 
@@ -102,10 +102,10 @@ def test_more_than_the_buffer_holds_waits_in_a_file_without_a_name(
     whole, files = output(plan), sorted(tmp_path.rglob("*"))
     monkeypatch.setattr(cache, "BUFFER_BYTES", 100)
     monkeypatch.setattr(unpacking, "SCRATCH_BYTES", 2_000)
-    found = found_in(plan)
-    lose, wait = waiting(found)
+    survivors = found_in(plan)
+    lose, wait = waiting(survivors)
     assert lose == wait
-    assert found.rebuilt.content.nbytes > 3_000
+    assert survivors.rebuilt.content.nbytes > 3_000
     assert files == sorted(tmp_path.rglob("*"))
     assert whole == output(plan)
 
@@ -178,19 +178,19 @@ def test_the_first_damage_is_told_though_the_last_is_met_first(tmp_path: Path) -
     assert not staging_directory(plan).exists()
 
 
-def exchange(found: Survivors) -> None:
+def exchange(survivors: Survivors) -> None:
     """Two batches wait for each other's place."""
-    rows = next(iter(found.rebuilt.entries.values()))
+    rows = next(iter(survivors.rebuilt.entries.values()))
     first, second = np.flatnonzero(rows["size"])[:2]
     rows["at"][[first, second]] = rows["at"][[second, first]]
     rows["size"][[first, second]] = rows["size"][[second, first]]
 
 
-def damage(found: Survivors) -> None:
+def damage(survivors: Survivors) -> None:
     """A byte of what waits is not what was written."""
-    rows = next(iter(found.rebuilt.entries.values()))
+    rows = next(iter(survivors.rebuilt.entries.values()))
     first = np.flatnonzero(rows["size"])[0]
-    found.rebuilt.content[rows["at"][first] + rows["size"][first] - 3] ^= 1
+    survivors.rebuilt.content[rows["at"][first] + rows["size"][first] - 3] ^= 1
 
 
 @pytest.mark.parametrize("spoil", [exchange, damage])
@@ -203,9 +203,9 @@ def test_a_fault_of_what_waits_breaks_a_check(
     def spoiled(
         plan: CleanPlan, *, progress: Callable[[str, int, int], None], runtime: Runtime
     ) -> Survivors:
-        found = find(plan, progress=progress, runtime=runtime)
-        spoil(found)
-        return found
+        survivors = find(plan, progress=progress, runtime=runtime)
+        spoil(survivors)
+        return survivors
 
     monkeypatch.setattr(building, "find_survivors", spoiled)
     plan = a_plan(a_log(tmp_path / "logs", codec=4))

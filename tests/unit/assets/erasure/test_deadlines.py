@@ -18,8 +18,8 @@ from logwright.assets.erasure.report import (
 )
 from logwright.assets.fleet.page import fleet_html
 from logwright.config.policy_models import DiskLimits
-from logwright.erasure.countdown import NEVER, Countdown, TopicCountdown
 from logwright.erasure.landing import Refusal
+from logwright.erasure.outlook.countdown import NEVER, Countdown, TopicCountdown
 from logwright.erasure.request import Request
 
 NOW_MS = 1_767_268_800_000

@@ -10,8 +10,9 @@ from logwright.batches.runtime import Runtime, silent
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.survivors import find_survivors
 from logwright.erasure.find.kinds import KINDS, judge
-from logwright.erasure.find.removal import records_of
-from logwright.erasure.forecast import Upkeep, cleanings, purged_by, removals
+from logwright.erasure.outlook.cleanings import cleanings
+from logwright.erasure.outlook.removals import Records, purged_by, removals
+from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from tests.fixtures import CASES, copy_before, description, partitions
@@ -80,7 +81,7 @@ def test_the_forecast_of_a_cleaning_is_the_first_pass(name: str, tmp_path: Path)
     )
     topic, upkeep = plan.config, Upkeep(forced=True, retains=False)
     gone = removals(
-        records_of(live.hits, live.batches, judged),
+        Records.of(live, judged),
         live.log,
         topic,
         now_ms=plan.now_ms,

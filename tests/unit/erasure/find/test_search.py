@@ -12,10 +12,15 @@ from pathlib import Path
 import pytest
 
 from logwright.deletion.commit import delete_log
+from logwright.erasure.find import scan as scanning
+from logwright.erasure.find import search as searching
+from logwright.erasure.find.result import SearchResult
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
+from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.erasure.request import Request
 from logwright.errors import LogDirLocked, NotALogDir, StalePlan
+from logwright.format.batch import walk_batches
 from logwright.format.deleted_logs import serialize_deletions
 from logwright.format.names import DELETED_LOGS, TopicPartition
 from logwright.units import TimestampMs
@@ -142,7 +147,7 @@ def test_a_swap_that_is_needed_stays(tmp_path: Path) -> None:
     assert "" == removed["t-0/00000000000000000002.log.swap"]
     path.write_bytes(path.with_suffix(".log.swap").read_bytes())
     path.with_suffix(".log.cleaned").write_bytes(path.read_bytes())
-    found = find(log_dir, [KEY], settings({}, now_ms=7, run_interval_ms=3)).findings
+    found = find(log_dir, [KEY], settings({}, now_ms=7, upkeep=Upkeep(run_interval_ms=3))).findings
     removed_at = {one.path: (one.rule, one.gone_by_ms) for one in found}
     assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.swap"]
     assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.cleaned"]
@@ -179,3 +184,89 @@ def test_a_purge_that_has_begun_is_of_a_deleted_log(tmp_path: Path) -> None:
         record = serialize_deletions([replace(deletion, purging=purging)])
         (tmp_path / DELETED_LOGS).write_bytes(record)
         assert expected == find(tmp_path, [KEY]).deleted
+
+
+def large_logs(log_dir: Path) -> None:
+    """Segments of many batches with hits; of one log some damaged one after the other, and torn."""
+    for partition in ("t-0", "t-1"):
+        builder = a_large_log(log_dir, partition)
+    for base, start, length in ((1000, 7, 3), (2000, 20, 1)):
+        path = builder.directory / f"{base:020d}.log"
+        content = bytearray(path.read_bytes())
+        spans = list(walk_batches(bytes(content)))
+        for span in spans[start : start + length]:
+            content[span.position + 40] ^= 1
+        path.write_bytes(content[: -5 if base == 2000 else None])
+
+
+def a_large_log(log_dir: Path, partition: str) -> LogBuilder:
+    builder = LogBuilder(log_dir, partition)
+    for base in (0, 1000, 2000):
+        segment = builder.segment(base)
+        for first in range(base, base + 60, 3):
+            name = f"k{first % 7}"
+            pairs = [(name, "v" * 50), (KEY if first % 2 else None, "of alice"), ("z", None)]
+            segment.batch(first, pairs, codec=first % 5)
+        segment.batch(base + 60, [("t", "x")], producer_id=1, transactional=True)
+        segment.marker(base + 61, 1, "abort" if base else "commit")
+    return builder.write()
+
+
+@pytest.mark.parametrize("part_bytes", [1, 200, 1000])
+@pytest.mark.parametrize("threads", [1, 2, 7])
+def test_threads_and_parts_do_not_change_the_result(
+    part_bytes: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor its order: of findings, of what is named, and of the progress."""
+    log_dir = tmp_path / "logs"
+    large_logs(log_dir)
+    keys = KeySet.of(SECRET, clear=[KEY, b"k3"])
+
+    def search(threads: int) -> tuple[SearchResult, list[tuple[str, int, int]]]:
+        progress: list[tuple[str, int, int]] = []
+        found = search_log_dir(
+            log_dir,
+            keys,
+            settings({"cleanup.policy": "compact"}),
+            patterns=(b"alice",),
+            progress=lambda *words: progress.append(words),
+            threads=threads,
+        )
+        return found, progress
+
+    expected, told = search(1)
+    assert len(told) == expected.files
+    assert 6 == len({one.path for one in expected.findings})
+    assert {"t-1/00000000000000001000.log", "t-1/00000000000000002000.log"} == {
+        one.path for one in expected.unsearched
+    }
+    monkeypatch.setattr(searching, "PART_BYTES", part_bytes)
+    monkeypatch.setattr(scanning, "PART_BYTES", part_bytes)
+    found, progress = search(threads)
+    assert told == progress
+    assert expected.findings == found.findings
+    assert expected.unsearched == found.unsearched
+    assert list(expected.looked.items()) == list(found.looked.items())
+    assert (expected.files, expected.bytes) == (found.files, found.bytes)
+    (live,), (other,) = expected.live.values(), found.live.values()
+    for name in ("hits", "batches", "markers"):
+        assert getattr(live, name).tolist() == getattr(other, name).tolist()
+
+
+def test_a_file_that_cannot_be_read_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it is read in parts."""
+    log_dir = tmp_path / "logs"
+    large_logs(log_dir)
+    monkeypatch.setattr(searching, "PART_BYTES", 100)
+    monkeypatch.setattr(scanning, "PART_BYTES", 100)
+
+    keys = KeySet.of(SECRET, clear=[KEY])
+    inventory = searching.list_files(log_dir)
+    path = log_dir / "t-0" / f"{1000:020d}.log"
+    path.write_bytes(path.read_bytes()[:300])
+    reader = searching._Reader(())
+    found = searching._Search(log_dir, keys, None, reader, lambda *_: None).run(inventory, 3)
+    (part,) = [one for one in found.unsearched if one.path == "t-0/00000000000000001000.log"]
+    assert (0, -1) == (part.position, part.bytes)

@@ -20,7 +20,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from logwright.erasure.find.avro_blocks import require_small_blocks
-from logwright.erasure.find.result import Found
+from logwright.erasure.find.result import SearchResult
 from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.keys import KeySet
 from logwright.erasure.request import Request
@@ -32,7 +32,7 @@ KEY = b"alice@example.org"
 LONG = b"a-key-that-is-longer-than-all-statistics@example.org"
 
 
-def search(root: Path, *keys: bytes, patterns: tuple[bytes, ...] = ()) -> Found:
+def search(root: Path, *keys: bytes, patterns: tuple[bytes, ...] = ()) -> SearchResult:
     return search_table_files(root, KeySet.of(SECRET, clear=keys or (KEY,)), patterns=patterns)
 
 
@@ -43,7 +43,7 @@ def by_hmac(key: bytes) -> KeySet:
     return KeySet.of(SECRET, requests=[one])
 
 
-def paths(found: Found) -> set[str]:
+def paths(found: SearchResult) -> set[str]:
     return {one.path for one in found.findings}
 
 

@@ -6,15 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from logwright.erasure.countdown import NEVER, LogCountdown
-from logwright.pipelines.erasure.due import (
-    Times,
-    choose_erasures,
-    dump_requested,
-    load_requested,
-    times_of,
-)
-from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
+from logwright.config.topic import parse_settings
+from logwright.erasure.outlook.countdown import NEVER, LogCountdown
+from logwright.erasure.outlook.upkeep import SWEEP_AGAIN_MS, SweepTimes, sweep_times
+from logwright.pipelines.erasure.due import choose_erasures, dump_requested, load_requested
 
 DEADLINE_MS = 1_700_000_000_000
 DAY_MS, MINUTE_MS, HOUR_MS = 86_400_000, 60_000, 3_600_000
@@ -31,10 +26,16 @@ ROW = LogCountdown(
     gone_by_ms=NEVER,
     missed=0,
     late=3,
+    to_sweep=3,
 )
-TIMES = times_of(
-    DEADLINE_MS, delete_retention_ms=DAY_MS, file_delete_delay_ms=MINUTE_MS, margin_ms=HOUR_MS
-)
+
+
+def times_of(deadline_ms: int, retention_ms: int, delay_ms: int, margin_ms: int) -> SweepTimes:
+    pairs = {"delete.retention.ms": str(retention_ms), "file.delete.delay.ms": str(delay_ms)}
+    return sweep_times(deadline_ms, parse_settings(pairs)[0], margin_ms=margin_ms)
+
+
+TIMES = times_of(DEADLINE_MS, DAY_MS, MINUTE_MS, HOUR_MS)
 
 
 def wait(
@@ -55,10 +56,8 @@ def wait(
 def test_times() -> None:
     """Counted back from the deadline; never below zero."""
     second_ms = DEADLINE_MS - MINUTE_MS - HOUR_MS
-    assert Times(first_ms=second_ms - DAY_MS - HOUR_MS, second_ms=second_ms) == TIMES
-    assert Times(first_ms=0, second_ms=0) == times_of(
-        5, delete_retention_ms=9, file_delete_delay_ms=9, margin_ms=9
-    )
+    assert SweepTimes(first_ms=second_ms - DAY_MS - HOUR_MS, second_ms=second_ms) == TIMES
+    assert SweepTimes(first_ms=0, second_ms=0) == times_of(5, 9, 9, 9)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +69,8 @@ def test_times() -> None:
         (TIMES.second_ms - 1, TIMES.first_ms, False),
         (TIMES.second_ms - 1, TIMES.first_ms - 1, True),
         (TIMES.second_ms, TIMES.first_ms, True),
-        (TIMES.second_ms + RETRY_AFTER_MS - 1, TIMES.second_ms, False),
-        (TIMES.second_ms + RETRY_AFTER_MS, TIMES.second_ms, True),
+        (TIMES.second_ms + SWEEP_AGAIN_MS - 1, TIMES.second_ms, False),
+        (TIMES.second_ms + SWEEP_AGAIN_MS, TIMES.second_ms, True),
         (DEADLINE_MS + DAY_MS, DEADLINE_MS, True),
     ],
 )
@@ -81,16 +80,23 @@ def test_when(now_ms: int, requested_ms: int, *, swept: bool) -> None:
 
 
 def test_what_goes_by_itself_is_not_swept() -> None:
-    """Neither late nor missed."""
+    """Neither late nor missed; what is not late because of the sweeps is swept."""
     row = replace(ROW, late=0, gone_by_ms=DEADLINE_MS - 1)
-    assert "before its deadline" in str(wait(DEADLINE_MS - 1, row=row))
+    assert wait(DEADLINE_MS - 1, row=row) is None
+    assert "before its deadline" in str(wait(DEADLINE_MS - 1, row=replace(row, to_sweep=0)))
 
 
 def test_live_records_need_tombstones() -> None:
     """A cleaning keeps them."""
-    row = replace(ROW, superseded=0, tombstones=0, live=3, values=1)
+    row = replace(ROW, superseded=0, tombstones=0, live=3, values=1, to_sweep=0)
     assert "4 records stay: no tombstone, needs" in str(wait(DEADLINE_MS, row=row))
-    assert wait(DEADLINE_MS, row=replace(row, aborted=1)) is None
+    assert wait(DEADLINE_MS, row=replace(row, aborted=1, to_sweep=1)) is None
+
+
+def test_retired_files_are_not_swept() -> None:
+    """A purge removes them."""
+    row = replace(ROW, to_sweep=0)
+    assert "3 records are in retired or other files" in str(wait(DEADLINE_MS, row=row))
 
 
 def test_a_missed_deadline_is_still_worked_on() -> None:

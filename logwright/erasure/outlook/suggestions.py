@@ -1,4 +1,5 @@
-"""When the requested keys of a log will be gone, and which setting would make a deadline. Pure.
+"""When the requested keys of a log are gone once all have a tombstone, and which setting would make
+a deadline. Pure.
 
 A key whose newest record has a value is gone only after a tombstone: the forecast is as if one were
 appended now. Of each setting the largest value is searched with which all requested keys of the log
@@ -16,19 +17,16 @@ from numpy.typing import NDArray
 
 from logwright.config.topic import TopicConfig
 from logwright.erasure.find.kinds import LIVE, Judged, judge
-from logwright.erasure.find.removal import records_of
 from logwright.erasure.find.result import LiveHits
-from logwright.erasure.forecast import (
-    DELETE_DELAY,
-    DELETE_RETENTION,
-    MAX_LAG,
-    NO_TIME,
-    Upkeep,
-    removals,
-    with_tombstones,
-)
+from logwright.erasure.outlook.cleanings import MAX_LAG, NO_TIME
+from logwright.erasure.outlook.removals import DELETE_RETENTION, Records, removals
+from logwright.erasure.outlook.upkeep import Upkeep
+from logwright.format.batch import HEADER_BYTES
+from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.scan import BATCH
-from logwright.units import INT64_MAX
+from logwright.log.inventory import DELETE_DELAY
+from logwright.log.model import PartitionLog
+from logwright.units import INT64_MAX, ByteCount, Offset, TimestampMs
 
 SEGMENT_MS: Final = "segment.ms"
 RUN_INTERVAL: Final = "run interval"
@@ -69,7 +67,11 @@ class LogForecast:
     def latest_ms(self) -> int | None:
         """When the last of them is gone; None: never, or not known."""
         times = list(self.gone_ms.values())
-        return None if None in times else max((one for one in times if one is not None), default=0)
+        return (
+            None
+            if None in times
+            else max((at_ms for at_ms in times if at_ms is not None), default=0)
+        )
 
 
 def forecast_log(
@@ -86,13 +88,12 @@ def forecast_log(
         deadline_ms: of the latest of them; None: no suggestions are wanted.
     """
     grown, needing = _with_tombstones(live, now_ms)
-    judged = _judged(grown)
-    records = records_of(grown.hits, grown.batches, judged)
+    records = Records.of(grown, _judged(grown))
     requests = grown.hits["request"]
 
     def gone(config: TopicConfig, upkeep: Upkeep) -> dict[int, int | None]:
-        found = removals(records, grown.log, config, now_ms=now_ms, upkeep=upkeep)
-        return _latest(requests, found.times)
+        removed = removals(records, grown.log, config, now_ms=now_ms, upkeep=upkeep)
+        return _latest(requests, removed.times)
 
     result = LogForecast(gone_ms=gone(config, upkeep), tombstones=needing)
     if deadline_ms is None or (result.latest_ms is not None and result.latest_ms <= deadline_ms):
@@ -116,8 +117,8 @@ def _with_tombstones(live: LiveHits, now_ms: int) -> tuple[LiveHits, frozenset[i
     value, and the requests of these keys.
     """
     judged = _judged(live)
-    found = live.hits[(judged.kinds == LIVE) & (live.hits["request"] >= 0)]
-    requests = np.unique(found["request"])
+    live_ones = (judged.kinds == LIVE) & (live.hits["request"] >= 0)
+    requests = np.unique(live.hits["request"][live_ones])
     if not len(requests):
         return live, frozenset()
     batch = np.zeros(1, dtype=BATCH)
@@ -126,14 +127,36 @@ def _with_tombstones(live: LiveHits, now_ms: int) -> tuple[LiveHits, frozenset[i
     new["request"], new["pattern"], new["is_tombstone"] = requests, -1, True
     new["offset"] = live.log.log_end_offset + np.arange(len(requests))
     new["row"] = len(live.batches)
-    grown = LiveHits(
+    grown = replace(
+        live,
         log=with_tombstones(live.log, len(requests), now_ms=now_ms),
         hits=np.concatenate([live.hits, new]),
         batches=np.concatenate([live.batches, batch]),
-        markers=live.markers,
-        hold=live.hold,
     )
     return grown, frozenset(requests.tolist())
+
+
+def with_tombstones(log: PartitionLog, count: int, *, now_ms: int) -> PartitionLog:
+    """Return the log as if tombstones had just been appended, in one batch of the active segment,
+    and committed.
+    """
+    active = log.active
+    first = active.first_batch_max_timestamp_ms
+    end = Offset(log.log_end_offset + count)
+    whole = log.last_stable_offset == log.log_end_offset
+    grown = active._replace(
+        log_bytes=ByteCount(active.log_bytes + HEADER_BYTES + count * SMALLEST_RECORD_BYTES),
+        largest_timestamp_ms=TimestampMs(
+            now_ms if active.log_bytes == 0 else max(active.largest_timestamp_ms, now_ms)
+        ),
+        first_batch_max_timestamp_ms=TimestampMs(now_ms) if first is None else first,
+    )
+    return log._replace(
+        segments=(*log.sealed, grown),
+        log_end_offset=end,
+        high_watermark=end,
+        last_stable_offset=end if whole else log.last_stable_offset,
+    )
 
 
 def _judged(live: LiveHits) -> Judged:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from logwright.erasure.account import Account
-from logwright.erasure.countdown import (
+from logwright.erasure.find.model import Finding
+from logwright.erasure.outlook.cleanings import SWEEP
+from logwright.erasure.outlook.countdown import (
     NEVER,
     UNMATCHED,
     Countdown,
@@ -15,7 +17,6 @@ from logwright.erasure.countdown import (
     read_countdown,
     write_countdown,
 )
-from logwright.erasure.find.model import Finding
 from logwright.erasure.request import Request
 from logwright.errors import UnreadableFile
 from tests.unit.erasure.certificate.samples import finding
@@ -104,6 +105,27 @@ def test_by_log() -> None:
         second.missed,
         second.gone_by_ms,
     )
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({}, 0),
+        ({"gone_by_ms": NOW_MS + 2 * HOUR_MS + 1}, 1),
+        ({"gone_by_ms": None}, 1),
+        ({"rule": SWEEP}, 1),
+        ({"gone_by_ms": None, "kind": "live"}, 0),
+        ({"gone_by_ms": None, "kind": "tombstone"}, 1),
+        ({"gone_by_ms": None, "kind": "aborted"}, 1),
+        ({"gone_by_ms": None, "place": "deleted"}, 0),
+        ({"request": 3}, 1),
+    ],
+)
+def test_what_a_sweep_is_for(changed: dict[str, object], expected: int) -> None:
+    """What a cleaning can remove that is missed or late, or would be without it."""
+    found = {"one": [hit(**{"number": changed.get("request", 0), **changed})]}  # type: ignore[arg-type]  # a number
+    made = count_down(REQUESTS, found, ["t"], now_ms=NOW_MS, account=Account())
+    assert [expected] == [row.to_sweep for row in made.logs]
 
 
 def account(*unsearched: str, deleted: frozenset[str] = frozenset({"t", "u"})) -> Account:

@@ -1,4 +1,4 @@
-"""When records are gone: the rules as tables. Times are ms after `START_MS`."""
+"""Which cleanings are to come, and when records are gone, in ms after `START_MS`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,10 @@ import numpy as np
 import pytest
 
 from logwright.config.topic import TopicConfig, parse_settings
-from logwright.erasure.forecast import (
-    NO_TIME,
-    RULES,
-    Cleaning,
-    Records,
-    Upkeep,
-    cleanings,
-    removals,
-    with_tombstones,
-)
+from logwright.erasure.outlook.cleanings import NO_TIME, SWEEP, Cleaning, cleanings
+from logwright.erasure.outlook.removals import RULES, Records, removals
+from logwright.erasure.outlook.suggestions import with_tombstones
+from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
 from logwright.units import INT64_MAX
@@ -127,6 +121,64 @@ def test_cleanings(
     assert expected == after(*cleanings(log, config(**changes), now_ms=NOW, upkeep=upkeep))
 
 
+def swept(deadline_ms: int, **changes: Any) -> Upkeep:  # noqa: ANN401 -- those of `Upkeep`
+    """The sensor sweeps the log for a deadline, in ms after `START_MS`."""
+    return Upkeep(margin_ms=1_000, deadline_ms=START_MS + deadline_ms, **changes)
+
+
+SWEPT_AGAIN = 900_000
+
+
+@pytest.mark.parametrize(
+    ("upkeep", "horizons", "expected"),
+    [
+        # Sweeps at 63 s and 94 s: nothing is to be done in either.
+        (swept(100_000), [], [(20_001, 0, 6, LAG_RULE)]),
+        # A tombstone gets the horizon 50 001: the first sweep cleans from the start of the log.
+        (swept(100_000), [NO_TIME], [(20_001, 0, 6, LAG_RULE), (63_000, 0, 6, SWEEP)]),
+        (
+            swept(100_000),
+            [START_MS + 63_001],
+            [(20_001, 0, 6, LAG_RULE), (94_000, 0, 6, SWEEP)],
+        ),
+        # Without a cleaner: the first rolls and cleans, the second is after the horizon.
+        (swept(100_000, cleans=False), [NO_TIME], [(63_000, 0, 6, SWEEP), (94_000, 0, 6, SWEEP)]),
+        # The first time has passed: a sweep may come at any time, and the lag is not counted on.
+        (
+            swept(30_000),
+            [NO_TIME],
+            [(24_000, 0, 6, SWEEP), (54_000 + SWEPT_AGAIN, 0, 6, SWEEP)],
+        ),
+        # So has the second one.
+        (
+            swept(2_000),
+            [NO_TIME],
+            [(1_000 + SWEPT_AGAIN, 0, 6, SWEEP), (31_000 + 2 * SWEPT_AGAIN, 0, 6, SWEEP)],
+        ),
+    ],
+)
+def test_sweeps(
+    tmp_path: Path, upkeep: Upkeep, horizons: list[int], expected: list[tuple[int, int, int, str]]
+) -> None:
+    """At the times of the sensor, as long as there is something for them to do."""
+    log = a_log(tmp_path / "logs")
+    coming = cleanings(log, config(), now_ms=NOW, upkeep=upkeep, horizons=horizons)
+    assert expected == after(*coming)
+
+
+def test_what_a_smaller_output_would_bring_forward(tmp_path: Path) -> None:
+    """The ratio is 0.5 or more at 15.1 s. If the log is cleaned then, it is not due at 15.2 s: that
+    is counted on as far as that earlier cleaning would go.
+    """
+    changed = config(
+        max_compaction_lag_ms=str(INT64_MAX),
+        min_cleanable_dirty_ratio="0.6",
+        min_compaction_lag_ms="15000",
+    )
+    coming = cleanings(a_log(tmp_path / "logs"), changed, now_ms=NOW, upkeep=Upkeep())
+    assert [(15_000, 0, 2, RATIO_RULE), (15_200, 2, 4, RATIO_RULE)] == after(*coming)
+
+
 def test_an_open_transaction_holds_cleanings_back(tmp_path: Path) -> None:
     """Nothing from its first offset on is cleaned."""
     log = a_log(tmp_path / "logs", transaction=True)
@@ -195,6 +247,30 @@ DELAY = 5_000
             Upkeep(),
             [("retention.bytes", 1_000 + DELAY), ("", None), ("", None)],
         ),
+        # Before the next cleaning the sizes are those on disk; after it they are not known.
+        (
+            records([0]),
+            {"cleanup_policy": "compact,delete", "retention_bytes": "1400", "retention_ms": "-1"},
+            Upkeep(run_interval_ms=19_000),
+            [("retention.bytes", 1_000 + DELAY + 38_000)],
+        ),
+        (
+            records([0]),
+            {"cleanup_policy": "compact,delete", "retention_bytes": "1400", "retention_ms": "-1"},
+            Upkeep(run_interval_ms=19_001),
+            [("", None)],
+        ),
+        # A tombstone that a sweep removes; what is gone before the deadline needs none.
+        (
+            records([0, 1], superseded=[True, False], tombstones=[False, True]),
+            {},
+            swept(100_000),
+            [(LAG_RULE, 20_001 + DELAY), (SWEEP, 63_000 + DELAY)],
+        ),
+        (records([0], superseded=[True]), {}, swept(25_001), [(LAG_RULE, 20_001 + DELAY)]),
+        (records([0], superseded=[True]), {}, swept(25_000), [(SWEEP, 19_000 + DELAY)]),
+        # No sweep removes a live record.
+        (records([0]), {}, swept(100_000), [("", None)]),
         (
             records([0]),
             {"cleanup_policy": "delete", "retention_ms": "50000"},

@@ -7,8 +7,10 @@ counts and times, no keys and no HMACs.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
+from operator import or_
 from pathlib import Path
 from typing import Final, Literal, get_args
 
@@ -16,15 +18,17 @@ from pydantic import TypeAdapter, ValidationError
 
 from logwright import durable
 from logwright.erasure.account import Account
-from logwright.erasure.certificate.deadlines import (
-    CLOSED,
-    Verdict,
-    next_deadline_ms,
-    verdict,
-)
 from logwright.erasure.certificate.files import read_small
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding
+from logwright.erasure.outlook.cleanings import SWEEP
+from logwright.erasure.outlook.verdict import (
+    CLOSED,
+    Verdict,
+    last_gone_ms,
+    next_deadline_ms,
+    verdict,
+)
 from logwright.erasure.request import Request
 from logwright.errors import UnreadableFile
 
@@ -34,6 +38,7 @@ UNMATCHED: Final = ""
 """In the place of a topic: requests whose topics match no log, and records of unknown topics."""
 NOTHING_SEARCHED: Final = Account(unsearched=("",))
 """The account of a search that has given none."""
+_SWEPT: Final = frozenset(("superseded", "tombstone", "aborted"))
 Worst = Literal["missed", "will be late", "not proved", "in time", "not found", "gone"]
 
 
@@ -47,6 +52,8 @@ class LogCountdown:
         deadline_ms: the first deadline of the requests that have a record in it.
         gone_by_ms: when the last record is gone by itself, `NEVER` if never.
         missed, late: records whose deadline has passed, or will before they are gone.
+        to_sweep: records that a cleaning can remove, and that are missed or late, or would be
+            without a sweep.
     """
 
     directory: str
@@ -61,6 +68,7 @@ class LogCountdown:
     gone_by_ms: int
     missed: int
     late: int
+    to_sweep: int = 0
 
     @property
     def records(self) -> int:
@@ -122,28 +130,17 @@ class Countdown:
     @property
     def missed(self) -> tuple[TopicCountdown, ...]:
         """Topics with a deadline that has passed while something remains, or may."""
-        return tuple(one for one in self.topics if one.missed or one.past_not_proved)
+        return tuple(row for row in self.topics if row.missed or row.past_not_proved)
 
     @property
     def late(self) -> tuple[TopicCountdown, ...]:
         """Topics with a deadline to come that is not met by itself, or that may not be."""
-        return tuple(one for one in self.topics if one.late or one.not_proved)
-
-
-@dataclass(slots=True)
-class _Counts:
-    """Sums of one log's records."""
-
-    kinds: dict[str, int] = field(default_factory=dict)
-    deadlines: list[int] = field(default_factory=list)
-    gone_by: list[int | None] = field(default_factory=list)
-    missed: int = 0
-    late: int = 0
+        return tuple(row for row in self.topics if row.late or row.not_proved)
 
 
 def count_down(
     requests: Sequence[Request],
-    found: Mapping[str, Sequence[Finding]],
+    findings: Mapping[str, Sequence[Finding]],
     topics: Iterable[str],
     *,
     now_ms: int,
@@ -153,28 +150,28 @@ def count_down(
 
     Args:
         requests: in the order in which findings number them.
-        found: name of log directory → findings.
+        findings: by the name of the log directory.
         topics: all topics of the log directories.
         now_ms: the clock.
         account: of the search; without one nothing counts as searched.
     """
     account = replace(account, topics=account.topics.union(topics))
-    records = [(name, one) for name, rows in found.items() for one in rows if one.request >= 0]
-    concerned = Concerned([(one.hmac, one.topics) for one in requests])
+    records = [(name, row) for name, rows in findings.items() for row in rows if row.request >= 0]
+    concerned = Concerned([(request.hmac, request.topics) for request in requests])
     left: dict[int, list[int | None]] = {}
     by_topic: dict[tuple[str, int], list[int | None]] = {}
-    for _, one in records:
-        for number in concerned.by(one.request, one.topic):
-            left.setdefault(number, []).append(one.gone_by_ms)
-            by_topic.setdefault((one.topic, number), []).append(one.gone_by_ms)
+    for _, record in records:
+        for number in concerned.by(record.request, record.topic):
+            left.setdefault(number, []).append(record.gone_by_ms)
+            by_topic.setdefault((record.topic, number), []).append(record.gone_by_ms)
     states = [
         verdict(
             left.get(number, []),
-            one.deadline_ms,
+            request.deadline_ms,
             now_ms=now_ms,
-            look=account.look(one.topics, one.hmac.hex()),
+            look=account.look(request.topics, request.hmac.hex()),
         ).state
-        for number, one in enumerate(requests)
+        for number, request in enumerate(requests)
     ]
     return Countdown(
         looked_ms=now_ms,
@@ -190,27 +187,27 @@ def count_down(
 
 def _rows(
     requests: Sequence[Request],
-    found: Mapping[tuple[str, int], Sequence[int | None]],
+    left: Mapping[tuple[str, int], Sequence[int | None]],
     account: Account,
     now_ms: int,
 ) -> Iterator[TopicCountdown]:
     """Yield what each topic's requests are waiting for; those that match no topic, and records of
     unknown topics, are of `UNMATCHED`.
     """
-    for topic in sorted({UNMATCHED, *account.topics, *(topic for topic, _ in found)}):
+    for topic in sorted({UNMATCHED, *account.topics, *(topic for topic, _ in left)}):
         verdicts = []
-        for number, one in enumerate(requests):
-            here = found.get((topic, number), ())
+        for number, request in enumerate(requests):
+            here = left.get((topic, number), ())
             if topic != UNMATCHED:
-                look = account.of_topic(topic, one.hmac.hex())
-                concerns = bool(here) or one.applies_to(topic)
-                here = (*here, *found.get((UNMATCHED, number), ()))
+                look = account.of_topic(topic, request.hmac.hex())
+                concerns = bool(here) or request.applies_to(topic)
+                here = (*here, *left.get((UNMATCHED, number), ()))
             else:
-                look = account.look(one.topics, one.hmac.hex())
+                look = account.look(request.topics, request.hmac.hex())
                 concerns = bool(here) or not look.topics
             if concerns:
-                became = verdict(here, one.deadline_ms, now_ms=now_ms, look=look)
-                verdicts.append((became, one.deadline_ms))
+                became = verdict(here, request.deadline_ms, now_ms=now_ms, look=look)
+                verdicts.append((became, request.deadline_ms))
         if verdicts:
             yield _topic(topic, verdicts, now_ms)
 
@@ -249,7 +246,6 @@ def _topic(topic: str, verdicts: Sequence[tuple[Verdict, int]], now_ms: int) -> 
     states = [one.state for one, _ in verdicts]
     open_ = [one for one, _ in verdicts if one.state not in CLOSED]
     left = [one for one in open_ if one.found]
-    last = [one.gone_by_ms for one in left]
     past = [one.state for one, deadline in verdicts if now_ms >= deadline]
     coming = next_deadline_ms(((one.state, deadline) for one, deadline in verdicts), now_ms)
     return TopicCountdown(
@@ -257,8 +253,8 @@ def _topic(topic: str, verdicts: Sequence[tuple[Verdict, int]], now_ms: int) -> 
         requests=len(verdicts),
         open=len(open_),
         records=sum(one.found for one in left),
-        next_deadline_ms=NEVER if coming is None else coming,
-        gone_by_ms=_last(last),
+        next_deadline_ms=_or_never(coming),
+        gone_by_ms=_or_never(last_gone_ms([one.gone_by_ms for one in left])),
         missed=states.count("missed"),
         late=states.count("will be late"),
         state=next(one for one in get_args(Worst) if one in states),
@@ -273,42 +269,52 @@ def _logs(
     records: Iterable[tuple[str, Finding]],
     now_ms: int,
 ) -> tuple[LogCountdown, ...]:
-    logs: dict[tuple[str, str, int], _Counts] = {}
-    for name, one in records:
-        counts = logs.setdefault((name, one.topic, one.partition), _Counts())
-        deadline = min(
-            requests[number].deadline_ms for number in concerned.by(one.request, one.topic)
-        )
-        counts.kinds[one.kind] = counts.kinds.get(one.kind, 0) + 1
-        counts.deadlines.append(deadline)
-        counts.gone_by.append(one.gone_by_ms)
-        counts.missed += now_ms >= deadline
-        counts.late += now_ms < deadline and (one.gone_by_ms is None or one.gone_by_ms > deadline)
-    rows = [
-        LogCountdown(
-            directory=name,
-            topic=topic,
-            partition=partition,
-            live=counts.kinds.get("live", 0),
-            superseded=counts.kinds.get("superseded", 0),
-            tombstones=counts.kinds.get("tombstone", 0),
-            aborted=counts.kinds.get("aborted", 0),
-            values=counts.kinds.get("value", 0),
-            deadline_ms=min(counts.deadlines),
-            gone_by_ms=_last(counts.gone_by),
-            missed=counts.missed,
-            late=counts.late,
-        )
-        for (name, topic, partition), counts in logs.items()
-    ]
+    logs: dict[tuple[str, str, int], list[tuple[Finding, int]]] = {}
+    for name, record in records:
+        numbers = concerned.by(record.request, record.topic)
+        deadline_ms = min(requests[number].deadline_ms for number in numbers)
+        log = logs.setdefault((name, record.topic, record.partition), [])
+        log.append((record, deadline_ms))
+    rows = [_log(*log, rows, now_ms) for log, rows in logs.items()]
     return tuple(sorted(rows, key=lambda row: (row.deadline_ms, row.topic, row.partition)))
 
 
-def _last(gone_by: Sequence[int | None]) -> int:
-    """Return when the last is gone; `NEVER` if one never is, or if there are none."""
-    if not gone_by or None in gone_by:
-        return NEVER
-    return max(one for one in gone_by if one is not None)
+def _log(
+    directory: str,
+    topic: str,
+    partition: int,
+    records: Sequence[tuple[Finding, int]],
+    now_ms: int,
+) -> LogCountdown:
+    kinds = Counter(record.kind for record, _ in records)
+    missed = [now_ms >= deadline_ms for _, deadline_ms in records]
+    late = [_is_late(record.gone_by_ms, deadline_ms, now_ms) for record, deadline_ms in records]
+    return LogCountdown(
+        directory=directory,
+        topic=topic,
+        partition=partition,
+        live=kinds["live"],
+        superseded=kinds["superseded"],
+        tombstones=kinds["tombstone"],
+        aborted=kinds["aborted"],
+        values=kinds["value"],
+        deadline_ms=min(deadline_ms for _, deadline_ms in records),
+        gone_by_ms=_or_never(last_gone_ms([record.gone_by_ms for record, _ in records])),
+        missed=sum(missed),
+        late=sum(late),
+        to_sweep=sum(
+            record.place == "segment" and record.kind in _SWEPT and (bad or record.rule == SWEEP)
+            for (record, _), bad in zip(records, map(or_, missed, late), strict=True)
+        ),
+    )
+
+
+def _is_late(gone_by_ms: int | None, deadline_ms: int, now_ms: int) -> bool:
+    return now_ms < deadline_ms and (gone_by_ms is None or gone_by_ms > deadline_ms)
+
+
+def _or_never(time_ms: int | None) -> int:
+    return NEVER if time_ms is None else time_ms
 
 
 def _urgency(row: TopicCountdown) -> tuple[bool, bool, int, str]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from logwright.erasure.account import Look
-from logwright.erasure.certificate.deadlines import next_deadline_ms, verdict
+from logwright.erasure.outlook.verdict import next_deadline_ms, verdict
 
 NOW = 1_000
 

@@ -60,14 +60,18 @@ def verdict(
         now_ms: the clock.
         look: how well was looked for it.
     """
-    dated = [one for one in gone_by_ms if one is not None]
-    found = len(gone_by_ms)
-    last_ms = max(dated, default=None) if len(dated) == found else None
-    if not found:
+    last_ms = last_gone_ms(gone_by_ms)
+    if not gone_by_ms:
         state = _absent(look)
     else:
         state = _present(last_ms, deadline_ms, now_ms=now_ms, all_searched=not look.unsearched)
-    return Verdict(state=state, found=found, gone_by_ms=last_ms, why=_why(state, look))
+    return Verdict(state=state, found=len(gone_by_ms), gone_by_ms=last_ms, why=_why(state, look))
+
+
+def last_gone_ms(gone_by_ms: Sequence[int | None]) -> int | None:
+    """Return when the last record is gone; None if one never is, or if there are none."""
+    dated = [at_ms for at_ms in gone_by_ms if at_ms is not None]
+    return max(dated, default=None) if len(dated) == len(gone_by_ms) else None
 
 
 def _absent(look: Look) -> State:

@@ -1,0 +1,156 @@
+"""The outlook: when a record is gone, against the engine along a simulated clock."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from logwright.config.topic import TopicConfig, parse_settings
+from logwright.erasure.account import Account
+from logwright.erasure.find.model import Finding
+from logwright.erasure.find.result import Settings
+from logwright.erasure.keys import KeySet
+from logwright.erasure.outlook.cleanings import SWEEP
+from logwright.erasure.outlook.countdown import LogCountdown, count_down
+from logwright.erasure.outlook.upkeep import SWEEP_AGAIN_MS, SweepTimes, Upkeep, sweep_times
+from logwright.erasure.request import Request
+from tests.found import SECRET, find, settings
+from tests.log_builder import START_MS
+from tests.maintained import SECOND_MS, Maintained, draw_log, draw_settings
+
+LOGS = {False: 40, True: 12}
+"""By whether the sensor sweeps."""
+SEEDS = 1_000
+NOW_MS = START_MS + 8 * SECOND_MS + 500
+PERSONS = (b"planted-alice", b"planted-bob", b"planted-carol")
+LONG_MS = 90 * SECOND_MS
+
+
+def requests(deadline_ms: int) -> KeySet:
+    """Requests for the keys, as a store has them."""
+    return KeySet.of(
+        SECRET,
+        requests=[
+            Request(
+                id=f"r{number}",
+                topics="regex:.*",
+                hmac=SECRET.hmac(key),
+                filter=SECRET.filter(key),
+                received_at_ms=0,
+                deadline_ms=deadline_ms + number,
+            )
+            for number, key in enumerate(PERSONS)
+        ],
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A log, its requests and settings."""
+
+    log_dir: Path
+    keys: KeySet
+    config: TopicConfig
+    settings: Settings
+    margin_ms: int
+
+    def findings(self, now_ms: int) -> list[Finding]:
+        """All records of the requests, as they are said at this time."""
+        return find(self.log_dir, self.keys, replace(self.settings, now_ms=now_ms)).findings
+
+    def look(self, now_ms: int) -> tuple[LogCountdown, SweepTimes] | None:
+        """What the sensor sees at this time."""
+        records = {"d": self.findings(now_ms)}
+        account = Account()
+        made = count_down(self.keys.requests, records, ["t"], now_ms=now_ms, account=account)
+        if not made.logs:
+            return None
+        (row,) = made.logs
+        return row, sweep_times(row.deadline_ms, self.config, margin_ms=self.margin_ms)
+
+
+def is_exact(config: TopicConfig, rows: list[Finding]) -> bool:
+    """Whether nothing is estimated: the ratio decides nothing, or not both clean and retain."""
+    ratio = config.min_cleanable_dirty_ratio in (0, 1)
+    return bool(rows) and (not config.compact or (ratio and not config.delete))
+
+
+def judge(tmp_path: Path, seed: int, *, sweeps: bool) -> Counter[str]:
+    """Ask when the records of a random log are gone, maintain it, and compare."""
+    draw = random.Random(seed)
+    log = draw_log(tmp_path / "logs", draw)
+    policy = (
+        "compact" if sweeps else draw.choice(("compact", "compact", "delete", "compact,delete"))
+    )
+    pairs = draw_settings(draw, policy)
+    parsed = parse_settings(pairs)
+    margin_ms = draw.choice((2, 20)) * SECOND_MS if sweeps else None
+    keys = requests(NOW_MS + draw.choice((20, 45, 70)) * SECOND_MS - 500)
+    upkeep = Upkeep(margin_ms=margin_ms)
+    world = World(
+        log_dir=log.log_dir,
+        keys=keys,
+        config=parsed[0],
+        settings=settings(pairs, now_ms=NOW_MS, upkeep=upkeep),
+        margin_ms=margin_ms or 0,
+    )
+    rows = world.findings(NOW_MS)
+    log_of = Maintained(
+        log_dir=log.log_dir,
+        partition=log.partition,
+        settings=parsed,
+        look=world.look if sweeps else None,
+    )
+    log_of.until_gone(times(rows, parsed[0], sweeps=sweeps))
+    exact, tally = is_exact(parsed[0], rows), Counter[str]()
+    first_ms, second_ms = sweep_times(
+        keys.requests[0].deadline_ms, parsed[0], margin_ms=margin_ms or 0
+    )
+    for row in rows:
+        gone_ms = log_of.gone.get(row.offset)
+        case = (seed, row.offset, row.kind, row.rule, row.gone_by_ms, gone_ms, pairs)
+        if row.gone_by_ms is None:
+            assert gone_ms is None or not exact or sweeps, case
+            tally[f"{row.kind} stays"] += 1
+            continue
+        assert gone_ms is not None, case
+        assert gone_ms <= row.gone_by_ms, case
+        swept_later = sweeps and not NOW_MS < first_ms
+        swept_later |= row.gone_by_ms > second_ms + parsed[0].file_delete_delay_ms
+        if exact and not (sweeps and swept_later):
+            assert row.gone_by_ms == gone_ms, case
+            tally[f"{row.kind} exact{' by a sweep' if row.rule == SWEEP else ''}"] += 1
+        else:
+            tally[f"{row.kind} by{' a sweep' if row.rule == SWEEP else ''}"] += 1
+    return tally
+
+
+def times(rows: list[Finding], config: TopicConfig, *, sweeps: bool) -> list[int]:
+    """When something can be due: each second and 1 ms later, and what was said."""
+    first = START_MS + 9 * SECOND_MS
+    known = {NOW_MS, *(first + at + more for at in range(0, LONG_MS, SECOND_MS) for more in (0, 1))}
+    for row in rows:
+        if row.gone_by_ms is not None:
+            known |= {row.gone_by_ms, row.gone_by_ms - 1}
+            known |= {row.gone_by_ms - config.file_delete_delay_ms}
+    if sweeps:
+        known |= {first + at + SWEEP_AGAIN_MS for at in range(0, LONG_MS, 4 * SECOND_MS)}
+    return sorted(time for time in known if time >= NOW_MS)
+
+
+@pytest.mark.parametrize("sweeps", [False, True], ids=["runs", "sweeps"])
+def test_a_record_is_gone_when_it_is_said(tmp_path: Path, seed: int, *, sweeps: bool) -> None:
+    """By the engine's own runs: not before and not later, where nothing is estimated; else never
+    later. With the sensor's sweeps also the tombstones of a quiet topic.
+    """
+    tally = Counter[str]()
+    for number in range(seed * SEEDS, seed * SEEDS + LOGS[sweeps]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        tally += judge(place, number, sweeps=sweeps)
+    assert min(tally[f"{kind} exact"] for kind in ("superseded", "tombstone")) > 0
+    assert not sweeps or tally["tombstone exact by a sweep"] > 0

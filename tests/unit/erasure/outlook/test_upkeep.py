@@ -1,0 +1,76 @@
+"""How logs are maintained, by policies, settings, and what holds a log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from logwright.config.erasure import ErasureSettings
+from logwright.erasure.outlook.removals import upkeep_of
+from logwright.erasure.outlook.upkeep import SweepTimes, Upkeep, next_sweep_ms
+from logwright.state.model import Hold
+from logwright.units import INT64_MAX
+from tests.found import find, settings
+from tests.log_builder import LogBuilder
+
+DEADLINE: Final = 5_000
+PAUSED: Final = Hold(kind="paused", sentence="paused")
+QUARANTINED: Final = Hold(kind="quarantined", sentence="in quarantine")
+
+
+@pytest.mark.parametrize(
+    ("erasure", "expected"),
+    [
+        (ErasureSettings(), Upkeep()),
+        (ErasureSettings(appends_continue=True, deadline_sweeps=True), Upkeep()),
+        (ErasureSettings(store="s"), Upkeep(run_interval_ms=300_000)),
+        (
+            ErasureSettings(store="s", margin_ms=7, appends_continue=True, deadline_sweeps=True),
+            Upkeep(run_interval_ms=300_000, margin_ms=7, appends_continue=True),
+        ),
+    ],
+)
+def test_policies(erasure: ErasureSettings, expected: Upkeep) -> None:
+    """Without a store they say nothing; sweeps count only where they are said to be."""
+    assert expected == Upkeep.of_policies(erasure)
+
+
+@pytest.mark.parametrize(
+    ("policy", "cleaner", "hold", "expected"),
+    [
+        ("compact", "true", None, (True, True, DEADLINE)),
+        ("compact", "true", PAUSED, (False, False, None)),
+        ("compact", "true", QUARANTINED, (False, False, None)),
+        ("delete", "true", QUARANTINED, (False, True, None)),
+        ("compact", "false", None, (False, False, DEADLINE)),
+        ("delete", "false", None, (True, True, DEADLINE)),
+    ],
+)
+def test_what_holds_a_log(
+    tmp_path: Path,
+    policy: str,
+    cleaner: str,
+    hold: Hold | None,
+    expected: tuple[bool, bool, int | None],
+) -> None:
+    """Whether it is cleaned and retained, and what it is swept for."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("k", "1")])
+    log.write()
+    searched = settings({"cleanup.policy": policy, "log.cleaner.enable": cleaner})
+    (live,) = find(log.log_dir, [b"k"], searched).live.values()
+    assert INT64_MAX == live.deadline_ms
+    upkeep = upkeep_of(searched, replace(live, hold=hold, deadline_ms=DEADLINE))
+    assert expected == (upkeep.cleans, upkeep.retains, upkeep.deadline_ms)
+    assert upkeep_of(searched, live).deadline_ms is None
+
+
+@pytest.mark.parametrize(
+    ("requested", "expected"), [(-1, 10), (9, 10), (10, 20), (19, 20), (20, 900_020), (30, 900_030)]
+)
+def test_the_next_sweep(requested: int, expected: int) -> None:
+    """Once for each time, then every 15 minutes."""
+    assert expected == next_sweep_ms(SweepTimes(10, 20), requested)
