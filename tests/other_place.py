@@ -61,17 +61,17 @@ class Elsewhere(ReadOnlyPlace):
 
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""
-        found = self.store.entries.get(self.pure)
-        if found is None:
+        entry = self.store.entries.get(self.pure)
+        if entry is None:
             raise FileNotFoundError(2, "No such file or directory")
-        return found
+        return entry
 
     def entries(self) -> Iterable[Entry]:
         """See `ReadOnlyPlace.entries`; in an order that nobody may rely on."""
         if self.entry().kind != "directory":
             raise NotADirectoryError(20, "Not a directory")
-        inside = [found for path, found in self.store.entries.items() if path.parent == self.pure]
-        return sorted(inside, key=lambda found: found.stamp.name[::-1])
+        inside = [entry for path, entry in self.store.entries.items() if path.parent == self.pure]
+        return sorted(inside, key=lambda entry: entry.stamp.name[::-1])
 
     def open(self) -> Bytes:
         """See `ReadOnlyPlace.open`."""
@@ -109,9 +109,9 @@ def elsewhere(log_dir: Path) -> Elsewhere:
     """A log directory as it is now, in memory, with the directories that it is in."""
     store = Store()
     for path in (log_dir, *log_dir.parents, *log_dir.rglob("*")):
-        found = entry_of(path.name, path.lstat())
-        store.entries[PurePosixPath(path)] = found
-        if found.kind == "file":
+        entry = entry_of(path.name, path.lstat())
+        store.entries[PurePosixPath(path)] = entry
+        if entry.kind == "file":
             store.contents[PurePosixPath(path)] = path.read_bytes()
     _STORES.append(store)
     return Elsewhere(PurePosixPath(log_dir), len(_STORES) - 1)

@@ -93,7 +93,7 @@ class LocalDir(OpenDir):
 
     def entries(self) -> list[Entry]:
         """See `OpenDir.entries`; what vanishes meanwhile is left out."""
-        found = []
+        entries = []
         for name in self.names():
             try:
                 status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
@@ -101,8 +101,8 @@ class LocalDir(OpenDir):
                 continue
             except OSError as error:
                 raise unreadable(error, self.file(name)) from error
-            found.append(entry_of(name, status))
-        return found
+            entries.append(entry_of(name, status))
+        return entries
 
     def exists(self, name: str) -> bool:
         """See `OpenDir.exists`."""

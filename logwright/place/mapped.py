@@ -101,8 +101,8 @@ class MappedFile:
         """uint8[bytes], read-only; mapped as long as somebody holds it. Effects: may map the file
         again; errors: see `MappedFiles.map_again`.
         """
-        found = self._files.find(self.path)
-        return self._files.map_again(self.path, self._seen) if found is None else found
+        data = self._files.find(self.path)
+        return self._files.map_again(self.path, self._seen) if data is None else data
 
     def require(self, planned: FileStamp) -> None:
         """Require that it is the file that was planned.

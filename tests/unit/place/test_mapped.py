@@ -13,10 +13,10 @@ from logwright.place.mapped import MOST_MAPPED, MappedFile, MappedFiles
 
 @pytest.fixture
 def paths(tmp_path: Path) -> list[Path]:
-    found = [tmp_path / f"{number}.log" for number in range(MOST_MAPPED + 3)]
-    for number, path in enumerate(found):
+    paths = [tmp_path / f"{number}.log" for number in range(MOST_MAPPED + 3)]
+    for number, path in enumerate(paths):
         path.write_bytes(bytes([number]) * (number + 1))
-    return found
+    return paths
 
 
 def open_all(paths: list[Path]) -> list[MappedFile]:
@@ -28,8 +28,8 @@ def test_few_of_many_files_hold_a_descriptor(paths: list[Path]) -> None:
     """All can be read, in any order, several times."""
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 -- names only
     opened = open_all(paths)
-    for one in (*opened, *reversed(opened)):
-        assert one.path.read_bytes() == one.data.tobytes()
+    for file in (*opened, *reversed(opened)):
+        assert file.path.read_bytes() == file.data.tobytes()
     assert len(os.listdir("/proc/self/fd")) <= before + MOST_MAPPED  # noqa: PTH208
 
 
