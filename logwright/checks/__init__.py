@@ -21,10 +21,12 @@ What they prove
 
     The code has these names once, in `model.CHECK_NAMES`.
 
-Quick and thorough (docs/adr/0010)
+Quick and thorough (docs/adr/0010, 0043)
     Both do the same five checks. `quick`, the default, reads the whole output, but of the source
-    only what rebuilt batches were made from. For the latest values it compares sums: of the keys
-    that the build's offset map holds, and of the keys that are in the output. `thorough` reads and
+    only the headers. A batch that has the source's CRC and length is the source's. Of the records
+    in other batches it compares a sum with one that the build took of the source's bytes. For the
+    latest values it compares sums, too: of the keys that the build's offset map holds, and of those
+    in the batches that stay and in the records that were summed. `thorough` reads and
     hashes all keys of the source again and relies on nothing that the build reports. Where `quick`
     fails, `thorough` runs too, to find the offsets (`examine`).
 

@@ -8,9 +8,9 @@ the sum of these, modulo 2**64. Sums need no order: passes, shards and segments 
    they enter the map.
 2. For each shard the offset map's entries are summed: the latest record of each key (`sum_map`).
    Those of the clean section that the map does not supersede are added (`sum_probed`).
-3. The output must hold what was summed in 2. What it holds is summed from its own bytes
-   (`logwright.checks.quick`) and, for unchanged batches and uncompressed ones that keep most of
-   their records, taken from 1, less what is missing. Neither uses the dead bitmap.
+3. The output must hold what was summed in 2, which does not use the dead bitmap. What it holds of
+   unchanged batches is taken from 1; of rebuilt ones it is summed when they are rebuilt
+   (`batch_receipt`), and the checks see that the output has just these (`logwright.checks.quick`).
 4. The map itself is checked by a sample of the keys, drawn by their hashes, which is sorted
    (`KeySample`). A log of few records is its own sample.
 """
@@ -75,8 +75,8 @@ def mix_batch(batch: Any) -> Any:
 
 @inline_kernel
 def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
-    """Decide whether a batch that keeps `kept` of its records counts as a whole, less what it
-    loses. Records above the map's end have no sum.
+    """Decide whether the sum of a batch that keeps `kept` of its records is that of the first pass
+    less what it loses: fewer keys are hashed then. Records above the map's end have no sum.
     """
     return 0 < batch.count <= 2 * kept and batch.last_offset <= last_mapped
 
