@@ -114,13 +114,6 @@ def _parts(findings: Iterable[Finding]) -> Iterator[FileLeft]:
             records=len({(row.offset, row.batch_position) for row in rows}),
             first_offset=min(row.offset for row in rows),
             last_offset=max(row.offset for row in rows),
-            why=_why_left(path),
             rule=rule,
             gone_by_ms=gone_by_ms,
         )
-
-
-def _why_left(path: str) -> str:
-    """Return why an erasure at once leaves a file, empty if it does not."""
-    place = place_at(path)
-    return place.why if place.erasure == "left" else ""
