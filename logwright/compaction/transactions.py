@@ -1,5 +1,5 @@
 """The walk over the batches that decides which transactions' data and markers can go
-(CleanedTransactionMetadata, Kafka 4.3.0); its rules are 8, 9 and 11 to 13 of `rules`.
+(CleanedTransactionMetadata, Kafka 4.3.0); its rules are 8, 9 and 11 to 13 of `cleaner_rules`.
 
 1. Batches are visited in the order of the log. Before each one, the aborted transactions that begin
    at or below its last offset are opened.

@@ -36,8 +36,8 @@ SAMPLED: Final = np.dtype(
     align=True,
 )
 """A record of the sample: the first half of its key's hash, its ordinal, its batch's number among
-all of the cleaning, its bytes, its kind (`rules.KEYED` and following), and whether the offset map
-would take it."""
+all of the cleaning, its bytes, its kind (`cleaner_rules.KEYED` and following), and whether the
+offset map would take it."""
 
 COUNTED: Final = np.dtype(
     [(name, np.int64) for name in ("plain", "null_keys", "null_bytes", "expired", "expired_bytes")]
