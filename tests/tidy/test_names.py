@@ -11,8 +11,6 @@ PRONOUNS = frozenset(("one", "found", "said", "asked"))
 EXCEPTED = (
     *(f"logwright/{name}" for name in ("audit", "batches", "checks", "cli", "compaction")),
     *(f"logwright/{name}" for name in ("erasure", "forecast", "format", "log", "records")),
-    *(f"tests/unit/{name}" for name in ("audit", "checks", "cli", "compaction")),
-    *(f"tests/unit/{name}" for name in ("erasure", "forecast", "format", "log", "records")),
 )
 """Folders that still have some."""
 
