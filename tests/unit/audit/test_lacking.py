@@ -39,9 +39,9 @@ def test_who_lacks_a_partition(
     """A directory whose broker should hold it and does not, in none of its directories; a broker
     of which no directory was given.
     """
-    found = judge_holders((A, B, C), holding, dict(zip((A, B, C), nodes, strict=True)), assigned)
-    assert (holding, lacking, unseen) == (found.holding, found.lacking, found.unseen)
-    assert found.complete == (not lacking and not unseen)
+    holders = judge_holders((A, B, C), holding, dict(zip((A, B, C), nodes, strict=True)), assigned)
+    assert (holding, lacking, unseen) == (holders.holding, holders.lacking, holders.unseen)
+    assert holders.complete == (not lacking and not unseen)
 
 
 def test_the_metadata_says_which_brokers_hold_a_replica(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_metadata_says_which_brokers_hold_a_replica(tmp_path: Path) -> None:
     builder = MetadataBuilder(directories[0])
     builder.segment(0, [records.topic("t", 1), records.partition(1, 0, [1, 2, 3])])
     partition, nodes = TopicPartition("t", 0), node_ids(directories)
-    found = find_holders(partition, directories, nodes)
-    assert (None, (directories[1],)) == (found.assigned, found.lacking)
+    holders = find_holders(partition, directories, nodes)
+    assert (None, (directories[1],)) == (holders.assigned, holders.lacking)
     known = find_holders(partition, directories, nodes, read_metadata(builder.path))
     assert ((1, 2, 3), (3,)) == (known.assigned, known.unseen)

@@ -39,7 +39,7 @@ def starts(server: OracleServer, log_dirs: list[Path]) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("topic", "directory_id", "said"),
+    ("topic", "directory_id", "problem"),
     [
         ("u", 1, None),
         ("u", 0, "directory.id=YWJjZGVmZ2hpamtsbW5vcA is in each"),
@@ -47,24 +47,24 @@ def starts(server: OracleServer, log_dirs: list[Path]) -> bool:
     ],
 )
 def test_two_directories_of_a_broker(
-    server: OracleServer, tmp_path: Path, topic: str, directory_id: int, said: str | None
+    server: OracleServer, tmp_path: Path, topic: str, directory_id: int, problem: str | None
 ) -> None:
     """What stops Kafka is named, and only that."""
-    found = [
+    log_dirs = [
         log_dir(tmp_path / "one", "t", DIRECTORY_IDS[0]),
         log_dir(tmp_path / "other", topic, DIRECTORY_IDS[directory_id]),
     ]
-    sentences = list(stops_one_broker(found))
-    assert ([] if said is None else [True]) == [str(said) in one for one in sentences]
-    assert (said is None) == starts(server, found)
+    sentences = list(stops_one_broker(log_dirs))
+    assert ([] if problem is None else [True]) == [str(problem) in one for one in sentences]
+    assert (problem is None) == starts(server, log_dirs)
 
 
 def test_replicas_of_two_brokers(tmp_path: Path) -> None:
     """Each has a log of the partition, which is what `audit` is for; of one broker it is said."""
-    one = log_dir(tmp_path / "one", "t", DIRECTORY_IDS[0])
+    replica = log_dir(tmp_path / "one", "t", DIRECTORY_IDS[0])
     other = log_dir(tmp_path / "other", "t", DIRECTORY_IDS[0], node=2)
-    assert "does not start" not in call("audit", one, other).err
+    assert "does not start" not in call("audit", replica, other).err
     identity = other / "meta.properties"
-    identity.write_bytes((one / "meta.properties").read_bytes())
-    answer = call("audit", one, other)
+    identity.write_bytes((replica / "meta.properties").read_bytes())
+    answer = call("audit", replica, other)
     assert 2 == answer.err.count("are of broker 1, which does not start with both")

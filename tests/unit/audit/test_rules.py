@@ -75,8 +75,8 @@ def rows(*records: tuple[int, str, int]) -> NDArray[np.void]:
 def test_the_next_marker_of_a_producer(data: tuple[int, int], expected: tuple[int, int]) -> None:
     """A marker ends what its producer wrote before it."""
     markers = transactions(markers=[(5, 10, COMMIT), (5, 20, ABORT), (6, 12, ABORT)]).markers
-    found = next_markers(pairs(data), markers)
-    assert expected == (int(found.offset[0]), int(found.kind[0]))
+    ends = next_markers(pairs(data), markers)
+    assert expected == (int(ends.offset[0]), int(ends.kind[0]))
 
 
 DATA = (5, 3)
@@ -115,9 +115,9 @@ def test_markers_stay_with_their_data(own: str, kind: int, end: int, expected: s
         transactions(DATA, markers=[(5, 10, kind)]),
         transactions(markers=[(5, 10, kind)]),
     ):
-        found = lost_markers((0, 1), OWN[own], other, (Span(0, end), ALL))
+        differences = lost_markers((0, 1), OWN[own], other, (Span(0, end), ALL))
         wanted = [] if expected is None else [Difference(expected, 0, 3, 1, 10, 5)]  # type: ignore[arg-type]
-        assert wanted == found
+        assert wanted == differences
 
 
 def test_data_below_the_log_start_offset_needs_no_marker() -> None:
@@ -128,10 +128,10 @@ def test_data_below_the_log_start_offset_needs_no_marker() -> None:
 
 def test_a_lost_marker_counts_once() -> None:
     """Whatever data it had."""
-    one = transactions((5, 1), (5, 2), (5, 3))
+    own = transactions((5, 1), (5, 2), (5, 3))
     other = transactions(markers=[(5, 10, COMMIT)])
     assert [Difference("lost marker", 0, 1, 1, 10, 5)] == lost_markers(
-        (0, 1), one, other, (ALL, ALL)
+        (0, 1), own, other, (ALL, ALL)
     )
 
 
@@ -173,10 +173,10 @@ def test_open_transactions(
     other: Transactions, spans: tuple[Span, Span], expected: list[int]
 ) -> None:
     """A transaction that is open here ends, unless its marker has been removed or lost."""
-    found = frozen_offsets((0, 1), OPEN, other, spans, ALL.end)
+    differences = frozen_offsets((0, 1), OPEN, other, spans, ALL.end)
     assert [
         Difference("frozen last stable offset", 0, 3, 1, offset, 5) for offset in expected
-    ] == found
+    ] == differences
 
 
 def test_removed_data_of_a_replica_that_lags() -> None:
@@ -192,7 +192,7 @@ OPEN_TXN = TRANSACTED | HIDDEN
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "spans", "expected"),
+    ("own", "other", "spans", "expected"),
     [
         (VALUE, VALUE, (ALL, ALL), []),
         (VALUE, rows((20, A, DELETED)), (ALL, ALL), [("resurrected key", 0, 10, 20)]),
@@ -225,7 +225,7 @@ OPEN_TXN = TRANSACTED | HIDDEN
     ],
 )
 def test_the_latest_records_of_a_key(
-    one: NDArray[np.void],
+    own: NDArray[np.void],
     other: NDArray[np.void],
     spans: tuple[Span, Span],
     expected: list[tuple[str, int, int, int]],
@@ -233,9 +233,9 @@ def test_the_latest_records_of_a_key(
     """Replicas that have passed the same offsets agree on the latest record of a key, unless it is
     a tombstone that one of them has removed. The order of the replicas does not matter.
     """
-    found = list(judge_keys([one, other], spans, {}))
-    assert expected == [(*each[:3], each.other_offset) for each in found]
-    swapped = list(judge_keys([other, one], spans[::-1], {}))
+    differences = list(judge_keys([own, other], spans, {}))
+    assert expected == [(*each[:3], each.other_offset) for each in differences]
+    swapped = list(judge_keys([other, own], spans[::-1], {}))
     assert [(kind, 1 - at, *rest) for kind, at, *rest in expected] == [
         (*each[:3], each.other_offset) for each in swapped
     ]
@@ -293,8 +293,8 @@ def test_what_a_leader_had_superseded_is_not_lost(
     gone further is judged instead.
     """
     spans = [Span(0, 50), Span(0, 50), span]
-    found = list(judge_keys([VALUE, rows(), third], spans, {}))
-    assert expected == [(each.kind, each.replica, each.other) for each in found]
+    differences = list(judge_keys([VALUE, rows(), third], spans, {}))
+    assert expected == [(each.kind, each.replica, each.other) for each in differences]
 
 
 def test_a_tombstone_that_a_leader_had_superseded_is_not_lost() -> None:

@@ -18,11 +18,11 @@ CLEANERS = ["logwright", pytest.param("kafka", marks=pytest.mark.oracle)]
 
 def committed(replica: ReplicaDir) -> dict[bytes, bytes]:
     """The newest committed value of each key, as plainly as possible."""
-    found: dict[bytes, bytes | None] = {}
+    values: dict[bytes, bytes | None] = {}
     for key, value, *_ in consume(replica.log(), "read_committed"):
         assert key is not None
-        found[key] = value
-    return {key: value for key, value in found.items() if value is not None}
+        values[key] = value
+    return {key: value for key, value in values.items() if value is not None}
 
 
 @pytest.mark.parametrize("cleaner", CLEANERS)
@@ -67,8 +67,8 @@ def test_what_no_replica_needs_is_removed(name: str, tmp_path: Path) -> None:
     for _ in range(4):
         pair.fill()
         pair.fetch()
-        for one, other in ((pair.leader, pair.follower), (pair.follower, pair.leader)):
-            clean(one, other, "coordinated", pair.now_ms)
+        for replica, other in ((pair.leader, pair.follower), (pair.follower, pair.leader)):
+            clean(replica, other, "coordinated", pair.now_ms)
         pair.now_ms += 100_000
     assert {} == pair.audit().counts
     assert kept > len(pair.leader.batches())

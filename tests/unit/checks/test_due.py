@@ -39,9 +39,9 @@ def retention_results(
         log=before,
         left=frozenset(bases - {Offset(base) for base in deleted}),
         newest_ms={
-            one.base_offset: one.largest_timestamp_ms
-            for one in before.segments
-            if one.base_offset in deleted
+            segment.base_offset: segment.largest_timestamp_ms
+            for segment in before.segments
+            if segment.base_offset in deleted
         },
     )
     results = check_retention(account, config, TimestampMs(NOW_MS))
@@ -118,9 +118,9 @@ def test_an_empty_active_segment_stays() -> None:
     for settings in ({"retention.ms": "0"}, {"retention.bytes": "0"}):
         assert {} == wrong(retention_results(before, [], settings))
         assert [0, 0] == [
-            one.offset
+            failure.offset
             for result in retention_results(before, [0], settings).values()
-            for one in result.wrong
+            for failure in result.wrong
         ]
 
 

@@ -40,12 +40,13 @@ def test_healthy_replicas(call: Call, tmp_path: Path) -> None:
     assert answer.status == 0
     assert "1 partitions compared, no faults found." in answer.out
     answer = call("audit", pair.leader.log_dir, pair.follower.log_dir, "--output", "json")
-    (found,) = answer.lines
+    (comparison,) = answer.lines
     assert ({}, [], [], []) == tuple(
-        found[name] for name in ("faults", "findings", "lacking", "brokersNotGiven")
+        comparison[name] for name in ("faults", "findings", "lacking", "brokersNotGiven")
     )
     assert [(0, 2, 0), (0, 1, 1)] == [
-        (one["logStartOffset"], one["logEndOffset"], one["lag"]) for one in found["replicas"]
+        (replica["logStartOffset"], replica["logEndOffset"], replica["lag"])
+        for replica in comparison["replicas"]
     ]
 
 
@@ -61,9 +62,9 @@ def test_a_fault_is_told_without_its_key(call: Call, tmp_path: Path, name: str) 
     assert str(pair.follower.log_dir) in line
     as_json = call(*words, "--output", "json")
     assert as_json.status == 3
-    (found,) = as_json.lines
-    assert {kind: 1} == found["faults"]
-    (finding,) = found["findings"]
+    (comparison,) = as_json.lines
+    assert {kind: 1} == comparison["faults"]
+    (finding,) = comparison["findings"]
     assert str(pair.follower.log_dir) == finding["logDir"]
     assert "read_committed" in finding["isolationLevels"]
     assert PLANTED in pair.follower.batches()[0].decode(errors="replace")
@@ -112,8 +113,8 @@ def test_a_directory_that_lacks_the_partition(call: Call, tmp_path: Path) -> Non
     answer = call("audit", pair.leader.log_dir, empty)
     assert answer.status == 5
     assert f"t-0: {empty} has no replica" in answer.out
-    found, _ = call("audit", pair.leader.log_dir, empty, "--output", "json").lines
-    assert [str(empty)] == found["lacking"]
+    comparison, _ = call("audit", pair.leader.log_dir, empty, "--output", "json").lines
+    assert [str(empty)] == comparison["lacking"]
 
 
 def test_a_directory_is_no_replica_of_itself(call: Call, tmp_path: Path) -> None:
@@ -170,8 +171,8 @@ def test_nothing_compared_is_no_success(call: Call, tmp_path: Path) -> None:
     pair.send()
     pair.fetch()
     words = ("audit", pair.leader.log_dir, pair.follower.log_dir)
-    for one in (pair.leader, pair.follower):
-        (one.log_dir / "replication-offset-checkpoint").unlink(missing_ok=True)
+    for replica in (pair.leader, pair.follower):
+        (replica.log_dir / "replication-offset-checkpoint").unlink(missing_ok=True)
     answer = call(*words, "--high-watermark", "checkpoint")
     assert answer.status == 5
     assert "no high watermark" in answer.err

@@ -58,8 +58,8 @@ def signed(place: Path) -> Certificate:
 
 def found(certificate: Certificate) -> list[tuple[int, int, str, int, str, str]]:
     return [
-        (one.request, one.directory, one.path.text, one.offset, one.kind, one.place)
-        for one in certificate.remains
+        (hit.request, hit.directory, hit.path.text, hit.offset, hit.kind, hit.place)
+        for hit in certificate.remains
     ]
 
 
@@ -69,8 +69,8 @@ LOG = "t-0/00000000000000000000.log"
 def test_what_is_signed(place: Path) -> None:
     """Every record of the keys and every file; the directory stays as it was."""
     before = tree(place / "logs")
-    said = certify(place)
-    assert 0 == said.status, said.err
+    answer = certify(place)
+    assert 0 == answer.status, answer.err
     assert before == tree(place / "logs")
     made = signed(place)
     assert [
@@ -91,24 +91,24 @@ def test_deadline(place: Path) -> None:
     """One that passes is missed from its ms on, and the exit status says it."""
     assert 0 == certify(place, "--deadline", NOW_MS + 1).status
     assert "will be late" == signed(place).requests[0].state
-    said = certify(place, "--deadline", NOW_MS, "--output", "json")
-    assert 6 == said.status
-    assert {"missed": 2, "not found": 1} == said.lines[-1]["requests"]
+    answer = certify(place, "--deadline", NOW_MS, "--output", "json")
+    assert 6 == answer.status
+    assert {"missed": 2, "not found": 1} == answer.lines[-1]["requests"]
     assert 2 == certify(place, "--deadline", "tomorrow").status
 
 
 def test_an_unreadable_file(place: Path) -> None:
     """What is not a log's file is named, and nothing is called gone, or late."""
     (place / "logs/t-0/letter.txt").write_text("ann")
-    said = certify(place)
-    assert 6 == said.status
+    answer = certify(place)
+    assert 6 == answer.status
     made = signed(place)
     assert ["t-0/letter.txt"] == [one.path.text for one in made.not_read]
     assert ["not proved"] * 3 == [one.state for one in made.requests]
     assert ["t"] == [one.topic for one in made.not_read]
     assert 6 == certify(place, "--deadline", NOW_MS + 1).status
     assert ["not proved"] * 3 == [one.state for one in signed(place).requests]
-    assert "not searched: t-0/letter.txt" in said.err
+    assert "not searched: t-0/letter.txt" in answer.err
 
 
 def test_archives_tables_and_patterns(place: Path) -> None:
@@ -119,23 +119,23 @@ def test_archives_tables_and_patterns(place: Path) -> None:
     (place / "table").mkdir()
     pq.write_table(pa.table({"key": [b"bob", b"zed"]}), place / "table/part.parquet")
     (place / "patterns").write_text("ann\n")
-    said = certify(
+    answer = certify(
         place,
         *("--archive", place / "copy", "--table", place / "table"),
         *("--pattern", place / "patterns"),
     )
-    assert 0 == said.status, said.err
+    assert 0 == answer.status, answer.err
     made = signed(place)
     assert ["logs", "copy", "table"] == [Path(one.path).name for one in made.directories]
     rows = found(made)
     assert (1, 2, "part.parquet", -1, "live", "table") in rows
     assert (1, 1, LOG, 1, "live", "archive") in rows
     assert (-1, 0, LOG, 2, "value", "segment") in rows
-    said = call(
+    answer = call(
         *("verify-certificate", place / "c.json", "--public-key", place / "key.pub"),
         *(place / "logs", place / "copy", place / "table"),
     )
-    assert 0 == said.status, said.out
+    assert 0 == answer.status, answer.out
 
 
 def test_several_log_directories(place: Path) -> None:
@@ -151,11 +151,11 @@ def test_a_running_broker(place: Path) -> None:
     """Its files change: there is no certificate."""
     held = take_lock(place / "logs", BROKER_LOCK)
     try:
-        said = certify(place)
+        answer = certify(place)
     finally:
         give_lock_back(place / "logs", BROKER_LOCK, held)
-    assert 5 == said.status
-    assert "a broker" in said.err
+    assert 5 == answer.status
+    assert "a broker" in answer.err
     assert not (place / "c.json").exists()
 
 
@@ -176,17 +176,17 @@ def test_what_is_refused(place: Path, words: tuple[str, str], status: int, probl
     """With the reason; nothing is written."""
     (place / "link").symlink_to(place / "logs")
     (place / "empty").write_text("")
-    said = certify(place, words[0], place / words[1])
-    assert status == said.status, said.out
-    assert problem in said.err
+    answer = certify(place, words[0], place / words[1])
+    assert status == answer.status, answer.out
+    assert problem in answer.err
     assert not (place / "c.json").exists()
 
 
 def test_dry_run(place: Path) -> None:
     """It searches and writes nothing."""
-    said = certify(place, "--dry-run", "--output", "json")
-    assert 0 == said.status
-    assert {"remains": 2, "not found": 1} == said.lines[-1]["requests"]
+    answer = certify(place, "--dry-run", "--output", "json")
+    assert 0 == answer.status
+    assert {"remains": 2, "not found": 1} == answer.lines[-1]["requests"]
     assert not (place / "c.json").exists()
 
 
@@ -198,14 +198,14 @@ def test_stored_requests(place: Path) -> None:
         {"id": "b", "topics": "other", "key": "bob", "received_at": 2, "deadline": NOW_MS},
     ]
     (place / "in/r.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    said = call(
+    answer = call(
         "certificate",
         place / "logs",
         *("--requests", place / "in", "--secret", place / "secret"),
         *("--signing-key", place / "key", "--out", place / "c.json", "--now", NOW_MS),
     )
-    assert 6 == said.status, said.err
-    assert "1 requests: no log of its topics was found" in said.err
+    assert 6 == answer.status, answer.err
+    assert "1 requests: no log of its topics was found" in answer.err
     first, second = signed(place).requests
     assert ("t", 1, NOW_MS + 5, "will be late", 2) == (
         first.topics,
@@ -231,8 +231,8 @@ def test_after_an_erasure(place: Path, secret: tuple[str, ...], state: str) -> N
         *(word for one in secret for word in (one, place / "secret")),
     )
     assert 0 == erased.status, erased.err
-    said = certify(place, "--deadline", NOW_MS)
-    assert 0 == said.status, said.err
+    answer = certify(place, "--deadline", NOW_MS)
+    assert 0 == answer.status, answer.err
     made = signed(place)
     assert [state, state, "not found"] == [one.state for one in made.requests]
     assert () == made.remains
@@ -268,13 +268,13 @@ def test_a_directory_that_is_not_utf8(place: Path) -> None:
     """Its path is signed in hex."""
     odd = place / os.fsdecode(b"caf\xe9")
     (place / "logs").rename(odd)
-    said = call(
+    answer = call(
         *("certificate", odd, "--keys", place / "keys", "--secret", place / "secret"),
         *("--signing-key", place / "key", "--out", place / "c.json", "--now", NOW_MS),
     )
-    assert 0 == said.status, said.err
-    (one,) = signed(place).directories
-    assert str(odd) == one.name.path
+    assert 0 == answer.status, answer.err
+    (directory,) = signed(place).directories
+    assert str(odd) == directory.name.path
     words = ("--public-key", place / "key.pub", odd)
     assert 0 == call("verify-certificate", place / "c.json", *words).status
     assert 0 == call("verify-certificate", place / "c.json", *words, "--output", "json").status

@@ -68,8 +68,8 @@ def test_outcome_and_figures_are_kafkas(call: Call, tmp_path: Path, name: str) -
     words = clean_arguments(name)
     answer = call("clean", log_dir, "t-0", *words, "--yes", "--output", "json")
     assert answer.status == 0
-    (found,) = answer.lines
-    for ours, theirs in zip(found["passes"], kafkas_passes(name), strict=True):
+    (report,) = answer.lines
+    for ours, theirs in zip(report["passes"], kafkas_passes(name), strict=True):
         same = {key: value for key, value in theirs.items() if key not in OWN}
         assert {key: ours[key] for key in same} == same
     later = description(name)["now"] + 60_000
@@ -82,8 +82,8 @@ def test_passes_end_when_nothing_is_cleanable(call: Call, tmp_path: Path) -> Non
     log_dir = copy_before("small-buffer", tmp_path)
     words = ["--like-kafka", "--dedupe-buffer", 2400, *settings("small-buffer")]
     words += ["--now", description("small-buffer")["now"], "--yes", "--output", "json"]
-    one = call("clean", log_dir, *words).lines[0]
-    assert [each["cleaned"] for each in one["passes"]] == [True]
+    report = call("clean", log_dir, *words).lines[0]
+    assert [each["cleaned"] for each in report["passes"]] == [True]
     more = call("clean", log_dir, *words, "--passes", 100, "--force").lines[0]
     cleaned = [each["cleaned"] for each in more["passes"]]
     assert 1 < len(cleaned) < 100

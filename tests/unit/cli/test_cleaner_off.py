@@ -50,8 +50,8 @@ def quarantine(log_dir: Path) -> None:
 
 
 def line(answer: Answer, key: str) -> dict[str, object]:
-    (found,) = [one for one in map(json.loads, answer.out.splitlines()) if key in one]
-    return dict(found)
+    (fields,) = [one for one in map(json.loads, answer.out.splitlines()) if key in one]
+    return dict(fields)
 
 
 @pytest.mark.parametrize("off", ["log.cleaner.enable=false", "log.cleaner.threads=0"])

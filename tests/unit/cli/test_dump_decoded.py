@@ -37,18 +37,18 @@ def text(record: dict[str, Any], part: str) -> str:
 @pytest.mark.parametrize(("name", "types"), [(OFFSETS, {1, 2}), (STATES, {0})])
 def test_internal_topics_by_default(call: Call, name: str, types: set[int]) -> None:
     """As Kafka's own formatters print them: type and data, version and data."""
-    found = records(call("dump", BROKER, name, "--decode"))
+    decoded = records(call("dump", BROKER, name, "--decode"))
     raw = records(call("dump", BROKER, name))
-    assert types == {record["key"]["type"] for record in found}
-    assert len(raw) == len(found)
-    for before, after in zip(raw, found, strict=True):
+    assert types == {record["key"]["type"] for record in decoded}
+    assert len(raw) == len(decoded)
+    for before, after in zip(raw, decoded, strict=True):
         assert before["offset"] == after["offset"]
         assert before.keys() == after.keys()
         assert (before["value"] is None) == (after["value"] is None)
-    commits = [one for one in found if one["key"]["name"] == "offset_commit" and one["value"]]
-    for one in commits:
-        assert {"group", "topic", "partition"} == one["key"]["data"].keys()
-        assert one["value"]["data"]["offset"] >= 0
+    commits = [one for one in decoded if one["key"]["name"] == "offset_commit" and one["value"]]
+    for commit in commits:
+        assert {"group", "topic", "partition"} == commit["key"]["data"].keys()
+        assert commit["value"]["data"]["offset"] >= 0
 
 
 def test_other_topics_stay_as_they_are(call: Call) -> None:
@@ -68,20 +68,20 @@ def test_by_a_spec(call: Call) -> None:
     both = records(call("dump", BROKER, USERS, f"--decode={spec}"))
     assert len(raw) == len(strings) == len(both)
     objects = 0
-    for before, one, two in zip(raw, strings, both, strict=True):
-        assert before["key"] == one["key"]
+    for before, as_string, by_spec in zip(raw, strings, both, strict=True):
+        assert before["key"] == as_string["key"]
         if before["value"] is None:
-            assert one["value"] is None
-            assert two["value"] is None
+            assert as_string["value"] is None
+            assert by_spec["value"] is None
             continue
-        assert text(before, "value") == one["value"]
-        if "valueRefused" in two:
-            assert before["value"] == two["value"]
+        assert text(before, "value") == as_string["value"]
+        if "valueRefused" in by_spec:
+            assert before["value"] == by_spec["value"]
             continue
         objects += 1
-        assert text(before, "key") == two["key"]
-        assert json.loads(one["value"]) == {
-            name: value for name, value in two["value"].items() if value is not None
+        assert text(before, "key") == by_spec["key"]
+        assert json.loads(as_string["value"]) == {
+            name: value for name, value in by_spec["value"].items() if value is not None
         }
     assert objects > 10
 
@@ -107,8 +107,8 @@ def test_by_the_policies(call: Call, tmp_path: Path) -> None:
     )
     words = ("dump", BROKER, USERS, "--policies", tmp_path)
     raw = records(call("dump", BROKER, USERS))
-    found = records(call(*words, "--decode"))
-    assert [text(record, "key") for record in raw] == [record["key"] for record in found]
+    decoded = records(call(*words, "--decode"))
+    assert [text(record, "key") for record in raw] == [record["key"] for record in decoded]
     given = records(call(*words, "--decode=string"))
     assert [record["key"] for record in raw] == [record["key"] for record in given]
 

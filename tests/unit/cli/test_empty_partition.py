@@ -115,9 +115,9 @@ def test_verify_names_it_and_checks_the_others(call: Call, log_dir: Path) -> Non
     path.write_bytes(content)
     answer = call("verify", log_dir, "--output", "json")
     assert 3 == answer.status
-    found = {line["topicPartition"]: line["problem"] for line in answer.lines}
-    assert "there is no segment" in found["u-0"]
-    assert "t-0" in found
+    problems = {line["topicPartition"]: line["problem"] for line in answer.lines}
+    assert "there is no segment" in problems["u-0"]
+    assert "t-0" in problems
 
 
 def test_purge_goes_on(call: Call, log_dir: Path) -> None:

@@ -59,18 +59,18 @@ def logs(answer: Answer) -> list[dict[str, Any]]:
 def left(answer: Answer) -> list[tuple[str, int, int, int]]:
     """What a call said that is left: path, number of records, the first and the last offset."""
     return [
-        (one["left"], one["records"], one["firstOffset"], one["lastOffset"])
-        for one in answer.lines
-        if "left" in one
+        (line["left"], line["records"], line["firstOffset"], line["lastOffset"])
+        for line in answer.lines
+        if "left" in line
     ]
 
 
 def outlook(answer: Answer) -> list[tuple[str, int, str, int | None]]:
     """By what, and until when, what is left goes: path, number of records, rule, and time."""
     return [
-        (one["left"], one["records"], one["rule"], one["goneByMs"])
-        for one in answer.lines
-        if "left" in one
+        (line["left"], line["records"], line["rule"], line["goneByMs"])
+        for line in answer.lines
+        if "left" in line
     ]
 
 
@@ -164,10 +164,15 @@ def test_deleted_stray_and_future_logs(tmp_path: Path) -> None:
     shutil.copytree(other.directory, log_dir / f"t-9.{ID}-delete")
     done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good")
     assert 0 == done.status, done.err
-    said: dict[str, dict[str, Any]] = {line.get("directory", "t-0"): line for line in logs(done)}
-    assert said[names["delete"]]["removed"]
-    assert not said[f"t-9.{ID}-delete"]["removed"]
-    assert (3, 3) == (said[names["stray"]]["records"], said[names["future"]]["records"])
+    by_directory: dict[str, dict[str, Any]] = {
+        line.get("directory", "t-0"): line for line in logs(done)
+    }
+    assert by_directory[names["delete"]]["removed"]
+    assert not by_directory[f"t-9.{ID}-delete"]["removed"]
+    assert (3, 3) == (
+        by_directory[names["stray"]]["records"],
+        by_directory[names["future"]]["records"],
+    )
     assert [] == bytes_anywhere(log_dir, ME.encode())
     assert {"t-0", names["stray"], names["future"], f"t-9.{ID}-delete"} == {
         path.name for path in log_dir.iterdir() if path.is_dir()
@@ -253,9 +258,9 @@ def test_only_some_topics(tmp_path: Path) -> None:
     shutil.copytree(log_dir / "t-0", log_dir / "users-0")
     done = erase(tmp_path, *COMPACT, "--yes", "--now-and-for-good", "--topic", "regex:us.*")
     assert ["users-0"] == [line["topicPartition"] for line in logs(done)]
-    found = bytes_anywhere(log_dir, ME.encode())
-    assert found
-    assert all(path.startswith("t-0/") for path in found)
+    holders = bytes_anywhere(log_dir, ME.encode())
+    assert holders
+    assert all(path.startswith("t-0/") for path in holders)
 
 
 def test_keys_must_be_named(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def findings(answer: Answer) -> list[dict[str, Any]]:
 
 def holders(root: Path) -> set[str]:
     """The files in which plain code sees one of the keys, decompressed where that is possible."""
-    found = set()
+    paths = set()
     for path in root.rglob("*"):
         if not path.is_file():
             continue
@@ -77,8 +77,8 @@ def holders(root: Path) -> set[str]:
         with suppress(CorruptLogError, UnsupportedFormatError, ValueError):
             content = plain_bytes(content) if ".log" in path.name else content
         if any(key in content for key in SECRET_KEYS):
-            found.add(str(path.relative_to(root)))
-    return found
+            paths.add(str(path.relative_to(root)))
+    return paths
 
 
 @pytest.mark.parametrize("codec", range(5))
@@ -141,12 +141,12 @@ def test_threads_do_not_change_what_is_shown(call: Call, tmp_path: Path) -> None
     secret = tmp_path / "secret"
     secret.write_bytes(b"s" * 32)
     secret.chmod(0o600)
-    one, *others = (
+    first, *others = (
         search(call, log_dir, "--secret", secret, "--pattern", keys_file(tmp_path), *words)
         for words in ((), ("--threads", "1"), ("--threads", "3"))
     )
-    assert findings(one)
-    assert [(one.status, one.lines)] * 2 == [(other.status, other.lines) for other in others]
+    assert findings(first)
+    assert [(first.status, first.lines)] * 2 == [(other.status, other.lines) for other in others]
     assert 2 == search(call, log_dir, "--threads", "0").status
 
 
@@ -216,7 +216,8 @@ def test_archives_tables_and_several_directories(call: Call, tmp_path: Path) -> 
     }
     assert [8, 8, 8, 3] == [len(found) for found in by_directory.values()]
     assert {("archive", "", None)} == {
-        (one["place"], one["rule"], one["goneByMs"]) for one in by_directory["archive"]
+        (finding["place"], finding["rule"], finding["goneByMs"])
+        for finding in by_directory["archive"]
     }
     assert {"line 2", "line 3", "line 4"} == {one["request"] for one in by_directory["table"]}
     (unsearched,) = [one for one in answer.lines if one.get("place") == "unreadable"]
@@ -314,9 +315,9 @@ def test_requests_of_a_landing_directory(call: Call, tmp_path: Path) -> None:
     ]
     (landing / "r.jsonl").write_text("\n".join(map(json.dumps, rows)))
     words = ("--requests", landing, "--secret", secret)
-    one = findings(search(call, tmp_path / "logs", *words))
+    hits = findings(search(call, tmp_path / "logs", *words))
     other = findings(search(call, tmp_path / "logs2", *words))
-    assert [("a", 0), ("a", 7)] == [(each["request"], each["offset"]) for each in one]
+    assert [("a", 0), ("a", 7)] == [(each["request"], each["offset"]) for each in hits]
     assert [("b", 2), ("b", 9)] == [(each["request"], each["offset"]) for each in other]
     (landing / "x.csv").write_text("id\nplanted\n")
     answer = search(call, tmp_path / "logs", *words)

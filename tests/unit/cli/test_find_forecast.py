@@ -91,7 +91,9 @@ def test_a_key_is_gone_when_the_forecast_says(call: Call, tmp_path: Path) -> Non
     log.until(gone_ms - 1, gone_ms - DELAY)
     assert log.holds(PLANTED_VALUE)
     assert {gone_ms} == {
-        one["goneByMs"] for one in findings(log.find("--keys", keys)) if one["place"] == "deleted"
+        finding["goneByMs"]
+        for finding in findings(log.find("--keys", keys))
+        if finding["place"] == "deleted"
     }
     log.until(gone_ms)
     assert not log.holds(PLANTED_VALUE)

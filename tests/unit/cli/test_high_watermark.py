@@ -27,13 +27,13 @@ def log_dir(tmp_path: Path) -> Path:
 
 def words(tmp_path: Path, policies: str | None, option: str | None) -> list[str | Path | int]:
     """Options of a command; `policies` is the content of their only file, None: no policies."""
-    found: list[str | Path | int] = ["--now", START_MS + 10_000, "--output", "json"]
-    found += ["--config", "cleanup.policy=compact"]
+    options: list[str | Path | int] = ["--now", START_MS + 10_000, "--output", "json"]
+    options += ["--config", "cleanup.policy=compact"]
     if policies is not None:
         (tmp_path / "policies").mkdir()
         (tmp_path / "policies" / "p.yml").write_text(f"version: 1\n{policies}")
-        found += ["--policies", tmp_path / "policies"]
-    return found if option is None else [*found, "--high-watermark", option]
+        options += ["--policies", tmp_path / "policies"]
+    return options if option is None else [*options, "--high-watermark", option]
 
 
 @pytest.mark.parametrize(

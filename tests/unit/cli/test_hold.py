@@ -93,17 +93,17 @@ def test_resume_lifts(call: Call, log_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "problem"),
     [
         ((), "name the partitions"),
         (("t-0", "--for", "2h", "--until", "5"), "not both"),
         (("t-0", "--for", "soon"), "is not a duration"),
     ],
 )
-def test_wrong_pause(call: Call, log_dir: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_pause(call: Call, log_dir: Path, words: tuple[str, ...], problem: str) -> None:
     """Usage errors exit 2 and leave nothing."""
     answer = call("pause", log_dir, *words, "--reason", "x", "--yes")
-    assert (2, True) == (answer.status, said in answer.err)
+    assert (2, True) == (answer.status, problem in answer.err)
     assert not (log_dir / STATE_FILE).exists()
 
 
@@ -129,13 +129,13 @@ def test_cleaning_that_fails_for_good_quarantines(call: Call, log_dir: Path) -> 
     assert first.status == 3
     assert [True] == [one["cleaned"] for one in first.lines if one["topicPartition"] == "u-0"][:1]
     (listed,) = call("quarantine", log_dir, "--output", "json", "--now", NOW).lines
-    found = listed["quarantine"]
-    assert ("CorruptBatch", path.name, 1) == (found["cause"], found["file"], found["failures"])
+    entry = listed["quarantine"]
+    assert ("CorruptBatch", path.name, 1) == (entry["cause"], entry["file"], entry["failures"])
     assert listed["uncleanableBytes"] > 0
-    assert NOW + 15 * 60_000 == found["retryAtMs"]
+    assert NOW + 15 * 60_000 == entry["retryAtMs"]
     again = call("clean", log_dir, "t-0", *COMPACT, "--yes", "--output", "json")
     assert "CorruptBatch" in skipped(again, "quarantined")
-    later = ("--config", "cleanup.policy=compact", "--now", found["retryAtMs"])
+    later = ("--config", "cleanup.policy=compact", "--now", entry["retryAtMs"])
     assert call("clean", log_dir, "t-0", *later, "--yes").status == 3
     (listed,) = call("quarantine", log_dir, "--output", "json", "--now", NOW).lines
     assert 2 == listed["quarantine"]["failures"]

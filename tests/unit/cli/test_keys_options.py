@@ -116,5 +116,5 @@ def test_patterns_are_refused_alike(tmp_path: Path) -> None:
     refused = asked(tmp_path, "find", "--pattern", tmp_path / "patterns")
     assert (2, True) == (refused.status, "line 1 begins with a byte order mark" in refused.err)
     (tmp_path / "patterns").write_text(ME.encode().hex() + "\n")
-    found = asked(tmp_path, "find", "--pattern", tmp_path / "patterns", "--keys-format", "hex")
-    assert 8 == found.status
+    answer = asked(tmp_path, "find", "--pattern", tmp_path / "patterns", "--keys-format", "hex")
+    assert 8 == answer.status

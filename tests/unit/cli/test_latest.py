@@ -30,8 +30,8 @@ COLUMNS = 'partition, key, value, "offset"'
 
 def rows_of(directory: Path, files: str = "*/**/rows.parquet") -> list[tuple[Any, ...]]:
     """Partition, key, value and offset of the Parquet files of a directory, by DuckDB."""
-    found = duckdb.read_parquet(f"{directory}/{files}", hive_partitioning=True)
-    return sorted(found.project(COLUMNS).fetchall())
+    table = duckdb.read_parquet(f"{directory}/{files}", hive_partitioning=True)
+    return sorted(table.project(COLUMNS).fetchall())
 
 
 @pytest.fixture
@@ -72,9 +72,9 @@ def test_a_partition_without_a_log_is_named(call: Call, log_dir: Path, tmp_path:
     answer = call(*words, *JSON)
     assert (0, NOW_ROWS) == (answer.status, rows_of(tmp_path / "table"))
     assert {"topicPartition": "t-1", "step": "left"} == answer.lines[-1]
-    said = call(*words, "--now", NOW).err
-    assert "t-1: " in said
-    assert "has no log of it, so its rows stay as they were" in said
+    errors = call(*words, "--now", NOW).err
+    assert "t-1: " in errors
+    assert "has no log of it, so its rows stay as they were" in errors
 
 
 def test_each_format(call: Call, log_dir: Path, tmp_path: Path) -> None:
@@ -84,15 +84,15 @@ def test_each_format(call: Call, log_dir: Path, tmp_path: Path) -> None:
         assert call("latest", log_dir, "t", "--to", target, "--format", form).status == 0
     columns = ["partition", "key", "value", "offset"]
     table = DeltaTable(str(tmp_path / "delta")).to_pyarrow_table(columns=columns)
-    found = sorted(tuple(row.values()) for row in table.to_pylist())
-    assert found == NOW_ROWS
+    rows = sorted(tuple(row.values()) for row in table.to_pylist())
+    assert rows == NOW_ROWS
     assert rows_of(tmp_path / "iceberg", "data/**/*.parquet") == NOW_ROWS
 
 
 def decoded(directory: Path) -> list[tuple[Any, ...]]:
     """The decoded columns."""
-    found = duckdb.read_parquet(f"{directory}/*/*/rows.parquet")
-    return found.project("key, name, age").fetchall()
+    table = duckdb.read_parquet(f"{directory}/*/*/rows.parquet")
+    return table.project("key, name, age").fetchall()
 
 
 def test_keys_and_values_are_decoded(call: Call, tmp_path: Path) -> None:
@@ -211,14 +211,14 @@ def test_a_lost_point_is_refused(call: Call, tmp_path: Path) -> None:
     log.segment(4).batch(4, [("d", "4"), ("e", "5")])
     log.write(cleaner_checkpoint=4)
     words = ("latest", log.log_dir, "t", "--to", tmp_path / "table")
-    for offset, said in (
+    for offset, problem in (
         (3, "offset 1 is missing, and the log was cleaned up to 4."),
         (3, "Ask for an offset up to 1, or from 4 to 6."),
         (7, "its log start offset is 0, its last stable offset 6."),
     ):
         answer = call(*words, "--as-of-offset", offset)
         assert answer.status == 5
-        assert said in answer.err
+        assert problem in answer.err
     assert not (tmp_path / "table").exists()
     for offset in (1, 4, 5, 6):
         plain = ("--columns", "key,value,offset", "--as-of-offset", offset)
@@ -238,8 +238,8 @@ def test_plain_files(call: Call, tmp_path: Path) -> None:
     table = pq.read_table(line["path"], partitioning=None)
     assert table.schema.names == ["offset", "key", "headers"]
     expected = [(row[0], row[2]) for row in replayed(read_content(log_dir, "t-0"))]
-    found = list(zip(table["key"].to_pylist(), table["offset"].to_pylist(), strict=True))
-    assert expected == found
+    rows = list(zip(table["key"].to_pylist(), table["offset"].to_pylist(), strict=True))
+    assert expected == rows
     assert line["rows"] == len(expected)
     assert [path.name for path in target.parent.iterdir() if path.name.startswith(".")] == []
     again = call(*words)
@@ -278,7 +278,7 @@ def test_only_what_was_replicated(call: Call, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "problem"),
     [
         ([], "give one TOPIC"),
         (["t", "u"], "give one TOPIC"),
@@ -296,12 +296,12 @@ def test_only_what_was_replicated(call: Call, tmp_path: Path) -> None:
     ],
 )
 def test_wrong_calls(
-    call: Call, log_dir: Path, tmp_path: Path, words: list[str], said: str
+    call: Call, log_dir: Path, tmp_path: Path, words: list[str], problem: str
 ) -> None:
     """Exit with status 2 and say what is expected."""
     answer = call("latest", log_dir, "--to", tmp_path / "table", *words)
     assert answer.status == 2
-    assert said in answer.err
+    assert problem in answer.err
     assert not (tmp_path / "table").exists()
 
 

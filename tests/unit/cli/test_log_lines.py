@@ -19,26 +19,26 @@ def line(msg: str, *args: object, error: Exception | None = None) -> dict[str, A
     """What the formatter makes of a record."""
     info = None if error is None else (type(error), error, None)
     record = logging.LogRecord("logwright.x", logging.INFO, "x.py", 1, msg, args, info)
-    found: dict[str, Any] = json.loads(JsonFormatter().format(record))
-    return found
+    event: dict[str, Any] = json.loads(JsonFormatter().format(record))
+    return event
 
 
 def test_fields_are_those_of_the_template() -> None:
     """With the types of their values; a value cannot make a field or a line."""
-    found = line("purged topic_partition=%s bytes=%d 100%% done=%r %s", "a=b\nc=1", 7, None, "x=1")
-    assert {"topic_partition": "a=b\nc=1", "bytes": 7, "done": None} == found["fields"]
-    assert "purged topic_partition=a=b\nc=1 bytes=7 100% done=None x=1" == found["message"]
-    assert ("info", "logwright.x") == (found["level"], found["logger"])
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found["time"])
+    event = line("purged topic_partition=%s bytes=%d 100%% done=%r %s", "a=b\nc=1", 7, None, "x=1")
+    assert {"topic_partition": "a=b\nc=1", "bytes": 7, "done": None} == event["fields"]
+    assert "purged topic_partition=a=b\nc=1 bytes=7 100% done=None x=1" == event["message"]
+    assert ("info", "logwright.x") == (event["level"], event["logger"])
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["time"])
     assert "fields" not in line("nothing named")
 
 
 @pytest.mark.parametrize("value", [b"secret", bytearray(b"secret"), memoryview(b"secret")])
 def test_bytes_are_not_shown(value: object) -> None:
     """Neither in the message nor in a field; only how many they are."""
-    found = line("key=%s offset=%d", value, 5)
-    assert {"key": "6 bytes", "offset": 5} == found["fields"]
-    assert "key=6 bytes offset=5" == found["message"]
+    event = line("key=%s offset=%d", value, 5)
+    assert {"key": "6 bytes", "offset": 5} == event["fields"]
+    assert "key=6 bytes offset=5" == event["message"]
 
 
 def test_exception() -> None:
@@ -60,19 +60,19 @@ def test_a_command_reports_what_it_did(tmp_path: Path, call: Call) -> None:
     assert "reclaimed" in cleaned.out.lower()
     objects(cleaned.err)
     purged = call("purge", log_dir, "--yes", "--now", 2**61, "--log-format", "json")
-    (said,) = [one for one in objects(purged.err) if one["message"].startswith("purged ")]
-    assert "logwright.purge.commit" == said["logger"]
-    assert "t-0" == said["fields"]["topic_partition"]
-    assert 0 < said["fields"]["bytes"]
+    (event,) = [one for one in objects(purged.err) if one["message"].startswith("purged ")]
+    assert "logwright.purge.commit" == event["logger"]
+    assert "t-0" == event["fields"]["topic_partition"]
+    assert 0 < event["fields"]["bytes"]
 
 
 def test_an_error_is_an_object(tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the command, and of a single partition; the environment can choose the format."""
     monkeypatch.setenv("LOGWRIGHT_LOG_FORMAT", "json")
     failed = call("clean", tmp_path / "none", "--yes")
-    (said,) = objects(failed.err)
-    assert ("error", 5) == (said["level"], said["fields"]["exit_status"])
-    assert "NotALogDir" == said["fields"]["error"]
+    (event,) = objects(failed.err)
+    assert ("error", 5) == (event["level"], event["fields"]["exit_status"])
+    assert "NotALogDir" == event["fields"]["error"]
     monkeypatch.delenv("LOGWRIGHT_LOG_FORMAT")
     assert call("clean", tmp_path / "none", "--yes").err.startswith("Error: ")
 
@@ -89,6 +89,6 @@ def test_an_error_of_a_partition_is_an_object(tmp_path: Path, call: Call) -> Non
     """With its topic partition; as text it is as before."""
     log_dir = copy_before("bad-crc-sealed", tmp_path)
     words = ("clean", log_dir, "--yes", "--force", "--config", "cleanup.policy=compact")
-    said = [one for one in objects(call(*words, "--log-format", "json").err) if "fields" in one]
-    assert ("error", "t-0") == (said[0]["level"], said[0]["fields"]["topic_partition"])
+    events = [one for one in objects(call(*words, "--log-format", "json").err) if "fields" in one]
+    assert ("error", "t-0") == (events[0]["level"], events[0]["fields"]["topic_partition"])
     assert "Error: t-0: " in call(*words).err

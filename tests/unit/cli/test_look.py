@@ -38,15 +38,15 @@ def test_dump_of_several_partitions_names_them(call: Call) -> None:
     log_dir = case_dir("real-broker") / "before"
     answer = call("dump", log_dir)
     assert answer.status == 0
-    found = {line["topicPartition"] for line in answer.lines}
-    assert found == {path.name for path in log_dir.iterdir() if path.is_dir()}
-    one = min(found)
+    partitions = {line["topicPartition"] for line in answer.lines}
+    assert partitions == {path.name for path in log_dir.iterdir() if path.is_dir()}
+    partition = min(partitions)
     own = [
         {key: value for key, value in line.items() if key != "topicPartition"}
         for line in answer.lines
-        if line["topicPartition"] == one
+        if line["topicPartition"] == partition
     ]
-    assert own == call("dump", log_dir, one).lines
+    assert own == call("dump", log_dir, partition).lines
 
 
 def test_inspect_a_whole_log(call: Call, tmp_path: Path) -> None:

@@ -119,13 +119,13 @@ def test_inspect_shows_them(call: Call, tmp_path: Path, mark: str) -> None:
     log_dir, marked = unclean(tmp_path, mark)
     size = sum(path.stat().st_size for path in marked.iterdir())
     lines = call("inspect", log_dir, "--output", "json").lines
-    (found,) = [line for line in lines if "mark" in line]
+    (shown,) = [line for line in lines if "mark" in line]
     assert {
         "directory": marked.name,
         "mark": mark,
         "topicPartition": "t-0",
         "bytes": size,
-    } == found
+    } == shown
     assert f"{mark} log: {marked.name}, {size} bytes" in call("inspect", log_dir, "--verbose").out
     text = call("inspect", log_dir).out
     (row,) = [line for line in text.splitlines() if f" {mark} log" in line]

@@ -44,9 +44,11 @@ def move(call: Call, pair: Pair) -> Call:
     return moved
 
 
-def refused(answer: Answer, pair: Pair, before: dict[str, tuple[object, ...]], said: str) -> None:
+def refused(
+    answer: Answer, pair: Pair, before: dict[str, tuple[object, ...]], problem: str
+) -> None:
     assert answer.status == 5, answer.err
-    assert said in answer.err
+    assert problem in answer.err
     after = tree(pair.root)
     assert before == after
     assert not (pair.source / STATE_FILE).exists()
@@ -126,8 +128,8 @@ def test_refuses_a_destination_that_has_it(move: Call, pair: Pair, name: str) ->
     """As current or as a broker's own future log."""
     (pair.destination / name).mkdir()
     before = tree(pair.root)
-    said = "already has this partition" if name == "t-0" else "another move"
-    refused(move("--yes"), pair, before, said)
+    problem = "already has this partition" if name == "t-0" else "another move"
+    refused(move("--yes"), pair, before, problem)
 
 
 def test_refuses_an_unclean_source(move: Call, pair: Pair) -> None:

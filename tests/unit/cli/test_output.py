@@ -29,7 +29,7 @@ def on_a_terminal(*words: object, **environment: str) -> str:
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=inherited | environment
     ) as process:
         os.close(theirs)
-        said = b""
+        output = b""
         while True:
             try:
                 part = os.read(ours, 65536)
@@ -37,10 +37,10 @@ def on_a_terminal(*words: object, **environment: str) -> str:
                 break
             if not part:
                 break
-            said += part
+            output += part
     os.close(ours)
-    assert 0 == process.returncode, said
-    return said.decode()
+    assert 0 == process.returncode, output
+    return output.decode()
 
 
 def test_colour_on_a_terminal_only_and_not_with_no_color() -> None:

@@ -21,8 +21,8 @@ PLANNED = [
 
 
 def kafkas(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = description(name)["plan"]
-    return found
+    plan: dict[str, Any] = description(name)["plan"]
+    return plan
 
 
 @pytest.mark.parametrize("name", PLANNED)
@@ -120,8 +120,8 @@ def test_forecast_of_what_is_not_due(call: Call, words: list[str], expected: typ
     log_dir = case_dir("basic-none") / "before"
     partition = call("plan", log_dir, *arguments, *words, "--output", "json").lines[0]
     assert not partition["eligible"]
-    found = partition["forecastReclaimedBytes"]
-    assert found is None if expected is None else isinstance(found, expected)
+    reclaimed = partition["forecastReclaimedBytes"]
+    assert reclaimed is None if expected is None else isinstance(reclaimed, expected)
 
 
 def test_forecast_shows_causes_and_the_deadline(call: Call) -> None:
@@ -182,11 +182,12 @@ def test_an_open_transaction_is_named(call: Call, tmp_path: Path) -> None:
     log_dir = copy_before("txn-ongoing", tmp_path)
     words = ("--now", 1760003674586, *settings("txn-ongoing"))
     (line, _) = call("plan", log_dir, *words, "--output", "json").lines
-    found = line["openTransaction"]
-    assert line["lastStableOffset"] == found["firstOffset"]
-    said = call("plan", log_dir, *words).out
-    held = f"not cleaned from offset {found['firstOffset']} on: producer {found['producerId']} has"
-    assert f"{held} a transaction open, last written" in said
+    transaction = line["openTransaction"]
+    assert line["lastStableOffset"] == transaction["firstOffset"]
+    text = call("plan", log_dir, *words).out
+    offset, producer = transaction["firstOffset"], transaction["producerId"]
+    held = f"not cleaned from offset {offset} on: producer {producer} has"
+    assert f"{held} a transaction open, last written" in text
 
 
 def test_no_transaction_is_named_without_one(call: Call) -> None:
@@ -220,8 +221,8 @@ def test_a_lost_high_watermark_is_named(call: Call, tmp_path: Path, lost: str) -
     answer = call("plan", *words, *committed)
     assert "not due: no high watermark on record" in answer.out
     assert "Nothing to clean" in answer.out
-    said = "The high watermark of 1 of 1 partitions is not in replication-offset-checkpoint"
-    assert said in answer.err
+    warning = "The high watermark of 1 of 1 partitions is not in replication-offset-checkpoint"
+    assert warning in answer.err
     assert "--high-watermark end" in answer.err
     (line, _) = call("plan", *words, *committed, "--output", "json").lines
     assert "the high watermark is not on record, so nothing is committed" in " ".join(
@@ -229,6 +230,6 @@ def test_a_lost_high_watermark_is_named(call: Call, tmp_path: Path, lost: str) -
     )
     whole = call("plan", *words)
     assert "In order: t-0" in whole.out
-    assert said not in whole.err
+    assert warning not in whole.err
     kept = call("retain", *words, *committed, "--config", "cleanup.policy=delete", "--dry-run")
     assert "the high watermark is not on record" in kept.out

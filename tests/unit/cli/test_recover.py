@@ -95,9 +95,9 @@ def test_the_marker_comes_only_with_every_partition(call: Call, tmp_path: Path) 
     log_dir = copy_before("torn-tail", tmp_path)
     shutil.copytree(log_dir / "t-0", log_dir / "u-0", copy_function=shutil.copy2)
     words = (*settings("torn-tail"), "--yes")
-    one = call("recover", log_dir, "t-0", *words)
-    assert 0 == one.status
-    assert "still not marked as cleanly shut down: left out: u-0" in one.err
+    answer = call("recover", log_dir, "t-0", *words)
+    assert 0 == answer.status
+    assert "still not marked as cleanly shut down: left out: u-0" in answer.err
     assert not (log_dir / MARKER).exists()
     assert 0 == call("recover", log_dir, *words).status
     assert (log_dir / MARKER).exists()

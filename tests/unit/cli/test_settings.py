@@ -86,9 +86,9 @@ def test_what_nothing_says_is_not_maintained(
     assert 2 == answer.status
     for way in ("--metadata", "topics.yml", "--config cleanup.policy="):
         assert way in answer.err
-    found = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
-    assert before == {path: content for path, content in found.items() if path in before}
-    assert set() == {path.name for path in found.keys() - before.keys()} - {".lock"}
+    after = {path: path.read_bytes() for path in log_dir.rglob("*") if path.is_file()}
+    assert before == {path: content for path, content in after.items() if path in before}
+    assert set() == {path.name for path in after.keys() - before.keys()} - {".lock"}
 
 
 def test_what_is_known_is_maintained(call: Call, log_dir: Path, tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_config_names_each_origin(call: Call, log_dir: Path, tmp_path: Path) -> 
     )
     assert 0 == answer.status, answer.err
     (line,) = answer.lines
-    found = {name: (one["value"], one["origin"]) for name, one in line["configs"].items()}
+    configs = {name: (one["value"], one["origin"]) for name, one in line["configs"].items()}
     assert "t" == line["topic"]
     expected = {
         "flush.messages": ("3", "command line"),
@@ -196,7 +196,7 @@ def test_config_names_each_origin(call: Call, log_dir: Path, tmp_path: Path) -> 
         "flush.ms": ("9", "policy"),
         "retention.ms": ("604800000", "default"),
     }
-    assert expected == {name: found[name] for name in expected}
+    assert expected == {name: configs[name] for name in expected}
     text = call("config", log_dir, "--server-properties", server)
     assert f"{server}:1" in text.out
     assert "at offset 4" in text.out
@@ -250,8 +250,8 @@ def test_plans_name_the_metadata_and_what_disagrees(
     answer = call(*words, *dry)
     assert 0 == answer.status, answer.err
     (line,) = (line for line in answer.lines if "metadata" in line)
-    found = {"path": str(path), "clusterId": "c", "endOffset": 5, "snapshot": None}
-    assert found == line["metadata"]
+    expected = {"path": str(path), "clusterId": "c", "endOffset": 5, "snapshot": None}
+    assert expected == line["metadata"]
     assert f"the metadata of cluster c up to offset 5, from {path}" in answer.err
     names = [(one["topic"], one["name"], one["override"]) for one in line["disagreements"]]
     assert [("t", POLICY, False), ("t", "retention.ms", False)] == names

@@ -53,16 +53,16 @@ def test_a_commands_statuses_are_in_the_table(name: str) -> None:
     """Those that its help names."""
     command = main.get_command(click.Context(main), name)
     assert command is not None
-    said = re.search(r"[Ee]xit status:?(.*)", command.help or "", re.DOTALL)
-    numbers = re.findall(r"(?:^|; |: | )(\d{1,3}) ", said[1]) if said else []
+    section = re.search(r"[Ee]xit status:?(.*)", command.help or "", re.DOTALL)
+    numbers = re.findall(r"(?:^|; |: | )(\d{1,3}) ", section[1]) if section else []
     assert {int(one) for one in numbers} <= set(EXIT_STATUSES)
 
 
 def test_the_help_has_the_table(call: Call) -> None:
     """All of it."""
-    said = " ".join(call("--help").out.split())
+    text = " ".join(call("--help").out.split())
     for status, meaning in EXIT_STATUSES.items():
-        assert f" {status} {meaning}" in said
+        assert f" {status} {meaning}" in text
 
 
 def test_the_runbook_has_the_table() -> None:
@@ -105,5 +105,5 @@ def test_a_recovered_log_is_not_called_unchanged(call: Call, tmp_path: Path) -> 
     assert 4 == answer.status
     assert "cut 00000000000000000003.log" in answer.err
     assert "The log was recovered, and not changed after that" in answer.err
-    (said,) = [line for line in answer.err.splitlines() if line.startswith("Error: t-0")]
-    assert "The log was not changed" not in said
+    (error,) = [line for line in answer.err.splitlines() if line.startswith("Error: t-0")]
+    assert "The log was not changed" not in error

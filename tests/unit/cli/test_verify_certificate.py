@@ -31,10 +31,10 @@ def words(root: Path) -> tuple[Path | str, ...]:
 def test_nothing_changed(root: Path) -> None:
     """Status 0; what it says, in both forms; nothing is written."""
     before = tree(root)
-    said = call("verify-certificate", *words(root), root)
-    assert 0 == said.status, said.err
-    assert "The signature is right" in said.out
-    assert "3 files, 11 B, all as they were." in said.out
+    answer = call("verify-certificate", *words(root), root)
+    assert 0 == answer.status, answer.err
+    assert "The signature is right" in answer.out
+    assert "3 files, 11 B, all as they were." in answer.out
     first, second = call("verify-certificate", *words(root), root, "--output", "json").lines
     assert {"gone": 1, "in time": 1} == first["requests"]
     assert (3, [], []) == (second["same"], second["added"], second["altered"])
@@ -48,8 +48,8 @@ def test_what_changed(root: Path) -> None:
     (root / "meta.properties").write_text("x")
     (root / "t-0/new").touch()
     (root / "t-0/zelda").symlink_to("x")
-    said = call("verify-certificate", *words(root), root)
-    assert 6 == said.status
+    answer = call("verify-certificate", *words(root), root)
+    assert 6 == answer.status
     for line in (
         "1 added, 1 removed, 1 altered, 1 as they were.",
         "added: t-0/new",
@@ -57,12 +57,12 @@ def test_what_changed(root: Path) -> None:
         "altered: meta.properties",
         "not read: t-0/zelda: a symbolic link",
     ):
-        assert line in said.out
-    (_, found) = call("verify-certificate", *words(root), root, "--output", "json").lines
+        assert line in answer.out
+    (_, changes) = call("verify-certificate", *words(root), root, "--output", "json").lines
     assert (["t-0/new"], ["t-0/.logwright/purge"], ["meta.properties"]) == (
-        found["added"],
-        found["removed"],
-        found["altered"],
+        changes["added"],
+        changes["removed"],
+        changes["altered"],
     )
 
 
@@ -71,36 +71,36 @@ def test_many_changes(root: Path) -> None:
     for number in range(30):
         (root / f"new-{number:02d}").touch()
     assert "added: and 10 more" in call("verify-certificate", *words(root), root).out
-    (_, found) = call("verify-certificate", *words(root), root, "--output", "json").lines
-    assert 30 == len(found["added"])
+    (_, changes) = call("verify-certificate", *words(root), root, "--output", "json").lines
+    assert 30 == len(changes["added"])
 
 
 def test_an_altered_certificate(root: Path) -> None:
     """Status 3, before anything that it says is shown."""
     path = root.parent / "c.json"
     path.write_bytes(path.read_bytes().replace(GONE.encode(), LEFT.encode(), 1))
-    said = call("verify-certificate", *words(root), root)
-    assert (3, "") == (said.status, said.out)
-    assert "does not fit" in said.err
+    answer = call("verify-certificate", *words(root), root)
+    assert (3, "") == (answer.status, answer.out)
+    assert "does not fit" in answer.err
 
 
 def test_directories_as_the_certificate_has_them(root: Path) -> None:
     """One for each, or none."""
-    said = call("verify-certificate", *words(root), root, root)
-    assert 2 == said.status
-    assert "has 1 directories, 2 are given" in said.err
+    answer = call("verify-certificate", *words(root), root, root)
+    assert 2 == answer.status
+    assert "has 1 directories, 2 are given" in answer.err
 
 
 def test_sums(root: Path, tmp_path: Path) -> None:
     """The manifest of the signed file, for `sha256sum --check`."""
-    said = call("verify-certificate", *words(root), "--sums", tmp_path / "sums")
-    assert 0 == said.status
+    answer = call("verify-certificate", *words(root), "--sums", tmp_path / "sums")
+    assert 0 == answer.status
     check = ["/bin/sh", "-c", "sha256sum --check --strict ../sums"]
     assert 0 == subprocess.run(check, cwd=root, check=False).returncode
     (root / "meta.properties").write_text("x")
     assert 1 == subprocess.run(check, cwd=root, check=False).returncode
-    said = call("verify-certificate", *words(root), "--sums", tmp_path / "s", "--directory", 2)
-    assert 2 == said.status
+    answer = call("verify-certificate", *words(root), "--sums", tmp_path / "s", "--directory", 2)
+    assert 2 == answer.status
 
 
 def test_without_the_library(root: Path) -> None:

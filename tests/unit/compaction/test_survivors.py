@@ -33,13 +33,13 @@ def plan(builder: LogBuilder, *, buffer: int, like_kafka: bool) -> CleanPlan:
 def dead_ordinals(
     builder: LogBuilder, *, buffer: int, like_kafka: bool
 ) -> tuple[set[int], int, int]:
-    found = find_survivors(
+    survivors = find_survivors(
         plan(builder, buffer=buffer, like_kafka=like_kafka),
         progress=silent,
         runtime=Runtime(),
     )
-    bits = np.unpackbits(found.dead, bitorder="little")
-    return set(map(int, np.flatnonzero(bits))), found.end_offset, found.map_reads
+    bits = np.unpackbits(survivors.dead, bitorder="little")
+    return set(map(int, np.flatnonzero(bits))), survivors.end_offset, survivors.map_reads
 
 
 def two_rounds_of_keys(directory: Path, keys: int) -> LogBuilder:
@@ -105,12 +105,12 @@ def test_what_is_evicted_is_gone_and_its_place_is_used_again(largest: int) -> No
     held: dict[tuple[int, int], int] = {}
     for _ in range(6):
         hashes = random.integers(0, 2**64, size=(999 - len(held), 2), dtype=np.uint64)
-        for one, two in hashes:
+        for hash1, hash2 in hashes:
             ordinal = int(random.integers(0, largest, endpoint=True))
-            at = offset_map.find_slot(table, one, two)
+            at = offset_map.find_slot(table, hash1, hash2)
             assert -1 == offset_map.ordinal_at(table, at)
-            offset_map.put_entry(table, at, one, two, ordinal)
-            held[int(one), int(two)] = ordinal
+            offset_map.put_entry(table, at, hash1, hash2, ordinal)
+            held[int(hash1), int(hash2)] = ordinal
         middle = offset_map.SHARD_SPACE // 2
         upper = [key for key in held if key[0] >> 32 >= middle]
         assert len(upper) == offset_map.evict_upper(table, middle)
@@ -124,10 +124,10 @@ def found(table: offset_map.Table, keys: Iterable[tuple[int, int]]) -> dict[tupl
     """The ordinals that the map has of these keys."""
     words = [(np.uint64(one), np.uint64(two)) for one, two in keys]
     return {
-        (int(one), int(two)): int(
-            offset_map.ordinal_at(table, offset_map.find_slot(table, one, two))
+        (int(hash1), int(hash2)): int(
+            offset_map.ordinal_at(table, offset_map.find_slot(table, hash1, hash2))
         )
-        for one, two in words
+        for hash1, hash2 in words
     }
 
 
@@ -155,14 +155,14 @@ def test_all_bits_of_the_hash_count() -> None:
     """
     table = offset_map.new_map(1 << 16, capacity=60_000, largest=50_000).table
     _, bits = table
-    one, two = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
-    at = offset_map.find_slot(table, np.uint64(one), np.uint64(two))
-    offset_map.put_entry(table, at, np.uint64(one), np.uint64(two), 50_000)
+    hash1, hash2 = 0x0123_4567_89AB_CDEF, 0xFEDC_BA98_7654_3210
+    at = offset_map.find_slot(table, np.uint64(hash1), np.uint64(hash2))
+    offset_map.put_entry(table, at, np.uint64(hash1), np.uint64(hash2), 50_000)
     for bit in range(64):
-        assert found(table, [(one ^ 1 << bit, two)]) == {(one ^ 1 << bit, two): -1}
-        other = (one, two ^ 1 << bit)
+        assert found(table, [(hash1 ^ 1 << bit, hash2)]) == {(hash1 ^ 1 << bit, hash2): -1}
+        other = (hash1, hash2 ^ 1 << bit)
         assert found(table, [other]) == {other: -1}, (bit, bits)
-    assert found(table, [(one, two)]) == {(one, two): 50_000}
+    assert found(table, [(hash1, hash2)]) == {(hash1, hash2): 50_000}
 
 
 @pytest.mark.parametrize("records", [20_000, 60_000])

@@ -55,9 +55,9 @@ def test_as_a_dictionary(
     requests += [as_request(key, has_filter=False) for key in digests]
     keys = KeySet.of(SECRET, requests=requests, clear=clear)
     indexes = {key: index for index, key in enumerate([*stored, *digests, *clear])}
-    asked = [None, *clear, *stored, *others, *digests, *others]
-    expected = [-1 if key is None else indexes.get(key, -1) for key in asked]
-    assert expected == keys.match(as_keys(asked)).tolist()
+    candidates = [None, *clear, *stored, *others, *digests, *others]
+    expected = [-1 if key is None else indexes.get(key, -1) for key in candidates]
+    assert expected == keys.match(as_keys(candidates)).tolist()
     assert len(indexes) == len(keys)
     assert [SECRET.hmac(key) for key in indexes] == [keys.request(n).hmac for n in range(len(keys))]
 
@@ -68,9 +68,9 @@ def test_many_keys() -> None:
     keys = [draw.randbytes(draw.randrange(1, 20)) for _ in range(100_000)]
     clear = list(dict.fromkeys(keys))
     others = [key + b"x" for key in clear]
-    found = KeySet.of(SECRET, clear=clear).match(as_keys([*clear[:5000], *others[:5000]]))
+    matches = KeySet.of(SECRET, clear=clear).match(as_keys([*clear[:5000], *others[:5000]]))
     expected = {key: index for index, key in enumerate(clear)}
-    assert [expected.get(key, -1) for key in [*clear[:5000], *others[:5000]]] == found.tolist()
+    assert [expected.get(key, -1) for key in [*clear[:5000], *others[:5000]]] == matches.tolist()
 
 
 def test_one_filter_for_several_keys() -> None:
@@ -99,7 +99,7 @@ def test_the_topics_of_a_request() -> None:
         as_request(b"a", topics="regex:ord", has_filter=False),
     ]
     keys = KeySet.of(SECRET, requests=requests, clear=[b"c"], topics="customers")
-    asked = as_keys([b"a", b"b", b"c"])
+    candidates = as_keys([b"a", b"b", b"c"])
     expected = {
         "orders": [0, 1, -1],
         "orders2": [-1, 1, -1],
@@ -107,7 +107,9 @@ def test_the_topics_of_a_request() -> None:
         "customers": [-1, -1, 3],
         "x": [-1, -1, -1],
     }
-    assert expected == {topic: keys.for_topic(topic).match(asked).tolist() for topic in expected}
+    assert expected == {
+        topic: keys.for_topic(topic).match(candidates).tolist() for topic in expected
+    }
     assert ["x"] == [topic for topic in expected if keys.for_topic(topic).is_empty]
     assert keys.for_topic("orders") is keys.for_topic("orders")
     assert b"c" == keys.clear_key(3)

@@ -38,8 +38,8 @@ def test_a_file_of_keys(
     tmp_path: Path, content: bytes, form: KeysFormat, expected: list[bytes]
 ) -> None:
     """One key in each line, without a doubt."""
-    found = read_keys(written(tmp_path, content), form)
-    assert (expected, {}) == ([*found.keys], found.doubts)
+    file = read_keys(written(tmp_path, content), form)
+    assert (expected, {}) == ([*file.keys], file.doubts)
 
 
 @pytest.mark.parametrize(
@@ -98,24 +98,24 @@ def test_a_bad_line_is_refused_without_its_content(
 )
 def test_what_may_not_be_meant(tmp_path: Path, key: str, doubts: list[str]) -> None:
     """The key is as it is written, and the line is named, without the key."""
-    found = read_keys(written(tmp_path, f"bob\n{key}\n".encode()), "text")
-    assert (b"bob", key.encode()) == found.keys
-    assert dict.fromkeys(doubts, (2,)) == found.doubts
-    assert tuple(f"{one}: line 2" for one in doubts) == found.warnings
-    assert "alice" not in repr(found)
+    file = read_keys(written(tmp_path, f"bob\n{key}\n".encode()), "text")
+    assert (b"bob", key.encode()) == file.keys
+    assert dict.fromkeys(doubts, (2,)) == file.doubts
+    assert tuple(f"{one}: line 2" for one in doubts) == file.warnings
+    assert "alice" not in repr(file)
 
 
 def test_other_doubts(tmp_path: Path) -> None:
     """Bytes that are not text, and ends of lines of two kinds."""
-    found = read_keys(written(tmp_path, b"\xff\xffalice\r\nbob\ncarol\r\n"), "text")
-    assert {NOT_UTF8: (1,), MIXED: (1, 3)} == found.doubts
-    assert (b"\xff\xffalice", b"bob", b"carol") == found.keys
+    file = read_keys(written(tmp_path, b"\xff\xffalice\r\nbob\ncarol\r\n"), "text")
+    assert {NOT_UTF8: (1,), MIXED: (1, 3)} == file.doubts
+    assert (b"\xff\xffalice", b"bob", b"carol") == file.keys
 
 
 def test_only_some_lines_are_named(tmp_path: Path) -> None:
     """A file of a million doubtful lines has one short warning."""
-    found = read_keys(written(tmp_path, b"a \n" * 100), "text")
-    (warning,) = found.warnings
+    file = read_keys(written(tmp_path, b"a \n" * 100), "text")
+    (warning,) = file.warnings
     assert warning.endswith("20 and 80 more lines")
 
 
@@ -147,10 +147,10 @@ def test_what_an_editor_writes(
     content = (end.join(meant) + end * ends).encode(encoding)
     expected = tuple(key.encode() for key in meant)
     try:
-        found = read_keys(written(tmp_path, content), "text")
+        file = read_keys(written(tmp_path, content), "text")
     except PolicyError:
         assert encoding != "utf-8" or end == "\r" or codecs.BOM_UTF8 in content
         return
-    assert expected == found.keys or found.doubts
+    assert expected == file.keys or file.doubts
     if encoding == "utf-8" and end != "\r":
-        assert expected == found.keys
+        assert expected == file.keys

@@ -177,11 +177,11 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     """A damaged Parquet file, a link and a missing directory are named."""
     (tmp_path / "x.parquet").write_bytes(b"PAR1 planted PAR1")
     (tmp_path / "y.csv").symlink_to(tmp_path / "x.parquet")
-    found = [*map(str, read_landing(tmp_path, SECRET).refused)]
+    refusals = [*map(str, read_landing(tmp_path, SECRET).refused)]
     assert [
         "x.parquet: is not a Parquet file that can be read",
         "y.csv: is not a regular file",
-    ] == found
+    ] == refusals
     with pytest.raises(PolicyError, match="missing"):
         read_landing(tmp_path / "missing", SECRET)
 

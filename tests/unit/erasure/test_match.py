@@ -32,9 +32,9 @@ def test_entries_with_one_filter(key: bytes, filter_: int, expected: int) -> Non
     data = np.frombuffer(b"".join(one or b"" for one in keys), dtype=np.uint8)
     starts = np.cumsum(np.maximum(lengths, 0)) - np.maximum(lengths, 0)
     table = make_table(filters, (starts, lengths), data, np.zeros(2, dtype=np.uint64))
-    asked = np.frombuffer(b"|" + key + b"|", dtype=np.uint8)
+    buffer = np.frombuffer(b"|" + key + b"|", dtype=np.uint8)
     hash_ = np.uint64(filter_ | 0xABC << 32)  # only the low bits are the filter
-    assert expected == match_key(table, hash_, asked, 1, len(key))
+    assert expected == match_key(table, hash_, buffer, 1, len(key))
     assert expected == NO_MATCH or may_match_here(table, hash_)
 
 

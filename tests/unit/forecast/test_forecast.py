@@ -40,13 +40,13 @@ def test_each_cause_has_its_records(tmp_path: Path) -> None:
     """A batch that goes as a whole takes its header along."""
     builder = a_log(tmp_path / "logs")
     sizes = [len(batch) for segment in builder.segments for batch in segment.batches]
-    found = forecast_exactly(plan(builder))
-    assert found.by_cause["superseded"].records == 3
-    assert found.tombstones == Removal(1, sizes[2] - HEADER_BYTES)  # the last batch stays, empty
-    assert found.null_keys.records == 1
-    assert sizes[0] <= found.superseded.bytes < sizes[0] + sizes[1]
-    assert found.read_bytes == sum(sizes)
-    assert found.retention == Removal()
+    forecast = forecast_exactly(plan(builder))
+    assert forecast.by_cause["superseded"].records == 3
+    assert forecast.tombstones == Removal(1, sizes[2] - HEADER_BYTES)  # the last batch stays, empty
+    assert forecast.null_keys.records == 1
+    assert sizes[0] <= forecast.superseded.bytes < sizes[0] + sizes[1]
+    assert forecast.read_bytes == sum(sizes)
+    assert forecast.retention == Removal()
 
 
 def test_retention_frees_what_the_cleaning_leaves(tmp_path: Path) -> None:
@@ -54,9 +54,9 @@ def test_retention_frees_what_the_cleaning_leaves(tmp_path: Path) -> None:
     settings = {"cleanup.policy": "compact,delete", "retention.ms": "1000"}
     builder = a_log(tmp_path / "logs")
     whole = plan(builder).log.log_bytes
-    found = forecast_exactly(plan(builder, **settings))
-    assert found.retention.bytes > 0
-    assert found.freed_bytes == whole
+    forecast = forecast_exactly(plan(builder, **settings))
+    assert forecast.retention.bytes > 0
+    assert forecast.freed_bytes == whole
     only = forecast_exactly(plan(builder, **settings | {"cleanup.policy": "delete"}))
     assert only.freed_bytes >= whole
 
@@ -99,5 +99,5 @@ def test_error_is_a_share_of_what_was_freed(
     forecast: int, freed: int, expected: float | None
 ) -> None:
     """None if nothing was."""
-    found = forecast_error(forecast, freed)
-    assert found is None if expected is None else found == pytest.approx(expected)
+    error = forecast_error(forecast, freed)
+    assert error is None if expected is None else error == pytest.approx(expected)

@@ -144,7 +144,7 @@ def test_a_length_without_room_for_the_header_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("magic", "said", "remedy"),
+    ("magic", "problem", "remedy"),
     [
         (0, "v0", "A broker loads it"),
         (1, "v1", "A broker loads it"),
@@ -152,11 +152,11 @@ def test_a_length_without_room_for_the_header_is_refused() -> None:
         (-1, "unknown", "Restore the segment"),
     ],
 )
-def test_another_magic_is_refused(magic: int, said: str, remedy: str) -> None:
+def test_another_magic_is_refused(magic: int, problem: str, remedy: str) -> None:
     """Only magic 2 is read; the old formats are named as such."""
     content = bytearray(builders.EMPTIED)
     content[16] = magic & 0xFF
-    with pytest.raises(UnsupportedFormatError, match=said) as refused:
+    with pytest.raises(UnsupportedFormatError, match=problem) as refused:
         parse_batch(bytes(content))
     assert remedy in (refused.value.remedy or "")
 

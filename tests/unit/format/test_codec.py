@@ -68,8 +68,10 @@ def test_ours_are_kafkas_bytes(codec: int) -> None:
 def test_payloads_round_trip(codec: int, pattern: bytes, times: int) -> None:
     """Below and above a block of every framing, compressible and not."""
     records = pattern * times
-    found = decompress(codec, memoryview(compress(codec, memoryview(records))), limit=len(records))
-    assert records == found
+    unpacked = decompress(
+        codec, memoryview(compress(codec, memoryview(records))), limit=len(records)
+    )
+    assert records == unpacked
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -351,8 +353,8 @@ def test_zstd_frames_of_other_writers_are_read(level: int) -> None:
     records = random.Random(1).randbytes(1000) * 300
     frame = zstandard.ZstdCompressor(level=level, write_checksum=True).compress(records)
     skippable = from_hex("5f2a4d18") + uint32(3) + b"any"
-    found = decompress(ZSTD, frame + skippable + frame, limit=LIMIT)
-    assert records + records == found
+    unpacked = decompress(ZSTD, frame + skippable + frame, limit=LIMIT)
+    assert records + records == unpacked
 
 
 def test_a_zstd_frame_that_might_be_too_large_is_streamed() -> None:

@@ -40,10 +40,10 @@ def unpack(
     memory = np.full(AT + room + 64, CANARY, dtype=np.uint8)
     used = native_codec.libraries() if cells is None else cells
     end = AT + room
-    found = native_codec.unpack(data, 0, len(payload), codec, memory[:end], AT, limit, used)
+    size = native_codec.unpack(data, 0, len(payload), codec, memory[:end], AT, limit, used)
     assert (memory[:AT] == CANARY).all()
     assert (memory[end:] == CANARY).all()
-    return memory[AT : AT + found].tobytes() if found >= 0 else int(found)
+    return memory[AT : AT + size].tobytes() if size >= 0 else int(size)
 
 
 def pack(codec: int, records: bytes, cells: NDArray[np.int64]) -> bytes:
@@ -52,10 +52,10 @@ def pack(codec: int, records: bytes, cells: NDArray[np.int64]) -> bytes:
     end = AT + int(native_codec.packed_bound(len(records)))
     memory = np.full(end + 64, CANARY, dtype=np.uint8)
     table = native_codec.pack_table()
-    found = native_codec.pack(data, len(records), codec, memory[:end], AT, table, cells)
+    size = native_codec.pack(data, len(records), codec, memory[:end], AT, table, cells)
     assert (memory[:AT] == CANARY).all()
     assert (memory[end:] == CANARY).all()
-    return memory[AT : AT + found].tobytes()
+    return memory[AT : AT + size].tobytes()
 
 
 def test_all_libraries_are_there() -> None:
@@ -133,8 +133,8 @@ def test_nothing_is_read_that_the_codec_refuses(codec: int, data: st.DataObject)
     payload = bytearray(compress(codec, records))
     for _ in range(data.draw(st.integers(1, 3))):
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
-    found = unpack(codec, bytes(payload), room=5000)
-    assert found in allowed(codec, bytes(payload))
+    unpacked = unpack(codec, bytes(payload), room=5000)
+    assert unpacked in allowed(codec, bytes(payload))
 
 
 @pytest.mark.parametrize("codec", CODECS)

@@ -134,7 +134,7 @@ def test_bits_beyond_an_int32_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(
-    ("decode", "encoded", "said"),
+    ("decode", "encoded", "problem"),
     [
         (decode_varint, b"\x80" * 5 + b"\x00", "more than 5"),
         (decode_varlong, b"\x80" * 10 + b"\x00", "more than 10"),
@@ -144,10 +144,10 @@ def test_bits_beyond_an_int32_are_dropped() -> None:
     ],
 )
 def test_long_and_cut_off_varints_are_refused(
-    decode: Callable[[bytes, int], tuple[int, int]], encoded: bytes, said: str
+    decode: Callable[[bytes, int], tuple[int, int]], encoded: bytes, problem: str
 ) -> None:
     """Never more bytes than the type can have, never after the buffer."""
-    with pytest.raises(CorruptBatch, match=said):
+    with pytest.raises(CorruptBatch, match=problem):
         decode(encoded, 0)
 
 

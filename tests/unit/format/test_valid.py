@@ -23,9 +23,9 @@ def array(content: bytes | bytearray) -> np.ndarray[tuple[int], np.dtype[np.uint
 
 
 def starts() -> list[int]:
-    found = valid_batches(array(CONTENT), base_offset=77, end_offset=INT64_MAX)
-    assert found.end == "whole"
-    return [int(position) for position in found.batches["position"]]
+    walk = valid_batches(array(CONTENT), base_offset=77, end_offset=INT64_MAX)
+    assert walk.end == "whole"
+    return [int(position) for position in walk.batches["position"]]
 
 
 def changed(at: int, content: bytes, *, mend: bool = False) -> bytes:
@@ -54,8 +54,8 @@ def changed(at: int, content: bytes, *, mend: bool = False) -> bytes:
 )
 def test_the_walk_ends_before_the_first_bad_batch(content: bytes, end: End) -> None:
     """Three batches are kept, whatever is wrong with the fourth."""
-    found = valid_batches(array(content), base_offset=77, end_offset=10_000)
-    assert (starts()[3], 3, end) == (found.valid_bytes, len(found.batches), found.end)
+    walk = valid_batches(array(content), base_offset=77, end_offset=10_000)
+    assert (starts()[3], 3, end) == (walk.valid_bytes, len(walk.batches), walk.end)
 
 
 def test_kafka_does_not_look_at_the_order() -> None:
@@ -68,8 +68,8 @@ def test_kafka_does_not_look_at_the_order() -> None:
 
 def test_indexes_are_those_that_kafka_wrote() -> None:
     """A segment written in one go and its rebuild have the same indexes."""
-    found = valid_batches(array(CONTENT), base_offset=77, end_offset=INT64_MAX)
-    built = build_indexes(found.batches, base_offset=77, interval_bytes=1024)
+    walk = valid_batches(array(CONTENT), base_offset=77, end_offset=INT64_MAX)
+    built = build_indexes(walk.batches, base_offset=77, interval_bytes=1024)
     assert LOG.with_suffix(".index").read_bytes() == built.index
     assert LOG.with_suffix(".timeindex").read_bytes() == built.timeindex
     assert built.refused_at is None
@@ -77,20 +77,20 @@ def test_indexes_are_those_that_kafka_wrote() -> None:
 
 def test_every_batch_but_the_first_gets_an_entry_without_an_interval() -> None:
     """`index.interval.bytes` of 0; timestamps that do not rise get no entry."""
-    found = valid_batches(array(CONTENT), base_offset=77, end_offset=INT64_MAX)
-    built = build_indexes(found.batches, base_offset=77, interval_bytes=0)
+    walk = valid_batches(array(CONTENT), base_offset=77, end_offset=INT64_MAX)
+    built = build_indexes(walk.batches, base_offset=77, interval_bytes=0)
     entries = parse_offset_index(built.index, 77)
-    assert found.batches["position"][1:].tolist() == entries[:, 1].tolist()
-    assert found.batches["last_offset"][1:].tolist() == entries[:, 0].tolist()
+    assert walk.batches["position"][1:].tolist() == entries[:, 1].tolist()
+    assert walk.batches["last_offset"][1:].tolist() == entries[:, 0].tolist()
     times = parse_time_index(built.timeindex, 77)
     assert (np.diff(times[:, 0]) > 0).all()
-    assert times[-1, 0] == found.batches["max_timestamp"].max()
+    assert times[-1, 0] == walk.batches["max_timestamp"].max()
 
 
 def test_an_index_refuses_an_offset_that_does_not_ascend() -> None:
     """At the row of the offender."""
-    found = valid_batches(array(CONTENT), base_offset=77, end_offset=INT64_MAX)
-    rows = found.batches.copy()
+    walk = valid_batches(array(CONTENT), base_offset=77, end_offset=INT64_MAX)
+    rows = walk.batches.copy()
     rows["last_offset"][4] = 78
     assert build_indexes(rows, base_offset=77, interval_bytes=0).refused_at == 4
     assert build_indexes(rows[:0], base_offset=77, interval_bytes=0).index == b""

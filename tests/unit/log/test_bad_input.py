@@ -350,12 +350,12 @@ def test_a_file_without_permission_is_refused(log_dir: Path, locked: str) -> Non
         "except UnreadableFile as error:\n"
         "    print(error)\n"
     )
-    found = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", probe, str(log_dir)],
         cwd=REPOSITORY,
         check=True,
         capture_output=True,
         text=True,
     )
-    assert f"{log_dir / locked}: cannot be read (EACCES" in found.stdout
-    assert "permission" in found.stdout
+    assert f"{log_dir / locked}: cannot be read (EACCES" in process.stdout
+    assert "permission" in process.stdout

@@ -36,9 +36,9 @@ def kafkas_lines(name: str, side: Side, partition: str) -> list[str]:
 def test_every_case_dumps_as_kafka_dumps_it(name: str, side: Side) -> None:
     """Batches, records, indexes, snapshots, torn and corrupt tails: the same lines of text."""
     for partition in partitions(name):
-        found = TopicPartition.parse(partition.name)
-        assert found is not None
-        ours = [to_json(line) for line in dump_partition(case_dir(name) / side, found)]
+        topic_partition = TopicPartition.parse(partition.name)
+        assert topic_partition is not None
+        ours = [to_json(line) for line in dump_partition(case_dir(name) / side, topic_partition)]
         assert kafkas_lines(name, side, partition.name) == ours
 
 

@@ -22,30 +22,30 @@ def test_each_file_is_of_one_kind() -> None:
         "notes.txt",
         "00000000000000000005-0000000001.checkpoint.deleted",
     ]
-    found = file_kinds(reversed(names))
-    assert (f"{0:020d}",) == found.stems
-    assert tuple(sorted(files(0, ".index", ".timeindex", ".txnindex"))) == found.indexes
-    assert tuple(files(0, ".log.1.deleted", ".log.deleted")) == found.retired
-    assert tuple(files(5, ".log.cleaned")) == found.cleaned
-    assert tuple(files(5, ".index.swap")) == found.swaps
-    assert ("5.log",) == found.foreign
-    assert tuple(files(5, ".snapshot.tmp")) == found.temporary
+    kinds = file_kinds(reversed(names))
+    assert (f"{0:020d}",) == kinds.stems
+    assert tuple(sorted(files(0, ".index", ".timeindex", ".txnindex"))) == kinds.indexes
+    assert tuple(files(0, ".log.1.deleted", ".log.deleted")) == kinds.retired
+    assert tuple(files(5, ".log.cleaned")) == kinds.cleaned
+    assert tuple(files(5, ".index.swap")) == kinds.swaps
+    assert ("5.log",) == kinds.foreign
+    assert tuple(files(5, ".snapshot.tmp")) == kinds.temporary
 
 
 @pytest.mark.parametrize("stem", ["5", f"{2**63:020d}", f"{0:021d}", f"{0:019d}٣", "x"])
 def test_a_stem_that_is_no_offset_is_foreign(stem: str) -> None:
     """Kafka has 20 digits, of an int64; its loading fails on the others or mistakes them."""
-    found = file_kinds([f"{stem}.log", f"{stem}.index.swap"])
-    assert (f"{stem}.log",) == found.foreign
-    assert {f"{stem}.log", f"{stem}.index.swap"} == set(found.strange)
-    assert () == found.stems
+    kinds = file_kinds([f"{stem}.log", f"{stem}.index.swap"])
+    assert (f"{stem}.log",) == kinds.foreign
+    assert {f"{stem}.log", f"{stem}.index.swap"} == set(kinds.strange)
+    assert () == kinds.stems
 
 
 def test_segments_and_indexes_belong_together() -> None:
     """An index without a log, a log without one of the two indexes that each has."""
-    found = file_kinds([*files(0, *LIVE), *files(5, ".txnindex"), *files(7, ".log", ".index")])
-    assert tuple(files(5, ".txnindex")) == found.orphans
-    assert tuple(files(7, ".timeindex")) == found.missing
+    kinds = file_kinds([*files(0, *LIVE), *files(5, ".txnindex"), *files(7, ".log", ".index")])
+    assert tuple(files(5, ".txnindex")) == kinds.orphans
+    assert tuple(files(7, ".timeindex")) == kinds.missing
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_segments_and_indexes_belong_together() -> None:
 )
 def test_swap_files(names: list[str], committed: bool, needed: bool) -> None:
     """A loader goes by the lowest `.cleaned`; a purge wants to see the old log too."""
-    found = file_kinds(names)
-    assert (bool(found.committed_swaps), bool(found.needed_swaps)) == (committed, needed)
+    kinds = file_kinds(names)
+    assert (bool(kinds.committed_swaps), bool(kinds.needed_swaps)) == (committed, needed)
 
 
 @pytest.mark.parametrize(("name", "offset"), [("7.log", 7), ("x.log", -1), ("7", -1)])

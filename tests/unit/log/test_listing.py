@@ -43,7 +43,7 @@ def test_a_file_that_is_no_logs_changes_nothing() -> None:
     """
     whole = 0
     for names in listings():
-        found = look_for_damage(stamps(names))
-        whole += not found.findings
-        assert found == look_for_damage(stamps([*names, "zzz"])), names
+        damage = look_for_damage(stamps(names))
+        whole += not damage.findings
+        assert damage == look_for_damage(stamps([*names, "zzz"])), names
     assert whole > 100

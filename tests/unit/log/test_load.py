@@ -98,13 +98,13 @@ def test_all_partitions_of_a_real_broker_are_seen() -> None:
     """Several partitions share the checkpoints, which are read once."""
     log_dir = case_dir("real-broker") / "before"
     checkpoints = read_checkpoints(log_dir)
-    found = list_partitions(log_dir)
-    assert sorted(found) == found
-    assert len(found) == 8
+    partitions = list_partitions(log_dir)
+    assert sorted(partitions) == partitions
+    assert len(partitions) == 8
     planned = {
-        one["topicPartition"]: one for one in description("real-broker")["plan"]["partitions"]
+        line["topicPartition"]: line for line in description("real-broker")["plan"]["partitions"]
     }
-    for partition in found:
+    for partition in partitions:
         log = observe(log_dir, partition, high_watermark="checkpoint", checkpoints=checkpoints)
         plan = planned[str(partition)]
         assert plan["logEndOffset"] == log.log_end_offset

@@ -47,9 +47,13 @@ def read(
     """All record batches of a request."""
     return [
         batch
-        for one in ranges(log, request)
+        for records_range in ranges(log, request)
         for batch in read_range(
-            one, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes, counts=counts
+            records_range,
+            columns=columns,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
+            counts=counts,
         )
     ]
 

@@ -27,17 +27,17 @@ DAMAGED = {
 
 def logs_of(name: str, side: Side) -> list[PartitionLog]:
     """The logs of one side of a case; none of those that must be recovered first."""
-    found = []
-    for one in fixtures.partitions(name):
-        partition = TopicPartition.parse(one.name)
+    logs = []
+    for case in fixtures.partitions(name):
+        partition = TopicPartition.parse(case.name)
         assert partition is not None
         log_dir = fixtures.case_dir(name) / side
         if (name, side) in DAMAGED:
             with pytest.raises((UncleanLogDir, CorruptBatch)):
                 observe(log_dir, partition, high_watermark="checkpoint")
         else:
-            found.append(observe(log_dir, partition, high_watermark="checkpoint"))
-    return found
+            logs.append(observe(log_dir, partition, high_watermark="checkpoint"))
+    return logs
 
 
 @pytest.mark.parametrize("side", ["before", "after"])

@@ -43,15 +43,15 @@ def test_ranges_cover_everything_once(
 ) -> None:
     """In order, without gap or overlap, and not much larger than asked for."""
     log = observed_again(long_log(tmp_path, index_interval=index_interval))
-    found = ranges(log, ReadRequest(range_bytes=range_bytes))
-    bounds = [one.start_offset for one in found] + [found[-1].end_offset]
+    planned = ranges(log, ReadRequest(range_bytes=range_bytes))
+    bounds = [one.start_offset for one in planned] + [planned[-1].end_offset]
     assert (0, 600) == (bounds[0], bounds[-1])
     assert all(low < high for low, high in pairwise(bounds))
-    assert all(one.end_offset == after for one, after in zip(found, bounds[1:], strict=True))
+    assert all(one.end_offset == after for one, after in zip(planned, bounds[1:], strict=True))
     if index_interval:
-        assert all(one.bytes <= range_bytes + 1_000 for one in found)
+        assert all(one.bytes <= range_bytes + 1_000 for one in planned)
     assert list(range(600)) == offsets(log, ReadRequest(range_bytes=range_bytes))
-    assert found == pickle.loads(pickle.dumps(found))  # noqa: S301, TID251 -- as Spark does
+    assert planned == pickle.loads(pickle.dumps(planned))  # noqa: S301, TID251 -- as Spark does
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 3), (3, 199), (199, 201), (333, 334), (598, 700)])
@@ -191,8 +191,8 @@ def test_from_a_time_to_a_time(tmp_path: Path) -> None:
 def test_early_segments_are_not_planned(tmp_path: Path) -> None:
     """Those whose time index ends before the rows that are wanted."""
     log = timed_log(tmp_path)
-    (one,) = plan_records(log, ReadRequest(min_timestamp_ms=START_MS + 96))
-    assert [5] == [part.base_offset for part in one.parts]
+    (records_range,) = plan_records(log, ReadRequest(min_timestamp_ms=START_MS + 96))
+    assert [5] == [part.base_offset for part in records_range.parts]
     assert [7] == offsets(log, ReadRequest(min_timestamp_ms=START_MS + 96))
 
 
@@ -207,5 +207,7 @@ def test_a_corrupt_batch_where_a_time_is_looked_for(tmp_path: Path) -> None:
     log = observed_again(builder)
     with pytest.raises(CorruptBatch):
         plan_records(log, ReadRequest(start_timestamp_ms=START_MS))
-    (one,) = plan_records(log, ReadRequest(start_timestamp_ms=START_MS, on_corrupt="skip"))
-    assert 4 == one.start_offset
+    (records_range,) = plan_records(
+        log, ReadRequest(start_timestamp_ms=START_MS, on_corrupt="skip")
+    )
+    assert 4 == records_range.start_offset

@@ -77,16 +77,16 @@ def test_every_size_of_buffers_gives_the_same_rows(
 
 def test_rows_say_what_the_records_do(tmp_path: Path) -> None:
     """Null and empty differ; LogAppendTime has the batch's time; a delete horizon is not a time."""
-    found = {row[2]: row for row in rows(observed(mixed_log(tmp_path)))}
-    assert (b"a", b"1", 0, START_MS, 0, None) == found[0]
-    assert (None, b"x", 1, START_MS + 1, 0, None) == found[1]
-    assert (b"b", None, 2, START_MS + 2, 0, None) == found[2]
-    assert (b"", b"", 3, START_MS + 3, 0, None) == found[3]
+    by_offset = {row[2]: row for row in rows(observed(mixed_log(tmp_path)))}
+    assert (b"a", b"1", 0, START_MS, 0, None) == by_offset[0]
+    assert (None, b"x", 1, START_MS + 1, 0, None) == by_offset[1]
+    assert (b"b", None, 2, START_MS + 2, 0, None) == by_offset[2]
+    assert (b"", b"", 3, START_MS + 3, 0, None) == by_offset[3]
     pairs = (("trace", b"\x00\x01"), ("", None), ("größe", b""))
-    assert (b"d", b"z", 5, START_MS + 5, 0, pairs) == found[5]
-    assert (None, None, 6, -1, 0, None) == found[6]
-    assert (b"f", b"3", 11, START_MS + 77, 1, None) == found[11]
-    assert (b"g", None, 14, START_MS + 14, 0, None) == found[14]
+    assert (b"d", b"z", 5, START_MS + 5, 0, pairs) == by_offset[5]
+    assert (None, None, 6, -1, 0, None) == by_offset[6]
+    assert (b"f", b"3", 11, START_MS + 77, 1, None) == by_offset[11]
+    assert (b"g", None, 14, START_MS + 14, 0, None) == by_offset[14]
 
 
 @pytest.mark.parametrize("count", range(len(RECORDS.names) + 1))
@@ -126,8 +126,8 @@ def test_header_keys_that_are_not_utf8(tmp_path: Path) -> None:
     builder.segment(0).batch(
         0, [("a", "1")], headers=(RecordHeader(key=b"\xff\xfeok", value=b"\xff"),)
     ).batch(1, [("b", "2")])
-    found = rows(observed(builder))
-    assert [(("\ufffd\ufffdok", b"\xff"),), None] == [row[5] for row in found]
+    records = rows(observed(builder))
+    assert [(("\ufffd\ufffdok", b"\xff"),), None] == [row[5] for row in records]
 
 
 def test_a_time_that_has_no_microseconds(tmp_path: Path) -> None:
@@ -198,11 +198,13 @@ def test_counts(tmp_path: Path) -> None:
     """Rows, batches and bytes that were read."""
     log = observed(mixed_log(tmp_path))
     counts = ReadCounts()
-    (one,) = ranges(log)
-    assert 11 == sum(len(each) for each in read_range(one, columns=["key"], counts=counts))
+    (records_range,) = ranges(log)
+    assert 11 == sum(
+        len(each) for each in read_range(records_range, columns=["key"], counts=counts)
+    )
     # The empty batch has nothing to read.
     assert (11, 6, log.log_bytes - 61) == (counts.rows, counts.batches, counts.bytes)
-    assert log.log_bytes == one.bytes
+    assert log.log_bytes == records_range.bytes
 
 
 def test_a_wrong_crc_is_refused(tmp_path: Path) -> None:
@@ -213,8 +215,8 @@ def test_a_wrong_crc_is_refused(tmp_path: Path) -> None:
     position = len(builder.segments[0].batches[0])
     content[position + 70] ^= 1
     path.write_bytes(content)
-    (one,) = ranges(observed_again(builder))
-    batches = read_range(one, columns=RECORDS.names)
+    (records_range,) = ranges(observed_again(builder))
+    batches = read_range(records_range, columns=RECORDS.names)
     assert [0, 1, 2, 3] == [row[2] for row in arrow_rows([next(batches)])]
     with pytest.raises(CorruptBatch) as caught:
         next(batches)
@@ -224,13 +226,13 @@ def test_a_wrong_crc_is_refused(tmp_path: Path) -> None:
 def test_a_log_that_changed_since_is_stale(tmp_path: Path) -> None:
     """Size, time or file: whatever is different, it must be planned again."""
     builder = mixed_log(tmp_path)
-    (one,) = ranges(observed(builder))
+    (records_range,) = ranges(observed(builder))
     path = builder.directory / f"{10:020}.log"
     content = path.read_bytes()
     path.unlink()
     path.write_bytes(content)
     with pytest.raises(StalePlan):
-        list(read_range(one, columns=["key"]))
+        list(read_range(records_range, columns=["key"]))
 
 
 def test_a_log_that_becomes_shorter_while_it_is_read(
@@ -243,8 +245,8 @@ def test_a_log_that_becomes_shorter_while_it_is_read(
     for at in range(100):
         segment.batch(at, [("k", "v")])
     builder.segment(100)
-    (one,) = ranges(observed(builder))
-    batches = read_range(one, columns=["key"], batch_rows=1)
+    (records_range,) = ranges(observed(builder))
+    batches = read_range(records_range, columns=["key"], batch_rows=1)
     next(batches)
     os.truncate(builder.directory / f"{0:020}.log", 400)
     with pytest.raises(StalePlan):
@@ -261,11 +263,13 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     builder.segment(8_000)
     log = observed(builder)
     assert log.log_bytes > 8_000_000
-    (one,) = ranges(log)
-    next(read_range(one, columns=RECORDS.names)).validate()  # loads the kernels
+    (records_range,) = ranges(log)
+    next(read_range(records_range, columns=RECORDS.names)).validate()  # loads the kernels
     tracemalloc.start()
     try:
-        batches = read_range(one, columns=RECORDS.names, batch_rows=100, batch_bytes=64 * 1024)
+        batches = read_range(
+            records_range, columns=RECORDS.names, batch_rows=100, batch_bytes=64 * 1024
+        )
         assert 8_000 == sum(len(batch) for batch in batches)
         _, most = tracemalloc.get_traced_memory()
     finally:
@@ -276,24 +280,24 @@ def test_memory_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def test_links_are_not_followed(tmp_path: Path) -> None:
     """A segment that became a link to itself elsewhere is not opened."""
     builder = mixed_log(tmp_path)
-    (one,) = ranges(observed(builder))
+    (records_range,) = ranges(observed(builder))
     path = builder.directory / f"{10:020}.log"
     path.symlink_to(path.rename(tmp_path / "elsewhere"))
     with pytest.raises(UnreadableFile):
-        list(read_range(one, columns=["key"]))
+        list(read_range(records_range, columns=["key"]))
 
 
 def test_a_broker_is_kept_out_meanwhile(tmp_path: Path) -> None:
     """As long as rows are read nobody gets the exclusive lock; and a broker's is respected."""
     builder = mixed_log(tmp_path)
-    (one,) = ranges(observed(builder))
+    (records_range,) = ranges(observed(builder))
     lock = builder.log_dir / ".lock"
     lock.touch()
-    batches = read_range(one, columns=["key"], batch_rows=1)
+    batches = read_range(records_range, columns=["key"], batch_rows=1)
     next(batches)
     with lock.open("r+b") as file:
         assert not try_lock(file.fileno(), "exclusive")
         batches.close()
         assert try_lock(file.fileno(), "exclusive")
         with pytest.raises(LogDirLocked):
-            next(read_range(one, columns=["key"]))
+            next(read_range(records_range, columns=["key"]))

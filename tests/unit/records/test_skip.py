@@ -121,8 +121,8 @@ def test_one_batch_is_left_out(tmp_path: Path, damage: str, batch: int) -> None:
     """What follows is read, as long as the length is right."""
     log, position, size = damaged(tmp_path, AFTER_IT_ALL_IS_READ[damage], batch=batch)
     counts = ReadCounts()
-    found = [row[2] for row in arrow_rows(read(log, SKIP, counts=counts))]
-    assert [offset for offset in range(20) if offset // 2 != batch] == found
+    read_offsets = [row[2] for row in arrow_rows(read(log, SKIP, counts=counts))]
+    assert [offset for offset in range(20) if offset // 2 != batch] == read_offsets
     path = str(log.directory / f"{0:020}.log")
     assert (1, size) == (counts.corrupt_batches, counts.corrupt_bytes)
     assert counts.first_corrupt is not None
@@ -134,8 +134,8 @@ def test_the_rest_of_a_segment_is_left_out(tmp_path: Path, damage: str) -> None:
     """Where nobody knows where the next batch begins."""
     log, _, size = damaged(tmp_path, REST_IS_SKIPPED[damage])
     counts = ReadCounts()
-    found = [row[2] for row in arrow_rows(read(log, SKIP, counts=counts))]
-    assert [*range(6), *range(10, 20)] == found
+    read_offsets = [row[2] for row in arrow_rows(read(log, SKIP, counts=counts))]
+    assert [*range(6), *range(10, 20)] == read_offsets
     # The batch of another length has a wrong CRC, and the rest follows it.
     batches = 2 if "middle" in damage else 1
     assert (batches, 2 * size) == (counts.corrupt_batches, counts.corrupt_bytes)

@@ -84,12 +84,14 @@ def test_any_part_of_it(tmp_path: Path, isolation: Isolation) -> None:
 @pytest.mark.usefixtures("small_pieces")
 def test_sources_have_aborted_data_marked(tmp_path: Path) -> None:
     """Mapped pieces are the same, and all of them stay valid."""
-    (one,) = ranges(observed(woven_log(tmp_path)), UNCOMMITTED)
-    sources = list(pieces.Pieces(replace(one, isolation="read_committed"), ReadCounts()))
+    (records_range,) = ranges(observed(woven_log(tmp_path)), UNCOMMITTED)
+    sources = list(pieces.Pieces(replace(records_range, isolation="read_committed"), ReadCounts()))
     batches = [batch for source in sources for batch in source.batches]
     assert [0, 1, 6, 10] == [batch["base_offset"] for batch in batches if batch["discard"]]
-    found = read_sources(sources, partition=one.partition, offsets=(0, 13), columns=["offset"])
-    assert [2, 4, 5, 9] == [row for batch in found for row in batch.column(0).to_pylist()]
+    record_batches = read_sources(
+        sources, partition=records_range.partition, offsets=(0, 13), columns=["offset"]
+    )
+    assert [2, 4, 5, 9] == [row for batch in record_batches for row in batch.column(0).to_pylist()]
 
 
 def test_transactions_below_the_log_start_offset(tmp_path: Path) -> None:

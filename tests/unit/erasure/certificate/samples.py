@@ -79,8 +79,8 @@ def sample(
     if not root.exists():
         small_directory(root)
     requested = [
-        Requested(hmac=one, topics="t", received_at_ms=NOW_MS - 1, deadline_ms=deadline_ms)
-        for one in (GONE, LEFT)
+        Requested(hmac=hmac, topics="t", received_at_ms=NOW_MS - 1, deadline_ms=deadline_ms)
+        for hmac in (GONE, LEFT)
     ]
     return make_certificate(
         requested,

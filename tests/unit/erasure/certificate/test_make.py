@@ -37,13 +37,13 @@ def test_what_remains_is_named(tmp_path: Path) -> None:
     """With file, rule and time; the request without a finding is gone."""
     made = sample(tmp_path / "logs", finding())
     assert {GONE: "gone", LEFT: "in time"} == states(made)
-    (one,) = made.remains
+    (record,) = made.remains
     assert (1, 0, "t-0/00000000000000000000.log", 7, "max.compaction.lag.ms") == (
-        one.request,
-        one.directory,
-        one.path.path,
-        one.offset,
-        one.rule,
+        record.request,
+        record.directory,
+        record.path.path,
+        record.offset,
+        record.rule,
     )
     assert NOW_MS + 3_600_000 == made.requests[1].gone_by_ms
 
@@ -70,8 +70,8 @@ def test_what_was_not_searched_proves_nothing(tmp_path: Path, topic: str, state:
     made = sample(tmp_path / "logs", finding(), unsearched=[unsearched(topic)])
     left = "in time" if state == "gone" else "not proved"
     assert {GONE: state, LEFT: left} == states(made)
-    (one,) = made.not_read
-    assert (topic, 9, 7, "a wrong CRC") == (one.topic, one.position, one.bytes, one.why)
+    (unread,) = made.not_read
+    assert (topic, 9, 7, "a wrong CRC") == (unread.topic, unread.position, unread.bytes, unread.why)
 
 
 def test_a_passed_deadline_is_missed_whatever_was_searched(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_a_path_that_is_not_utf8(tmp_path: Path) -> None:
     """It is in hex, as names of files are."""
     root = tmp_path / os.fsdecode(b"caf\xe9")
     made = sample(root)
-    (one,) = made.directories
-    assert ("", str(root)) == (one.path, one.name.path)
+    (directory,) = made.directories
+    assert ("", str(root)) == (directory.path, directory.name.path)
     assert made == Certificate.model_validate_json(canonical(made.model_dump(mode="json")))
 
 
@@ -163,12 +163,12 @@ def test_changes_since(tmp_path: Path) -> None:
     (root / "t-0/.logwright/purge").unlink()
     (root / "new").touch()
     (root / "link").symlink_to("x")
-    (found,) = changes_since(made, [root])
-    assert ("new",) == found.added
-    assert ("t-0/.logwright/purge",) == found.removed
-    assert ("t-0/00000000000000000000.log",) == found.altered
-    assert ["link"] == list(found.not_read)
-    assert (1, True) == (found.same, found.any)
+    (changes,) = changes_since(made, [root])
+    assert ("new",) == changes.added
+    assert ("t-0/.logwright/purge",) == changes.removed
+    assert ("t-0/00000000000000000000.log",) == changes.altered
+    assert ["link"] == list(changes.not_read)
+    assert (1, True) == (changes.same, changes.any)
 
 
 class _Tags(HTMLParser):
@@ -212,9 +212,9 @@ def test_two_requests_for_one_key(tmp_path: Path) -> None:
     """A record that is found for the one is found for the other, if its topic is asked for."""
     root = tmp_path / "logs"
     small_directory(root)
-    asked = [Requested(hmac=LEFT, topics=topics) for topics in ("t", "regex:.*", "u")]
+    requests = [Requested(hmac=LEFT, topics=topics) for topics in ("t", "regex:.*", "u")]
     made = make_certificate(
-        asked,
+        requests,
         [searched(root, finding(request=0))],
         now_ms=NOW_MS,
         signing_key_sha256="0" * 64,
@@ -227,9 +227,9 @@ def test_two_requests_for_one_key(tmp_path: Path) -> None:
 def test_a_record_of_an_unknown_topic_is_of_every_request(tmp_path: Path) -> None:
     """A table's files do not say their topic: no request of the key is gone."""
     root = small_directory(tmp_path / "logs")
-    asked = [Requested(hmac=LEFT, topics=topics) for topics in ("t", "regex:.*", "u")]
+    requests = [Requested(hmac=LEFT, topics=topics) for topics in ("t", "regex:.*", "u")]
     made = make_certificate(
-        asked,
+        requests,
         [searched(root, finding(request=2, topic="", rule="", gone_by_ms=None))],
         now_ms=NOW_MS,
         signing_key_sha256="0" * 64,

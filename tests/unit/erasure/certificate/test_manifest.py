@@ -25,7 +25,7 @@ def test_every_file_is_seen(tmp_path: Path) -> None:
     """Hidden ones and those in directories of directories too, with the digest of other code."""
     root = small_directory(tmp_path / "logs")
     (root / "large").write_bytes(os.urandom(3 * 1024 * 1024 + 17))
-    found = hash_files(list_tree(root))
+    hashed = hash_files(list_tree(root))
     wanted = {
         str(path.relative_to(root)): (
             path.stat().st_size,
@@ -34,8 +34,8 @@ def test_every_file_is_seen(tmp_path: Path) -> None:
         for path in root.rglob("*")
         if path.is_file()
     }
-    assert wanted == found
-    assert sorted(wanted) == list(found)
+    assert wanted == hashed
+    assert sorted(wanted) == list(hashed)
 
 
 def grow(root: Path) -> None:

@@ -12,8 +12,8 @@ T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u",
 
 def topic(name: str, *replicas: tuple[int, ...]) -> TopicMetadata:
     partitions = {
-        number: PartitionMetadata(replicas=one, directories=())
-        for number, one in enumerate(replicas)
+        number: PartitionMetadata(replicas=brokers, directories=())
+        for number, brokers in enumerate(replicas)
     }
     return TopicMetadata(name=name, topic_id="x", partitions=partitions)
 

@@ -54,14 +54,14 @@ def staged(tmp_path: Path) -> StagedErasure:
     return build_erasure(plan, progress=lambda *_: None)
 
 
-def failed(one: StagedErasure) -> set[str]:
+def failed(erasure: StagedErasure) -> set[str]:
     """Names of the checks that fail."""
-    checks = check_erasure(one.plan, one.segments, KEYS)
+    checks = check_erasure(erasure.plan, erasure.segments, KEYS)
     return {check.name for check in checks if not check.passed}
 
 
-def path_of(one: StagedErasure, suffix: str) -> Path:
-    return staging_directory(one.plan) / f"{0:020d}{suffix}"
+def path_of(erasure: StagedErasure, suffix: str) -> Path:
+    return staging_directory(erasure.plan) / f"{0:020d}{suffix}"
 
 
 def with_header(raw: bytes, **changes: object) -> bytes:
@@ -152,30 +152,32 @@ FAULTS: dict[str, tuple[Damage, str]] = {
 def test_planted_fault_is_noticed(tmp_path: Path, name: str) -> None:
     """By the check that is for it; the log is not changed then."""
     damage, check = FAULTS[name]
-    one = staged(tmp_path)
-    log = path_of(one, ".log")
+    erasure = staged(tmp_path)
+    log = path_of(erasure, ".log")
     log.write_bytes(b"".join(damage([batch.raw for batch in batches_of(log.read_bytes())])))
-    assert check in failed(one)
+    assert check in failed(erasure)
     with pytest.raises(QualityError, match=check):
-        require_correct(one.plan, one.segments, KEYS)
+        require_correct(erasure.plan, erasure.segments, KEYS)
 
 
 def test_record_that_was_not_erased_is_noticed(tmp_path: Path) -> None:
     """The source itself as output: each batch has a match."""
-    one = staged(tmp_path)
-    path_of(one, ".log").write_bytes((one.plan.log.directory / f"{0:020d}.log").read_bytes())
-    assert {"erased_absent", "others_identical"} <= failed(one)
+    erasure = staged(tmp_path)
+    path_of(erasure, ".log").write_bytes(
+        (erasure.plan.log.directory / f"{0:020d}.log").read_bytes()
+    )
+    assert {"erased_absent", "others_identical"} <= failed(erasure)
 
 
 def test_wrong_index_is_noticed(tmp_path: Path) -> None:
     """Of offsets, of times, and of aborted transactions."""
-    one = staged(tmp_path)
-    index = path_of(one, ".index")
+    erasure = staged(tmp_path)
+    index = path_of(erasure, ".index")
     assert index.stat().st_size >= 8
     content = bytearray(index.read_bytes())
     content[3] ^= 1
     index.write_bytes(content)
-    assert {"index_entries_valid"} == failed(one)
+    assert {"index_entries_valid"} == failed(erasure)
     again = staged(tmp_path / "again")
     path_of(again, ".txnindex").unlink()
     assert {"others_identical"} == failed(again)

@@ -44,8 +44,8 @@ COMPACT = {"cleanup.policy": "compact", "delete.retention.ms": "1000"}
 
 def stamp(path: Path) -> tuple[int, int, int, int]:
     """What a change of a file changes."""
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def no_progress(phase: str, done: int, total: int) -> None:

@@ -38,10 +38,10 @@ def test_a_tier_of_a_real_broker(tier: Path) -> None:
     named = find(tier / "logs", [b"nobody"]).unsearched
     assert REMOTE == {one.partition.topic for one in named if not one.path}
     assert {"plain-0", "plain-1", "shortened-0", "tx-0", "zstd-by-producer-0"} == {
-        one.path for one in named if one.path
+        part.path for part in named if part.path
     }
-    (one,) = [one for one in named if one.path == "shortened-0"]
-    assert "offsets 192 to 280 are in remote storage, or lost" == one.problem
+    (part,) = [one for one in named if one.path == "shortened-0"]
+    assert "offsets 192 to 280 are in remote storage, or lost" == part.problem
 
 
 def test_the_metadata_is_enough(tier: Path) -> None:
@@ -52,9 +52,9 @@ def test_the_metadata_is_enough(tier: Path) -> None:
     assert [] == find(tier / "logs", [b"nobody"]).unsearched
     metadata = read_metadata(tier / "metadata/__cluster_metadata-0")
     known = replace(settings({"cleanup.policy": "delete"}), metadata=metadata)
-    found = find(tier / "logs", [b"nobody"], known)
-    assert REMOTE == {one.partition.topic for one in found.unsearched}
-    assert REMOTE <= found.topics
+    result = find(tier / "logs", [b"nobody"], known)
+    assert REMOTE == {one.partition.topic for one in result.unsearched}
+    assert REMOTE <= result.topics
 
 
 def test_the_commands(tier: Path) -> None:
@@ -65,13 +65,13 @@ def test_the_commands(tier: Path) -> None:
     (tier / "secret").write_text("s" * 64)
     (tier / "secret").chmod(0o600)
     words = ("--keys", tier / "keys", "--secret", tier / "secret", "--topic", "plain")
-    said = call("find", tier / "logs", *words)
-    assert 9 == said.status
-    assert "plain: its remote segments were not searched" in said.out
+    answer = call("find", tier / "logs", *words)
+    assert 9 == answer.status
+    assert "plain: its remote segments were not searched" in answer.out
     assert 0 == call("certificate", "--new-key", tier / "key").status
     out = ("--signing-key", tier / "key", "--out", tier / "c.json")
-    said = call("certificate", tier / "logs", *words, *out, "--output", "json")
-    assert (6, {"not proved": 1}) == (said.status, said.lines[-1]["requests"])
+    answer = call("certificate", tier / "logs", *words, *out, "--output", "json")
+    assert (6, {"not proved": 1}) == (answer.status, answer.lines[-1]["requests"])
     options = read_options({"path": str(tier / "logs"), "subscribe": "plain"})
     with pytest.raises(PreconditionError, match="remote storage, or lost"):
         plan_read(options, Pruning())
@@ -87,13 +87,13 @@ def test_a_log_that_begins_later(tmp_path: Path) -> None:
     builder = LogBuilder(tmp_path / "logs")
     builder.segment(5).batch(5, [("a", "x")])
     builder.write(log_start=3)
-    (one,) = find(tmp_path / "logs", [b"nobody"]).unsearched
-    assert (TopicPartition("t", 0), "t-0") == (one.partition, one.path)
-    assert "offsets 3 to 4 are in remote storage, or lost" == one.problem
+    (part,) = find(tmp_path / "logs", [b"nobody"]).unsearched
+    assert (TopicPartition("t", 0), "t-0") == (part.partition, part.path)
+    assert "offsets 3 to 4 are in remote storage, or lost" == part.problem
     for suffix in (".log.deleted", ".log.swap"):
         content = SegmentBuilder(3).batch(3, [("b", "x")]).content
         (tmp_path / f"logs/t-0/{3:020d}{suffix}").write_bytes(content)
-    assert [one] == find(tmp_path / "logs", [b"nobody"]).unsearched
+    assert [part] == find(tmp_path / "logs", [b"nobody"]).unsearched
 
 
 def test_a_log_that_begins_with_its_first_segment(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_events_that_cannot_be_read(tier: Path) -> None:
         path.write_bytes(damaged)
         named = find(tier / "logs", [b"nobody"]).unsearched
         assert any(
-            one.partition == NO_PARTITION and "the remote segments are not known" in one.problem
-            for one in named
+            part.partition == NO_PARTITION and "the remote segments are not known" in part.problem
+            for part in named
         )
     path.write_bytes(SegmentBuilder(0).batch(0, [("k", b"\x00\x09\x00" + b"x" * 60)]).content)
     assert "not known" in " ".join(one.problem for one in find(tier / "logs", [b"n"]).unsearched)
@@ -141,8 +141,8 @@ def test_a_log_without_a_segment(tmp_path: Path) -> None:
     builder.write(log_start=5)
     for path in (tmp_path / "logs/t-0").glob("*.log"):
         path.unlink()
-    (one,) = [one for one in find(tmp_path / "logs", [b"nobody"]).unsearched if one.path == "t-0"]
+    (part,) = [one for one in find(tmp_path / "logs", [b"nobody"]).unsearched if one.path == "t-0"]
     assert ("t", "no segment; offsets from 5 on are in remote storage, or lost") == (
-        one.partition.topic,
-        one.problem,
+        part.partition.topic,
+        part.problem,
     )

@@ -24,9 +24,9 @@ from tests.plans import forced_plan
 
 def plan_of(name: str, log_dir: Path) -> tuple[CleanPlan, dict[str, str]] | None:
     """A cleaning of a case's log, None if it must be recovered first or is not compacted."""
-    one = partitions(name)[0]
-    config = {**one.config, "cleanup.policy": "compact"}
-    partition = TopicPartition.parse(one.name)
+    case = partitions(name)[0]
+    config = {**case.config, "cleanup.policy": "compact"}
+    partition = TopicPartition.parse(case.name)
     assert partition is not None
     try:
         plan = forced_plan(log_dir, partition, config, now_ms=description(name)["now"])
@@ -74,8 +74,8 @@ def test_the_forecast_of_a_cleaning_is_the_first_pass(name: str, tmp_path: Path)
         for record in batch.records
         if record.key is not None
     }
-    found = find(log_dir, sorted(keys), config)
-    live = found.live[plan.log.partition]
+    result = find(log_dir, sorted(keys), config)
+    live = result.live[plan.log.partition]
     judged = judge(
         live.hits, live.batches, live.markers, log_start_offset=live.log.log_start_offset
     )
@@ -97,8 +97,8 @@ def test_the_forecast_of_a_cleaning_is_the_first_pass(name: str, tmp_path: Path)
 
 
 def kinds(builder: LogBuilder, *keys: bytes) -> dict[int, str]:
-    found = find(builder.log_dir, keys)
-    return {finding.offset: finding.kind for finding in found.findings}
+    result = find(builder.log_dir, keys)
+    return {finding.offset: finding.kind for finding in result.findings}
 
 
 def test_kinds_of_transactions(tmp_path: Path) -> None:

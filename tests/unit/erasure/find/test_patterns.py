@@ -21,10 +21,10 @@ from logwright.errors import PolicyError
 def test_as_plain_search(patterns: list[bytes], text: bytes) -> None:
     """Few letters make patterns that are parts of each other."""
     data = np.frombuffer(b"ab" + text + b"ab", dtype=np.uint8)
-    found = search_span(make_automaton(patterns), data, 2, 2 + len(text))
-    assert any(pattern in text for pattern in patterns) == (found >= 0)
-    if found >= 0:
-        assert patterns[found] in text
+    number = search_span(make_automaton(patterns), data, 2, 2 + len(text))
+    assert any(pattern in text for pattern in patterns) == (number >= 0)
+    if number >= 0:
+        assert patterns[number] in text
 
 
 @pytest.mark.parametrize(

@@ -52,13 +52,13 @@ def test_a_segment_under_any_name_is_searched(tmp_path: Path, name: str) -> None
     path = tmp_path / "logs" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(BATCH)
-    found = find(tmp_path / "logs", [KEY.encode()])
-    assert [name] == [one.path for one in found.findings]
-    assert "searched" == found.looked[name]
+    result = find(tmp_path / "logs", [KEY.encode()])
+    assert [name] == [one.path for one in result.findings]
+    assert "searched" == result.looked[name]
     path.write_bytes(BATCH[:-1] + b"\xff")
-    found = find(tmp_path / "logs", [KEY.encode()])
-    assert [name] == [one.path for one in found.unsearched]
-    assert "not searched" == found.looked[name]
+    result = find(tmp_path / "logs", [KEY.encode()])
+    assert [name] == [one.path for one in result.unsearched]
+    assert "not searched" == result.looked[name]
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_texts_are_compared_with_the_keys(tmp_path: Path, name: str, content: by
     path = tmp_path / "logs" / name
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
-    found = find(tmp_path / "logs", [KEY.encode(), b"other"], patterns=(b"alice@",))
-    assert {(name, 0), (name, 2)} == {(one.path, one.request) for one in found.findings}
-    assert [] == found.unsearched
+    result = find(tmp_path / "logs", [KEY.encode(), b"other"], patterns=(b"alice@",))
+    assert {(name, 0), (name, 2)} == {(one.path, one.request) for one in result.findings}
+    assert [] == result.unsearched
 
 
 def test_every_file_is_in_the_account(tmp_path: Path) -> None:
@@ -133,16 +133,16 @@ def test_every_file_is_in_the_account(tmp_path: Path) -> None:
         builder.segment(0).batch(0, [(KEY, "x")])
         builder.write(producers=True, index_interval=1)
     (tmp_path / "logs/link").symlink_to("/")
-    found = find(tmp_path / "logs", [KEY.encode()])
+    result = find(tmp_path / "logs", [KEY.encode()])
     files = {
         str(path.relative_to(tmp_path / "logs"))
         for path in (tmp_path / "logs").rglob("*")
         if path.is_file() and not path.is_symlink()
     }
-    assert files == set(found.looked)
-    assert {"searched", "no records"} == set(found.looked.values())
-    assert ["link"] == [one.path for one in found.unsearched]
-    assert ({"t", "u"}, set()) == (found.topics, found.deleted)
+    assert files == set(result.looked)
+    assert {"searched", "no records"} == set(result.looked.values())
+    assert ["link"] == [one.path for one in result.unsearched]
+    assert ({"t", "u"}, set()) == (result.topics, result.deleted)
 
 
 def test_damaged_ranges(tmp_path: Path) -> None:
@@ -159,10 +159,12 @@ def test_damaged_ranges(tmp_path: Path) -> None:
     content[ends[1] - 1] ^= 1
     content[ends[2] - 1] ^= 1
     path.write_bytes(content)
-    found = find(tmp_path / "logs", [KEY.encode()])
-    assert [0, 3] == [one.offset for one in found.findings]
-    assert [(ends[0], ends[2] - ends[0])] == [(one.position, one.bytes) for one in found.unsearched]
-    assert "in part" == found.looked[f"t-0/{0:020d}.log"]
+    result = find(tmp_path / "logs", [KEY.encode()])
+    assert [0, 3] == [one.offset for one in result.findings]
+    assert [(ends[0], ends[2] - ends[0])] == [
+        (part.position, part.bytes) for part in result.unsearched
+    ]
+    assert "in part" == result.looked[f"t-0/{0:020d}.log"]
 
 
 @pytest.mark.parametrize(
@@ -184,9 +186,9 @@ def test_numbers_that_are_letters(tmp_path: Path, name: str, content: bytes) -> 
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
     keys = [b"\1nna\0\0\0x", b"nna@exampl.", b"nna@x", b"anna@example.org"]
-    found = find(tmp_path / "logs", keys)
-    assert [name] == [one.path for one in found.findings]
-    assert [] == found.unsearched
+    result = find(tmp_path / "logs", keys)
+    assert [name] == [one.path for one in result.findings]
+    assert [] == result.unsearched
 
 
 def test_a_copy_of_a_checkpoint_that_is_no_text(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ def scan(
     content: bytes | NDArray[np.uint8], keys: KeySet | list[bytes], *patterns: bytes
 ) -> Scanned:
     data = np.frombuffer(content, dtype=np.uint8) if isinstance(content, bytes) else content
-    asked = keys if isinstance(keys, KeySet) else KeySet.of(SECRET, clear=keys)
-    return Scanner(patterns).scan(data, HERE, asked)
+    key_set = keys if isinstance(keys, KeySet) else KeySet.of(SECRET, clear=keys)
+    return Scanner(patterns).scan(data, HERE, key_set)
 
 
 def found(scanned: Scanned, keys: list[bytes]) -> list[PlainRecord]:
@@ -65,8 +65,12 @@ def test_all_that_kafka_wrote(name: str) -> None:
         keys = list(dict.fromkeys(one.key for one in expected))[::2]
         wanted = [one for one in expected if one.key in set(keys)]
         data = map_file(path)
-        for asked in (KeySet.of(SECRET, clear=keys), stored(keys), stored(keys, has_filter=False)):
-            scanned = scan(data, asked)
+        for key_set in (
+            KeySet.of(SECRET, clear=keys),
+            stored(keys),
+            stored(keys, has_filter=False),
+        ):
+            scanned = scan(data, key_set)
             if not scanned.unread:
                 assert wanted == found(scanned, keys)
             else:  # a wrong CRC, which plain code does not check
@@ -89,8 +93,8 @@ def test_large_batches_and_many_hits(codec: int) -> None:
         segment.batch(35_000 + number, [pairs[number]], codec=codec)
     keys = [key for key, _ in pairs]
     expected = plain_records(segment.content)
-    for asked in (KeySet.of(SECRET, clear=keys), stored(keys)):
-        assert expected == found(scan(segment.content, asked), keys)
+    for key_set in (KeySet.of(SECRET, clear=keys), stored(keys)):
+        assert expected == found(scan(segment.content, key_set), keys)
 
 
 def test_control_records_and_null_keys_are_not_keys() -> None:

@@ -40,7 +40,7 @@ def a_log(log_dir: Path, partition: str = "t-0") -> LogBuilder:
 
 
 def request(topics: str) -> KeySet:
-    one = Request(
+    erasure_request = Request(
         id="r",
         topics=topics,
         hmac=SECRET.hmac(KEY),
@@ -48,7 +48,7 @@ def request(topics: str) -> KeySet:
         received_at_ms=0,
         deadline_ms=0,
     )
-    return KeySet.of(SECRET, requests=[one])
+    return KeySet.of(SECRET, requests=[erasure_request])
 
 
 def test_files_that_are_renamed_meanwhile_are_found(tmp_path: Path) -> None:
@@ -61,9 +61,9 @@ def test_files_that_are_renamed_meanwhile_are_found(tmp_path: Path) -> None:
             path.rename(path.with_name(f"{2:020d}.log.deleted"))
 
     config = settings({"cleanup.policy": "compact"})
-    found = search_log_dir(log_dir, KeySet.of(SECRET, clear=[KEY]), config, progress=rename)
+    result = search_log_dir(log_dir, KeySet.of(SECRET, clear=[KEY]), config, progress=rename)
     assert {"t-0/00000000000000000000.log", "t-0/00000000000000000002.log.deleted"} == {
-        finding.path for finding in found.findings
+        finding.path for finding in result.findings
     }
 
 
@@ -131,10 +131,10 @@ def test_a_log_that_must_be_recovered_first(tmp_path: Path) -> None:
     log_dir = tmp_path / "logs"
     builder = a_log(log_dir)
     (log_dir / ".kafka_cleanshutdown").unlink()
-    found = find(log_dir, [KEY])
-    assert [("", None)] * 2 == [(one.rule, one.gone_by_ms) for one in found.findings]
-    assert "not stopped cleanly" in found.undecided[builder.partition]
-    assert [0, 2] == [offset for _, offset, _ in map(at, found.findings)]
+    result = find(log_dir, [KEY])
+    assert [("", None)] * 2 == [(one.rule, one.gone_by_ms) for one in result.findings]
+    assert "not stopped cleanly" in result.undecided[builder.partition]
+    assert [0, 2] == [offset for _, offset, _ in map(at, result.findings)]
 
 
 def test_a_swap_that_is_needed_stays(tmp_path: Path) -> None:
@@ -147,8 +147,10 @@ def test_a_swap_that_is_needed_stays(tmp_path: Path) -> None:
     assert "" == removed["t-0/00000000000000000002.log.swap"]
     path.write_bytes(path.with_suffix(".log.swap").read_bytes())
     path.with_suffix(".log.cleaned").write_bytes(path.read_bytes())
-    found = find(log_dir, [KEY], settings({}, now_ms=7, upkeep=Upkeep(run_interval_ms=3))).findings
-    removed_at = {one.path: (one.rule, one.gone_by_ms) for one in found}
+    findings = find(
+        log_dir, [KEY], settings({}, now_ms=7, upkeep=Upkeep(run_interval_ms=3))
+    ).findings
+    removed_at = {one.path: (one.rule, one.gone_by_ms) for one in findings}
     assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.swap"]
     assert ("purge", 10) == removed_at["t-0/00000000000000000002.log.cleaned"]
 
@@ -157,9 +159,9 @@ def test_patterns_are_numbered_after_the_keys(tmp_path: Path) -> None:
     """A pattern in another key's record is a finding of its own kind."""
     log_dir = tmp_path / "logs"
     a_log(log_dir)
-    found = find(log_dir, [KEY], patterns=(b"oth",))
+    result = find(log_dir, [KEY], patterns=(b"oth",))
     assert [(0, "superseded"), (1, "value"), (0, "live")] == [
-        (one.request, one.kind) for one in found.findings
+        (finding.request, finding.kind) for finding in result.findings
     ]
 
 
@@ -224,7 +226,7 @@ def test_threads_and_parts_do_not_change_the_result(
 
     def search(threads: int) -> tuple[SearchResult, list[tuple[str, int, int]]]:
         progress: list[tuple[str, int, int]] = []
-        found = search_log_dir(
+        result = search_log_dir(
             log_dir,
             keys,
             settings({"cleanup.policy": "compact"}),
@@ -232,23 +234,23 @@ def test_threads_and_parts_do_not_change_the_result(
             progress=lambda *words: progress.append(words),
             threads=threads,
         )
-        return found, progress
+        return result, progress
 
     expected, told = search(1)
     assert len(told) == expected.files
     assert 6 == len({one.path for one in expected.findings})
     assert {"t-1/00000000000000001000.log", "t-1/00000000000000002000.log"} == {
-        one.path for one in expected.unsearched
+        part.path for part in expected.unsearched
     }
     monkeypatch.setattr(searching, "PART_BYTES", part_bytes)
     monkeypatch.setattr(scanning, "PART_BYTES", part_bytes)
-    found, progress = search(threads)
+    result, progress = search(threads)
     assert told == progress
-    assert expected.findings == found.findings
-    assert expected.unsearched == found.unsearched
-    assert list(expected.looked.items()) == list(found.looked.items())
-    assert (expected.files, expected.bytes) == (found.files, found.bytes)
-    (live,), (other,) = expected.live.values(), found.live.values()
+    assert expected.findings == result.findings
+    assert expected.unsearched == result.unsearched
+    assert list(expected.looked.items()) == list(result.looked.items())
+    assert (expected.files, expected.bytes) == (result.files, result.bytes)
+    (live,), (other,) = expected.live.values(), result.live.values()
     for name in ("hits", "batches", "markers"):
         assert getattr(live, name).tolist() == getattr(other, name).tolist()
 
@@ -267,6 +269,6 @@ def test_a_file_that_cannot_be_read_is_named_once(
     path = log_dir / "t-0" / f"{1000:020d}.log"
     path.write_bytes(path.read_bytes()[:300])
     reader = searching._Reader(())
-    found = searching._Search(log_dir, keys, None, reader, lambda *_: None).run(inventory, 3)
-    (part,) = [one for one in found.unsearched if one.path == "t-0/00000000000000001000.log"]
+    result = searching._Search(log_dir, keys, None, reader, lambda *_: None).run(inventory, 3)
+    (part,) = [one for one in result.unsearched if one.path == "t-0/00000000000000001000.log"]
     assert (0, -1) == (part.position, part.bytes)

@@ -37,14 +37,14 @@ def search(root: Path, *keys: bytes, patterns: tuple[bytes, ...] = ()) -> Search
 
 
 def by_hmac(key: bytes) -> KeySet:
-    one = Request(
+    request = Request(
         id="r", topics="t", hmac=SECRET.hmac(key), filter=None, received_at_ms=0, deadline_ms=0
     )
-    return KeySet.of(SECRET, requests=[one])
+    return KeySet.of(SECRET, requests=[request])
 
 
-def paths(found: SearchResult) -> set[str]:
-    return {one.path for one in found.findings}
+def paths(result: SearchResult) -> set[str]:
+    return {one.path for one in result.findings}
 
 
 @pytest.fixture(name="table", params=["parquet", "delta", "iceberg"])
@@ -66,9 +66,9 @@ def test_a_table_of_latest_is_searched_whole(table: Path) -> None:
     """All of its files are read, for a key in clear and for one that is known by its HMAC."""
     files = {str(one.relative_to(table)) for one in table.rglob("*") if one.is_file()}
     for keys in (KeySet.of(SECRET, clear=[KEY]), by_hmac(KEY)):
-        found = search_table_files(table, keys)
-        assert ([], []) == (found.findings, found.unsearched)
-        assert files == set(found.looked)
+        result = search_table_files(table, keys)
+        assert ([], []) == (result.findings, result.unsearched)
+        assert files == set(result.looked)
     assert search(table, b"person-1@example.org").findings
     assert search_table_files(table, by_hmac(b"person-1@example.org")).findings
 
@@ -96,11 +96,11 @@ def test_all_columns(tmp_path: Path) -> None:
         "number": pa.array(range(6)),
     }
     pq.write_table(pa.table(rows), tmp_path / "t.parquet")
-    found = search(tmp_path, patterns=(b"alice@", b"nobody"))
-    assert [(0, "live")] * 5 == [(one.request, one.kind) for one in found.findings]
-    found = search(tmp_path, b"other", patterns=(b"nobody", b"alice@"))
-    assert [(2, "value")] * 5 == [(one.request, one.kind) for one in found.findings]
-    assert [] == found.unsearched
+    result = search(tmp_path, patterns=(b"alice@", b"nobody"))
+    assert [(0, "live")] * 5 == [(one.request, one.kind) for one in result.findings]
+    result = search(tmp_path, b"other", patterns=(b"nobody", b"alice@"))
+    assert [(2, "value")] * 5 == [(one.request, one.kind) for one in result.findings]
+    assert [] == result.unsearched
 
 
 def test_versions_and_statistics_of_delta(tmp_path: Path) -> None:
@@ -111,14 +111,14 @@ def test_versions_and_statistics_of_delta(tmp_path: Path) -> None:
     table = DeltaTable(root)
     table.delete(f"name = '{KEY.decode()}'")
     table.create_checkpoint()
-    found = search(root)
-    assert any(path.endswith(".parquet") and "_delta_log" not in path for path in paths(found))
-    named = {Path(path).name for path in paths(found)}
+    result = search(root)
+    assert any(path.endswith(".parquet") and "_delta_log" not in path for path in paths(result))
+    named = {Path(path).name for path in paths(result)}
     assert {f"{1:020d}.json", f"{2:020d}.json"} <= named
-    assert [] == found.unsearched
+    assert [] == result.unsearched
     table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
-    found = search(root)
-    assert {"_delta_log"} == {Path(path).parts[0] for path in paths(found)}
+    result = search(root)
+    assert {"_delta_log"} == {Path(path).parts[0] for path in paths(result)}
 
 
 def test_cut_statistics(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_cut_statistics(tmp_path: Path) -> None:
     next(root.glob("*.parquet")).unlink()
     assert [] == search(root, b"other").unsearched
     assert ["_delta_log/00000000000000000000.json"] == [
-        one.path for one in search(root, LONG).unsearched
+        part.path for part in search(root, LONG).unsearched
     ]
     assert search_table_files(root, by_hmac(b"other")).unsearched
 
@@ -237,11 +237,11 @@ def test_damaged_manifests(tmp_path: Path) -> None:
         for _ in range(draw.randint(1, 3)):
             changed[draw.randrange(4, len(changed))] = draw.randrange(256)
         (tmp_path / f"t/metadata/{number}.avro").write_bytes(changed)
-    found = search(tmp_path / "t", b"file-7")
-    assert 300 == len(found.looked)
-    searched = {name for name, looked in found.looked.items() if looked == "searched"}
+    result = search(tmp_path / "t", b"file-7")
+    assert 300 == len(result.looked)
+    searched = {name for name, looked in result.looked.items() if looked == "searched"}
     assert {f"metadata/{one}.avro" for one in range(300)} - searched == {
-        one.path for one in found.unsearched
+        part.path for part in result.unsearched
     }
 
 
@@ -280,7 +280,7 @@ def test_a_path_that_leaves_the_table(tmp_path: Path) -> None:
     (tmp_path / "other/a.parquet").touch()
     for path in ("../other/a.parquet", f"{root}/../other/a.parquet", "x/../../other/a.parquet"):
         (root / "_delta_log/00.json").write_text(json.dumps({"add": {"path": path}}))
-        (one,) = search(root).unsearched
-        assert str(tmp_path / "other") in one.problem
+        (part,) = search(root).unsearched
+        assert str(tmp_path / "other") in part.problem
     (root / "_delta_log/00.json").write_text(json.dumps({"add": {"path": "x/../a.parquet"}}))
     assert [] == search(root).unsearched

@@ -50,8 +50,8 @@ REQUESTS = [
 
 def test_by_topic() -> None:
     """A pattern counts for each topic; a request of which nothing remains is not open."""
-    found = {"one": [hit(0), hit(1), hit(0, kind="tombstone")], "two": [hit(2, "u")]}
-    made = count_down(REQUESTS, found, ["t", "u", "v"], now_ms=NOW_MS, account=Account())
+    findings = {"one": [hit(0), hit(1), hit(0, kind="tombstone")], "two": [hit(2, "u")]}
+    made = count_down(REQUESTS, findings, ["t", "u", "v"], now_ms=NOW_MS, account=Account())
     assert ["u", "t"] == [row.topic for row in made.topics]
     u, t = made.topics
     assert (2, 1, 1, 1, 0, "missed") == (
@@ -79,7 +79,7 @@ def test_by_topic() -> None:
 
 def test_by_log() -> None:
     """Records by kind, the first deadline, and the records that are late."""
-    found = {
+    findings = {
         "one": [
             hit(0),
             hit(0, kind="live", gone_by_ms=None),
@@ -87,7 +87,7 @@ def test_by_log() -> None:
             hit(3, partition=1, kind="aborted"),
         ]
     }
-    made = count_down(REQUESTS, found, ["t"], now_ms=NOW_MS, account=Account())
+    made = count_down(REQUESTS, findings, ["t"], now_ms=NOW_MS, account=Account())
     second, first = made.logs
     assert (1, 1, 1, 0, 0, 3) == (
         first.live,
@@ -123,8 +123,8 @@ def test_by_log() -> None:
 )
 def test_what_a_sweep_is_for(changed: dict[str, object], expected: int) -> None:
     """What a cleaning can remove that is missed or late, or would be without it."""
-    found = {"one": [hit(**{"number": changed.get("request", 0), **changed})]}  # type: ignore[arg-type]  # a number
-    made = count_down(REQUESTS, found, ["t"], now_ms=NOW_MS, account=Account())
+    findings = {"one": [hit(**{"number": changed.get("request", 0), **changed})]}  # type: ignore[arg-type]  # a number
+    made = count_down(REQUESTS, findings, ["t"], now_ms=NOW_MS, account=Account())
     assert [expected] == [row.to_sweep for row in made.logs]
 
 
@@ -178,8 +178,8 @@ def test_a_request_that_matches_no_topic() -> None:
 def test_a_record_of_an_unknown_topic() -> None:
     """It is of each topic's requests for the key."""
     both = [request("a", "t", NOW_MS + 1), request("a", "u", NOW_MS + 1)]
-    found = {"one": [hit(0, "", partition=-1, gone_by_ms=None)]}
-    made = count_down(both, found, ["t", "u"], now_ms=NOW_MS, account=account())
+    findings = {"one": [hit(0, "", partition=-1, gone_by_ms=None)]}
+    made = count_down(both, findings, ["t", "u"], now_ms=NOW_MS, account=account())
     assert {("", "will be late"), ("t", "will be late"), ("u", "will be late")} == {
         (row.topic, row.state) for row in made.topics
     }

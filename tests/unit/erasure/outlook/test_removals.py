@@ -70,8 +70,8 @@ def records(offsets: list[int], **masks: Any) -> Records:  # noqa: ANN401 -- lis
     )
 
 
-def after(*found: Cleaning) -> list[tuple[int, int, int, str]]:
-    return [(one.at_ms - START_MS, one.first_offset, one.end_offset, one.rule) for one in found]
+def after(*passes: Cleaning) -> list[tuple[int, int, int, str]]:
+    return [(one.at_ms - START_MS, one.first_offset, one.end_offset, one.rule) for one in passes]
 
 
 LAG_RULE, RATIO_RULE = "max.compaction.lag.ms", "min.cleanable.dirty.ratio"
@@ -182,15 +182,15 @@ def test_what_a_smaller_output_would_bring_forward(tmp_path: Path) -> None:
 def test_an_open_transaction_holds_cleanings_back(tmp_path: Path) -> None:
     """Nothing from its first offset on is cleaned."""
     log = a_log(tmp_path / "logs", transaction=True)
-    found = cleanings(log, config(), now_ms=NOW, upkeep=Upkeep())
-    assert [(20_001, 0, 2, LAG_RULE)] == after(*found)
+    passes = cleanings(log, config(), now_ms=NOW, upkeep=Upkeep())
+    assert [(20_001, 0, 2, LAG_RULE)] == after(*passes)
 
 
 DELAY = 5_000
 
 
 @pytest.mark.parametrize(
-    ("asked", "changes", "upkeep", "expected"),
+    ("selected", "changes", "upkeep", "expected"),
     [
         # A live record of a compacted topic: nothing removes it.
         (records([0]), {}, Upkeep(), [("", None)]),
@@ -281,16 +281,16 @@ DELAY = 5_000
 )
 def test_removals(
     tmp_path: Path,
-    asked: Records,
+    selected: Records,
     changes: dict[str, str],
     upkeep: Upkeep,
     expected: list[tuple[str, int | None]],
 ) -> None:
     """Which rule removes a record, and when its bytes are gone."""
     log = a_log(tmp_path / "logs")
-    found = removals(asked, log, config(**changes), now_ms=NOW, upkeep=upkeep)
-    times = [None if time == NO_TIME else time - START_MS for time in found.times.tolist()]
-    assert expected == list(zip([RULES[one] for one in found.rules.tolist()], times, strict=True))
+    removed = removals(selected, log, config(**changes), now_ms=NOW, upkeep=upkeep)
+    times = [None if time == NO_TIME else time - START_MS for time in removed.times.tolist()]
+    assert expected == list(zip([RULES[one] for one in removed.rules.tolist()], times, strict=True))
 
 
 def test_tombstones_that_are_appended(tmp_path: Path) -> None:
