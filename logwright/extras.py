@@ -8,39 +8,42 @@ from typing import Final
 
 from logwright.errors import PreconditionError
 
+_SPARK: Final = ("pyspark", "pyarrow", "pandas")
+_ERASURE: Final = ("cryptography", "jinja2")
+_TABLES: Final = (
+    "deltalake",
+    "fastavro",
+    "google.protobuf",
+    "grpc_tools",
+    "orjson",
+    "pyarrow",
+    "pyiceberg",
+    "pyroaring",
+    "requests",
+)
+_DAGSTER: Final = (
+    "dagster",
+    "dagster_pyspark",
+    "dagster_webserver",
+    "great_expectations",
+    "jinja2",
+    "matplotlib",
+    "pandera",
+    "prometheus_client",
+)
+
 MODULES: Final = MappingProxyType(
     {
-        "spark": ("pyspark", "pyarrow", "pandas"),
-        "erasure": ("cryptography",),
-        "dagster": (
-            "cryptography",
-            "dagster",
-            "dagster_pyspark",
-            "dagster_webserver",
-            "great_expectations",
-            "jinja2",
-            "matplotlib",
-            "pandera",
-            "prometheus_client",
-            "pyspark",
-        ),
-        "tables": (
-            "deltalake",
-            "fastavro",
-            "google.protobuf",
-            "grpc_tools",
-            "orjson",
-            "pyarrow",
-            "pyiceberg",
-            "pyroaring",
-            "requests",
-        ),
+        "spark": _SPARK,
+        "erasure": _ERASURE,
+        "dagster": tuple(dict.fromkeys((*_DAGSTER, *_SPARK, *_TABLES, *_ERASURE))),
+        "tables": _TABLES,
         "metrics": ("prometheus_client", "pyarrow"),
         "postgres": ("dagster_postgres", "psycopg2"),
         "archive": ("confluent_kafka", "pyarrow"),
     }
 )
-"""Extra → its modules that logwright imports."""
+"""Extra → its modules that logwright imports, those of the extras that it includes too."""
 
 
 class MissingExtra(PreconditionError, ImportError):  # type: ignore[misc]  # both have a `path`

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from logwright.config.kept import KeptTopic
 from logwright.errors import PolicyError, PreconditionError
-from logwright.extras import require
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -184,10 +183,8 @@ def open_topic(
         settings: more settings of librdkafka, for example for TLS and SASL.
 
     Raises:
-        MissingExtra: the client library is not installed.
         PolicyError: it refuses a setting.
     """
-    require("archive", by="archive")
     from confluent_kafka import Consumer, KafkaException  # noqa: PLC0415 -- an extra
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 

@@ -42,6 +42,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
         "logwright/assets/fleet/page.html",
         "logwright/dbt_like_configs/*.yml",
         "logwright/demo/settings.json",
+        "logwright/erasure/certificate/page.html",
         "logwright/kernels.json",
         "logwright/pipelines/dagster-postgres.yaml",
         "logwright/pipelines/dagster.yaml",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import subprocess
 import sys
@@ -15,15 +14,11 @@ import pytest
 
 from logwright.extras import MODULES, MissingExtra, require
 from tests.fixtures import clean_arguments, compare_after, copy_before
-from tests.tidy.trees import modules
 
 ROOT = Path(__file__).parent.parent.parent
 CASE = "basic-none"
 HIDING = "import sys; sys.modules.update(dict.fromkeys(sys.argv.pop(1).split())); "
 """A module that is None in sys.modules can neither be found nor imported."""
-IMPORTED = {"google-crc32c": "google_crc32c", "google-re2": "re2", "pyyaml": "yaml"}
-BROUGHT = {"markupsafe", "py4j", "pydantic_core", "sqlalchemy", "urllib3"}
-"""What Jinja, PySpark, pydantic, pyiceberg and requests need themselves."""
 COMMAND = "from logwright.cli.main import main; main()"
 
 
@@ -106,38 +101,6 @@ def test_every_missing_module_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match="x needs dagster_webserver, pandera, not installed"):
         require("dagster", by="x")
-
-
-def test_extras_are_those_of_the_project() -> None:
-    """A remedy that names another one would install nothing."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert MODULES.keys() <= project["optional-dependencies"].keys()
-
-
-def test_every_import_is_of_the_base_or_of_an_extra() -> None:
-    """A module that is in none would end a command in a traceback."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    names = {re.split(r"[\[<>=]", one)[0].lower() for one in project["dependencies"]}
-    base = {IMPORTED.get(name, name.replace("-", "_")) for name in names}
-    known = {name.partition(".")[0] for names in MODULES.values() for name in names}
-    ours = {"logwright", "assets", "pipelines", "resources"}
-    allowed = base | known | ours | sys.stdlib_module_names | BROUGHT
-    paths = {
-        name.partition(".")[0]: str(module.path)
-        for module in modules()
-        if module.name.startswith("logwright")
-        for node in ast.walk(module.tree)
-        for name in imported(node)
-    }
-    assert len(paths) > len(base)
-    assert {} == {name: path for name, path in paths.items() if name not in allowed}
-
-
-def imported(node: ast.AST) -> list[str]:
-    """The modules of an import."""
-    if isinstance(node, ast.Import):
-        return [one.name for one in node.names]
-    return [node.module or ""] if isinstance(node, ast.ImportFrom) else []
 
 
 def test_the_table_of_extras_is_whole() -> None:

@@ -8,7 +8,7 @@ from logwright.cli.options.common import declare, request_options
 from logwright.cli.options.parameters import Pair
 
 
-@declare("archive")
+@declare("archive", extra="archive")
 @click.option(
     "--bootstrap", metavar="HOST:PORT", required=True, help="Address of a running broker."
 )

@@ -27,7 +27,7 @@ class Given(TypedDict):
     compression: str
 
 
-@declare("ingest")
+@declare("ingest", extra="spark")
 @click.option("--from", "source", metavar="PATH", required=True, help="Input file or directory.")
 @click.option(
     "--format",
