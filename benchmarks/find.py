@@ -64,8 +64,8 @@ def find_rows(
             ours = _median(partial(_search, paths, key_set), rounds)
             kafka = _kafka(paths, keys, work) if count <= MOST_GREPPED else None
             rows.append(_row(case, log, count, (floor, ours, kafka)))
-        asked = KeySet.of(Secret.random(), clear=_keys(log, paths, MOST_GREPPED))
-        threaded.append(_threaded(case, log, asked, rounds))
+        searched = KeySet.of(Secret.random(), clear=_keys(log, paths, MOST_GREPPED))
+        threaded.append(_threaded(case, log, searched, rounds))
     head = ("log", "keys", "hits", "find GB/s", "floor GB/s", "dump and grep GB/s", "times faster")
     columns = ("log directory", "GB", *(f"{one} threads, GB/s" for one in THREADS), "times faster")
     return "\n\n".join((table(head, rows), table(columns, threaded)))

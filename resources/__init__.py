@@ -1,4 +1,4 @@
-"""Log directories, policies, clock and Spark. Only these modules read the environment."""
+"""Log directories, policies, clock and Spark. Of the platform only these read the environment."""
 
 from logwright.extras import require
 

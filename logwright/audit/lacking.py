@@ -49,8 +49,8 @@ def assigned_brokers(
 ) -> tuple[int, ...] | None:
     """Return the brokers that hold a replica by the metadata, None if that is not known. Pure."""
     topic = None if metadata is None else metadata.topics.get(partition.topic)
-    found = None if topic is None else topic.partitions.get(partition.partition)
-    return None if found is None else found.replicas
+    assigned = None if topic is None else topic.partitions.get(partition.partition)
+    return None if assigned is None else assigned.replicas
 
 
 def find_holders(

@@ -41,9 +41,9 @@ def look(log_dir: Place, partition: TopicPartition, *, high_watermark: HighWater
         markers.append(np.stack([ends["producer_id"], ends["base_offset"], kinds], axis=1))
         within = (batches["attributes"] & (CONTROL | TRANSACTIONAL)) == TRANSACTIONAL
         within &= (batches["producer_id"] >= 0) & (batches["last_offset"] >= log.log_start_offset)
-        for found, chosen in ((data, batches["count"] > 0), (emptied, batches["count"] == 0)):
+        for parts, chosen in ((data, batches["count"] > 0), (emptied, batches["count"] == 0)):
             rows = batches[within & chosen]
-            found.append(np.stack([rows["producer_id"], rows["base_offset"]], axis=1))
+            parts.append(np.stack([rows["producer_id"], rows["base_offset"]], axis=1))
     opened = [
         (entry.producer_id, int(entry.current_txn_first_offset))
         for entry in log.producers

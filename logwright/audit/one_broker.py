@@ -23,17 +23,17 @@ def stops_one_broker(log_dirs: Sequence[Place]) -> Iterator[str]:
         LogwrightError: as `read_directory_ids` and `list_partitions`.
     """
     ids = {log_dir: read_directory_ids(log_dir) for log_dir in log_dirs}
-    for one, other in combinations(log_dirs, 2):
-        own, others = ids[one], ids[other]
+    for first, second in combinations(log_dirs, 2):
+        own, others = ids[first], ids[second]
         if own.node_id is None or (own.cluster_id, own.node_id) != (
             others.cluster_id,
             others.node_id,
         ):
             continue
-        both = f"{one} and {other} are of broker {own.node_id}, which does not start with both"
+        both = f"{first} and {second} are of broker {own.node_id}, which does not start with both"
         if own.directory_id is not None and own.directory_id == others.directory_id:
             yield f"{both}: directory.id={own.directory_id} is in each; one may be a copy."
-        shared = sorted(set(list_partitions(one)) & set(list_partitions(other)))
+        shared = sorted(set(list_partitions(first)) & set(list_partitions(second)))
         if shared:
             more = f" and {len(shared) - 1} more" if len(shared) > 1 else ""
             yield f"{both}: each has a log of {shared[0]}{more}."

@@ -92,9 +92,9 @@ def _different(taken: Sequence[tuple[int, Sums]]) -> Iterator[tuple[int, Pair]]:
     differs = (offsets[1:] == offsets[:-1]) & (sums[1:] != sums[:-1])
     for offset in np.unique(offsets[1:][differs]).tolist():
         first, end = np.searchsorted(offsets, (offset, offset + 1))
-        for one, other in combinations(range(first, end), 2):
-            if sums[one] != sums[other]:
-                yield offset, (int(numbers[one]), int(numbers[other]))
+        for row, other in combinations(range(first, end), 2):
+            if sums[row] != sums[other]:
+                yield offset, (int(numbers[row]), int(numbers[other]))
 
 
 class Ends(NamedTuple):
@@ -124,23 +124,23 @@ def next_markers(data: NDArray[np.int64], markers: NDArray[np.int64]) -> Ends:
     producers, offsets = np.append(producers, NONE), np.append(offsets, NOWHERE)
     kinds = np.append(kinds, _NO_KIND)
     own = producers[following] == producers[:count]
-    found = np.where(own, following, count)
+    next_own = np.where(own, following, count)
     back = np.empty(count, dtype=np.int64)
-    back[order] = found
+    back[order] = next_own
     rows = back[: len(data)]
     return Ends(offsets[rows], kinds[rows])
 
 
 def lost_markers(
-    pair: Pair, one: Transactions, other: Transactions, spans: tuple[Span, Span]
+    pair: Pair, first: Transactions, second: Transactions, spans: tuple[Span, Span]
 ) -> list[Difference]:
     """Return the markers that the first of two replicas has lost although it has data of their
     transaction (2). Spans: of both replicas.
     """
-    data = one.data[one.data[:, 1] >= spans[0].start]
-    own, theirs = next_markers(data, one.markers), next_markers(data, other.markers)
+    data = first.data[first.data[:, 1] >= spans[0].start]
+    own, theirs = next_markers(data, first.markers), next_markers(data, second.markers)
     lost = np.flatnonzero((theirs.offset < own.offset) & (theirs.offset < spans[0].end))
-    found: dict[tuple[int, int], Difference] = {}
+    differences: dict[tuple[int, int], Difference] = {}
     for row in lost.tolist():
         producer, offset = data[row].tolist()
         kind: Kind = "lost marker"
@@ -148,13 +148,13 @@ def lost_markers(
             shown = theirs.kind[row] == ABORT
             kind = "aborted record shown" if shown else "committed record hidden"
         marker = int(theirs.offset[row])
-        one_found = Difference(kind, pair[0], offset, pair[1], marker, producer)
-        found.setdefault((producer, marker), one_found)
-    return list(found.values())
+        difference = Difference(kind, pair[0], offset, pair[1], marker, producer)
+        differences.setdefault((producer, marker), difference)
+    return list(differences.values())
 
 
 def frozen_offsets(
-    pair: Pair, one: Transactions, other: Transactions, spans: tuple[Span, Span], furthest: int
+    pair: Pair, first: Transactions, second: Transactions, spans: tuple[Span, Span], furthest: int
 ) -> list[Difference]:
     """Return the open transactions of the first of two replicas that never end there (3).
 
@@ -162,28 +162,28 @@ def frozen_offsets(
         furthest: the largest end of all replicas. One that has not gone that far proves no removed
             marker: its leader may have removed the data, and have the marker above its end.
     """
-    opened = one.open.copy()
+    opened = first.open.copy()
     opened[:, 1] = np.maximum(opened[:, 1], spans[0].start)
-    theirs = next_markers(opened, other.markers)
-    known = np.concatenate([other.data, other.emptied])
+    theirs = next_markers(opened, second.markers)
+    known = np.concatenate([second.data, second.emptied])
     known = known[np.isin(known[:, 0], opened[:, 0])]
     there = {tuple(row) for row in known.tolist()}
-    still_open = set(other.open[:, 0].tolist())
-    found = []
+    still_open = set(second.open[:, 0].tolist())
+    differences = []
     for row, (producer, offset) in enumerate(opened.tolist()):
         marker = int(theirs.offset[row])
         if marker < spans[0].end:
-            found.append(
+            differences.append(
                 Difference("frozen last stable offset", pair[0], offset, pair[1], marker, producer)
             )
             continue
         passed = spans[1].start <= offset < spans[1].end == furthest
         removed = (producer, offset) not in there and producer not in still_open
         if marker == NOWHERE and passed and removed:
-            found.append(
+            differences.append(
                 Difference("frozen last stable offset", pair[0], offset, pair[1], NONE, producer)
             )
-    return found
+    return differences
 
 
 class Latest(NamedTuple):
@@ -236,9 +236,9 @@ def judge_keys(
     numbers, count = number_keys(rows)
     latest = [latest_of(*each, count) for each in zip(rows, numbers, strict=True)]
     keys = _Keys(rows, spans, latest)
-    for one, other in permutations(range(len(rows)), 2):
-        limit = limits.get((min(one, other), max(one, other)), NOWHERE)
-        yield from _judge((one, other), keys, limit)
+    for first, second in permutations(range(len(rows)), 2):
+        limit = limits.get((min(first, second), max(first, second)), NOWHERE)
+        yield from _judge((first, second), keys, limit)
 
 
 class _Keys(NamedTuple):
@@ -259,34 +259,34 @@ class _Keys(NamedTuple):
                 superseded = self.latest[number].offset[keys] >= end
                 passed = (offsets >= span.start) & ~_has(self.rows[number], offsets)
                 missing &= ~(superseded | passed)
-        found: list[int] = keys[missing].tolist()
-        return found
+        lacking: list[int] = keys[missing].tolist()
+        return lacking
 
 
 def _judge(pair: Pair, keys: _Keys, limit: int) -> Iterator[Difference]:
     """Yield the keys that have a value in the first of two replicas and not in the second, unless
     one of them does not reach the other's record.
     """
-    one, other = pair
-    here, there = keys.latest[one], keys.latest[other]
+    first, second = pair
+    here, there = keys.latest[first], keys.latest[second]
     differs = (here.offset != NONE) & ((here.flags & TOMBSTONE) == 0)
-    differs &= here.offset >= keys.spans[other].start
+    differs &= here.offset >= keys.spans[second].start
     differs &= (here.offset < limit) & (there.offset < limit)
     deleted = (there.offset > here.offset) & ((there.flags & TOMBSTONE) != 0)
     later = np.flatnonzero(differs & deleted)
-    for key in keys.lacks(one, later, there.offset[later]):
+    for key in keys.lacks(first, later, there.offset[later]):
         yield Difference(
-            "resurrected key", one, int(here.offset[key]), other, int(there.offset[key])
+            "resurrected key", first, int(here.offset[key]), second, int(there.offset[key])
         )
     removed = np.flatnonzero(differs & (there.offset < here.offset))
-    for key in keys.lacks(other, removed, here.offset[removed]):
+    for key in keys.lacks(second, removed, here.offset[removed]):
         at, older = int(here.offset[key]), int(there.offset[key])
         if older == NONE:
-            yield Difference("resurrected key", one, at, other)
+            yield Difference("resurrected key", first, at, second)
         elif here.flags[key] & TRANSACTED:
-            yield Difference("aborted record shown", one, at, other, older)
+            yield Difference("aborted record shown", first, at, second, older)
         else:
-            yield Difference("lost record", other, at, one, at)
+            yield Difference("lost record", second, at, first, at)
 
 
 def _has(rows: NDArray[np.void], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -90,24 +90,26 @@ class _Tally:
         self._seen: set[tuple[Kind, int, int]] = set()
         self._found: list[Difference] = []
 
-    def add(self, found: Difference) -> None:
+    def add(self, difference: Difference) -> None:
         """Count a finding. What several replicas show of one offset counts once, and only as long
         as it is among those that are kept.
         """
-        same = (found.kind, found.replica, found.offset)
+        same = (difference.kind, difference.replica, difference.offset)
         if same in self._seen:
             return
-        self._counts[found.kind] += 1
-        where = (found.kind, found.replica, found.other)
+        self._counts[difference.kind] += 1
+        where = (difference.kind, difference.replica, difference.other)
         if self._kept[where] < SAMPLES:
             self._kept[where] += 1
             self._seen.add(same)
-            self._found.append(found)
+            self._found.append(difference)
 
     def audit(self, partition: TopicPartition) -> PartitionAudit:
         """Return the result."""
         order = {kind: number for number, kind in enumerate(KINDS)}
-        found = sorted(self._found, key=lambda one: (order[one.kind], one.replica, one.offset))
+        differences = sorted(
+            self._found, key=lambda one: (order[one.kind], one.replica, one.offset)
+        )
         directories = [replica.log.log_dir for replica in self._replicas]
         return PartitionAudit(
             partition=partition,
@@ -115,15 +117,15 @@ class _Tally:
             counts={kind: self._counts[kind] for kind in KINDS if self._counts[kind]},
             findings=tuple(
                 Finding(
-                    kind=one.kind,
+                    kind=difference.kind,
                     partition=partition,
-                    log_dir=directories[one.replica],
-                    offset=one.offset,
-                    other_log_dir=directories[one.other],
-                    other_offset=one.other_offset,
-                    producer_id=one.producer_id,
+                    log_dir=directories[difference.replica],
+                    offset=difference.offset,
+                    other_log_dir=directories[difference.other],
+                    other_offset=difference.other_offset,
+                    producer_id=difference.producer_id,
                 )
-                for one in found
+                for difference in differences
             ),
         )
 
@@ -131,14 +133,14 @@ class _Tally:
 def _judge_transactions(replicas: Sequence[Replica], tally: _Tally) -> None:
     """Compare the transactions of each two replicas."""
     furthest = max((replica.span.end for replica in replicas), default=0)
-    for one, other in permutations(range(len(replicas)), 2):
-        spans = (replicas[one].span, replicas[other].span)
-        sides = (replicas[one].transactions, replicas[other].transactions)
-        for found in (
-            *lost_markers((one, other), *sides, spans),
-            *frozen_offsets((one, other), *sides, spans, furthest),
+    for first, second in permutations(range(len(replicas)), 2):
+        spans = (replicas[first].span, replicas[second].span)
+        sides = (replicas[first].transactions, replicas[second].transactions)
+        for difference in (
+            *lost_markers((first, second), *sides, spans),
+            *frozen_offsets((first, second), *sides, spans, furthest),
         ):
-            tally.add(found)
+            tally.add(difference)
 
 
 def _judge_records(replicas: Sequence[Replica], tally: _Tally, most_bytes: int) -> None:
@@ -163,8 +165,8 @@ def _judge_records(replicas: Sequence[Replica], tally: _Tally, most_bytes: int) 
                 for _ in stream:
                     pass
         rows = [np.concatenate(parts) for parts in kept]
-        for found in judge_keys(rows, spans, limits):
-            tally.add(found)
+        for difference in judge_keys(rows, spans, limits):
+            tally.add(difference)
 
 
 def _sums(

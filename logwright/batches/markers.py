@@ -21,11 +21,11 @@ def markers_of(data: NDArray[np.uint8], batches: NDArray[np.void]) -> NDArray[np
     """Return int64[n, 3] of producer id, offset, and kind (`scan.ABORT` or `scan.COMMIT`) of the
     markers among batches whose CRC is right.
     """
-    found = batches[is_end(batches)]
-    if not len(found):
+    ends = batches[is_end(batches)]
+    if not len(ends):
         return NO_MARKERS
-    found = np.delete(found, bad_crcs(data, found))
-    columns = (found["producer_id"], found["base_offset"], found["control_type"])
+    ends = np.delete(ends, bad_crcs(data, ends))
+    columns = (ends["producer_id"], ends["base_offset"], ends["control_type"])
     return np.stack([column.astype(np.int64) for column in columns], axis=1)
 
 

@@ -154,10 +154,10 @@ def aborted_intervals(log: ReadableLog, sources: Sequence[Source]) -> NDArray[np
     transaction, as far as `sources` show, by the markers alone: the producer's transactional data
     within it is aborted. Effects and errors: see `visited`.
     """
-    found = [source.batches[is_end(source.batches)] for _, source in visited(log, sources)]
-    if not found:
+    ends = [source.batches[is_end(source.batches)] for _, source in visited(log, sources)]
+    if not ends:
         return np.zeros((0, 3), dtype=np.int64)
-    ended = transactions(np.concatenate(found), log.log_start_offset)
+    ended = transactions(np.concatenate(ends), log.log_start_offset)
     columns = np.stack([ended.producer_id, ended.previous + 1, ended.marker], axis=1)
     return columns[ended.aborted & (ended.marker >= log.log_start_offset)]
 
@@ -203,10 +203,10 @@ def require_agreement(
     parts = list(visited(log, sources))
     entries = _Entries(log=log, by_base=by_base)
     batches = [source.batches for _, source in parts]
-    found = transactions(np.concatenate(batches), log.log_start_offset) if batches else None
-    if found is not None:
-        _require_all_ended(log, found, end_offset)
-    known = {} if found is None else _aborted_by_marker(log, found)
+    ended = transactions(np.concatenate(batches), log.log_start_offset) if batches else None
+    if ended is not None:
+        _require_all_ended(log, ended, end_offset)
+    known = {} if ended is None else _aborted_by_marker(log, ended)
     here = {segment.base_offset for segment, _ in parts} | {each.base_offset for each in sources}
     bases = [segment.base_offset for segment in log.segments]
     for base, listed in by_base.items():
@@ -215,8 +215,8 @@ def require_agreement(
                 if bases[bisect_right(bases, entry.last_offset) - 1] != base:
                     raise entries.refuse(base, number, "names a marker of another segment")
                 _require_marker(entries, base, number, entry, known)
-            elif entry.first_offset < end_offset and found is not None:
-                _require_no_data(entries, base, number, entry, found)
+            elif entry.first_offset < end_offset and ended is not None:
+                _require_no_data(entries, base, number, entry, ended)
     _require_entries(entries, bases, known)
 
 
@@ -237,15 +237,15 @@ class _Aborted(NamedTuple):
     undecided: int
 
 
-def _aborted_by_marker(log: ReadableLog, found: Ended) -> dict[tuple[int, int], _Aborted]:
+def _aborted_by_marker(log: ReadableLog, ended: Ended) -> dict[tuple[int, int], _Aborted]:
     """Return the aborted transactions by producer and marker."""
-    order = np.argsort(found.marker, kind="stable")
-    later = np.minimum.accumulate(found.begin[order][::-1])[::-1]
+    order = np.argsort(ended.marker, kind="stable")
+    later = np.minimum.accumulate(ended.begin[order][::-1])[::-1]
     undecided = np.full(len(order), INT64_MAX, dtype=np.int64)
     undecided[order[:-1]] = later[1:]
-    undecided = np.minimum(undecided, found.marker + found.aborted)
-    rows = np.flatnonzero(found.aborted & (found.marker >= log.log_start_offset))
-    columns = (found.producer_id, found.marker, found.previous, found.first, undecided)
+    undecided = np.minimum(undecided, ended.marker + ended.aborted)
+    rows = np.flatnonzero(ended.aborted & (ended.marker >= log.log_start_offset))
+    columns = (ended.producer_id, ended.marker, ended.previous, ended.first, undecided)
     return {
         (producer, marker): _Aborted(*rest)
         for producer, marker, *rest in zip(
@@ -254,13 +254,13 @@ def _aborted_by_marker(log: ReadableLog, found: Ended) -> dict[tuple[int, int], 
     }
 
 
-def _require_all_ended(log: ReadableLog, found: Ended, end_offset: int) -> None:
-    is_open = (found.marker == INT64_MAX) & (found.begin < end_offset)
+def _require_all_ended(log: ReadableLog, ended: Ended, end_offset: int) -> None:
+    is_open = (ended.marker == INT64_MAX) & (ended.begin < end_offset)
     for row in np.flatnonzero(is_open)[:1]:
         raise outdated_snapshot(
             log,
-            f"it does not know of the transaction that producer {found.producer_id[row]} has open"
-            f" from offset {found.begin[row]} on",
+            f"it does not know of the transaction that producer {ended.producer_id[row]} has open"
+            f" from offset {ended.begin[row]} on",
         )
 
 
@@ -285,11 +285,11 @@ def _require_marker(
 
 
 def _require_no_data(
-    entries: _Entries, base: int, number: int, entry: AbortedTransaction, found: Ended
+    entries: _Entries, base: int, number: int, entry: AbortedTransaction, ended: Ended
 ) -> None:
     """Require that an entry after the visited segments concerns no data of the log."""
-    own = found.producer_id == entry.producer_id
-    if (own & (found.marker >= entry.first_offset)).any():
+    own = ended.producer_id == entry.producer_id
+    if (own & (ended.marker >= entry.first_offset)).any():
         raise entries.refuse(base, number, "begins before a transaction that has ended earlier")
 
 
@@ -304,9 +304,9 @@ def _require_entries(
         for base, some in entries.by_base.items()
         for entry in some
     }
-    for (producer, marker), one in known.items():
+    for (producer, marker), transaction in known.items():
         base = bases[bisect_right(bases, marker) - 1]
-        if one.first != INT64_MAX and (base, producer, marker) not in listed:
+        if transaction.first != INT64_MAX and (base, producer, marker) not in listed:
             raise CorruptIndex(
                 f"the transaction that producer {producer} aborted at {marker} has no entry, and"
                 f" its data is in {segment_file_name(base, LOG)} or before.",

@@ -119,7 +119,7 @@ class Runtime:
         threads: threads that work on one log at the same time.
         throttle: shared by all cleanings that the rate is for.
         sync: make a staged file or directory durable, or note that it must become so before anybody
-            relies on it (`unsynced`).
+            relies on it (`logwright.rewrite.unsynced`).
         files: the maps of the log's segments: its checks read through those of its build.
     """
 

@@ -87,9 +87,9 @@ class SegmentFile(NamedTuple):
         left = self.part.end - position
         data = self.buffer[: min(left, len(self.buffer))]
         self.file.fill(data, position)
-        found = self._scan(data, position, next_offset)
-        if len(found[0].batches) or found[1] is not None:
-            return found
+        scanned = self._scan(data, position, next_offset)
+        if len(scanned[0].batches) or scanned[1] is not None:
+            return scanned
         return self._scan(self._mapped(position), position, next_offset)
 
     def int32_at(self, position: int) -> int:

@@ -34,13 +34,14 @@ Rules of their own
     The checks state again, in other words, which record survives, when a tombstone may go and what
     an aborted transaction is. That is on purpose: with the rules of the two passes they would
     repeat a fault of the passes and call it right. They share with them the plan and the
-    staged output (`model`), the reading of segments (`source`), the walk over a record, the hash,
-    the table of the offset map, and the way in which records are mixed into a sum (`receipt`).
+    staged output (`model`), the reading of segments (`logwright.batches.source`), the walk over a
+    record, the hash, the table of the offset map, and the way in which records are mixed into a sum
+    (`logwright.keys.receipt`).
     tests/tidy/test_imports.py holds them to that.
 
 Modules
     `examine`: chooses between the two ways. `model`: the results. `segments`: each staged segment
     with those that it replaces. `kernels`: rules that both ways use. `indexes`: index files.
     `quick`, `quick_kernels`. `thorough`, `thorough_kernels`, `latest` (the keys). `results`: what
-    is counted on the way.
+    is counted on the way. `due`: what a retention or purge deleted.
 """

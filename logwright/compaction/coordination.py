@@ -1,5 +1,5 @@
 """What a cleaning may remove so that no replica of the partition needs it any more (rules 14 and 15
-of `rules`; docs/adr/0030). Pure.
+of `logwright.cleaner_rules`; docs/adr/0030). Pure.
 
 Kafka's brokers clean their replicas independently, and keep tombstones and markers by time alone
 (``delete.retention.ms``, KIP-534). A replica that is away for longer never receives them.

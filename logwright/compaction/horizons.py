@@ -24,7 +24,7 @@ def earliest_horizon(
         now_ms: the clock of the cleaning.
         new_ms: the horizon that batches get in this cleaning; None if none does.
     """
-    found = new_ms
+    earliest = new_ms
     for source in sources:
         if not source.attributes & DELETE_HORIZON:
             continue
@@ -33,12 +33,12 @@ def earliest_horizon(
         rows = np.flatnonzero(has_horizon & (batches["base_timestamp"] > now_ms))
         for row in rows[np.argsort(batches["base_timestamp"][rows], kind="stable")]:
             horizon = int(batches["base_timestamp"][row])
-            if found is not None and horizon >= found:
+            if earliest is not None and horizon >= earliest:
                 break
             if _has_records(batches[row], dead):
-                found = horizon
+                earliest = horizon
                 break
-    return None if found is None else TimestampMs(found)
+    return None if earliest is None else TimestampMs(earliest)
 
 
 def _has_records(batch: np.void, dead: NDArray[np.uint8]) -> bool:

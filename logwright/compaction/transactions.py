@@ -1,5 +1,5 @@
 """The walk over the batches that decides which transactions' data and markers can go
-(CleanedTransactionMetadata, Kafka 4.3.0); its rules are 8, 9 and 11 to 13 of `rules`.
+(CleanedTransactionMetadata, Kafka 4.3.0); its rules are 8, 9 and 11 to 13 of `cleaner_rules`.
 
 1. Batches are visited in the order of the log. Before each one, the aborted transactions that begin
    at or below its last offset are opened.
@@ -138,14 +138,14 @@ class TransactionIndexes:
         which nothing below the end was open.
         """
         first = max(bisect_right(self._bases, start) - 1, 0)
-        found = []
+        entries = []
         for number in self._having[bisect_left(self._having, first) :]:
             for entry in self._entries[number]:
                 if entry.first_offset < end:
-                    found.append(entry)
+                    entries.append(entry)
                 if entry.last_stable_offset >= end:
-                    return found
-        return found
+                    return entries
+        return entries
 
 
 def _read(log: PartitionLog, base_offset: int) -> tuple[AbortedTransaction, ...]:

@@ -88,17 +88,17 @@ class Account:
         yield from self.earlier.get(hmac, ())
 
 
-def erased_of(found: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, frozenset[str]]:
+def erased_of(directories: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, frozenset[str]]:
     """Return topic → keys that were erased, of several directories."""
     together: dict[str, set[str]] = {}
-    for one in found:
-        for topic, keys in one.items():
+    for erased in directories:
+        for topic, keys in erased.items():
             together.setdefault(topic, set()).update(keys)
     return {topic: frozenset(keys) for topic, keys in together.items()}
 
 
 def account_of(
-    found: Iterable[SearchResult],
+    results: Iterable[SearchResult],
     *,
     secret: str,
     topics: Iterable[str] = (),
@@ -111,12 +111,12 @@ def account_of(
         topics: of the clusters' metadata.
         unsearched: the topic of each other place that was not searched, such as replicas elsewhere.
     """
-    all_found = list(found)
-    places = (part.partition.topic for one in all_found for part in one.unsearched)
+    searched = list(results)
+    places = (part.partition.topic for one in searched for part in one.unsearched)
     return Account(
-        topics=frozenset(topics).union(*(one.topics for one in all_found)),
-        deleted=frozenset().union(*(one.deleted for one in all_found)),
-        erased=erased_of(one.erased for one in all_found),
+        topics=frozenset(topics).union(*(one.topics for one in searched)),
+        deleted=frozenset().union(*(one.deleted for one in searched)),
+        erased=erased_of(one.erased for one in searched),
         secret=secret,
         unsearched=(*places, *unsearched),
     )

@@ -51,16 +51,16 @@ def doubts_about(text: bytes) -> tuple[str, ...]:
     except UnicodeDecodeError:
         return (NOT_UTF8,)
     bare = _bare(shown)
-    found = []
+    doubts = []
     if shown != bare:
-        found.append(WHITE_SPACE)
+        doubts.append(WHITE_SPACE)
     if any(one in bare for one in _NO_WIDTH):
-        found.append(INVISIBLE)
+        doubts.append(INVISIBLE)
     if len(bare) > 1 and bare[0] in _QUOTES and bare[-1] in _QUOTES:
-        found.append(QUOTES)
+        doubts.append(QUOTES)
     if _CONTROL.search(shown):
-        found.append(CONTROL)
-    return tuple(found)
+        doubts.append(CONTROL)
+    return tuple(doubts)
 
 
 def from_base64(text: str) -> bytes:

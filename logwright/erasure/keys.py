@@ -217,17 +217,17 @@ class KeySet:
         keys = sorted(self._clear.key(index - stored) for index in chosen)
         places = (bisect_left(keys, one) for one in beginnings)
         return any(
-            at < len(keys) and keys[at].startswith(one)
-            for at, one in zip(places, beginnings, strict=True)
+            at < len(keys) and keys[at].startswith(beginning)
+            for at, beginning in zip(places, beginnings, strict=True)
         )
 
     def match(self, keys: Keys) -> NDArray[np.int32]:
         """Return the index of each key's request, int32[k]; -1 if it is not requested."""
         codes = np.empty(len(keys.starts), dtype=np.int64)
         unsure = match_keys(self.table, keys.data, keys.starts, keys.lengths, codes)
-        found = np.full(len(codes), -1, dtype=np.int32)
+        indices = np.full(len(codes), -1, dtype=np.int32)
         known = codes >= 0
-        found[known] = self._table_and_order[1][codes[known]]
+        indices[known] = self._table_and_order[1][codes[known]]
         if unsure or self.needs_hmacs:
             rows = np.flatnonzero(
                 (keys.lengths >= 0) & (codes < 0) & (self.needs_hmacs | (codes <= CANDIDATES))
@@ -238,17 +238,17 @@ class KeySet:
                 key = keys.data[start : start + int(keys.lengths[row])].tobytes()
                 if key not in answers:
                     answers[key] = self.request_of(int(codes[row]), key)
-                found[row] = answers[key]
-        return found
+                indices[row] = answers[key]
+        return indices
 
     @cached_property
     def _by_hmac(self) -> dict[bytes, int]:
         """The requests without a filter."""
-        found: dict[bytes, int] = {}
+        by_hmac: dict[bytes, int] = {}
         for index in self._chosen.tolist():
             if index < len(self.requests) and self.requests[index].filter is None:
-                found.setdefault(self.requests[index].hmac, index)
-        return found
+                by_hmac.setdefault(self.requests[index].hmac, index)
+        return by_hmac
 
     @cached_property
     def _table_and_order(self) -> tuple[MatchTable, NDArray[np.int64]]:

@@ -145,10 +145,10 @@ class RequestRow(BaseModel):
     @field_validator("received_at", "deadline")
     @classmethod
     def _is_a_time(cls, value: int | str) -> int:
-        found = time_ms(value)
-        if found is None:
+        ms = time_ms(value)
+        if ms is None:
             raise PydanticCustomError("time", _TIME)
-        return found
+        return ms
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -214,11 +214,11 @@ def read_landing(directory: Path, secret: Secret) -> Landed:
         if path.name.startswith((".", "_")):
             continue
         for line, row in _rows(path):
-            found = row if isinstance(row, str) else _checked(row, secret)
-            if isinstance(found, str):
-                refused.append(Refusal(file=path.name, line=line, problem=found))
+            checked = row if isinstance(row, str) else _checked(row, secret)
+            if isinstance(checked, str):
+                refused.append(Refusal(file=path.name, line=line, problem=checked))
                 continue
-            request, doubtful = found
+            request, doubtful = checked
             requests.append(request)
             doubts += [Refusal(file=path.name, line=line, problem=f"key {one}") for one in doubtful]
     return Landed(requests=tuple(requests), refused=tuple(refused), doubts=tuple(doubts))
@@ -304,10 +304,10 @@ class _NamedTwice(Exception):
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise _NamedTwice
-    return found
+    return fields
 
 
 def _csv_rows(content: bytes) -> Iterator[tuple[int, Mapping[str, Any] | str]]:

@@ -60,7 +60,7 @@ def read_store(directory: Path, secret: Secret) -> tuple[Request, ...]:
         header = _Header.model_validate_json(first)
         stored = [_Stored.model_validate_json(line) for line in lines]
         requests = tuple(
-            Request(**{**one.model_dump(), "hmac": bytes.fromhex(one.hmac)}) for one in stored
+            Request(**{**entry.model_dump(), "hmac": bytes.fromhex(entry.hmac)}) for entry in stored
         )
     except (ValidationError, ValueError):
         raise PolicyError(
@@ -101,14 +101,14 @@ def merge(stored: Iterable[Request], new: Iterable[Request]) -> tuple[Request, .
         PolicyError: an id has another key or other topics.
     """
     merged = {one.id: one for one in stored}
-    for one in new:
-        known = merged.setdefault(one.id, one)
-        if (known.topics, known.hmac) != (one.topics, one.hmac):
+    for request in new:
+        known = merged.setdefault(request.id, request)
+        if (known.topics, known.hmac) != (request.topics, request.hmac):
             raise PolicyError(
-                f"the erasure request {one.id} has another key or other topics than before.",
+                f"the erasure request {request.id} has another key or other topics than before.",
                 remedy="Give the request another id.",
             )
-        merged[one.id] = one
+        merged[request.id] = request
     return tuple(merged[name] for name in sorted(merged))
 
 

@@ -20,8 +20,8 @@ def match_nothing(patterns: Iterable[str], topics: Collection[str]) -> tuple[str
         patterns: topics, or patterns with the prefix ``regex:``, as requests have them.
         topics: that there are.
     """
-    asked = sorted({*patterns} - {ALL_TOPICS})
-    return tuple(one for one in asked if not any(applies_to(one, topic) for topic in topics))
+    distinct = sorted({*patterns} - {ALL_TOPICS})
+    return tuple(one for one in distinct if not any(applies_to(one, topic) for topic in topics))
 
 
 def topics_of(log_dir: Place, metadata: ClusterMetadata | None = None) -> frozenset[str]:

@@ -95,7 +95,7 @@ def forecast_exactly(
 def _measure_all(plan: CleanPlan, survivors: Survivors) -> _Freed:
     """Measure all batches; estimate those that are compressed and rebuilt."""
     horizon_ms = delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms)
-    found: list[tuple[Source, NDArray[np.void]]] = []
+    parts: list[tuple[Source, NDArray[np.void]]] = []
     for source in (source for group in survivors.groups for _, source in group):
         measured, done, status = measure(
             source.data,
@@ -105,32 +105,32 @@ def _measure_all(plan: CleanPlan, survivors: Survivors) -> _Freed:
             last_mapped_offset=survivors.last_mapped_offset,
         )
         require_batch(source, source.batches, done, status)
-        found.append((source, measured))
-    _estimate_packed(found, survivors, horizon_ms)
+        parts.append((source, measured))
+    _estimate_packed(parts, survivors, horizon_ms)
     freed = _Freed()
-    for source, measured in found:
+    for source, measured in parts:
         freed.add(source, measured)
     return freed
 
 
 def _estimate_packed(
-    found: list[tuple[Source, NDArray[np.void]]], survivors: Survivors, horizon_ms: int
+    parts: list[tuple[Source, NDArray[np.void]]], survivors: Survivors, horizon_ms: int
 ) -> None:
     """Set the new sizes of the compressed batches that are rebuilt."""
     places: list[tuple[int, int]] = []
-    for number, (source, measured) in enumerate(found):
+    for number, (source, measured) in enumerate(parts):
         if source.attributes & CODEC_MASK:
             places.extend((number, int(row)) for row in _rebuilt_rows(source, measured))
     if not places:
         return
-    chosen = [(found[number][0].batches[row], found[number][1][row]) for number, row in places]
+    chosen = [(parts[number][0].batches[row], parts[number][1][row]) for number, row in places]
     payloads = np.array([int(batch["size"]) - HEADER_BYTES for batch, _ in chosen])
     shares = np.array([int(one["alive"]) / int(batch["count"]) for batch, one in chosen])
     space = RewriteWorkspace()
 
     def rebuilt(index: int) -> int:
         number, row = places[index]
-        source = found[number][0]
+        source = parts[number][0]
         first, count = (int(source.batches[row][name]) for name in ("first_ordinal", "count"))
         bits = np.unpackbits(
             survivors.dead[first >> 3 : (first + count + 7) >> 3], bitorder="little"
@@ -138,8 +138,10 @@ def _estimate_packed(
         dead = bits[first & 7 : (first & 7) + count].astype(np.bool_)
         return rebuilt_payload(source, row, dead, horizon_ms=horizon_ms, space=space)
 
-    for (_, one), payload in zip(chosen, estimate_payloads(payloads, shares, rebuilt), strict=True):
-        one["new_size"] = HEADER_BYTES + round(payload)
+    for (_, entry), payload in zip(
+        chosen, estimate_payloads(payloads, shares, rebuilt), strict=True
+    ):
+        entry["new_size"] = HEADER_BYTES + round(payload)
 
 
 def _rebuilt_rows(source: Source, measured: NDArray[np.void]) -> NDArray[np.int64]:

@@ -36,8 +36,8 @@ SAMPLED: Final = np.dtype(
     align=True,
 )
 """A record of the sample: the first half of its key's hash, its ordinal, its batch's number among
-all of the cleaning, its bytes, its kind (`rules.KEYED` and following), and whether the offset map
-would take it."""
+all of the cleaning, its bytes, its kind (`cleaner_rules.KEYED` and following), and whether the
+offset map would take it."""
 
 COUNTED: Final = np.dtype(
     [(name, np.int64) for name in ("plain", "null_keys", "null_bytes", "expired", "expired_bytes")]
@@ -119,10 +119,10 @@ def sample_records(records: Any, scope: Any, buffers: Any, counted: Any) -> Any:
                 counts.expired += 1
                 counts.expired_bytes += size
             if hash1[index] & scope.mask == np.uint64(0) and kind != NULL_KEY:
-                found = buffers.out[sampled]
-                found.hash, found.ordinal = hash1[index], record.ordinal
-                found.row, found.size, found.kind = number, size, kind
-                found.inserted = record.offset >= scope.first_dirty and not batch.unmapped
+                entry = buffers.out[sampled]
+                entry.hash, entry.ordinal = hash1[index], record.ordinal
+                entry.row, entry.size, entry.kind = number, size, kind
+                entry.inserted = record.offset >= scope.first_dirty and not batch.unmapped
                 sampled += 1
             index += 1
         note_batch(batch, tombstones, 0)

@@ -175,18 +175,19 @@ def _superseded(
     """Return which sampled records the offset map would supersede, the number of each one's key,
     and how many keys there are.
     """
-    found, numbers = np.zeros(len(sample), dtype=np.bool_), np.zeros(len(sample), dtype=np.int64)
+    superseded = np.zeros(len(sample), dtype=np.bool_)
+    numbers = np.zeros(len(sample), dtype=np.int64)
     if not len(sample):
-        return found, numbers, 0
+        return superseded, numbers, 0
     order = np.argsort(sample["hash"], kind="stable")
     hashes, ordinals = sample["hash"][order], sample["ordinal"][order]
     starts = np.flatnonzero(np.concatenate([[True], hashes[1:] != hashes[:-1]]))
     counts = np.diff(np.append(starts, len(hashes)))
     mapped = np.where(sample["inserted"][order], ordinals, -1)
     latest = np.repeat(np.maximum.reduceat(mapped, starts), counts)
-    found[order] = ordinals < latest
+    superseded[order] = ordinals < latest
     numbers[order] = np.repeat(np.arange(len(starts)), counts)
-    return found, numbers, len(starts)
+    return superseded, numbers, len(starts)
 
 
 def _near(read: _Read, chosen: NDArray[np.bool_]) -> Floats:
@@ -302,13 +303,13 @@ def _calibrated(near: Floats, keyed: NDArray[np.int64], dead: float) -> Floats:
 
 def _by_segment(sources: list[Source], freed: Floats) -> dict[int, int]:
     """Return the bytes that each segment loses, none more than it has, by its base offset."""
-    found, at = {}, 0
+    lost_by_base, at = {}, 0
     for source in sources:
         end = at + len(source.batches)
         lost = round(float(freed[at:end].sum()))
-        found[source.base_offset] = min(max(lost, 0), source.log.bytes)
+        lost_by_base[source.base_offset] = min(max(lost, 0), source.log.bytes)
         at = end
-    return found
+    return lost_by_base
 
 
 def _gained(read: _Read, near: Floats, keyed: NDArray[np.int64], payload: Floats) -> Floats:

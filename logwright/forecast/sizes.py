@@ -65,29 +65,29 @@ def measure_batches(data: Any, batches: Any, bitmaps: Any, limits: Any, measured
     dead, tombstones = bitmaps
     horizon_ms, last_mapped = limits
     for row in range(len(batches)):
-        batch, found = batches[row], measured[row]
+        batch, sizes = batches[row], measured[row]
         gone = count_dead(dead, batch.first_ordinal, batch.count)
-        found.alive = batch.count - gone
-        found.new_size = batch.size
-        fate = batch_fate(batch, found.alive)
+        sizes.alive = batch.count - gone
+        sizes.new_size = batch.size
+        fate = batch_fate(batch, sizes.alive)
         if fate == RETAIN:
             continue
         if fate != REBUILD:
-            found.new_size = 0 if fate == DELETE else HEADER_BYTES
+            sizes.new_size = 0 if fate == DELETE else HEADER_BYTES
         if batch.discard:
-            found.aborted = max(batch.size - HEADER_BYTES, np.int64(1))
+            sizes.aborted = max(batch.size - HEADER_BYTES, np.int64(1))
         elif is_packed(batch):
-            found.tombstones = count_dead(tombstones, batch.first_ordinal, batch.count)
+            sizes.tombstones = count_dead(tombstones, batch.first_ordinal, batch.count)
             if batch.last_offset <= last_mapped and not batch.unmapped:
                 unkeyed = max(np.int64(batch.count) - np.int64(batch.mapped), np.int64(0))
-                found.null_keys = min(unkeyed, gone - found.tombstones)
-            found.superseded = gone - found.tombstones - found.null_keys
+                sizes.null_keys = min(unkeyed, gone - sizes.tombstones)
+            sizes.superseded = gone - sizes.tombstones - sizes.null_keys
         else:
-            new_size, status = _measure_plain(data, batch, dead, tombstones, horizon_ms, found)
+            new_size, status = _measure_plain(data, batch, dead, tombstones, horizon_ms, sizes)
             if status != OK:
                 return row, status
             if fate == REBUILD:
-                found.new_size = new_size
+                sizes.new_size = new_size
     return len(batches), np.int64(OK)
 
 
@@ -100,7 +100,7 @@ def _record_bytes(delta: Any, rest: Any) -> Any:
 
 @kernel
 def _measure_plain(
-    data: Any, batch: Any, dead: Any, tombstones: Any, horizon_ms: int, found: Any
+    data: Any, batch: Any, dead: Any, tombstones: Any, horizon_ms: int, sizes: Any
 ) -> Any:
     """Add up what each cause removes from an uncompressed batch; return (its size if it is
     rebuilt, status).
@@ -117,11 +117,11 @@ def _measure_plain(
             return np.int64(0), position
         if has_bit(dead, ordinal):
             if has_bit(tombstones, ordinal):
-                found.tombstones += position - start
+                sizes.tombstones += position - start
             elif record.key_length < 0:
-                found.null_keys += position - start
+                sizes.null_keys += position - start
             else:
-                found.superseded += position - start
+                sizes.superseded += position - start
             continue
         timestamp = batch.max_timestamp if append_time else batch.base_timestamp + record.time_delta
         if kept == 0:

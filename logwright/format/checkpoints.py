@@ -60,8 +60,8 @@ def parse_offset_checkpoint(content: bytes, path: object) -> Mapping[TopicPartit
     entries: dict[TopicPartition, Offset] = {}
     for number, fields in _entries(content, path, 3):
         topic, partition, offset = fields
-        found = TopicPartition(topic, _integer(partition, INT32_MAX, number, path))
-        entries[found] = Offset(_integer(offset, INT64_MAX, number, path))
+        key = TopicPartition(topic, _integer(partition, INT32_MAX, number, path))
+        entries[key] = Offset(_integer(offset, INT64_MAX, number, path))
     return entries
 
 
@@ -77,8 +77,8 @@ def _plain_entries(content: bytes) -> Mapping[TopicPartition, Offset] | None:
     if int(match[1]) * 3 != len(fields):
         return None
     topics, partitions, offsets = fields[0::3], map(int, fields[1::3]), map(int, fields[2::3])
-    found = map(TopicPartition, topics, partitions)
-    return dict(zip(found, map(Offset, offsets), strict=True))
+    keys = map(TopicPartition, topics, partitions)
+    return dict(zip(keys, map(Offset, offsets), strict=True))
 
 
 def find_offset(content: bytes, partition: TopicPartition) -> Offset | None:

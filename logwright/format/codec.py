@@ -108,15 +108,15 @@ def _compress_gzip(records: memoryview) -> bytes:
 
 def _decompress_gzip(payload: memoryview, limit: int) -> bytes:
     """Decompress all members, like the JDK's GZIPInputStream."""
-    found = bytearray()
-    position = _after_gzip_member(payload, 0, found, limit)
+    content = bytearray()
+    position = _after_gzip_member(payload, 0, content, limit)
     while position < len(payload):
-        position = _after_gzip_member(payload, position, found, limit)
-    return bytes(found)
+        position = _after_gzip_member(payload, position, content, limit)
+    return bytes(content)
 
 
-def _after_gzip_member(payload: memoryview, position: int, found: bytearray, limit: int) -> int:
-    """Append a member's content to `found` and return the position after it."""
+def _after_gzip_member(payload: memoryview, position: int, content: bytearray, limit: int) -> int:
+    """Append a member's content to `content` and return the position after it."""
     member = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     step = _GZIP_STEP_BYTES
     while not member.eof:
@@ -125,10 +125,10 @@ def _after_gzip_member(payload: memoryview, position: int, found: bytearray, lim
             raise CodecError("gzip: the stream is truncated")
         try:
             # zlib takes 0 as "no limit", so request one byte more than allowed.
-            found += member.decompress(given, limit - len(found) + 1)
+            content += member.decompress(given, limit - len(content) + 1)
         except zlib.error as error:
             raise CodecError(f"gzip: {error}") from error
-        if len(found) > limit:
+        if len(content) > limit:
             raise CodecError(f"gzip: more than the limit of {limit} bytes")
         position += len(given) - len(member.unused_data)
         step *= 2
@@ -183,12 +183,12 @@ def _snappy_block(block: memoryview, limit: int) -> bytes:
     if claimed > _SNAPPY_LARGEST_RATIO * len(block):
         raise CodecError(f"snappy: {len(block)} bytes cannot hold {claimed}")
     try:
-        found = bytes(cramjam.snappy.decompress_raw(block))
+        content = bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise CodecError(f"snappy: {error}") from error
-    if len(found) != claimed:
-        raise CodecError(f"snappy: a block of {claimed} bytes holds {len(found)}")
-    return found
+    if len(content) != claimed:
+        raise CodecError(f"snappy: a block of {claimed} bytes holds {len(content)}")
+    return content
 
 
 def _snappy_length(block: memoryview) -> int:

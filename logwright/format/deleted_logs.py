@@ -75,15 +75,15 @@ def serialize_deletions(logs: Iterable[DeletedLog]) -> bytes:
 
 def parse_deletions(content: bytes) -> dict[str, DeletedLog]:
     """Parse a ledger into directory name → deletion, in file order."""
-    found: dict[str, DeletedLog] = {}
+    deletions: dict[str, DeletedLog] = {}
     for entry in parse_lines(content):
         purging = entry.get("purging")
-        if isinstance(purging, str) and purging in found:
-            found[purging] = replace(found[purging], purging=True)
+        if isinstance(purging, str) and purging in deletions:
+            deletions[purging] = replace(deletions[purging], purging=True)
         deletion = _parse(entry)
         if deletion is not None:
-            found[deletion.directory] = deletion
-    return found
+            deletions[deletion.directory] = deletion
+    return deletions
 
 
 def _parse(entry: Mapping[str, object]) -> DeletedLog | None:

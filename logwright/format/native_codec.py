@@ -113,18 +113,18 @@ def unpack(
         the number of bytes, `NO_ROOM` or `ELSEWHERE`.
     """
     room = min(np.int64(len(out)) - at, np.int64(limit))
-    found = np.int64(ELSEWHERE)
+    unpacked = np.int64(ELSEWHERE)
     if codec == LZ4 and cells[native.LZ4_DECOMPRESS] != 0:
-        found = _unpack_lz4(data, start, end, out, at, room, cells)
+        unpacked = _unpack_lz4(data, start, end, out, at, room, cells)
     elif codec == ZSTD and cells[native.ZSTD_DECOMPRESSOR] != 0:
-        found = _unpack_zstd(data, start, end, out, at, room, cells)
+        unpacked = _unpack_zstd(data, start, end, out, at, room, cells)
     elif codec == GZIP and cells[native.GZIP_DECOMPRESSOR] != 0:
-        found = _unpack_gzip(data, start, end, out, at, room, cells)
+        unpacked = _unpack_gzip(data, start, end, out, at, room, cells)
     elif codec == SNAPPY:
-        found = _unpack_snappy(data, start, end, out, at, room)
-    if found == _SHORT:
+        unpacked = _unpack_snappy(data, start, end, out, at, room)
+    if unpacked == _SHORT:
         return np.int64(NO_ROOM) if room < limit else np.int64(ELSEWHERE)
-    return found
+    return unpacked
 
 
 @kernel
@@ -163,10 +163,10 @@ def _unpack_lz4(data: Any, start: int, end: int, out: Any, at: int, room: int, c
                 size,
                 min(largest, left),
             )
-            found = np.int64(np.int32(call(cells[native.LZ4_DECOMPRESS], given)))
-            if found < 0:
+            unpacked = np.int64(np.int32(call(cells[native.LZ4_DECOMPRESS], given)))
+            if unpacked < 0:
                 return _SHORT if left < largest else np.int64(ELSEWHERE)
-            written += found
+            written += unpacked
         position += size
     position += 4 * (kind >> 2)
     return written if position == end else np.int64(ELSEWHERE)
@@ -224,10 +224,10 @@ def _unpack_zstd(data: Any, start: int, end: int, out: Any, at: int, room: int, 
         return np.int64(ELSEWHERE)
     decompressor = cells[native.ZSTD_DECOMPRESSOR]
     given = (decompressor, address(out, at), room, address(data, start), size)
-    found = call(cells[native.ZSTD_DECOMPRESS], given)
-    if found == -_ZSTD_TOO_SMALL:
+    unpacked = call(cells[native.ZSTD_DECOMPRESS], given)
+    if unpacked == -_ZSTD_TOO_SMALL:
         return _SHORT
-    return found if found >= 0 else np.int64(ELSEWHERE)
+    return unpacked if unpacked >= 0 else np.int64(ELSEWHERE)
 
 
 @kernel
@@ -268,10 +268,10 @@ def _unpack_snappy(data: Any, start: int, end: int, out: Any, at: int, room: int
         position += 4
         if size < 1 or size > end - position:
             return np.int64(ELSEWHERE)
-        found = unpack_block(data, position, position + size, out, at + written, room - written)
-        if found < 0:
-            return _SHORT if found == NO_ROOM else np.int64(ELSEWHERE)
-        written += found
+        unpacked = unpack_block(data, position, position + size, out, at + written, room - written)
+        if unpacked < 0:
+            return _SHORT if unpacked == NO_ROOM else np.int64(ELSEWHERE)
+        written += unpacked
         position += size
     return written
 
@@ -347,10 +347,10 @@ def _pack_lz4(data: Any, end: int, out: Any, at: int, cells: Any) -> Any:
         size = min(np.int64(_LZ4_BLOCK_BYTES), np.int64(end) - start)
         room = size + size // 255 + 16
         given = (address(data, start), address(out, position + 4), size, room)
-        found = np.int64(np.int32(call(cells[native.LZ4_COMPRESS], given)))
-        if 0 < found < size:
-            _put(out, position, np.uint64(found), 4)
-            position += 4 + found
+        packed = np.int64(np.int32(call(cells[native.LZ4_COMPRESS], given)))
+        if 0 < packed < size:
+            _put(out, position, np.uint64(packed), 4)
+            position += 4 + packed
         else:
             position = _put(out, position, np.uint64(size | _LZ4_STORED), 4)
             copy_span(out, position, data, start, size)

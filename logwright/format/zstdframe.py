@@ -74,16 +74,16 @@ def _decompress_frame(frame: memoryview, bound: int, limit: int) -> bytes:
     A frame that cannot exceed the limit is decompressed in one call into the output, which needs no
     window buffer.
     """
-    found = bytearray()
+    content = bytearray()
     try:
         if bound <= limit:
             return _CONTEXTS.decompressor.decompress(frame, max_output_size=max(1, bound))
         with _CONTEXTS.decompressor.stream_reader(frame, read_size=max(1, len(frame))) as reader:
-            while len(found) <= limit:
-                part = reader.read(max(1, min(bound, _READ_BYTES, limit + 1 - len(found))))
+            while len(content) <= limit:
+                part = reader.read(max(1, min(bound, _READ_BYTES, limit + 1 - len(content))))
                 if not part:
-                    return bytes(found)
-                found += part
+                    return bytes(content)
+                content += part
     except zstandard.ZstdError as error:
         raise ValueError(f"zstd: {error}") from error
     raise ValueError(f"zstd: more than the limit of {limit} bytes")

@@ -153,7 +153,7 @@ def plan_append(
 
 
 def stage_append(plan: AppendPlan, records: Iterable[pa.RecordBatch]) -> StagedAppend:
-    """Stage these records, columns as `columns.SCHEMA`. Effects: creates the staging directory;
+    """Stage these records, columns as `schema.SCHEMA`. Effects: creates the staging directory;
     removes it after an error. Errors: see `Appender`.
     """
     appender = Appender(plan)

@@ -70,7 +70,7 @@ class FoundRecords(NamedTuple):
     Attributes:
         hash1, hash2: uint64[n], the halves of the keys' hashes; until these are computed the keys'
             positions and lengths.
-        ordinals, offsets: int64[n]. kinds: uint8[n], of `rules.KEYED` and following.
+        ordinals, offsets: int64[n]. kinds: uint8[n], of `cleaner_rules.KEYED` and following.
         lanes: of `siphash.lane_buffers`.
     """
 

@@ -10,7 +10,8 @@ the sum of these, modulo 2**64. Sums need no order: passes, shards and segments 
    Those of the clean section that the map does not supersede are added (`sum_probed`).
 3. The output must hold what was summed in 2, which does not use the dead bitmap. What it holds of
    unchanged batches is taken from 1; of rebuilt ones it is summed when they are rebuilt
-   (`batch_receipt`), and the checks see that the output has just these (`logwright.checks.quick`).
+   (`logwright.rewrite.batch_receipt`), and the checks see that the output has just these
+   (`logwright.checks.quick`).
 4. The map itself is checked by a sample of the keys, drawn by their hashes, which is sorted
    (`KeySample`). A log of few records is its own sample.
 """

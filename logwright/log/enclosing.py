@@ -25,9 +25,9 @@ def enclosing_log_dir(path: Path, known: Iterable[Path] = ()) -> Path | None:
         path: need not exist.
         known: log directories, which may have none of these files.
     """
-    found = {one.resolve() for one in known}
+    log_dirs = {one.resolve() for one in known}
     resolved = path.resolve()
     for directory in (resolved, *resolved.parents):
-        if directory in found or any(os.path.lexists(directory / name) for name in _SIGNS):
+        if directory in log_dirs or any(os.path.lexists(directory / name) for name in _SIGNS):
             return directory
     return None

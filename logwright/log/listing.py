@@ -95,11 +95,11 @@ def read_listing(
     fd = directory.fd
     for name in directory.names():
         try:
-            found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+            status = os.stat(name, dir_fd=fd, follow_symlinks=False)
         except OSError as error:
             raise unreadable(error, directory.file(name)) from error
-        if stat.S_ISREG(found.st_mode):
-            files[name] = make(name, found)
+        if stat.S_ISREG(status.st_mode):
+            files[name] = make(name, status)
         elif is_of_a_log(name):
             raise not_regular(directory.path / name)
         else:
@@ -120,11 +120,11 @@ def stamp_files(directory: OpenDir) -> dict[str, FileStamp]:
     if isinstance(directory, LocalDir):
         return read_listing(directory, stamp_of).files
     stamps: dict[str, FileStamp] = {}
-    for kind, found, *_ in directory.entries():
+    for kind, stamp, *_ in directory.entries():
         if kind == "file":
-            stamps[found.name] = found
-        elif is_of_a_log(found.name):
-            raise not_regular(directory.file(found.name))
+            stamps[stamp.name] = stamp
+        elif is_of_a_log(stamp.name):
+            raise not_regular(directory.file(stamp.name))
     return stamps
 
 
@@ -142,15 +142,15 @@ def segment_stems(
         UncleanLogDir: the marker is missing, an interrupted operation left files, or a segment is
             not whole; all of that is named.
     """
-    found = look_for_damage(stamps)
-    if clean_shutdown and not found.findings:
-        return found.stems
-    findings = list(found.findings)
+    damage = look_for_damage(stamps)
+    if clean_shutdown and not damage.findings:
+        return damage.stems
+    findings = list(damage.findings)
     if not clean_shutdown:
         marker = f"the broker was not stopped cleanly (no {names.CLEAN_SHUTDOWN_MARKER})"
         findings.insert(0, marker)
-    enough = clean_shutdown and found.purgeable
-    remedy = _MOVE if found.foreign else _PURGE if enough else _RECOVER
+    enough = clean_shutdown and damage.purgeable
+    remedy = _MOVE if damage.foreign else _PURGE if enough else _RECOVER
     raise UncleanLogDir("; ".join(findings) + ".", path=path, remedy=remedy)
 
 

@@ -66,8 +66,8 @@ def list_partitions(log_dir: Place) -> list[TopicPartition]:
         UnreadableFile: it cannot be read.
     """
     with open_log_dir(log_dir) as directory:
-        found = list_log_dir(directory)
-    if not found.partitions and _LOG_DIR_FILES.isdisjoint(found.names):
+        listing = list_log_dir(directory)
+    if not listing.partitions and _LOG_DIR_FILES.isdisjoint(listing.names):
         raise NotALogDir(
             "not a log directory: it has no partition directory, no checkpoint file and no"
             f" {META_PROPERTIES}.",
@@ -76,7 +76,7 @@ def list_partitions(log_dir: Place) -> list[TopicPartition]:
         )
     return sorted(
         partition
-        for name, partition in found.partitions.items()
+        for name, partition in listing.partitions.items()
         if partition.directory_name == name and partition.topic != CLUSTER_METADATA_TOPIC
     )
 
@@ -92,9 +92,9 @@ def fingerprint(
     Raises:
         NotALogDir, UnreadableFile: as `observe`.
     """
-    found = checkpoint_contents(log_dir) if contents is None else contents
+    contents_of = checkpoint_contents(log_dir) if contents is None else contents
     entries = tuple(
-        [(name, find_offset(found.get(name, b""), partition)) for name in CHECKPOINT_FILES]
+        [(name, find_offset(contents_of.get(name, b""), partition)) for name in CHECKPOINT_FILES]
     )
     with open_partition_dir(log_dir, partition) as directory:
         return Fingerprint(files=tuple(stamp_files(directory).values()), checkpoints=entries)
@@ -125,8 +125,8 @@ def observe(
         UnsupportedFormatError: another magic or version than the known ones.
     """
     with open_log_dir(log_dir) as parent:
-        found = read_open_checkpoints(parent) if checkpoints is None else checkpoints
-        return observe_one(share(log_dir, parent, high_watermark, found), partition)
+        entries = read_open_checkpoints(parent) if checkpoints is None else checkpoints
+        return observe_one(share(log_dir, parent, high_watermark, entries), partition)
 
 
 class Shared(NamedTuple, Generic[AnyPlace]):

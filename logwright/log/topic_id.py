@@ -21,5 +21,5 @@ def read_topic_id(directory: OpenDir) -> str | None:
     """
     if not directory.exists(PARTITION_METADATA):
         return None
-    found = _CONTENT.fullmatch(directory.read_part(PARTITION_METADATA, 0, _MOST_BYTES))
-    return None if found is None else found[1].decode()
+    match = _CONTENT.fullmatch(directory.read_part(PARTITION_METADATA, 0, _MOST_BYTES))
+    return None if match is None else match[1].decode()

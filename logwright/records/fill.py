@@ -205,11 +205,11 @@ def _open_batch(data: Any, batch: Any, scope: Any, space: Any, state: Any) -> An
 
 
 @inline_kernel
-def _is_wanted(found: Any, scope: Any) -> Any:
-    """Decide whether a record becomes a row; `found`: (offset, timestamp, key length, value
+def _is_wanted(record: Any, scope: Any) -> Any:
+    """Decide whether a record becomes a row; `record`: (offset, timestamp, key length, value
     length).
     """
-    offset, timestamp, key_length, value_length = found
+    offset, timestamp, key_length, value_length = record
     wanted = (
         (offset >= scope.first_offset)
         & (offset < scope.end_offset)

@@ -134,7 +134,7 @@ def first_offset_at(log: ReadableLog, timestamp_ms: int, on_corrupt: OnCorrupt) 
         part = parts.get(segment.base_offset)
         if part is None or is_before(segment, timestamp_ms):
             continue
-        one = RecordsRange(
+        records_range = RecordsRange(
             log_dir=log.log_dir,
             partition=log.partition,
             parts=(part,),
@@ -144,8 +144,8 @@ def first_offset_at(log: ReadableLog, timestamp_ms: int, on_corrupt: OnCorrupt) 
             isolation="read_uncommitted",
             on_corrupt=on_corrupt,
         )
-        for piece in Pieces(one, ReadCounts()).in_memory():
-            for offset in _offsets_at(one, piece, timestamp_ms):
+        for piece in Pieces(records_range, ReadCounts()).in_memory():
+            for offset in _offsets_at(records_range, piece, timestamp_ms):
                 return offset
     return None
 
@@ -155,23 +155,27 @@ def is_before(segment: Segment, timestamp_ms: int) -> bool:
     return segment.timeindex_bytes > 0 and segment.largest_timestamp_ms < timestamp_ms
 
 
-def _offsets_at(one: RecordsRange, piece: Piece, timestamp_ms: int) -> Iterator[int]:
+def _offsets_at(records_range: RecordsRange, piece: Piece, timestamp_ms: int) -> Iterator[int]:
     """Yield the offset of the first record at or above a time, of each batch that has one."""
     batches = piece.batches
     late = (batches["max_timestamp"] >= timestamp_ms) & (batches["count"] > 0)
-    for row in np.flatnonzero(late & (batches["last_offset"] >= one.start_offset)).tolist():
+    for row in np.flatnonzero(
+        late & (batches["last_offset"] >= records_range.start_offset)
+    ).tolist():
         single = piece._replace(batches=batches[row : row + 1])
         try:
-            offsets, times = _times(one, single)
+            offsets, times = _times(records_range, single)
         except (CorruptLogError, UnsupportedFormatError):
-            if one.on_corrupt == "fail":
+            if records_range.on_corrupt == "fail":
                 raise
             continue
-        found = offsets[times >= max(min(timestamp_ms, _LARGEST_MS), -_LARGEST_MS)]
-        yield from found[:1].tolist()
+        reached = offsets[times >= max(min(timestamp_ms, _LARGEST_MS), -_LARGEST_MS)]
+        yield from reached[:1].tolist()
 
 
-def _times(one: RecordsRange, single: Piece) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _times(
+    records_range: RecordsRange, single: Piece
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return offsets and timestamps in ms, int64[n] each, of a batch."""
     batch = single.batches[0]
     if batch["attributes"] & CONTROL:
@@ -183,10 +187,14 @@ def _times(one: RecordsRange, single: Piece) -> tuple[NDArray[np.int64], NDArray
             for record in read_records(parse_batch(content), content)
         ]
         pairs = np.array(records, dtype=np.int64).reshape(-1, 2)
-        pairs = pairs[pairs[:, 0] >= one.start_offset]
+        pairs = pairs[pairs[:, 0] >= records_range.start_offset]
         return pairs[:, 0], pairs[:, 1]
-    found = list(read_pieces([single], one, columns=(names.OFFSET, names.TIMESTAMP)))
-    if not found:
+    record_batches = list(
+        read_pieces([single], records_range, columns=(names.OFFSET, names.TIMESTAMP))
+    )
+    if not record_batches:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    parts = [[each.column(at).cast("int64").to_numpy() for each in found] for at in range(2)]
+    parts = [
+        [each.column(at).cast("int64").to_numpy() for each in record_batches] for at in range(2)
+    ]
     return np.concatenate(parts[0]), np.concatenate(parts[1]) // 1000

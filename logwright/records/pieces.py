@@ -43,11 +43,11 @@ class Pieces:
         counts: of what is skipped; added to.
     """
 
-    def __init__(self, one: RecordsRange, counts: ReadCounts) -> None:
-        self._one = one
+    def __init__(self, records_range: RecordsRange, counts: ReadCounts) -> None:
+        self._range = records_range
         self._counts = counts
         self._files = MappedFiles()
-        self._parts = {part.base_offset: part for part in one.parts}
+        self._parts = {part.base_offset: part for part in records_range.parts}
         self._markers: NDArray[np.int64] = NO_MARKERS
         self._ahead: Iterator[NDArray[np.int64]] = iter(())
         self._seen = (-1, 0)
@@ -57,7 +57,7 @@ class Pieces:
         """Yield the pieces as sources that stay valid, whose batches are some of their segment's.
         Effects: maps the segments. Errors: as `in_memory`.
         """
-        for part in self._one.parts:
+        for part in self._range.parts:
             log = self._open(part.base_offset)
             file = MappedSegment(self._path(part.base_offset), log, part)
             for piece in self._of_part(part, file):
@@ -70,9 +70,9 @@ class Pieces:
             StalePlan, UnreadableFile: a segment is not what was planned.
             CorruptBatch, UnsupportedFormatError: a header is wrong, and nothing is to be skipped.
         """
-        longest = max((part.end - part.start for part in self._one.parts), default=0)
+        longest = max((part.end - part.start for part in self._range.parts), default=0)
         buffer = np.empty(min(segment_file.PIECE_BYTES, longest), dtype=np.uint8)
-        for part in self._one.parts:
+        for part in self._range.parts:
             with open_segment(self._path(part.base_offset), part, buffer) as file:
                 yield from self._of_part(part, file)
 
@@ -85,12 +85,12 @@ class Pieces:
             if len(batches):
                 self._decide(part, piece)
                 yield piece
-                if self._one.end_offset < part.end_offset and self._reaches_end(piece):
+                if self._range.end_offset < part.end_offset and self._reaches_end(piece):
                     return
                 next_offset = self._next_offset(piece, expected)
             if problem is None:
                 continue
-            if self._one.on_corrupt == "fail":
+            if self._range.on_corrupt == "fail":
                 raise problem
             if not len(batches) or next_offset > batches["last_offset"][-1]:
                 position = self._skip(file, position, next_offset)
@@ -100,7 +100,7 @@ class Pieces:
         does not count: it could make the right ones after it look wrong.
         """
         batches = piece.batches
-        if self._one.on_corrupt == "fail":
+        if self._range.on_corrupt == "fail":
             return int(batches["last_offset"][-1]) + 1
         for row in reversed(range(len(batches))):
             if not bad_crcs(piece.data, batches[row : row + 1]):
@@ -111,10 +111,10 @@ class Pieces:
         """Whether a batch of the piece has the range's last offset, or a later one; its CRC must be
         right, since a wrong offset would hide what follows.
         """
-        row = int(piece.batches["last_offset"].searchsorted(self._one.end_offset - 1))
+        row = int(piece.batches["last_offset"].searchsorted(self._range.end_offset - 1))
         if row == len(piece.batches):
             return False
-        if self._one.on_corrupt == "fail":
+        if self._range.on_corrupt == "fail":
             require_crcs(piece, piece.batches[row : row + 1])
         return not bad_crcs(piece.data, piece.batches[row : row + 1])
 
@@ -133,30 +133,33 @@ class Pieces:
         return following
 
     def _path(self, base_offset: int) -> Place:
-        return self._one.directory / segment_file_name(base_offset, LOG)
+        return self._range.directory / segment_file_name(base_offset, LOG)
 
     def _decide(self, part: SegmentPart, piece: Piece) -> None:
         """Set `discard` of aborted data. Effects: may read headers after the piece, until the
         markers of its transactions are found.
         """
-        batches, one = piece.batches, self._one
-        if one.isolation == "read_uncommitted" or not (batches["attributes"] & TRANSACTIONAL).any():
+        batches, records_range = piece.batches, self._range
+        if (
+            records_range.isolation == "read_uncommitted"
+            or not (batches["attributes"] & TRANSACTIONAL).any()
+        ):
             return
         first, here = int(batches["base_offset"][0]), (part.base_offset, piece.end)
         if self._seen < here:
             # What was seen ahead is in this piece.
             self._markers = with_markers(NO_MARKERS, self._checked(piece), from_offset=first)
             self._ahead = self._look_ahead(*here)
-        while decide(batches, self._markers, one.start_offset, one.end_offset):
-            found = next(self._ahead, None)
-            if found is None:
+        while decide(batches, self._markers, records_range.start_offset, records_range.end_offset):
+            ahead = next(self._ahead, None)
+            if ahead is None:
                 # Without a marker a transaction is not aborted; there is none for open ones.
                 return
-            self._markers = with_markers(self._markers, found, from_offset=first)
+            self._markers = with_markers(self._markers, ahead, from_offset=first)
 
     def _checked(self, piece: Piece) -> NDArray[np.int64]:
         """Return the markers among batches, whose CRC must be right."""
-        if self._one.on_corrupt == "fail":
+        if self._range.on_corrupt == "fail":
             require_crcs(piece, piece.batches[is_end(piece.batches)])
         return markers_of(piece.data, piece.batches)
 
@@ -169,7 +172,7 @@ class Pieces:
 
     def _look_ahead(self, base_offset: int, position: int) -> Iterator[NDArray[np.int64]]:
         """Yield the markers after a position, as far as they are looked for."""
-        names = [parse_segment_file_name(name) for name in names_in(self._one.directory)]
+        names = [parse_segment_file_name(name) for name in names_in(self._range.directory)]
         bases = sorted({base for base, suffix in filter(None, names) if suffix == LOG})
         later = [base for base in bases if base > base_offset]
         for base, end_offset in zip([base_offset, *later], [*later, INT64_MAX], strict=True):
@@ -194,7 +197,7 @@ class Pieces:
             position = 0
 
     def _give_up(self, problem: LogwrightError) -> None:
-        if self._one.on_corrupt == "fail":
+        if self._range.on_corrupt == "fail":
             raise problem
 
 

@@ -37,11 +37,11 @@ def plan_records(log: ReadableLog, request: ReadRequest) -> tuple[RecordsRange, 
     """
     start, end = visible_offsets(log, request)
     if request.start_timestamp_ms is not None and start < end:
-        found = first_offset_at(log, request.start_timestamp_ms, request.on_corrupt)
-        start = end if found is None else max(start, found)
+        reached = first_offset_at(log, request.start_timestamp_ms, request.on_corrupt)
+        start = end if reached is None else max(start, reached)
     if request.end_timestamp_ms is not None and start < end:
-        found = first_offset_at(log, request.end_timestamp_ms, request.on_corrupt)
-        end = end if found is None else min(end, found)
+        reached = first_offset_at(log, request.end_timestamp_ms, request.on_corrupt)
+        end = end if reached is None else min(end, reached)
     if start >= end:
         return ()
     parts = parts_of(log, start, end)

@@ -39,7 +39,7 @@ _NONE_DEAD: Final = np.zeros(0, dtype=np.uint8)
 
 
 def read_range(
-    one: RecordsRange,
+    records_range: RecordsRange,
     *,
     columns: Sequence[str],
     batch_rows: int = BATCH_ROWS,
@@ -64,29 +64,29 @@ def read_range(
     """
     counts = ReadCounts() if counts is None else counts
     rows = Rows(
-        partition=one.partition,
+        partition=records_range.partition,
         columns=columns,
         most_rows=batch_rows,
         most_bytes=batch_bytes,
-        log_bytes=one.bytes,
+        log_bytes=records_range.bytes,
     )
-    scope = _scope(one, columns, batch_bytes, selection or _ALL)
-    with broker_kept_out(one.log_dir), enough_memory(one.directory):
-        yield from _read(Pieces(one, counts).in_memory(), rows, scope, counts)
+    scope = _scope(records_range, columns, batch_bytes, selection or _ALL)
+    with broker_kept_out(records_range.log_dir), enough_memory(records_range.directory):
+        yield from _read(Pieces(records_range, counts).in_memory(), rows, scope, counts)
 
 
 def read_pieces(
-    pieces: Iterable[Piece], one: RecordsRange, columns: Sequence[str]
+    pieces: Iterable[Piece], records_range: RecordsRange, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of some pieces of a range; see `read_range`."""
     rows = Rows(
-        partition=one.partition,
+        partition=records_range.partition,
         columns=columns,
         most_rows=BATCH_ROWS,
         most_bytes=BATCH_BYTES,
-        log_bytes=one.bytes,
+        log_bytes=records_range.bytes,
     )
-    return _read(pieces, rows, _scope(one, columns, BATCH_BYTES, _ALL), ReadCounts())
+    return _read(pieces, rows, _scope(records_range, columns, BATCH_BYTES, _ALL), ReadCounts())
 
 
 def read_sources(
@@ -119,16 +119,16 @@ def read_sources(
 
 
 def _scope(
-    one: RecordsRange, columns: Sequence[str], batch_bytes: int, selection: Selection
+    records_range: RecordsRange, columns: Sequence[str], batch_bytes: int, selection: Selection
 ) -> RowScope:
-    low, high = one.min_timestamp_ms, one.max_timestamp_ms
+    low, high = records_range.min_timestamp_ms, records_range.max_timestamp_ms
     limits = (
-        max(one.start_offset, one.log_start_offset),
-        one.end_offset,
+        max(records_range.start_offset, records_range.log_start_offset),
+        records_range.end_offset,
         -INT64_MAX if low is None else low,
         INT64_MAX if high is None else high,
     )
-    checks_first = one.on_corrupt == "skip"
+    checks_first = records_range.on_corrupt == "skip"
     return _row_scope(limits, columns, batch_bytes, selection, checks_first=checks_first)
 
 

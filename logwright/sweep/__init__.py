@@ -1,6 +1,7 @@
 """Clean many logs: the one order of operations, which the command line and Dagster show.
 
-    recover -> hold -> plan -> build -> examine -> judge -> commit | discard -> quarantine -> retain
+    hold -> recover -> plan -> roll -> build -> examine -> judge -> commit | discard ->
+    quarantine -> retain
 
 A sweep is a value, `model.SweepState`: one `LogWork` for each log. A stage takes a state and
 returns the next, in which more is known of each log. An error of one log is its `failure`; it never
@@ -9,5 +10,5 @@ build to commit as a stream (`clean.clean_logs`), so that what is built is commi
 logs are built.
 
 `build` and `examine` run in an `executor.Executor`: in this process, or as Spark tasks. Only
-`commit` and `retain` change a live log, in one process, under the locks.
+`recover`, `roll`, `commit` and `retain` change a live log, in one process, under the locks.
 """

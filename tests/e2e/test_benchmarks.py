@@ -60,7 +60,7 @@ def test_profile_names_every_stage_that_ran(work: Path) -> None:
         "CRC, decode, hash, map, rebuild",
         "copy",
         "fsync",
-        "equal records",
+        "records",
     ):
         assert f"  {stage} " in printed, stage
 
@@ -131,10 +131,12 @@ def test_erase_compares_with_a_cleaning(work: Path) -> None:
 @pytest.mark.oracle
 def test_find_has_a_row_for_each_number_of_keys(work: Path) -> None:
     """Next to Kafka's own dump, which finds the same records, except with more keys than grep
-    takes.
+    takes; and a last row for the whole search with one thread and with two.
     """
     printed = run("find", "--scale", SCALE, "--rounds", "1", "--cases", "u100", "--work", work)
     rows = [line.split(" | ") for line in printed.splitlines() if line.startswith("| u100")]
+    *rows, search = rows
     assert ["1", "1,000", "1,000,000"] == [row[1] for row in rows]
     assert all(float(row[3]) > 0 for row in rows)
     assert "-" == rows[2][5]
+    assert all(float(cell.strip(" |")) >= 0 for cell in search[1:])

@@ -26,7 +26,7 @@ AUDITING = (
     Fault(
         family="audit: retention counts as removal",
         file="audit/rules.py",
-        right="    differs &= here.offset >= keys.spans[other].start\n",
+        right="    differs &= here.offset >= keys.spans[second].start\n",
         wrong="",
         tests=_RULES,
     ),

@@ -113,8 +113,8 @@ BETWEEN = (
     Fault(
         family="hint: a marker without its transaction index entry",
         file="batches/outcomes.py",
-        right="        if one.first != INT64_MAX and (base, producer, marker) not in listed:",
-        wrong="        if one.first < 0:",
+        right="if transaction.first != INT64_MAX and (base, producer, marker) not in listed:",
+        wrong="if transaction.first < 0:",
         tests=("tests/unit/batches/test_outcomes.py",),
     ),
     Fault(

@@ -133,7 +133,7 @@ ERASING = (
     Fault(
         family="erase: staged output of others is ignored",
         file="erasure/erase/commit.py",
-        right="        if one.held and one.path.name != plan_id:\n",
+        right="        if output.held and output.path.name != plan_id:\n",
         wrong="        if False:\n",
         tests=_COMMAND,
     ),

@@ -48,8 +48,8 @@ READING = (
     Fault(
         family="records: markers after the range are not looked for",
         file="records/pieces.py",
-        right="            found = next(self._ahead, None)\n",
-        wrong="            found = None\n",
+        right="            ahead = next(self._ahead, None)\n",
+        wrong="            ahead = None\n",
         tests=_TRANSACTIONS,
     ),
     Fault(
@@ -90,7 +90,7 @@ READING = (
     Fault(
         family="records: a batch that is skipped leaves rows",
         file="records/read.py",
-        right='    checks_first = one.on_corrupt == "skip"\n',
+        right='    checks_first = records_range.on_corrupt == "skip"\n',
         wrong="    checks_first = False\n",
         tests=_SKIP,
     ),

@@ -67,8 +67,8 @@ class World:
     @property
     def file(self) -> RecordFile:
         """The file in the inventory."""
-        (found,) = [one for one in list_files(self.log_dir).files if one.relative == self.path]
-        return found
+        (file,) = [one for one in list_files(self.log_dir).files if one.relative == self.path]
+        return file
 
     @property
     def is_there(self) -> bool:
@@ -149,7 +149,7 @@ def of_row(root: Path, row: Place) -> World:
 def named(answer: Answer) -> set[str]:
     """What an erasure says that it leaves or did not search."""
     return {
-        str(one[name]) for one in answer.lines for name in ("left", "notSearched") if name in one
+        str(line[name]) for line in answer.lines for name in ("left", "notSearched") if name in line
     }
 
 
@@ -220,8 +220,12 @@ def test_a_recovery_takes_it_for_a_leftover(tmp_path: Path, row: Place) -> None:
     assert world.is_there != goes
     if row.where == "log" and "/" not in row.example:
         name = Path(world.path).name
-        found = find_leftovers([name], {name: 9}, like_kafka=False)
-        kinds = {"cleaned": found.cleaned, "swap": found.swaps, "retired": found.deleted}
+        leftovers = find_leftovers([name], {name: 9}, like_kafka=False)
+        kinds = {
+            "cleaned": leftovers.cleaned,
+            "swap": leftovers.swaps,
+            "retired": leftovers.deleted,
+        }
         assert {row.kind} & kinds.keys() == {kind for kind, names in kinds.items() if names}
 
 
@@ -230,9 +234,9 @@ def test_inspect_shows_it(tmp_path: Path, row: Place) -> None:
     """What is in the log's directory under its kind; what is staged or kept by its plan."""
     world = of_row(tmp_path, row)
     (shown,) = [
-        one
-        for one in call("inspect", world.log_dir, "t-0", *OPTIONS[-2:], "--now", NOW).lines
-        if one.get("topicPartition") == "t-0"
+        line
+        for line in call("inspect", world.log_dir, "t-0", *OPTIONS[-2:], "--now", NOW).lines
+        if line.get("topicPartition") == "t-0"
     ]
     name, plan = world.path.partition("/")[2], "1-0123abcd-0123abcd"
     expected: dict[str, object] = {

@@ -8,11 +8,6 @@ from collections.abc import Iterator
 from tests.tidy.trees import modules
 
 PRONOUNS = frozenset(("one", "found", "said", "asked"))
-EXCEPTED = (
-    *(f"logwright/{name}" for name in ("audit", "batches", "checks", "cli", "compaction")),
-    *(f"logwright/{name}" for name in ("erasure", "forecast", "format", "log", "records")),
-)
-"""Folders that still have some."""
 
 _SHORT = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
 
@@ -42,7 +37,6 @@ def test_no_variable_is_a_pronoun() -> None:
     wrong = [
         f"{module.path}:{line} {name}"
         for module in modules()
-        if not module.path.as_posix().startswith(tuple(f"{folder}/" for folder in EXCEPTED))
         for line, name in pronouns(module.tree)
     ]
     assert [] == wrong

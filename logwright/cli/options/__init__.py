@@ -1,1 +1,1 @@
-"""The options of each command: declarations only, which import nothing of the engine."""
+"""The options of each command: declarations only, which import no kernel and no plan."""

@@ -50,16 +50,16 @@ def parse_canonical(content: bytes) -> Json:
         at = next(
             (
                 at
-                for at, (one, other) in enumerate(zip(again, content, strict=False))
-                if one != other
+                for at, (byte, other) in enumerate(zip(again, content, strict=False))
+                if byte != other
             ),
             min(len(again), len(content)),
         )
         raise CorruptCertificate(
             "is not in canonical form: bytes were changed, added or removed.", position=at
         )
-    found: Json = value
-    return found
+    checked: Json = value
+    return checked
 
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)

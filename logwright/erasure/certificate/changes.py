@@ -57,7 +57,9 @@ def _changes(certificate: Certificate, number: int, root: Place, report: Report 
     tree = list_tree(root)
     known = {one.path.path: one.why for one in certificate.not_read if one.directory == number}
     worth = {
-        path: one for path, one in tree.files.items() if _may_be_same(before.get(path), one.size)
+        path: stamp
+        for path, stamp in tree.files.items()
+        if _may_be_same(before.get(path), stamp.size)
     }
     now = hash_files(Tree(root=root, files=worth), report)
     return compared(before, tree, now, known)

@@ -39,9 +39,9 @@ def new_key(path: Path) -> Path:
         PreconditionError: one of them exists, or cannot be written.
     """
     public_path = path.with_name(path.name + PUBLIC_SUFFIX)
-    for one in (path, public_path):
-        if os.path.lexists(one):
-            raise PreconditionError("exists: a key is never replaced.", path=one)
+    for file in (path, public_path):
+        if os.path.lexists(file):
+            raise PreconditionError("exists: a key is never replaced.", path=file)
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(
         serialization.Encoding.PEM,

@@ -115,8 +115,8 @@ def make_certificate(
         not_read=not_read,
         hard_linked=tuple(
             NotRead(directory=number, path=PathName.of(path), why=_OTHER_NAME)
-            for number, one in enumerate(searched)
-            for path in one.tree.hard_linked
+            for number, directory in enumerate(searched)
+            for path in directory.tree.hard_linked
         ),
         replicas_not_searched=tuple(replicas),
         not_seen=NOT_SEEN,
@@ -128,39 +128,39 @@ def make_certificate(
     )
 
 
-def _directory(one: Searched) -> Directory:
-    name = PathName.of(one.path)
+def _directory(searched: Searched) -> Directory:
+    name = PathName.of(searched.path)
     return Directory(
         path=name.text,
         path_hex=name.hex,
-        files=len(one.files),
-        bytes=sum(file.size for file in one.files.values()),
-        cluster=one.cluster,
-        node_id=one.node_id,
+        files=len(searched.files),
+        bytes=sum(file.size for file in searched.files.values()),
+        cluster=searched.cluster,
+        node_id=searched.node_id,
     )
 
 
 def _manifest(searched: Sequence[Searched]) -> Iterator[ManifestFile]:
-    for number, one in enumerate(searched):
-        for path, file in one.files.items():
+    for number, directory in enumerate(searched):
+        for path, file in directory.files.items():
             yield ManifestFile(
                 directory=number,
                 path=PathName.of(path),
                 bytes=file.size,
                 sha256=file.sha256,
-                looked=one.looked.get(path, "not searched"),
+                looked=directory.looked.get(path, "not searched"),
             )
 
 
 def _listed(earlier: Sequence[Certificate]) -> dict[str, frozenset[str]]:
     """Return HMAC → topics of the records that earlier certificates list."""
-    found: dict[str, frozenset[str]] = {}
-    for one in earlier:
-        for record in one.remains:
+    topics: dict[str, frozenset[str]] = {}
+    for certificate in earlier:
+        for record in certificate.remains:
             if record.request >= 0:
-                hmac = one.requests[record.request].hmac
-                found[hmac] = found.get(hmac, frozenset()) | {record.topic}
-    return found
+                hmac = certificate.requests[record.request].hmac
+                topics[hmac] = topics.get(hmac, frozenset()) | {record.topic}
+    return topics
 
 
 def _asked(
@@ -172,16 +172,16 @@ def _asked(
 ) -> tuple[Asked, ...]:
     gone: list[list[int | None]] = [[] for _ in requested]
     concerned = Concerned([(one.hmac, one.topics) for one in requested])
-    for one in searched:
-        for finding in one.findings:
+    for directory in searched:
+        for finding in directory.findings:
             if finding.request >= 0:
                 for number in concerned.by(finding.request, finding.topic):
                     gone[number].append(finding.gone_by_ms)
-    asked = []
-    for request, found in zip(requested, gone, strict=True):
+    answers = []
+    for request, times in zip(requested, gone, strict=True):
         look = account.look(request.topics, request.hmac)
-        became = verdict(found, request.deadline_ms, now_ms=now_ms, look=look)
-        asked.append(
+        became = verdict(times, request.deadline_ms, now_ms=now_ms, look=look)
+        answers.append(
             Asked(
                 hmac=request.hmac,
                 topics=request.topics,
@@ -193,7 +193,7 @@ def _asked(
                 why=became.why,
             )
         )
-    return tuple(asked)
+    return tuple(answers)
 
 
 def _remains(searched: Sequence[Searched]) -> list[Remains]:
@@ -211,8 +211,8 @@ def _remains(searched: Sequence[Searched]) -> list[Remains]:
             rule=finding.rule,
             gone_by_ms=finding.gone_by_ms,
         )
-        for number, one in enumerate(searched)
-        for finding in one.findings
+        for number, directory in enumerate(searched)
+        for finding in directory.findings
     ]
 
 
@@ -220,22 +220,24 @@ def _not_read(searched: Sequence[Searched]) -> tuple[NotRead, ...]:
     """Return what was not searched: what is not a file, what the search could not read, and each
     file that was seen and that the search says nothing of.
     """
-    found = []
-    for number, one in enumerate(searched):
-        parts = [part for part in one.unsearched if part.path not in one.tree.others]
-        topics = {part.path: part.partition.topic for part in one.unsearched}
+    entries = []
+    for number, directory in enumerate(searched):
+        parts = [part for part in directory.unsearched if part.path not in directory.tree.others]
+        topics = {part.path: part.partition.topic for part in directory.unsearched}
         named = {part.path for part in parts}
         rows = [
             (part.path, part.problem, part.partition.topic, part.position, part.bytes)
             for part in parts
         ]
-        rows += [(path, why, topics.get(path, ""), 0, -1) for path, why in one.tree.others.items()]
+        rows += [
+            (path, why, topics.get(path, ""), 0, -1) for path, why in directory.tree.others.items()
+        ]
         rows += [
             (path, _UNSEEN, "", 0, -1)
-            for path in one.files
-            if path not in named and one.looked.get(path, "not searched") == "not searched"
+            for path in directory.files
+            if path not in named and directory.looked.get(path, "not searched") == "not searched"
         ]
-        found += [
+        entries += [
             NotRead(
                 directory=number,
                 path=PathName.of(path),
@@ -246,4 +248,4 @@ def _not_read(searched: Sequence[Searched]) -> tuple[NotRead, ...]:
             )
             for path, why, topic, position, size in sorted(rows)
         ]
-    return tuple(found)
+    return tuple(entries)

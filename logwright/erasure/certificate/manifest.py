@@ -47,17 +47,17 @@ def hash_files(tree: Tree, report: Report | None = None) -> dict[str, File]:
         StalePlan: a file is not the one that was listed, or changed while it was read.
         UnreadableFile: a file cannot be read.
     """
-    found: dict[str, File] = {}
+    files: dict[str, File] = {}
     done, total = 0, tree.total_bytes
     threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
     with open_log_dir(tree.root) as directory, ThreadPoolExecutor(threads) as pool:
         work = pool.map(lambda one: _hash(directory, tree.root, *one), tree.files.items())
         for path, file in zip(tree.files, work, strict=True):
-            found[path] = file
+            files[path] = file
             done += file.size
             if report is not None:
                 report(done, total)
-    return found
+    return files
 
 
 def require_same(tree: Tree) -> None:

@@ -85,8 +85,8 @@ def certificate_html(certificate: Certificate, *, file_name: str, file_sha256: s
 
 
 def _head(certificate: Certificate, file_name: str, file_sha256: str) -> str:
-    asked = len(certificate.requests)
-    good = certificate.count("gone") == asked and not certificate.remains
+    requests = len(certificate.requests)
+    good = certificate.count("gone") == requests and not certificate.remains
     counts = ", ".join(
         f"{number:,} {_SAID[state]}"
         for state in _WORST_FIRST
@@ -94,10 +94,10 @@ def _head(certificate: Certificate, file_name: str, file_sha256: str) -> str:
     )
     searched = sum(one.files for one in certificate.directories)
     sentence = (
-        f"No record of the {asked:,} requests was found in the {searched:,} files of"
+        f"No record of the {requests:,} requests was found in the {searched:,} files of"
         f" {_number(len(certificate.directories), 'directory', 'directories')}."
         if good
-        else f"{asked:,} requests: {counts}."
+        else f"{requests:,} requests: {counts}."
     )
     return (
         "<h1>Erasure certificate</h1>\n"
@@ -112,20 +112,21 @@ def _head(certificate: Certificate, file_name: str, file_sha256: str) -> str:
 
 
 def _requests(certificate: Certificate) -> str:
-    def order(one: Asked) -> tuple[int, int]:
-        return _WORST_FIRST.index(one.state), one.deadline_ms or 0
+    def order(request: Asked) -> tuple[int, int]:
+        return _WORST_FIRST.index(request.state), request.deadline_ms or 0
 
     rows = [
         (
-            f"<code>{one.hmac}</code>",
-            escape(one.topics),
-            _time(one.received_at_ms),
-            _time(one.deadline_ms),
-            _mark(one.state) + (f'<div class="soft">{escape(one.why)}</div>' if one.why else ""),
-            f"{one.found:,}",
-            _time(one.gone_by_ms) or (_NEVER if one.found else ""),
+            f"<code>{request.hmac}</code>",
+            escape(request.topics),
+            _time(request.received_at_ms),
+            _time(request.deadline_ms),
+            _mark(request.state)
+            + (f'<div class="soft">{escape(request.why)}</div>' if request.why else ""),
+            f"{request.found:,}",
+            _time(request.gone_by_ms) or (_NEVER if request.found else ""),
         )
-        for one in sorted(certificate.requests, key=order)[:SHOWN]
+        for request in sorted(certificate.requests, key=order)[:SHOWN]
     ]
     header = ("key", "topics", "received", "deadline", "state", "*records", "gone by")
     return "<h2>Requests</h2>\n" + _table(header, rows, len(certificate.requests))
@@ -139,34 +140,38 @@ def _remaining(certificate: Certificate) -> str:
     return "<h2>What remains</h2>\n" + _table(header, rows, len(certificate.remains))
 
 
-def _remains_row(certificate: Certificate, one: Remains) -> tuple[str, ...]:
-    place = "" if one.place == "segment" else f", {escape(one.place)}"
-    offset = "" if one.offset < 0 else f" offset {one.offset}"
-    hmac = "" if one.request < 0 else f"<code>{certificate.requests[one.request].hmac[:16]}…</code>"
+def _remains_row(certificate: Certificate, record: Remains) -> tuple[str, ...]:
+    place = "" if record.place == "segment" else f", {escape(record.place)}"
+    offset = "" if record.offset < 0 else f" offset {record.offset}"
+    hmac = (
+        ""
+        if record.request < 0
+        else f"<code>{certificate.requests[record.request].hmac[:16]}…</code>"
+    )
     return (
         hmac or "a byte pattern",
-        f"{escape(one.topic)}-{one.partition}{offset}",
-        f"{one.directory + 1}: <code>{_path(one.path)}</code>{place}",
-        escape(one.kind),
-        escape(one.rule) or '<span class="bad">nothing</span>',
-        _time(one.gone_by_ms) or _NEVER,
+        f"{escape(record.topic)}-{record.partition}{offset}",
+        f"{record.directory + 1}: <code>{_path(record.path)}</code>{place}",
+        escape(record.kind),
+        escape(record.rule) or '<span class="bad">nothing</span>',
+        _time(record.gone_by_ms) or _NEVER,
     )
 
 
 def _directories(certificate: Certificate) -> str:
     rows = []
-    for number, one in enumerate(certificate.directories, 1):
-        cluster = one.cluster
+    for number, directory in enumerate(certificate.directories, 1):
+        cluster = directory.cluster
         known = "" if cluster is None else f"up to metadata offset {cluster.end_offset}"
         rows.append(
             (
                 str(number),
-                f"<code>{_path(one.name)}</code>",
-                f"{one.files:,}",
-                f"{one.bytes:,}",
+                f"<code>{_path(directory.name)}</code>",
+                f"{directory.files:,}",
+                f"{directory.bytes:,}",
                 "unknown" if cluster is None else escape(cluster.cluster_id or "unknown"),
                 known,
-                "" if one.node_id is None else str(one.node_id),
+                "" if directory.node_id is None else str(directory.node_id),
             )
         )
     header = ("no.", "directory", "*files", "*bytes", "cluster", "known", "broker")
@@ -183,18 +188,18 @@ def _limits(certificate: Certificate) -> str:
         if entries:
             rows = [
                 (
-                    f"{one.directory + 1}: <code>{_path(one.path)}</code>{_range(one)}",
-                    escape(one.topic) or "any",
-                    escape(one.why),
+                    f"{entry.directory + 1}: <code>{_path(entry.path)}</code>{_range(entry)}",
+                    escape(entry.topic) or "any",
+                    escape(entry.why),
                 )
-                for one in entries[:SHOWN]
+                for entry in entries[:SHOWN]
             ]
             header = ("path", "of topic", "why")
             parts.append(f"<h2>{title}</h2>\n" + _table(header, rows, len(entries)))
     if certificate.replicas_not_searched:
         brokers = [
-            (escape(one.topic), ", ".join(map(str, one.brokers)))
-            for one in certificate.replicas_not_searched[:SHOWN]
+            (escape(replicas.topic), ", ".join(map(str, replicas.brokers)))
+            for replicas in certificate.replicas_not_searched[:SHOWN]
         ]
         total = len(certificate.replicas_not_searched)
         parts.append(
@@ -204,20 +209,22 @@ def _limits(certificate: Certificate) -> str:
     return "\n".join(parts)
 
 
-def _range(one: NotRead) -> str:
+def _range(entry: NotRead) -> str:
     """Return which bytes of a file were not searched; empty if none of it was."""
-    return "" if one.bytes < 0 else f", bytes {one.position:,} to {one.position + one.bytes:,}"
+    return (
+        "" if entry.bytes < 0 else f", bytes {entry.position:,} to {entry.position + entry.bytes:,}"
+    )
 
 
 def _files(certificate: Certificate) -> str:
     rows = [
         (
-            f"{one.directory + 1}: <code>{_path(one.path)}</code>",
-            escape(one.looked or ""),
-            f"{one.bytes:,}",
-            f"<code>{one.sha256}</code>",
+            f"{file.directory + 1}: <code>{_path(file.path)}</code>",
+            escape(file.looked or ""),
+            f"{file.bytes:,}",
+            f"<code>{file.sha256}</code>",
         )
-        for one in certificate.manifest[:SHOWN]
+        for file in certificate.manifest[:SHOWN]
     ]
     header = ("file", "looked at", "*bytes", "SHA-256")
     return "<h2>Files</h2>\n" + _table(header, rows, len(certificate.manifest))
@@ -244,8 +251,8 @@ def _mark(state: State) -> str:
     return f'<span class="{"good" if state in _GOOD else "bad"}">{_SAID[state]}</span>'
 
 
-def _number(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+def _number(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def _path(path: PathName) -> str:

@@ -12,19 +12,19 @@ from logwright.metadata.model import TopicMetadata
 def not_searched(
     topics: Mapping[str, TopicMetadata],
     held: Sequence[tuple[int | None, Collection[TopicPartition]]],
-    asked: Callable[[str], bool],
+    requested: Callable[[str], bool],
 ) -> tuple[Replicas, ...]:
     """Return the brokers with a replica that no searched directory of theirs has, by topic.
 
     Args:
         topics: of the cluster's metadata.
         held: of each searched directory the broker's id, None if unknown, and its partitions.
-        asked: whether a request is about a topic.
+        requested: whether a request is about a topic.
     """
     seen = {(node_id, one) for node_id, partitions in held for one in partitions}
-    found = []
+    missing = []
     for name, topic in sorted(topics.items()):
-        if not asked(name):
+        if not requested(name):
             continue
         brokers = {
             broker
@@ -33,5 +33,5 @@ def not_searched(
             if (broker, TopicPartition(name, number)) not in seen
         }
         if brokers:
-            found.append(Replicas(topic=name, brokers=tuple(sorted(brokers))))
-    return tuple(found)
+            missing.append(Replicas(topic=name, brokers=tuple(sorted(brokers))))
+    return tuple(missing)

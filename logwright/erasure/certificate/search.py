@@ -52,14 +52,14 @@ def search(
     with broker_kept_out(directory):
         tree = list_tree(directory)
         files = hash_files(tree, lambda done, total: report("hash", done, total))
-        found = find(directory)
+        result = find(directory)
         require_same(tree)
     metadata = None if sources is None else sources.metadata
     return Searched(
         path=str(absolute(directory)),
         tree=tree,
         files=files,
-        findings=findings_of(found, requests),
+        findings=findings_of(result, requests),
         cluster=None
         if metadata is None
         else Cluster(
@@ -68,18 +68,19 @@ def search(
             snapshot=metadata.snapshot,
         ),
         node_id=None if sources is None else sources.ids.node_id,
-        looked=found.looked,
-        unsearched=found.unsearched,
-        topics=frozenset(found.topics),
-        deleted=frozenset(found.deleted),
-        erased=found.erased,
+        looked=result.looked,
+        unsearched=result.unsearched,
+        topics=frozenset(result.topics),
+        deleted=frozenset(result.deleted),
+        erased=result.erased,
     )
 
 
-def findings_of(found: SearchResult, requests: int) -> list[Finding]:
+def findings_of(result: SearchResult, requests: int) -> list[Finding]:
     """Return the findings, with -1 for the request of a byte pattern's."""
     return [
-        one if 0 <= one.request < requests else replace(one, request=-1) for one in found.findings
+        finding if 0 <= finding.request < requests else replace(finding, request=-1)
+        for finding in result.findings
     ]
 
 

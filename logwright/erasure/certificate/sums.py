@@ -16,9 +16,9 @@ _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 def sums_of(certificate: Certificate, directory: int) -> bytes:
     """Return the lines of a directory's files; paths are relative to it."""
     lines = (
-        _line(one.sha256, one.path.path)
-        for one in certificate.manifest
-        if one.directory == directory
+        _line(file.sha256, file.path.path)
+        for file in certificate.manifest
+        if file.directory == directory
     )
     return b"".join(lines)
 

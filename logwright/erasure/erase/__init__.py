@@ -23,5 +23,6 @@ Every stage finds on disk what is left to do: after an interruption a recovery f
 that was committed, and the same command continues with the rest. Nothing restores the files that
 were unlinked; an undo refuses.
 
-Deleted, stray and future logs: `directories`. Tombstones and the rules of Kafka instead: `rules`.
+Deleted, stray and future logs: `directories`. Tombstones and the rules of Kafka
+instead: `by_tombstones`.
 """

@@ -47,11 +47,13 @@ def _same_span(left: Any, at: int, right: Any, other: int, span: Any) -> Any:
 
 
 @inline_kernel
-def _has_same_header(output: Any, one: Any, data: Any, other: Any, kept: int, largest: int) -> Any:
+def _has_same_header(
+    output: Any, rebuilt: Any, data: Any, source: Any, kept: int, largest: int
+) -> Any:
     """Decide whether an output batch has the header of its source with `kept` records, the largest
     timestamp being `largest`, ms.
     """
-    at, position = one.position, other.position
+    at, position = rebuilt.position, source.position
     attributes, was = (
         np.int64(read_int16(output, at + _ATTRIBUTES)),
         np.int64(read_int16(data, position + _ATTRIBUTES)),
@@ -63,8 +65,8 @@ def _has_same_header(output: Any, one: Any, data: Any, other: Any, kept: int, la
     if kept > 0 and was & LOG_APPEND_TIME == 0:
         max_timestamp = np.int64(largest)
     return (
-        one.count == kept
-        and (kept > 0 or one.size == HEADER_BYTES)
+        rebuilt.count == kept
+        and (kept > 0 or rebuilt.size == HEADER_BYTES)
         and attributes == was
         and _same_span(output, at, data, position, _BEFORE_LENGTH)
         and _same_span(output, at, data, position, _AFTER_LENGTH)
@@ -91,13 +93,13 @@ def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict
         (row, status) of the first batch that cannot be read; status `OK` if there is none.
     """
     for row in range(len(staged.batches)):
-        one, other = staged.batches[row], original.batches[row]
-        left = staged.scratch if one.attributes & CODEC_MASK != 0 else staged.data
-        right = original.scratch if other.attributes & CODEC_MASK != 0 else original.data
+        rebuilt, source = staged.batches[row], original.batches[row]
+        left = staged.scratch if rebuilt.attributes & CODEC_MASK != 0 else staged.data
+        right = original.scratch if source.attributes & CODEC_MASK != 0 else original.data
         at, end = staged.spans[row, 0], staged.spans[row, 1]
         position, source_end = original.spans[row, 0], original.spans[row, 1]
         kept, largest = np.int64(0), np.int64(-1)
-        for number in range(np.int64(other.count)):
+        for number in range(np.int64(source.count)):
             record = read_record(right, position, source_end)
             position, rest, delta = record.stop, record.rest, record.delta
             if position < 0:
@@ -105,9 +107,9 @@ def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict
             if has_bit(erased, first[row] + number):
                 continue
             kept += 1
-            largest = max(largest, time_of(other, record.time_delta))
-            if kept > one.count:
-                blame(verdict, other.base_offset + delta)
+            largest = max(largest, time_of(source, record.time_delta))
+            if kept > rebuilt.count:
+                blame(verdict, source.base_offset + delta)
                 continue
             new = read_record(left, at, end)
             at = new.stop
@@ -116,13 +118,13 @@ def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict
             length = position - rest
             if (
                 new.delta != delta
-                or time_of(one, new.time_delta) != time_of(other, record.time_delta)
+                or time_of(rebuilt, new.time_delta) != time_of(source, record.time_delta)
                 or at - new.rest != length
                 or not same_bytes(left, new.rest, right, rest, length)
             ):
-                blame(verdict, other.base_offset + delta)
-        same_end = at == end or one.count == 0
-        header = _has_same_header(staged.data, one, original.data, other, kept, largest)
+                blame(verdict, source.base_offset + delta)
+        same_end = at == end or rebuilt.count == 0
+        header = _has_same_header(staged.data, rebuilt, original.data, source, kept, largest)
         if not same_end or not header:
-            blame(verdict, other.base_offset)
+            blame(verdict, source.base_offset)
     return len(staged.batches), np.int64(OK)

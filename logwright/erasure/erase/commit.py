@@ -155,11 +155,11 @@ def _refuse_staged(listing: PartitionListing, plan_id: str) -> None:
     """Refuse a log of which another process has staged output: it may hold the records, and may not
     be removed.
     """
-    for one in listing.staging:
-        if one.held and one.path.name != plan_id:
+    for output in listing.staging:
+        if output.held and output.path.name != plan_id:
             raise LogDirLocked(
                 "another logwright process has staged output of this log.",
-                path=one.path,
+                path=output.path,
                 remedy="Nothing was changed. Wait for it to end, then run it again.",
             )
 

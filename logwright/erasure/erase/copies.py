@@ -57,8 +57,8 @@ def file_matches(path: Path, keys: Matcher, *, throttle: Throttle | None = None)
     """
     log = MappedFiles().open(path)
     data = log.data
-    found = valid_batches(data, base_offset=0, check_crcs=True, check_range=False)
-    batches = found.batches
+    scanned = valid_batches(data, base_offset=0, check_crcs=True, check_range=False)
+    batches = scanned.batches
     counts = batches["count"].astype(np.int64)
     batches["first_ordinal"] = np.cumsum(counts) - counts
     source = Source(base_offset=0, log=log, batches=batches)
@@ -69,7 +69,7 @@ def file_matches(path: Path, keys: Matcher, *, throttle: Throttle | None = None)
                 return True
     except (CorruptLogError, UnsupportedFormatError):
         return None
-    return False if found.end == "whole" else None
+    return False if scanned.end == "whole" else None
 
 
 def siblings(name: str, among: Iterable[str]) -> tuple[str, ...]:

@@ -51,9 +51,9 @@ class MarkedPartition(TopicPartition):
         with the live log of its name; a future log has those of its log directory.
         """
         topic = marked.partition.topic if marked.mark == "future" else f"{marked.name}/"
-        found = cls(topic, marked.partition.partition)
-        found.name = marked.name
-        return found
+        partition = cls(topic, marked.partition.partition)
+        partition.name = marked.name
+        return partition
 
     @property
     def directory_name(self) -> str:
@@ -99,14 +99,14 @@ def chosen_marked(
         NotALogDir, UnreadableFile: it cannot be listed.
     """
     deletions = list_deleted(log_dir).deletions
-    found = []
+    chosen = []
     for marked in list_marked(log_dir):
         known = partition_of(marked.name, deletions)
         own = keys if known == NO_PARTITION else keys.for_topic(known.topic)
         partition = marked.partition if known == NO_PARTITION else known
         if not own.is_empty and wanted(partition):
-            found.append((marked._replace(partition=partition), own))
-    return found
+            chosen.append((marked._replace(partition=partition), own))
+    return chosen
 
 
 def recover_marked(
@@ -228,5 +228,5 @@ def remove_deleted(log_dir: Path, names: Collection[str]) -> dict[str, str]:
     if not names:
         return {}
     end_of_time = TimestampMs(INT64_MAX)
-    found = purge_deleted(log_dir, now_ms=end_of_time, delay_ms=0, directories=names)
-    return {one.directory: one.reason for one in found if not one.goes}
+    deletions = purge_deleted(log_dir, now_ms=end_of_time, delay_ms=0, directories=names)
+    return {one.directory: one.reason for one in deletions if not one.goes}

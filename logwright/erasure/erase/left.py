@@ -80,18 +80,18 @@ def find_left(log_dir: Path, keys: KeySet, settings: Settings, progress: Progres
     return left_of(search_log_dir(log_dir, keys, settings, progress=progress), keys)
 
 
-def left_of(found: SearchResult, keys: KeySet) -> Left:
+def left_of(result: SearchResult, keys: KeySet) -> Left:
     """Return what remains, by the result of a search. Files of topics that no request is about do
     not count; those whose topic is not known do.
     """
-    unsearched = [one for one in found.unsearched if _concerns(one.partition.topic, keys)]
+    unsearched = [one for one in result.unsearched if _concerns(one.partition.topic, keys)]
     return Left(
         parts=tuple(
-            sorted(_parts(found.findings), key=lambda part: (part.path, part.first_offset))
+            sorted(_parts(result.findings), key=lambda part: (part.path, part.first_offset))
         ),
         unsearched=tuple(unsearched),
-        searched_files=found.files,
-        searched_bytes=found.bytes,
+        searched_files=result.files,
+        searched_bytes=result.bytes,
     )
 
 

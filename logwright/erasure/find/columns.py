@@ -66,12 +66,12 @@ def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...
         with pa.ipc.open_file(pa.py_buffer(data)) as file:
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
-                found = keys.match(_keys_of(batch["key"]))
-                for at in np.flatnonzero(found >= 0).tolist():
+                requests = keys.match(_keys_of(batch["key"]))
+                for at in np.flatnonzero(requests >= 0).tolist():
                     dead = not batch["value"][at].is_valid
-                    hits.append((int(found[at]), -1, row + at, dead))
+                    hits.append((int(requests[at]), -1, row + at, dead))
                 for at, pattern in _patterns_in(batch, patterns):
-                    if found[at] < 0:
+                    if requests[at] < 0:
                         hits.append((-1, pattern, row + at, False))
                 row += batch.num_rows
     except (pa.ArrowException, OSError, KeyError):
@@ -107,7 +107,7 @@ def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | 
     try:
         with pq.ParquetFile(path) as file:
             has_keys = any(
-                one.name in RAW_KEYS and _is_bytes(one.type) for one in file.schema_arrow
+                field.name in RAW_KEYS and _is_bytes(field.type) for field in file.schema_arrow
             )
             are_positions = tuple(file.schema_arrow.names) == POSITIONS
             footer = file.metadata.metadata or {}
@@ -126,19 +126,19 @@ def _hits_in(
     """Return the hits of a batch of rows, the first of which has the number `start`."""
     import pyarrow.compute as pc  # noqa: PLC0415 -- an extra
 
-    found: set[tuple[int, int, int]] = set()
+    hits: set[tuple[int, int, int]] = set()
     for column, rows in (leaf for one in columns for leaf in _leaves(one)):
         matched = keys.match(_keys_of(column))
         for at in np.flatnonzero(matched >= 0).tolist():
-            found.add((int(matched[at]), -1, start + int(rows[at])))
+            hits.add((int(matched[at]), -1, start + int(rows[at])))
         for number, pattern in enumerate(patterns):
             has = pc.fill_null(pc.match_substring(_as_bytes(column), pattern), fill_value=False)
             for at in np.flatnonzero(has.to_numpy(zero_copy_only=False)).tolist():
-                found.add((-1, number, start + int(rows[at])))
-    requested = {row for request, _, row in found if request >= 0}
+                hits.add((-1, number, start + int(rows[at])))
+    requested = {row for request, _, row in hits if request >= 0}
     return [
         (request, pattern, row, False)
-        for request, pattern, row in sorted(found)
+        for request, pattern, row in sorted(hits)
         if request >= 0 or row not in requested
     ]
 

@@ -65,9 +65,9 @@ def places_elsewhere(
     remote = {topic for topic in topics if is_remote(topic, metadata)}
     remote |= {one.partition.topic for one in inventory.deletions.values() if one.elsewhere}
     events = [
-        one
-        for one in inventory.files
-        if one.place.name == "segment" and one.partition.topic == REMOTE_LOG_METADATA
+        file
+        for file in inventory.files
+        if file.place.name == "segment" and file.partition.topic == REMOTE_LOG_METADATA
     ]
     try:
         remote |= remote_topics(events)
@@ -91,12 +91,12 @@ def _missing(inventory: Inventory, starts: Mapping[str, int]) -> Iterator[Unsear
         starts: directory of a live log → its log start offset on record.
     """
     first: dict[str, tuple[int, TopicPartition]] = {}
-    for one in inventory.files:
-        local = one.place.name in _LOCAL and one.path.name.endswith(LOG)
-        if local and one.place.form == "segment" and one.relative.count("/") == 1:
-            directory = one.relative.partition("/")[0]
-            known, _ = first.get(directory, (one.base_offset, one.partition))
-            first[directory] = min(known, one.base_offset), one.partition
+    for file in inventory.files:
+        local = file.place.name in _LOCAL and file.path.name.endswith(LOG)
+        if local and file.place.form == "segment" and file.relative.count("/") == 1:
+            directory = file.relative.partition("/")[0]
+            known, _ = first.get(directory, (file.base_offset, file.partition))
+            first[directory] = min(known, file.base_offset), file.partition
     recorded = {
         name: deletion.checkpoints.get(LOG_START_OFFSET_CHECKPOINT)
         for name, deletion in inventory.deletions.items()
@@ -170,5 +170,5 @@ def _apply(value: bytes, segments: dict[tuple[bytes, bytes], str]) -> None:
     elif kind == _UPDATE and value[-2] == _SEGMENT_DELETED:
         segments.pop((partition, segment), None)
     elif kind == _PARTITION_DELETE and value[-1 - _AFTER_STATE] == _PARTITION_DELETED:
-        for one in [one for one in segments if one[0] == partition]:
-            del segments[one]
+        for key in [key for key in segments if key[0] == partition]:
+            del segments[key]

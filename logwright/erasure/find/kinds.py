@@ -65,17 +65,17 @@ def outcomes(
         markers: int64[k, 3], of the whole log, see `logwright.batches.markers.markers_of`.
     """
     known = with_markers(markers, markers[:0], from_offset=0)
-    found = batches.copy()
-    found["discard"] = False
-    decide(found, known, 0, INT64_MAX)
-    aborted = found["discard"].copy()
+    decided = batches.copy()
+    decided["discard"] = False
+    decide(decided, known, 0, INT64_MAX)
+    aborted = decided["discard"].copy()
     # If every marker aborted, what is not aborted has no marker: its transaction is open.
     aborting = known.copy()
     aborting[:, 2] = ABORT
-    found["discard"] = False
-    decide(found, aborting, 0, INT64_MAX)
+    decided["discard"] = False
+    decide(decided, aborting, 0, INT64_MAX)
     transactional = ((batches["attributes"] & TRANSACTIONAL) != 0) & (batches["producer_id"] >= 0)
-    return aborted, transactional & ~found["discard"]
+    return aborted, transactional & ~decided["discard"]
 
 
 def judge(
@@ -130,8 +130,8 @@ def _superseded(
     base = len(unique) + 1
     after = np.searchsorted(unique, np.maximum(offsets + 1, span[0]))
     at = np.searchsorted(counted, requests * base + after)
-    found = at < len(counted)
-    next_one = counted[at[found]]
-    same = (next_one // base == requests[found]) & (unique[next_one % base] < span[1])
-    found[found] = same
-    return np.asarray(found)
+    has_later = at < len(counted)
+    next_one = counted[at[has_later]]
+    same = (next_one // base == requests[has_later]) & (unique[next_one % base] < span[1])
+    has_later[has_later] = same
+    return np.asarray(has_later)

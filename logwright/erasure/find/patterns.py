@@ -41,17 +41,17 @@ def make_automaton(patterns: Sequence[bytes]) -> Automaton:
     none.
     """
     goto: list[dict[int, int]] = [{}]
-    found: list[int] = [_NOTHING]
+    pattern_of: list[int] = [_NOTHING]
     for number, pattern in enumerate(patterns):
         state = 0
         for byte in pattern:
             if byte not in goto[state]:
                 goto[state][byte] = len(goto)
                 goto.append({})
-                found.append(_NOTHING)
+                pattern_of.append(_NOTHING)
             state = goto[state][byte]
-        if found[state] == _NOTHING:
-            found[state] = number
+        if pattern_of[state] == _NOTHING:
+            pattern_of[state] = number
     table = np.zeros((len(goto), _BYTES), dtype=np.int32)
     failure = [0] * len(goto)
     waiting = deque([0])
@@ -62,10 +62,10 @@ def make_automaton(patterns: Sequence[bytes]) -> Automaton:
         for byte, following in goto[state].items():
             failure[following] = int(table[state, byte]) if state else 0
             table[state, byte] = following
-            if found[following] == _NOTHING:
-                found[following] = found[failure[following]]
+            if pattern_of[following] == _NOTHING:
+                pattern_of[following] = pattern_of[failure[following]]
             waiting.append(following)
-    return Automaton(table.reshape(-1), np.array(found, dtype=np.int32))
+    return Automaton(table.reshape(-1), np.array(pattern_of, dtype=np.int32))
 
 
 def read_patterns(path: Path, form: KeysFormat) -> KeysFile:
@@ -97,10 +97,10 @@ def read_patterns(path: Path, form: KeysFormat) -> KeysFile:
 @kernel
 def search_span(automaton: Any, data: Any, start: int, end: int) -> Any:
     """Return the number of the first pattern that is found in data[start : end], -1 if none is."""
-    following, found = automaton.next, automaton.found
+    following, pattern_of = automaton.next, automaton.found
     state = np.int64(0)
     for at in range(start, end):
         state = np.int64(following[state * _BYTES + np.int64(data[at])])
-        if found[state] >= 0:
-            return np.int64(found[state])
+        if pattern_of[state] >= 0:
+            return np.int64(pattern_of[state])
     return np.int64(_NOTHING)

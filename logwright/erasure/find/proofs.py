@@ -104,13 +104,13 @@ def json_texts(value: object) -> Iterator[bytes]:
     """Yield all texts of a JSON value, names of fields too."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one.encode(errors="surrogatepass")
-        elif isinstance(one, dict):
-            waiting += [*one, *one.values()]
-        elif isinstance(one, list):
-            waiting += one
+        part = waiting.pop()
+        if isinstance(part, str):
+            yield part.encode(errors="surrogatepass")
+        elif isinstance(part, dict):
+            waiting += [*part, *part.values()]
+        elif isinstance(part, list):
+            waiting += part
 
 
 def _offset_index(content: bytes, log_bytes: int | None) -> Texts | None:

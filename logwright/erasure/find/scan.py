@@ -124,10 +124,10 @@ def joined(parts: Sequence[Scanned]) -> Scanned:
     """Return the content of a file by that of its parts, in order."""
     if len(parts) == 1:
         return parts[0]
-    found = _Found()
+    content = _Found()
     for part in parts:
-        found.join(part)
-    return found.scanned()
+        content.join(part)
+    return content.scanned()
 
 
 class Scanner:
@@ -153,7 +153,7 @@ class Scanner:
             keys: the requests that apply to the file's topic.
             span: the part to scan.
         """
-        found = _Found()
+        content = _Found()
         position, given = span.start, -1
         while True:
             arguments = (keys.needs_hmacs, keys.table, self._automaton, self._buffers)
@@ -163,18 +163,18 @@ class Scanner:
             if status == HITS_FULL:
                 if not is_new and not before.any() and not self._buffers.used.any():
                     self._enlarge()
-                self._drain(found, keys)
+                self._drain(content, keys)
             elif status == OK:
-                self._drain(found, keys)
-                return found.scanned()
+                self._drain(content, keys)
+                return content.scanned()
             elif status not in _OBSTACLES:
-                position = found.skip(data, position, FAULTS[status].problem)
+                position = content.skip(data, position, FAULTS[status].problem)
             else:
                 stopped = StoppedAt(data, path, self._buffers.batch, 0)
                 try:
                     given = remove_obstacle(self._work, stopped, status)
                 except CorruptBatch as error:
-                    position = found.skip(data, position, error.problem)
+                    position = content.skip(data, position, error.problem)
                 self._buffers = self._buffers._replace(scratch=self._work.scratch)
 
     def _enlarge(self) -> None:
@@ -183,10 +183,10 @@ class Scanner:
         memory = (buffers.scratch, buffers.cells)
         self._buffers = hit_buffers(2 * len(buffers.noted), 4 * len(buffers.keys), memory)
 
-    def _drain(self, found: _Found, keys: KeySet) -> None:
+    def _drain(self, content: _Found, keys: KeySet) -> None:
         """Take what is noted out of the buffers."""
         batches, noted, _ = self._buffers.used.tolist()
-        found.add(self._buffers, batches, noted, keys)
+        content.add(self._buffers, batches, noted, keys)
         self._buffers.used[:] = 0
 
 
@@ -291,11 +291,11 @@ def _requests_of(
     requests[known] = keys.requests_of(codes[known])
     answers: dict[tuple[int, bytes], int] = {}
     for row in np.flatnonzero(codes < 0).tolist():
-        one = noted[row]
-        start = int(one["key_at"])
-        key = key_bytes[start : start + int(one["key_length"])].tobytes()
-        asked = (int(one["code"]), key)
-        if asked not in answers:
-            answers[asked] = keys.request_of(int(one["code"]), key)
-        requests[row] = answers[asked]
+        record = noted[row]
+        start = int(record["key_at"])
+        key = key_bytes[start : start + int(record["key_length"])].tobytes()
+        lookup = (int(record["code"]), key)
+        if lookup not in answers:
+            answers[lookup] = keys.request_of(int(record["code"]), key)
+        requests[row] = answers[lookup]
     return requests, patterns

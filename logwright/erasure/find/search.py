@@ -91,9 +91,9 @@ def search_log_dir(
         for _ in range(ATTEMPTS):
             inventory = list_files(log_dir)
             search = _Search(log_dir, keys, settings, _Reader(patterns), progress)
-            found = search.run(inventory, threads or available_cores())
+            result = search.run(inventory, threads or available_cores())
             if list_tree(log_dir) == inventory.tree:
-                return found
+                return result
     raise StalePlan(
         "its files change while they are searched.",
         path=log_dir,
@@ -198,11 +198,11 @@ class _Search:
         metadata = None if self._settings is None else self._settings.metadata
         self._found.topics |= set() if metadata is None else metadata.topics.keys()
         self._found.unsearched += [
-            one
-            for one in places_elsewhere(self._found.directory, inventory, metadata)
-            if one.partition == NO_PARTITION
+            part
+            for part in places_elsewhere(self._found.directory, inventory, metadata)
+            if part.partition == NO_PARTITION
             or self._reader.patterns
-            or not self._keys.for_topic(one.partition.topic).is_empty
+            or not self._keys.for_topic(part.partition.topic).is_empty
         ]
         for path, problem in inventory.tree.others.items():
             whole = Unread(position=0, bytes=-1, problem=problem)
@@ -247,16 +247,16 @@ class _Search:
 
     def _account(self, parts: Sequence[_Part], total: int) -> Scanned:
         """Return what was read of a file. Effects: reports the progress."""
-        found, file, looked = self._found, parts[0].file, parts[0].looked
+        result, file, looked = self._found, parts[0].file, parts[0].looked
         failed = [part for part in parts if part.failed]
         scanned = failed[0].scanned if failed else joined([part.scanned for part in parts])
         if scanned.unread:
             whole = any(one.bytes in (-1, file.stamp.size) for one in scanned.unread)
             looked = "not searched" if whole else "in part"
-        found.looked[file.relative] = looked
-        found.files += 1
-        found.bytes += file.stamp.size
-        self._progress("search", found.bytes, total)
+        result.looked[file.relative] = looked
+        result.files += 1
+        result.bytes += file.stamp.size
+        self._progress("search", result.bytes, total)
         return scanned
 
     def _unread(self, partition: TopicPartition, path: str, part: Unread) -> None:
@@ -355,17 +355,17 @@ class _Search:
 
     def _observe(self, partition: TopicPartition) -> PartitionLog | None:
         """Return the log, None if its state is not known."""
-        settings, found = self._settings, self._found
+        settings, result = self._settings, self._found
         if settings is None:
             return None
-        if not is_local(found.directory):
-            found.undecided[partition] = "what removes its records is not known of another place"
+        if not is_local(result.directory):
+            result.undecided[partition] = "what removes its records is not known of another place"
             return None
         try:
-            log = observe(found.directory, partition, high_watermark=settings.high_watermark)
+            log = observe(result.directory, partition, high_watermark=settings.high_watermark)
             settings.of_topic(partition.topic)
         except LogwrightError as error:
-            found.undecided[partition] = str(error)
+            result.undecided[partition] = str(error)
             return None
         return log
 

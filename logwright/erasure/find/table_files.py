@@ -68,26 +68,26 @@ def table_texts(path: Path, there: frozenset[str] = frozenset()) -> Texts | None
     if path.stat().st_size > MOST_BYTES:
         return None
     content = path.read_bytes()
-    found = Texts([], [])
+    texts = Texts([], [])
     try:
         if content.startswith(b"Obj\x01"):
-            _of_avro(path, found, there)
+            _of_avro(path, texts, there)
         elif content.startswith(b"SQLite format 3\0"):
-            _of_sqlite(path, found)
+            _of_sqlite(path, texts)
         elif is_vectors(content) or is_checksum(path, content):
-            return found
+            return texts
         elif path.name == "version-hint.text":
-            return found if content.strip().isdigit() else None
+            return texts if content.strip().isdigit() else None
         else:
-            _of_json(content, found, there)
+            _of_json(content, texts, there)
     except (ValueError, RecursionError, sqlite3.Error, EOFError, struct.error):
         return None
-    return found
+    return texts
 
 
 def add_texts(
     value: object,
-    found: Texts,
+    texts: Texts,
     *,
     there: frozenset[str] = frozenset(),
     statistics: bool = False,
@@ -107,28 +107,28 @@ def add_texts(
     if isinstance(value, dict):
         of = value.get("file_path", value.get("path"))
         known = isinstance(of, str) and unquote(of).rpartition("/")[2] in there
-        inner = Texts(found.whole, []) if known else found
-        for name, one in value.items():
-            if name in _OWN_PARTITIONS and _NUMBER.fullmatch(str(one)):
+        inner = Texts(texts.whole, []) if known else texts
+        for name, child in value.items():
+            if name in _OWN_PARTITIONS and _NUMBER.fullmatch(str(child)):
                 continue
             add_texts(name, inner, **more)
-            for_one = {"numbers": numbers or name in _PARTITIONS, **more}
-            add_texts(one, inner, statistics=statistics or name in _STATISTICS, **for_one)
+            for_child = {"numbers": numbers or name in _PARTITIONS, **more}
+            add_texts(child, inner, statistics=statistics or name in _STATISTICS, **for_child)
     elif isinstance(value, list | tuple):
-        for one in value:
-            add_texts(one, found, statistics=statistics, numbers=numbers, **more)
+        for child in value:
+            add_texts(child, texts, statistics=statistics, numbers=numbers, **more)
     elif isinstance(value, str) and (statistics or numbers or not _NUMBER.fullmatch(value)):
-        _add_text(value, found, there=there, statistics=statistics, depth=depth)
+        _add_text(value, texts, there=there, statistics=statistics, depth=depth)
     elif isinstance(value, bytes):
-        found.whole.append(value)
-        _add_cut(value.decode(errors="replace"), value, found)
+        texts.whole.append(value)
+        _add_cut(value.decode(errors="replace"), value, texts)
     elif numbers:
-        found.whole.append(str(value).encode())
+        texts.whole.append(str(value).encode())
 
 
-def _add_cut(text: str, value: bytes, found: Texts) -> None:
+def _add_cut(text: str, value: bytes, texts: Texts) -> None:
     if len(text) == ICEBERG_CUT or len(text) >= DELTA_CUT:
-        found.cut.append(value)
+        texts.cut.append(value)
 
 
 def beginning(cut: bytes) -> bytes:
@@ -139,25 +139,27 @@ def beginning(cut: bytes) -> bytes:
 
 
 def _add_text(
-    value: str, found: Texts, *, there: frozenset[str], statistics: bool, depth: int
+    value: str, texts: Texts, *, there: frozenset[str], statistics: bool, depth: int
 ) -> None:
     text = value.encode(errors="surrogatepass")
-    found.whole.extend(_forms(text))
+    texts.whole.extend(_forms(text))
     if statistics:
-        _add_cut(value, text, found)
+        _add_cut(value, text, texts)
         return
     if value[:1] in ("{", "["):
         try:
             inside = json.loads(value)
         except ValueError:
             inside = None
-        add_texts(inside, found, there=there, depth=depth + 1)
-    for one in _QUOTED.finditer(value):
-        found.whole.append((one[1] or one[2] or "").replace("''", "'").encode(errors="replace"))
+        add_texts(inside, texts, there=there, depth=depth + 1)
+    for quoted in _QUOTED.finditer(value):
+        texts.whole.append(
+            (quoted[1] or quoted[2] or "").replace("''", "'").encode(errors="replace")
+        )
     for part in value.split("/"):
         name, equals, given = part.partition("=")
         if equals and name not in _OWN_PARTITIONS:
-            found.whole.append(unquote(given).encode(errors="replace"))
+            texts.whole.append(unquote(given).encode(errors="replace"))
 
 
 def _forms(text: bytes) -> Iterator[bytes]:
@@ -176,18 +178,18 @@ def _forms(text: bytes) -> Iterator[bytes]:
         return
 
 
-def _of_json(content: bytes, found: Texts, there: frozenset[str]) -> None:
+def _of_json(content: bytes, texts: Texts, there: frozenset[str]) -> None:
     """Add the texts of JSON, or of lines of JSON."""
     text = content.decode()
     try:
-        add_texts(json.loads(text), found, there=there)
+        add_texts(json.loads(text), texts, there=there)
     except json.JSONDecodeError:
         for line in text.splitlines():
             if line.strip():
-                add_texts(json.loads(line), found, there=there)
+                add_texts(json.loads(line), texts, there=there)
 
 
-def _of_avro(path: Path, found: Texts, there: frozenset[str]) -> None:
+def _of_avro(path: Path, texts: Texts, there: frozenset[str]) -> None:
     """Add the texts of an Avro file: a manifest, or a list of them."""
     require("tables", by="searching a table")
     import fastavro  # noqa: PLC0415 -- an extra
@@ -200,10 +202,10 @@ def _of_avro(path: Path, found: Texts, there: frozenset[str]) -> None:
         except Exception as error:
             raise ValueError("not a whole Avro file") from error
     for record in records:
-        add_texts(record, found, there=there)
+        add_texts(record, texts, there=there)
 
 
-def _of_sqlite(path: Path, found: Texts) -> None:
+def _of_sqlite(path: Path, texts: Texts) -> None:
     """Add the texts of all rows of an SQLite file, such as the catalog of pyiceberg."""
     address = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
     with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -213,7 +215,7 @@ def _of_sqlite(path: Path, found: Texts) -> None:
         for (name,) in names:
             quoted = name.replace('"', '""')
             for row in connection.execute(f'SELECT * FROM "{quoted}"'):  # noqa: S608 -- a name that is quoted
-                add_texts(row, found)
+                add_texts(row, texts)
 
 
 def is_vectors(content: bytes) -> bool:

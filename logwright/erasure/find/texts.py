@@ -19,10 +19,10 @@ def scan_texts(texts: Iterable[bytes], keys: KeySet, patterns: Sequence[bytes]) 
     """Return which requests' keys are one of these texts, and which patterns are in one."""
     distinct = sorted(set(texts))
     requests = {int(one) for one in keys.match(keys_of(distinct)) if one >= 0}
-    found = {n for n, one in enumerate(patterns) if any(one in text for text in distinct)}
+    contained = {n for n, one in enumerate(patterns) if any(one in text for text in distinct)}
     return hits_of_rows(
         [(one, -1, -1, False) for one in sorted(requests)]
-        + [(-1, one, -1, False) for one in sorted(found)]
+        + [(-1, one, -1, False) for one in sorted(contained)]
     )
 
 
@@ -36,11 +36,11 @@ def keys_of(texts: Sequence[bytes]) -> Keys:
 
 def hits_of_rows(hits: Sequence[RowHit]) -> Scanned:
     """Return hits that are in no batch."""
-    found = np.zeros(len(hits), dtype=HIT)
+    array = np.zeros(len(hits), dtype=HIT)
     for at, (request, pattern, row, dead) in enumerate(sorted(hits, key=lambda one: one[2])):
-        one = found[at]
-        one["request"], one["pattern"], one["offset"] = request, pattern, row
-        one["is_tombstone"] = dead
+        hit = array[at]
+        hit["request"], hit["pattern"], hit["offset"] = request, pattern, row
+        hit["is_tombstone"] = dead
     batches = np.zeros(1, dtype=BATCH)
     batches["position"] = -1
-    return Scanned(hits=found, batches=batches, markers=NO_MARKERS, unread=())
+    return Scanned(hits=array, batches=batches, markers=NO_MARKERS, unread=())

@@ -291,19 +291,19 @@ def _search_record(source: Any, read: Any, batch: Any, automaton: Any, buffers: 
     record, zero = read_record(source, read.start, read.stop), np.int64(0)
     if record.stop < 0:
         return np.int64(RECORDS)
-    found = search_span(automaton, source, record.key, record.key + max(record.key_length, zero))
-    if found < 0:
+    pattern = search_span(automaton, source, record.key, record.key + max(record.key_length, zero))
+    if pattern < 0:
         end = record.value + max(record.value_length, zero)
-        found = search_span(automaton, source, record.value, end)
+        pattern = search_span(automaton, source, record.value, end)
     headers, at = read_varint(source, record.headers, record.stop)
     for _ in range(2 * headers):
         length, at = read_varint(source, at, record.stop)
-        if found < 0:
-            found = search_span(automaton, source, at, at + max(length, zero))
+        if pattern < 0:
+            pattern = search_span(automaton, source, at, at + max(length, zero))
         at += max(length, zero)
-    if found < 0:
+    if pattern < 0:
         return np.int64(OK)
-    return _note(source, read, batch, np.int64(PATTERN) + found, buffers)
+    return _note(source, read, batch, np.int64(PATTERN) + pattern, buffers)
 
 
 @kernel
