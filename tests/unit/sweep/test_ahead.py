@@ -38,3 +38,23 @@ def test_what_the_lag_makes_due_soon_is_cleaned_on_request(
     assert planned.compaction.due_at_ms == START_MS + LAG_MS + 1
     assert not planned.compaction.eligible
     assert planned.clean is expected
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact", ""])
+@pytest.mark.parametrize("ahead_ms", [0, LAG_MS])
+def test_the_lag_makes_only_compacted_logs_due(tmp_path: Path, policy: str, ahead_ms: int) -> None:
+    """A log that is not compacted is never cleaned, however old it is."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(0).batch(0, [("a", "1"), ("a", "2")], timestamps=[START_MS, START_MS])
+    builder.segment(2)
+    builder.write()
+    words = {"cleanup.policy": policy, "max.compaction.lag.ms": str(LAG_MS)}
+    planned = plan_cleaning(
+        builder.log_dir,
+        builder.partition,
+        parse_settings(words | {"min.cleanable.dirty.ratio": "1"}),
+        now_ms=TimestampMs(START_MS + 2 * LAG_MS),
+        options=CleaningOptions(ahead_ms=ahead_ms),
+        high_watermark="end",
+    )
+    assert (policy == "compact") is planned.clean
