@@ -5,24 +5,24 @@ A copy of the log may come without it: a copy by another program, or a replica t
 fetched again. So a table records a sum over the headers of the batches that it holds, with their
 CRCs, and compares it. A batch in which a record was erased has another CRC.
 
-The headers of the whole log are read only if its files are others than before. A cleaning changes
-batches, too: a difference counts only if the cleaner checkpoint has not moved on since. So one
-thing is not noticed: a copy without the mark that was also cleaned before the table's next update.
+Headers are read only if the log's files are others than before; if it is only the last one, which
+grows, only its headers. That it has the same inode does not show that what the table holds of it is
+the same: a file system gives a removed file's inode to a new one. A cleaning changes batches, too:
+a difference counts only if the cleaner checkpoint has not moved on since. So one thing is not
+noticed: a copy without the mark that was also cleaned before the table's next update.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logwright.format.names import LOG, segment_file_name
-from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     from logwright.compaction.source import Source
@@ -47,26 +47,33 @@ class Batches:
         files: identifies the segments that hold them: a digest of names, sizes, times and inodes.
         total: sum of a hash of each batch's offsets and CRC, 32 hexadecimal digits.
         cleaned_to: the cleaner checkpoint then, None if there was none.
+        closed: `files` and `total` of these segments without the last one; None in tables of
+            earlier versions.
     """
 
     files: str
     total: str
     cleaned_to: int | None
+    closed: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, stored: Any) -> Batches | None:  # noqa: ANN401 -- of JSON
         """Return what a table has stored, None if it has nothing.
 
         Raises:
-            KeyError, TypeError: it has another form.
+            KeyError, TypeError, ValueError: it has another form.
         """
         if stored is None:
             return None
-        cleaned_to = stored["cleaned_to"]
+        cleaned_to, closed = stored["cleaned_to"], stored.get("closed")
+        if closed is not None:
+            files, total = closed
+            closed = str(files), str(total)
         return cls(
             files=str(stored["files"]),
             total=str(stored["total"]),
             cleaned_to=None if cleaned_to is None else int(cleaned_to),
+            closed=closed,
         )
 
 
@@ -92,22 +99,25 @@ class BatchesOf:
         self._totals: dict[int, tuple[int, ...]] = {}
 
     def below(self, end_offset: int, recorded: Batches | None = None) -> Batches:
-        """Return the batches that begin below an offset. Effects: reads headers, unless the files
-        are those that `recorded`, of the same offset, is of.
+        """Return the batches that begin below an offset. Effects: reads headers, but not those of
+        files that `recorded`, of the same offset, is of: all, or all but the last.
 
         Raises:
             LogwrightError: the log cannot be read.
         """
-        files = _files(self._log, end_offset)
+        log = self._log
+        bases = [int(one.base_offset) for one in log.segments if one.base_offset < end_offset]
+        files, closed = _files(log, bases), _files(log, bases[:-1])
+        start = max(int(log.log_start_offset), bases[-1] if bases else 0)
+        if recorded is not None and recorded.closed is not None and recorded.closed[0] == closed:
+            self._totals[start] = _parsed(recorded.closed[1])
         if recorded is not None and recorded.files == files:
-            total = tuple(int(recorded.total[at : at + 16], 16) for at in (0, 16))
-        else:
-            total = self._total(end_offset)
-        self._totals[end_offset] = total
+            self._totals[end_offset] = _parsed(recorded.total)
         return Batches(
             files=files,
-            total="".join(f"{one:016x}" for one in total),
-            cleaned_to=self._log.cleaner_checkpoint,
+            closed=(closed, _text(self._total(start))),
+            total=_text(self._total(end_offset)),
+            cleaned_to=log.cleaner_checkpoint,
         )
 
     def _total(self, end_offset: int) -> tuple[int, ...]:
@@ -120,20 +130,23 @@ class BatchesOf:
             rows = np.flatnonzero(((bases >= start) | (start == first)) & (bases < end_offset))
             added = _sums(piece, rows)
             total = tuple((one + more) & _MASK for one, more in zip(total, added, strict=True))
+        self._totals[end_offset] = total
         return total
 
 
-def _files(log: PartitionLog, end_offset: int) -> str:
-    """Identify the segments that begin below an offset. The one that reaches it may grow."""
+def _files(log: PartitionLog, bases: Sequence[int]) -> str:
+    """Identify the segments that begin at these offsets."""
     stamps = {one.name: one for one in log.fingerprint.files}
-    ends = [*(int(after.base_offset) for _, after in pairwise(log.segments)), INT64_MAX]
-    facts = []
-    for segment, end in zip(log.segments, ends, strict=True):
-        if segment.base_offset < end_offset:
-            stamp = stamps[segment_file_name(segment.base_offset, LOG)]
-            whole = (stamp.bytes, stamp.modified_ns) if end <= end_offset else ()
-            facts.append((stamp.name, stamp.inode, *whole))
+    facts = [tuple(stamps[segment_file_name(base, LOG)]) for base in bases]
     return hashlib.blake2b(repr(facts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def _text(total: tuple[int, ...]) -> str:
+    return "".join(f"{one:016x}" for one in total)
+
+
+def _parsed(total: str) -> tuple[int, ...]:
+    return tuple(int(total[at : at + 16], 16) for at in (0, 16))
 
 
 def _sums(piece: Source, rows: NDArray[np.int64]) -> tuple[int, ...]:

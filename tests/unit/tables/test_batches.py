@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Never
 
@@ -12,7 +13,7 @@ import pytest
 
 from logwright.config.topic import CleanerConfig, parse_settings
 from logwright.erasure.erase.commit import erase_partition
-from logwright.format.names import TopicPartition
+from logwright.format.names import LOG, TopicPartition, segment_file_name
 from logwright.log.load import observe
 from logwright.tables.batches import Batches, BatchesOf, are_others
 from logwright.tables.logs import TopicLog, source_of
@@ -114,7 +115,9 @@ def test_the_sum_is_that_of_its_parts(tmp_path: Path) -> None:
 
 
 def test_headers_are_read_only_if_the_files_are_others(tmp_path: Path) -> None:
-    """As long as they are the same, what is recorded is taken."""
+    """As long as they are the same, what is recorded is taken; of the segments before the last one
+    alone, too. A table of an earlier version has not recorded those.
+    """
     log = source(made(tmp_path / "logs")).log
     recorded = batches(log.log_dir)
 
@@ -122,8 +125,44 @@ def test_headers_are_read_only_if_the_files_are_others(tmp_path: Path) -> None:
         raise AssertionError((start, end))
 
     assert recorded == BatchesOf(log, pieces).below(END, recorded)
-    with pytest.raises(AssertionError):
-        BatchesOf(log, pieces).below(END, replace(recorded, files="others"))
+    for changed, first in (
+        (replace(recorded, files="others"), 5),
+        (replace(recorded, files="others", closed=("others", "0" * 32)), 0),
+        (replace(recorded, closed=None), 0),
+    ):
+        with pytest.raises(AssertionError, match=rf"\({first}, "):
+            BatchesOf(log, pieces).below(END, changed)
+
+
+def test_another_last_segment_of_the_same_inode(tmp_path: Path) -> None:
+    """It is not taken for the one that has grown, although its last record is the same."""
+
+    def alone(name: str, value: str) -> Path:
+        log = LogBuilder(tmp_path / name)
+        log.segment(0).batch(0, [("me", value)]).batch(1, [("z", "2")])
+        log.write()
+        return log.log_dir / "t-0" / segment_file_name(0, LOG)
+
+    file, other = alone("logs", "1"), alone("other", "11")
+    first = source_of(source(tmp_path / "logs"), now_ms=START_MS)
+    recorded, tail, inode = first.batches(2, None), first.tail(2), file.stat().st_ino
+    file.write_bytes(other.read_bytes())
+    second = source_of(source(tmp_path / "logs"), now_ms=START_MS)
+    assert inode == file.stat().st_ino
+    assert tail is not None
+    assert tail.is_of(second.tail(2))
+    assert are_others(recorded, second.batches(2, recorded))
+
+
+def test_what_is_stored_is_read_again(tmp_path: Path) -> None:
+    """Also what an earlier version has stored, and nothing of another form."""
+    known = batches(made(tmp_path / "logs"))
+    stored = json.loads(json.dumps(asdict(known)))
+    assert known == Batches.of(stored)
+    del stored["closed"]
+    assert replace(known, closed=None) == Batches.of(stored)
+    with pytest.raises(ValueError, match="unpack"):
+        Batches.of(stored | {"closed": ["a"]})
 
 
 @pytest.mark.parametrize(

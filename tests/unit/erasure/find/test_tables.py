@@ -53,8 +53,9 @@ def _table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     for last in range(3):
         shutil.rmtree(tmp_path / "logs", ignore_errors=True)
         builder = LogBuilder(tmp_path / "logs")
-        pairs = [(f"person-{number}@example.org", "v") for number in range(last + 2)]
-        builder.segment(0).batch(0, pairs)
+        segment = builder.segment(0)
+        for number in range(last + 2):  # the batches of the last update stay: it is the same log
+            segment.batch(number, [(f"person-{number}@example.org", "v")])
         builder.write()
         words = ("--to", tmp_path / "t", "--format", request.param, "--key", "string", "--yes")
         assert 0 == call("latest", tmp_path / "logs", "t", *words, "--value", "string").status
