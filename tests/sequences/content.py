@@ -140,7 +140,8 @@ def between(low: Content, high: Content, cuts: Iterable[int]) -> Iterator[Conten
     from there on `high`.
     """
     for cut in cuts:
-        yield replace(high, rows=(*low.below(cut), *high.from_(cut)))
+        held = (*(n for n in low.held if n < cut), *(n for n in high.held if n >= cut))
+        yield replace(high, rows=(*low.below(cut), *high.from_(cut)), held=held)
 
 
 def retained(content: Content, start: int) -> Content:

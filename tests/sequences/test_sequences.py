@@ -13,9 +13,12 @@ from logwright.steps.failed_output import failed_outputs
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 from tests.sequences.__main__ import main
-from tests.sequences.driver import Figures, run_many
+from tests.sequences.content import erased
+from tests.sequences.drawing import DEEPEST, Operation
+from tests.sequences.driver import Figures, run, run_many
+from tests.sequences.faults import Fault
 from tests.sequences.operations import fail
-from tests.sequences.world import template
+from tests.sequences.world import COMPACTED, template
 
 pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
@@ -40,6 +43,11 @@ def said(figures: Figures) -> list[str]:
     ]
 
 
+def erase_killed(at: int) -> Operation:
+    """An erasure of the key `a` in the first log, killed before this call."""
+    return Operation("erase", choice=0, wait_ms=10, fault=Fault("kill", at))
+
+
 def test_sequences_of_operations(quiet: None, seed: int) -> None:
     """After each operation, interrupted or not, both kinds of consumers get what the model says, by
     our reader, and in the end by Kafka's.
@@ -50,6 +58,30 @@ def test_sequences_of_operations(quiet: None, seed: int) -> None:
     assert [] == said(figures)
     assert IN_EVERY_RUN == figures.sequences
     assert all(figures.faults[kind] > 0 for kind in ("kill", "power", "errno", "meanwhile"))
+
+
+def test_an_erasure_killed_at_every_call(quiet: None, tmp_path: Path) -> None:
+    """A transaction whose records are erased stays open, for our reader and Kafka's, while those of
+    later segments are not erased yet.
+    """
+    log = template(1, tmp_path / "shape").logs[COMPACTED].content
+    assert log is not None
+    later = [row.offset for row in log.rows if row.key == b"a"]
+    assert [2] == list(erased(log, b"a").held)
+    assert 2 < max(later)
+    figures = Figures()
+    with OracleServer() as kafka:
+        differences = {
+            at: difference
+            for at in range(1, DEEPEST["erase"])
+            if (
+                difference := run(
+                    1, (erase_killed(at),), tmp_path / "work", figures=figures, kafka=kafka
+                )
+            )
+        }
+    assert {} == differences
+    assert 0 < figures.faults["kill"] < figures.sequences
 
 
 def test_a_failed_cleaning_leaves_its_output(tmp_path: Path) -> None:
