@@ -63,9 +63,10 @@ DELAY_MS: Final = 2_000
 
 def clean(world: World, choice: int) -> Step:
     """Compact, and roll if it is due; sometimes coordinated with a replica that is away, and which
-    has never been cleaned: then no tombstone goes.
+    has never been cleaned: then no tombstone goes. A log that is not compacted is left alone,
+    although its lag is exceeded.
     """
-    name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN))
+    name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED))
     log = world.logs[name]
     replicas = (away(world.root),) if name == COMPACTED and choice % 5 == 0 else ()
     erased_from: list[tuple[Content, bool, list[int]]] = []
@@ -80,6 +81,7 @@ def clean(world: World, choice: int) -> Step:
             replicas=replicas,
         )
         assert log.content is not None
+        assert name != RETAINED or not plan.clean
         bounds = plan.compaction
         dirty, uncleanable = bounds.first_dirty_offset, bounds.first_uncleanable_offset
         assert uncleanable <= max(log.content.stable, dirty)

@@ -43,7 +43,11 @@ _PAIRS: Final = {
 COMPACT: Final = tuple(
     parse_settings(_PAIRS | more) for more in ({}, {"internal.segment.bytes": "420"})
 )
-RETAINED_PAIRS: Final = {"cleanup.policy": "delete", "retention.ms": "-1"}
+RETAINED_PAIRS: Final = {
+    "cleanup.policy": "delete",
+    "retention.ms": "-1",
+    "max.compaction.lag.ms": "1",
+}
 DELETE: Final = parse_settings(RETAINED_PAIRS)
 APPENDED: Final = {**_PAIRS, "internal.segment.bytes": "420", "index.interval.bytes": "100"}
 
