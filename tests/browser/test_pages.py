@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -152,7 +153,9 @@ def test_pictures_are_small_enough_for_the_repository(site: Site) -> None:
 def test_an_operator_finds_new_logs_backfills_them_and_reads_why(
     site: Site, tmp_path: Path
 ) -> None:
-    """Four logs are added; one breaks its policy, the others are swapped, in one run."""
+    """Four logs are added; one breaks its policy: it was rolled, and is as it was. The others are
+    swapped, in the same run.
+    """
     site.stop("due_logs")
     add_logs(site, tmp_path)
     (change,) = site.tried("discovery")["dynamicPartitionsRequests"]
@@ -161,7 +164,10 @@ def test_an_operator_finds_new_logs_backfills_them_and_reads_why(
     assert list(NEW_LOGS) == sorted(site.swept_by(request))
     before = tree(site.server.home / "kafka-logs" / "users-0")
     run_id = backfill(site)
-    assert before == tree(site.server.home / "kafka-logs" / "users-0")
+    after = tree(site.server.home / "kafka-logs" / "users-0")
+    assert before == {name: after[name] for name in before}
+    rolled = {path.split(".")[1]: content for path, content in after.items() if path not in before}
+    assert dict.fromkeys(("index", "log", "timeindex"), sha256().hexdigest()) == rolled
     site.see(f"{ASSET}?view=partitions", "Failed (1)", "Materialized (11)")
     failed = site.see(
         f"{ASSET}?view=checks&checkDetail=log_profile",
