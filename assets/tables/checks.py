@@ -25,7 +25,7 @@ from logwright.tables.compare import Comparison, compare, largest_offsets
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
-from logwright.tables.topic import Place, TopicUpdate, open_store, read_rows, table_errors
+from logwright.tables.topic import LocatedTable, TopicUpdate, open_store, read_rows, table_errors
 
 HELD: Final = "held_below_last_stable_offset"
 DECODED: Final = "records_decoded"
@@ -144,7 +144,7 @@ def _daily() -> dg.AutomationCondition[Any]:
     return condition.cron_tick_passed(DAILY) & ~condition.in_progress()
 
 
-def _equal_result(place: Place, logs: Iterable[Any]) -> dg.AssetCheckResult:
+def _equal_result(place: LocatedTable, logs: Iterable[Any]) -> dg.AssetCheckResult:
     store = open_store(place)
     snapshot = store.load()
     if snapshot is None:
