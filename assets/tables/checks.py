@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from logwright.assets.lib.boundary import boundary
 from logwright.assets.segments.values import contracts_of
-from logwright.assets.tables.topic_logs import place_of, table_key, topic_logs
+from logwright.assets.tables.topic_logs import table_key, table_of, topic_logs
 from logwright.config.policies import Policies
 from logwright.config.topic_tests import ValueContract
 from logwright.errors import PointNotHeld
@@ -126,7 +126,7 @@ def equal_check(topic: str) -> dg.AssetChecksDefinition:
     )
     def rows_equal_live_keys(log_dirs: LogDirs, policies: PolicyDirectory) -> dg.AssetCheckResult:
         with boundary(f"{EQUAL} {topic}"):
-            place, _ = place_of(policies, topic)
+            place, _ = table_of(policies, topic)
             settings = policies.settings()
             with (
                 topic_logs(topic, place.table, log_dirs, settings) as readable,

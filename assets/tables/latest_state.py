@@ -24,7 +24,7 @@ from logwright.assets.tables.checks import (
     held_result,
 )
 from logwright.assets.tables.report import preview, update_metadata
-from logwright.assets.tables.topic_logs import LATEST_STATE, place_of, table_key, topic_logs
+from logwright.assets.tables.topic_logs import LATEST_STATE, table_key, table_of, topic_logs
 from logwright.config.policies import Policies
 from logwright.config.table import TopicTable
 from logwright.errors import LogwrightError
@@ -106,7 +106,7 @@ def _updated(
     """
     log_dirs, policies, clock = resources
     with boundary(f"{LATEST_STATE}/{topic}"):
-        place, loaded = place_of(policies, topic)
+        place, loaded = table_of(policies, topic)
         settings = policies.settings()
         with topic_logs(topic, place.table, log_dirs, settings) as readable:
             now_ms = clock.now_ms()

@@ -44,7 +44,7 @@ class TopicLogs:
     failures: Mapping[str, LogwrightError]
 
 
-def place_of(policies: PolicyDirectory, topic: str) -> tuple[LocatedTable, Policies]:
+def table_of(policies: PolicyDirectory, topic: str) -> tuple[LocatedTable, Policies]:
     """Return where a topic's table is, and the policies. Effects: reads them.
 
     Raises:

@@ -15,7 +15,7 @@ from logwright.format import names
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import Checkpoints
-from logwright.log.inventory import place_of
+from logwright.log.inventory import file_place
 from logwright.log.load import observe
 from logwright.log.log_dir import MarkedDirectory, list_marked
 from logwright.log.tree import bytes_below
@@ -199,7 +199,7 @@ def _list(log_dir: Place, partition: TopicPartition) -> Listing:
     others: list[str] = []
     with open_partition_dir(log_dir, partition) as directory:
         for what, (name, size, modified_ns, _), *_ in directory.entries():
-            kind = place_of("log", name).kind
+            kind = file_place("log", name).kind
             if what != "file":
                 if name != names.WORK_DIRECTORY:
                     others.append(f"{name}/" if what == "directory" else name)
