@@ -79,7 +79,7 @@ def test_a_command_that_reads_gives_the_same(call: Call, log_dir: Path, name: st
 
 
 def test_damage(call: Call, log_dir: Path) -> None:
-    """`verify` of a damaged log, and of a root on which a broker would not start."""
+    """`verify` of a damaged log, `verify` and `inspect` of what stops a broker in the root."""
     (log_dir / "t-0" / f"{0:020d}.index").write_bytes(b"x" * 8)
     (log_dir / "cleaner-offset-checkpoint").write_bytes(b"x")
     (log_dir / "meta.properties").write_bytes(b"version=7\n")
@@ -88,8 +88,12 @@ def test_damage(call: Call, log_dir: Path) -> None:
     assert 3 == expected.status
     assert "foreign" in expected.out
     assert "meta.properties" in expected.out
-    answer = call("verify", away(log_dir))
+    place = away(log_dir)
+    answer = call("verify", place)
     assert (3, expected.out) == (answer.status, answer.out)
+    seen = call("inspect", place, "--no-metadata", *NOW)
+    for name in ("foreign", "meta.properties", "cleaner-offset-checkpoint"):
+        assert f"a broker would not start: {log_dir / name}: " in seen.out
 
 
 def test_inspect(call: Call, log_dir: Path) -> None:
@@ -210,10 +214,14 @@ def test_settings_come_from_the_place(call: Call, log_dir: Path) -> None:
     assert expected.out == answer.out
     topic = [records.topic("t", 1), records.config(2, "t", "cleanup.policy", "compact")]
     MetadataBuilder(log_dir).segment(0, topic)
-    expected = call("config", log_dir, "t", *NOW)
-    answer = call("config", away(log_dir), "t", *NOW)
-    assert (0, expected.out) == (answer.status, answer.out)
-    assert "cluster" in answer.out
+    words = ("t", "--output", "json", *NOW)
+    expected = call("config", log_dir, *words)
+    answer = call("config", away(log_dir), *words)
+    assert 0 == answer.status, answer.err
+    assert expected.out == answer.out
+    setting = answer.lines[0]["configs"]["cleanup.policy"]
+    where = f"{log_dir / '__cluster_metadata-0'} at offset 1"
+    assert {"value": "compact", "origin": "topic", "where": where} == setting
 
 
 CHANGES: dict[str, tuple[str, ...]] = {
@@ -244,8 +252,7 @@ def test_a_command_that_needs_a_directory_refuses(
     """By name, as an error of usage, before it asks or reads any log."""
     place = elsewhere(log_dir)
     words = [word.format(tmp_path) for word in CHANGES[command]]
-    yes = ("--yes",) if command not in {"metrics", "verify", "plan"} else ()
-    answer = call(command, text_of(place), *words, *yes)
+    answer = call(command, text_of(place), *words)
     assert 2 == answer.status, answer.err
     assert f"{log_dir} can only be read: this command works on a directory" in answer.err
     assert [] == [path for path in place.store.opened if path.endswith(".log")]
