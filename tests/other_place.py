@@ -2,7 +2,7 @@
 
 `elsewhere(log_dir)` takes a log directory into memory. The place has the same paths, so that what
 is said of it can be compared; a test that removes the directory afterwards shows that nothing is
-read from it.
+read from it. With a line in `ELSEWHERE` a user can name it, as `text_of` does.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.errors import PolicyError
 from logwright.place.local import entry_of
-from logwright.place.model import Bytes, Entry, ReadOnlyPlace
+from logwright.place.model import Bytes, Entry, Place, ReadOnlyPlace
+
+SCHEME: Final = "memory"
 
 Watch = Callable[[str, int], int | None]
 """Called with the path and the position of each read; may raise OSError, or return the most bytes
@@ -115,3 +118,16 @@ def elsewhere(log_dir: Path) -> Elsewhere:
             store.contents[PurePosixPath(path)] = path.read_bytes()
     _STORES.append(store)
     return Elsewhere(PurePosixPath(log_dir), len(_STORES) - 1)
+
+
+def in_memory(text: str) -> Elsewhere:
+    """The place of a text such as ``3/tmp/logs``."""
+    number, slash, path = text.partition("/")
+    if not number.isdecimal() or int(number) >= len(_STORES):
+        raise PolicyError(f"{SCHEME} has no place {text!r}.")
+    return Elsewhere(PurePosixPath(slash + path), int(number))
+
+
+def text_of(place: Place) -> str:
+    """A place as a user names it."""
+    return f"{SCHEME}:{place.number}{place}" if isinstance(place, Elsewhere) else str(place)

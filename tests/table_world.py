@@ -12,7 +12,7 @@ from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions, observe
 from logwright.tables.logs import TopicLog
 from logwright.tables.merge import MergeLimits
-from logwright.tables.topic import Place, TopicUpdate, update_topic
+from logwright.tables.topic import LocatedTable, TopicUpdate, update_topic
 from tests.log_builder import LogBuilder, Pair
 
 DAY_MS = 86_400_000
@@ -74,21 +74,23 @@ def topic_logs(log_dir: Path, *, topic_id: str | None = None) -> list[TopicLog]:
     ]
 
 
-def place(form: str, path: Path, **settings: object) -> Place:
+def place(form: str, path: Path, **settings: object) -> LocatedTable:
     """A table of the topic t."""
     table = TopicTable.model_validate({"format": form, "path": str(path), **settings})
-    return Place(topic="t", table=table, catalog=table.catalog, base=path.parent, limits=LIMITS)
+    return LocatedTable(
+        topic="t", table=table, catalog=table.catalog, base=path.parent, limits=LIMITS
+    )
 
 
-def catalog_place(catalog: Mapping[str, str], base: Path, **settings: object) -> Place:
+def catalog_place(catalog: Mapping[str, str], base: Path, **settings: object) -> LocatedTable:
     """A table of Iceberg of the topic t, in a catalog; it decides on the place without a path."""
     given = {"format": "iceberg", "catalog": catalog, **settings}
     table = TopicTable.model_validate(given)
-    return Place(topic="t", table=table, catalog=catalog, base=base, limits=LIMITS)
+    return LocatedTable(topic="t", table=table, catalog=catalog, base=base, limits=LIMITS)
 
 
 def update(
-    where: Place, log_dir: Path, *, now_ms: int = NOW_MS, topic_id: str | None = None
+    where: LocatedTable, log_dir: Path, *, now_ms: int = NOW_MS, topic_id: str | None = None
 ) -> TopicUpdate:
     """Update the table from the logs as they are."""
     return update_topic(where, topic_logs(log_dir, topic_id=topic_id), now_ms=now_ms)

@@ -17,7 +17,7 @@ from pyiceberg.table import Table
 
 from logwright.errors import StepFailed
 from logwright.tables.iceberg import IcebergStore
-from logwright.tables.topic import Place, open_store
+from logwright.tables.topic import LocatedTable, open_store
 from tests.log_builder import Pair
 from tests.table_rows import Rows, expected_rows
 from tests.table_world import random_pairs, update, write_logs
@@ -56,7 +56,7 @@ RACES = {
 }
 
 
-def iceberg_table(where: Place, name: str = "latest_state.t") -> Table:
+def iceberg_table(where: LocatedTable, name: str = "latest_state.t") -> Table:
     """A table as readers open it."""
     return load_catalog(NAME, **where.catalog).load_table(name)
 
@@ -87,7 +87,7 @@ def overtake(monkeypatch: pytest.MonkeyPatch, at: str, other: Callable[[], objec
 
 
 def check_race(
-    where: Place, race: Race, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    where: LocatedTable, race: Race, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The update that is overtaken is refused, the table is the other's, the next one is right."""
     draw = random.Random(seed)
@@ -114,7 +114,7 @@ def check_race(
         assert len(expected) == snapshot.rows
 
 
-def data_files(where: Place) -> Mapping[str, Any]:
+def data_files(where: LocatedTable) -> Mapping[str, Any]:
     """Path → the file, of the newest version."""
     snapshot = open_store(where).load()
     assert snapshot is not None

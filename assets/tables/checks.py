@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from logwright.assets.lib.boundary import boundary
 from logwright.assets.segments.values import contracts_of
-from logwright.assets.tables.topic_logs import place_of, table_key, topic_logs
+from logwright.assets.tables.topic_logs import table_key, table_of, topic_logs
 from logwright.config.policies import Policies
 from logwright.config.topic_tests import ValueContract
 from logwright.errors import PointNotHeld
@@ -25,7 +25,7 @@ from logwright.tables.compare import Comparison, compare, largest_offsets
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
-from logwright.tables.topic import Place, TopicUpdate, open_store, read_rows, table_errors
+from logwright.tables.topic import LocatedTable, TopicUpdate, open_store, read_rows, table_errors
 
 HELD: Final = "held_below_last_stable_offset"
 DECODED: Final = "records_decoded"
@@ -126,7 +126,7 @@ def equal_check(topic: str) -> dg.AssetChecksDefinition:
     )
     def rows_equal_live_keys(log_dirs: LogDirs, policies: PolicyDirectory) -> dg.AssetCheckResult:
         with boundary(f"{EQUAL} {topic}"):
-            place, _ = place_of(policies, topic)
+            place, _ = table_of(policies, topic)
             settings = policies.settings()
             with (
                 topic_logs(topic, place.table, log_dirs, settings) as readable,
@@ -144,7 +144,7 @@ def _daily() -> dg.AutomationCondition[Any]:
     return condition.cron_tick_passed(DAILY) & ~condition.in_progress()
 
 
-def _equal_result(place: Place, logs: Iterable[Any]) -> dg.AssetCheckResult:
+def _equal_result(place: LocatedTable, logs: Iterable[Any]) -> dg.AssetCheckResult:
     store = open_store(place)
     snapshot = store.load()
     if snapshot is None:

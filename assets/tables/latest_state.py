@@ -24,14 +24,14 @@ from logwright.assets.tables.checks import (
     held_result,
 )
 from logwright.assets.tables.report import preview, update_metadata
-from logwright.assets.tables.topic_logs import LATEST_STATE, place_of, table_key, topic_logs
+from logwright.assets.tables.topic_logs import LATEST_STATE, table_key, table_of, topic_logs
 from logwright.config.policies import Policies
 from logwright.config.table import TopicTable
 from logwright.errors import LogwrightError
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
-from logwright.tables.topic import Place, TopicUpdate, open_store, table_errors, update_topic
+from logwright.tables.topic import LocatedTable, TopicUpdate, open_store, table_errors, update_topic
 
 POOL: Final = "latest_state"
 """Its limit is how many tables are updated at once."""
@@ -106,7 +106,7 @@ def _updated(
     """
     log_dirs, policies, clock = resources
     with boundary(f"{LATEST_STATE}/{topic}"):
-        place, loaded = place_of(policies, topic)
+        place, loaded = table_of(policies, topic)
         settings = policies.settings()
         with topic_logs(topic, place.table, log_dirs, settings) as readable:
             now_ms = clock.now_ms()
@@ -137,7 +137,7 @@ def figures(metadata: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in shown.items())
 
 
-def _preview(place: Place, update: TopicUpdate) -> dict[str, Any]:
+def _preview(place: LocatedTable, update: TopicUpdate) -> dict[str, Any]:
     snapshot = update.result.snapshot
     if not place.table.preview or snapshot is None:
         return {}
@@ -145,7 +145,7 @@ def _preview(place: Place, update: TopicUpdate) -> dict[str, Any]:
 
 
 def _results(
-    place: Place, update: TopicUpdate, policies: Policies, logs: Iterable[Any]
+    place: LocatedTable, update: TopicUpdate, policies: Policies, logs: Iterable[Any]
 ) -> Iterator[dg.AssetCheckResult]:
     """Yield the results of the checks that have looked at something. Effects: reads the table."""
     snapshot = update.result.snapshot

@@ -14,7 +14,7 @@ from logwright.tables.columns import BUCKET, KEY, OFFSET, PARTITION, RAW_KEY, TI
 from logwright.tables.logs import TopicLog, first_time_ms
 from logwright.tables.model import Snapshot
 from logwright.tables.store import Store
-from logwright.tables.topic import Place, TopicUpdate, read_rows
+from logwright.tables.topic import LocatedTable, TopicUpdate, read_rows
 from logwright.tables.work import PartitionResult
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ Metadata = dict[str, Any]
 
 
 def update_metadata(
-    place: Place, update: TopicUpdate, logs: Mapping[int, TopicLog], *, now_ms: int
+    place: LocatedTable, update: TopicUpdate, logs: Mapping[int, TopicLog], *, now_ms: int
 ) -> Metadata:
     """Return the metadata of an update. Effects: may read the first record that the table does not
     hold.

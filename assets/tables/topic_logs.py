@@ -21,7 +21,7 @@ from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.secrets import with_secrets
 from logwright.tables.logs import TopicLog
-from logwright.tables.topic import Place
+from logwright.tables.topic import LocatedTable
 
 LATEST_STATE: Final = "latest_state"
 
@@ -44,7 +44,7 @@ class TopicLogs:
     failures: Mapping[str, LogwrightError]
 
 
-def place_of(policies: PolicyDirectory, topic: str) -> tuple[Place, Policies]:
+def table_of(policies: PolicyDirectory, topic: str) -> tuple[LocatedTable, Policies]:
     """Return where a topic's table is, and the policies. Effects: reads them.
 
     Raises:
@@ -59,7 +59,7 @@ def place_of(policies: PolicyDirectory, topic: str) -> tuple[Place, Policies]:
             remedy="Reload the code location.",
         )
     catalog = with_secrets(table.catalog, topic=topic)
-    return Place(topic=topic, table=table, catalog=catalog, base=policies.path()), loaded
+    return LocatedTable(topic=topic, table=table, catalog=catalog, base=policies.path()), loaded
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from logwright.config.without_effect import warn_of_no_effect
 from logwright.errors import LogwrightError, NotALogDir
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions
+from logwright.place.model import Place, is_local
 from logwright.units import TimestampMs
 
 Engine = Literal["local", "spark"]
@@ -35,7 +36,7 @@ class Request:
     """One call of a command.
 
     Attributes:
-        log_dir: the log directory.
+        place: the log directory; `log_dir` is the same for what needs one of this machine.
         named: the partitions given as TOPIC-N; empty = all of the directory.
         config: the pairs of ``--config``.
         policies: the policies of ``--policies``, None if not given; policies_dir: their directory.
@@ -50,7 +51,7 @@ class Request:
         failures: the errors of single partitions.
     """
 
-    log_dir: Path
+    place: Place
     named: tuple[TopicPartition, ...]
     config: Mapping[str, str]
     policies: Policies | None
@@ -69,6 +70,15 @@ class Request:
     _sources: list[Sources] = field(default_factory=list, repr=False)
     _parsed: dict[str, tuple[TopicConfig, CleanerConfig]] = field(default_factory=dict, repr=False)
 
+    @property
+    def log_dir(self) -> Path:
+        """The log directory.
+
+        Raises:
+            click.UsageError: it is not of this machine.
+        """
+        return local_directory(self.place)
+
     def sources(self) -> Sources:
         """Return all sources of settings. Effects: reads them, once.
 
@@ -78,7 +88,7 @@ class Request:
         if not self._sources:
             self._sources.append(
                 read_sources(
-                    self.log_dir,
+                    self.place,
                     policies=self.policies or Policies(),
                     command_line=self.config,
                     metadata=self.metadata,
@@ -89,9 +99,9 @@ class Request:
             )
         return self._sources[0]
 
-    def of(self, log_dir: Path) -> Request:
+    def of(self, place: Place) -> Request:
         """Return the same request for another log directory."""
-        return replace(self, log_dir=log_dir, _sources=[], _parsed={})
+        return replace(self, place=place, _sources=[], _parsed={})
 
     def settings(self, topic: str) -> tuple[TopicConfig, CleanerConfig]:
         """Return the effective settings of a topic, see `logwright.config.resolved`. Effects: as
@@ -112,7 +122,7 @@ class Request:
         Raises:
             LogwrightError: as `sources`, and `read_topic_id`.
         """
-        return stray_partition(self.sources(), self.log_dir, partition)
+        return stray_partition(self.sources(), self.place, partition)
 
     def topic_id(self, partition: TopicPartition) -> str | None:
         """Return the id of a partition's topic by the sources of the settings; None if they do not
@@ -152,7 +162,7 @@ class Request:
         Raises:
             NotALogDir: it is not a log directory, or a named partition does not exist.
         """
-        present = tuple(list_partitions(self.log_dir))
+        present = tuple(list_partitions(self.place))
         if not self.named:
             return present
         if absent:
@@ -161,7 +171,7 @@ class Request:
             if partition not in present:
                 raise NotALogDir(
                     f"has no partition {partition}.",
-                    path=self.log_dir,
+                    path=self.place,
                     remedy="`logwright inspect` lists the partitions.",
                 )
         return tuple(sorted(set(self.named)))
@@ -179,11 +189,13 @@ class Request:
         return not self.named or partition in self.named
 
     def require_terminal(self) -> None:
-        """Require ``--yes`` or a terminal for a command that changes the log directory.
+        """Require a directory that can be changed, and ``--yes`` or a terminal, for a command that
+        changes the log directory.
 
         Raises:
-            click.UsageError: neither ``--yes`` nor a terminal.
+            click.UsageError: it is not of this machine; neither ``--yes`` nor a terminal.
         """
+        local_directory(self.place)
         if not (self.yes or self.dry_run or sys.stdin.isatty()):
             raise click.UsageError(
                 "this changes the log directory: give --yes, or run it in a terminal"
@@ -205,7 +217,7 @@ class Request:
 class Given(TypedDict):
     """Values of the options that each request has, as click passes them."""
 
-    log_dir: Path
+    log_dir: Place
     named: NotRequired[tuple[TopicPartition, ...]]
     config: tuple[tuple[str, str], ...]
     policies_dir: Path | None
@@ -220,6 +232,20 @@ class Given(TypedDict):
     dry_run: bool
 
 
+def local_directory(place: Place) -> Path:
+    """Return a log directory for what needs one of this machine: its locks, its other files, or to
+    change it.
+
+    Raises:
+        click.UsageError: it is in another place.
+    """
+    if is_local(place):
+        return place
+    raise click.UsageError(
+        f"{place} can only be read: this command works on a directory of this machine"
+    )
+
+
 def request_of(given: Given, output: Output) -> Request:
     """Return the request of a call. Effects: loads the policies; warns of settings without effect.
 
@@ -232,7 +258,7 @@ def request_of(given: Given, output: Output) -> Request:
     now_ms, directory = given["now_ms"], given["policies_dir"]
     policies = None if directory is None else load_policies(directory)
     request = Request(
-        log_dir=given["log_dir"],
+        place=given["log_dir"],
         named=given.get("named", ()),
         config=dict(given["config"]),
         policies=policies,

@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 
 from logwright.batches.runtime import Progress, Runtime, silent
 from logwright.cleaner_rules import delete_horizon_ms
-from logwright.compaction.horizons import earliest_horizon
+from logwright.compaction.horizon_statistics import earliest_horizon
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
 from logwright.compaction.record_limit import require_within_limit
 from logwright.compaction.survivors import Survivors, find_survivors

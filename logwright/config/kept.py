@@ -24,6 +24,7 @@ from logwright.config.values import problems
 from logwright.errors import UnreadableFile
 from logwright.locks import lock_checkpoints
 from logwright.place.files import open_log_dir
+from logwright.place.model import Place
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.replace import replace_file
@@ -60,7 +61,7 @@ class _File(BaseModel):
     topics: dict[Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")], _Topic]
 
 
-def read_kept(log_dir: Path) -> dict[str, KeptTopic]:
+def read_kept(log_dir: Place) -> dict[str, KeptTopic]:
     """Return topic name → saved settings. Effects: reads the file, if it exists.
 
     Raises:
@@ -74,7 +75,7 @@ def read_kept(log_dir: Path) -> dict[str, KeptTopic]:
     return parse_kept(content, log_dir / KEPT_FILE)
 
 
-def parse_kept(content: bytes, path: Path) -> dict[str, KeptTopic]:
+def parse_kept(content: bytes, path: Place) -> dict[str, KeptTopic]:
     """Parse a file.
 
     Raises:
@@ -135,7 +136,7 @@ def forget_topic_locked(log_dir: Path, topic: str, files: FileSystem) -> None:
         execute(replace_file(path, serialize_kept(kept), like=path), files)
 
 
-def _refused(what: str, path: Path) -> UnreadableFile:
+def _refused(what: str, path: Place) -> UnreadableFile:
     return UnreadableFile(
         f"not a file of topic settings: {what}.",
         path=path,

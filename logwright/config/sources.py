@@ -22,6 +22,7 @@ from logwright.metadata.model import NO_IDS, ClusterMetadata, DirectoryIds
 from logwright.metadata.places import stray_reason
 from logwright.metadata.read import read_directory_ids, read_metadata
 from logwright.place.files import open_partition_dir
+from logwright.place.model import Place
 
 _LOG = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ WITHOUT_IT: Final = (
 
 
 def read_sources(
-    log_dir: Path,
+    log_dir: Place,
     *,
     policies: Policies,
     command_line: Mapping[str, str],
@@ -82,7 +83,7 @@ def read_sources(
 
 
 def _refuse_another_cluster(
-    log_dir: Path, ids: DirectoryIds, metadata: ClusterMetadata | None
+    log_dir: Place, ids: DirectoryIds, metadata: ClusterMetadata | None
 ) -> None:
     if metadata is None or None in (ids.cluster_id, metadata.cluster_id):
         return
@@ -119,7 +120,7 @@ def keep_given(log_dir: Path, sources: Sources, topic: str) -> None:
         keep_topic(log_dir, sources, topic, kept)
 
 
-def stray_partition(sources: Sources, log_dir: Path, partition: TopicPartition) -> str | None:
+def stray_partition(sources: Sources, log_dir: Place, partition: TopicPartition) -> str | None:
     """Return why a broker would not serve a partition from a directory; None if it would, or
     without metadata. Effects: reads its topic id.
 

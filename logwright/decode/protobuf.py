@@ -255,7 +255,7 @@ def message_at(file: Any, indexes: tuple[int, ...]) -> Any:
     return message
 
 
-def place_of(file: Any, name: str) -> tuple[int, ...]:
+def message_indexes(file: Any, name: str) -> tuple[int, ...]:
     """Return the indexes of a message, as for `message_at`.
 
     Raises:

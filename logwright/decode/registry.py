@@ -31,7 +31,7 @@ from logwright.decode.json_fields import UnusableSchema, of_json_schema, struct_
 from logwright.decode.json_values import JsonDecoder
 from logwright.decode.make import Made, Making
 from logwright.decode.model import Part
-from logwright.decode.protobuf import ProtobufDecoder, message_at, place_of
+from logwright.decode.protobuf import ProtobufDecoder, message_at, message_indexes
 from logwright.decode.protoc import Compiled, compile_file
 from logwright.decode.refusal import Refused
 from logwright.decode.schema_sources import (
@@ -154,7 +154,7 @@ class _Schema:
         """
         if self._compiled is None:
             return _FIRST
-        return indexes if message is None else place_of(self._compiled.file, message)
+        return indexes if message is None else message_indexes(self._compiled.file, message)
 
     def decoder(self, indexes: tuple[int, ...]) -> _NodeDecoder:
         """Return the decoder of a type.

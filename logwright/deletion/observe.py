@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from logwright.errors import NotALogDir
 from logwright.format.deleted_logs import DeletedLog, parse_deletions
 from logwright.format.names import TopicPartition, parse_deleted_directory_name
-from logwright.log.inventory import place_of
+from logwright.log.inventory import file_place
 from logwright.log.log_dir import MarkedDirectory, list_log_dir
 from logwright.log.record_files import deleted_at_ms, foreign_entries, read_deletions
 from logwright.log.tree import list_tree
@@ -114,4 +114,4 @@ def _look(log_dir: Path, named: MarkedDirectory, record: DeletedLog | None) -> D
 
 def _is_log(path: str) -> bool:
     """Return whether it is a ``.log`` file of any stage, outside logwright's work directory."""
-    return place_of("deleted log", path).kind == "segment"
+    return file_place("deleted log", path).kind == "segment"

@@ -224,7 +224,8 @@ CODECS: Final = (
     Codec("zstd", compress_zstd, decompress_zstd, 32_768),  # a block of 128 KiB for 4 bytes
 )
 """By id. All else asks this table. The kernels use it too, for codecs and framings that
-`native_codec` does not know.
+`native_codec` does not know. So a new codec is its row, its two functions and its name above; what
+it packs must fit into `native_codec.packed_bound`, which is to be raised if it can grow by more.
 """
 CODEC_NAMES: Final = tuple(codec.name for codec in CODECS)
 LARGEST_GROWTH: Final = tuple(codec.largest_growth for codec in CODECS)

@@ -287,7 +287,9 @@ def _big_endian(data: Any, at: int) -> Any:
 
 @kernel
 def packed_bound(size: int) -> Any:
-    """Return the output capacity that `pack` needs for `size` bytes; snappy can grow most."""
+    """Return the output capacity that `pack` needs for `size` bytes. It bounds the growth of every
+    codec; snappy can grow most.
+    """
     return size + size // 6 + (size // _SNAPPY_BLOCK_BYTES + 1) * 320 + 256
 
 

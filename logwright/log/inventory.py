@@ -55,7 +55,7 @@ DELETED_LOG_DELAY: Final = "log.segment.delete.delay.ms"
 KEEP_FAILED: Final = "sweep.keep_failed_output_ms"
 
 
-class Place(NamedTuple):
+class FilePlace(NamedTuple):
     """A row of the inventory.
 
     Attributes:
@@ -81,7 +81,7 @@ class Place(NamedTuple):
     erasure: Erasure
     why: str = "by its name it is not a segment"
 
-    def of(self, path: str) -> Place:
+    def of(self, path: str) -> FilePlace:
         """Return the row for a file that fits: what its own name allows."""
         if self.form != "segment" or _LOG_FILE.fullmatch(path.rpartition("/")[2]):
             return self
@@ -127,15 +127,19 @@ _OF_A_WRITE: Final = "a write by Spark may need it"
 _NOT_OURS: Final = "neither Kafka nor logwright writes a file of this name"
 
 _OF_A_LOG: Final = (
-    Place("segment", "log", rf"{_OFFSET}\.log", "N.log", "segment", _SEGMENT, UPKEEP, "rebuilt"),
-    Place("index", "log", _OFFSET + _INDEX, "N.index", "stray", _OTHER, "", _LEFT),
-    Place("snapshot", "log", rf"{_OFFSET}\.snapshot", "N.snapshot", "stray", _OTHER, "", _LEFT),
-    Place("fact", "log", _FACTS, PARTITION_METADATA, "stray", _OTHER, "", _LEFT),
-    Place("temporary", "log", _TEMPORARY, "N.snapshot.tmp", "staging", _OTHER, PURGE, _LEFT),
-    Place("cleaned", "log", r"[^/]*\.cleaned", _A_CLEANED, "staging", _SEGMENT, PURGE, "recovered"),
-    Place("swap", "log", r"[^/]*\.swap", "N.log.swap", "staging", _SEGMENT, PURGE, "recovered"),
-    Place("metadata snapshot", "log", _METADATA, _A_SNAPSHOT, "stray", _OTHER, "", _LEFT),
-    Place(
+    FilePlace(
+        "segment", "log", rf"{_OFFSET}\.log", "N.log", "segment", _SEGMENT, UPKEEP, "rebuilt"
+    ),
+    FilePlace("index", "log", _OFFSET + _INDEX, "N.index", "stray", _OTHER, "", _LEFT),
+    FilePlace("snapshot", "log", rf"{_OFFSET}\.snapshot", "N.snapshot", "stray", _OTHER, "", _LEFT),
+    FilePlace("fact", "log", _FACTS, PARTITION_METADATA, "stray", _OTHER, "", _LEFT),
+    FilePlace("temporary", "log", _TEMPORARY, "N.snapshot.tmp", "staging", _OTHER, PURGE, _LEFT),
+    FilePlace(
+        "cleaned", "log", r"[^/]*\.cleaned", _A_CLEANED, "staging", _SEGMENT, PURGE, "recovered"
+    ),
+    FilePlace("swap", "log", r"[^/]*\.swap", "N.log.swap", "staging", _SEGMENT, PURGE, "recovered"),
+    FilePlace("metadata snapshot", "log", _METADATA, _A_SNAPSHOT, "stray", _OTHER, "", _LEFT),
+    FilePlace(
         "retired",
         "log",
         r"[^/]*\.deleted",
@@ -145,14 +149,14 @@ _OF_A_LOG: Final = (
         DELETE_DELAY,
         "removed",
     ),
-    Place("foreign", "log", _FOREIGN, "old.log", "stray", _OTHER, "", _LEFT, _NOT_OURS),
-    Place("staged", "log", _BUILT, _A_BUILT, "staging", _SEGMENT, PURGE, "discarded"),
-    Place(
+    FilePlace("foreign", "log", _FOREIGN, "old.log", "stray", _OTHER, "", _LEFT, _NOT_OURS),
+    FilePlace("staged", "log", _BUILT, _A_BUILT, "staging", _SEGMENT, PURGE, "discarded"),
+    FilePlace(
         "failed output", "log", _KEPT, _A_KEPT, "failed output", _SEGMENT, KEEP_FAILED, "removed"
     ),
-    Place("cut", "log", rf"{_WORK}/{CUT}/.*", _A_PIECE, "cut", _SEGMENT, "", "removed"),
-    Place("stray", "log", ".*/.*", "backup/N.log", "stray", _SEGMENT, "", _LEFT, _NOT_OURS),
-    Place("stray", "log", ".*", "N.log.bak", "stray", _OTHER, "", _LEFT, _NOT_OURS),
+    FilePlace("cut", "log", rf"{_WORK}/{CUT}/.*", _A_PIECE, "cut", _SEGMENT, "", "removed"),
+    FilePlace("stray", "log", ".*/.*", "backup/N.log", "stray", _SEGMENT, "", _LEFT, _NOT_OURS),
+    FilePlace("stray", "log", ".*", "N.log.bak", "stray", _OTHER, "", _LEFT, _NOT_OURS),
 )
 """Of a partition. A log that a broker is moving, or that it found to be stray, has the same."""
 
@@ -172,13 +176,13 @@ PLACES: Final = (
     *(row._replace(where="stray", name="stray", rule="") for row in _OF_A_LOG),
     *(row._replace(where="future", name="future", rule="") for row in _OF_A_LOG),
     *(
-        Place(kind, _GONE, pattern, example, _GONE, form, DELETED_LOG_DELAY, erasure)
+        FilePlace(kind, _GONE, pattern, example, _GONE, form, DELETED_LOG_DELAY, erasure)
         for kind, pattern, example, form, erasure in _AS_A_WHOLE
     ),
-    Place("stray", _GONE, ".*", "old.log", "stray", "segment", "", "left", _NOT_OURS),
-    Place("stray", "other directory", ".*", "N.log", "stray", "segment", "", "left", _NOT_OURS),
-    Place("spool", "root", _SPOOLED, f"{SPOOL}0", "staging", "rows", WRITE, _LEFT, _OF_A_WRITE),
-    Place("stray", "root", ".*", "notes.txt", "stray", "other", "", "left", _NOT_OURS),
+    FilePlace("stray", _GONE, ".*", "old.log", "stray", "segment", "", "left", _NOT_OURS),
+    FilePlace("stray", "other directory", ".*", "N.log", "stray", "segment", "", "left", _NOT_OURS),
+    FilePlace("spool", "root", _SPOOLED, f"{SPOOL}0", "staging", "rows", WRITE, _LEFT, _OF_A_WRITE),
+    FilePlace("stray", "root", ".*", "notes.txt", "stray", "other", "", "left", _NOT_OURS),
 )
 
 
@@ -186,12 +190,12 @@ class _Rows(NamedTuple):
     """The rows of a kind of directory. The number of a group of the pattern is that of its row."""
 
     pattern: re.Pattern[str]
-    rows: tuple[Place, ...]
+    rows: tuple[FilePlace, ...]
 
 
-def rows_by_directory(places: Iterable[Place]) -> dict[Where, _Rows]:
+def rows_by_directory(places: Iterable[FilePlace]) -> dict[Where, _Rows]:
     """Return the rows of each kind of directory, to be matched at once."""
-    by_where: dict[Where, list[Place]] = {}
+    by_where: dict[Where, list[FilePlace]] = {}
     for row in places:
         by_where.setdefault(row.where, []).append(row)
     return {
@@ -206,7 +210,7 @@ _ROWS: Final = rows_by_directory(PLACES)
 _MARKS: Final[dict[str, Where]] = {STRAY_DIRECTORY: "stray", FUTURE_DIRECTORY: "future"}
 
 
-def place_of(where: Where, path: str) -> Place:
+def file_place(where: Where, path: str) -> FilePlace:
     """Return the place of a file.
 
     Args:
@@ -232,10 +236,10 @@ def owner_of(name: str) -> tuple[Where, TopicPartition]:
     return "deleted log" if is_deleted else _MARKS.get(marked[1], "other directory"), marked[0]
 
 
-def place_at(path: str) -> Place:
+def file_place_at(path: str) -> FilePlace:
     """Return the place of a file by its path relative to the log directory."""
     directory, slash, rest = path.partition("/")
-    return place_of(owner_of(directory)[0], rest) if slash else place_of("root", path)
+    return file_place(owner_of(directory)[0], rest) if slash else file_place("root", path)
 
 
 def expires_ms(path: str) -> int | None:
@@ -243,6 +247,6 @@ def expires_ms(path: str) -> int | None:
     any that is not in a kept output.
     """
     parts = path.split("/")
-    if parts[:2] != [WORK_DIRECTORY, FAILED] or place_of("log", path).rule != KEEP_FAILED:
+    if parts[:2] != [WORK_DIRECTORY, FAILED] or file_place("log", path).rule != KEEP_FAILED:
         return None
     return int(parts[2].partition(".")[0])

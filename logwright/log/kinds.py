@@ -17,7 +17,7 @@ from logwright.format.names import (
     SWAP,
     TIMEINDEX,
 )
-from logwright.log.inventory import place_of
+from logwright.log.inventory import file_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,7 +105,7 @@ def file_kinds(names: Iterable[str]) -> FileKinds:
     """Sort the names of a partition directory's plain files by kind."""
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
-        by_kind[place_of("log", name).kind].append(name)
+        by_kind[file_place("log", name).kind].append(name)
     return FileKinds(
         stems=tuple([name[:_DIGITS] for name in by_kind["segment"]]),
         indexes=tuple(by_kind["index"]),
@@ -119,14 +119,14 @@ def file_kinds(names: Iterable[str]) -> FileKinds:
 
 def is_of_a_log(name: str) -> bool:
     """Return whether this is the name of a log's file, or similar to one."""
-    return place_of("log", name).kind in _OF_A_LOG
+    return file_place("log", name).kind in _OF_A_LOG
 
 
 def is_retired(name: str) -> bool:
     """Return whether a broker removes this file when it loads the log. It keeps snapshots of the
     KRaft metadata log.
     """
-    return place_of("log", name).kind == "retired"
+    return file_place("log", name).kind == "retired"
 
 
 def offset_in(name: str) -> int:
@@ -143,4 +143,4 @@ def _without_stage(name: str) -> str:
 
 def _is_live(name: str) -> bool:
     """Return whether this is a segment's or snapshot's file as Kafka writes it."""
-    return place_of("log", name).kind in _LIVE
+    return file_place("log", name).kind in _LIVE

@@ -19,15 +19,15 @@ from logwright.format.names import (
     WORK_DIRECTORY,
     TopicPartition,
 )
-from logwright.log import inventory
 from logwright.log.inventory import (
     DELETE_DELAY,
     KEEP_FAILED,
     NO_PARTITION,
     PURGE,
+    FilePlace,
     expires_ms,
+    file_place,
     owner_of,
-    place_of,
 )
 from logwright.log.kinds import file_kinds
 from logwright.log.tree import Stamp, Tree, list_tree, stamp_of
@@ -55,7 +55,7 @@ class RecordFile:
     path: Place
     relative: str
     partition: TopicPartition
-    place: inventory.Place
+    place: FilePlace
     stamp: Stamp
     since_ms: int | None = None
     is_kept: bool = False
@@ -184,7 +184,7 @@ def foreign_entries(tree: Tree) -> list[str]:
         (
             *(path for path in tree.directories if WORK_DIRECTORY not in path.split("/")),
             *tree.others,
-            *(path for path in tree.files if place_of("deleted log", path).rule == ""),
+            *(path for path in tree.files if file_place("deleted log", path).rule == ""),
         )
     )
 
@@ -203,7 +203,7 @@ def _files_of(name: str, tree: Tree, deletions: Mapping[str, DeletedLog]) -> Ite
             since = dict.fromkeys(tree.files, deleted_at_ms(tree.root, deletions.get(name)))
         kept = frozenset(tree.files if foreign_entries(tree) else ())
     for path, stamp in tree.files.items():
-        place, since_ms = place_of(where, path), since.get(path)
+        place, since_ms = file_place(where, path), since.get(path)
         if path in orphans:
             place = place._replace(rule=PURGE if where == "log" else "", erasure="recovered")
         if place.rule == DELETE_DELAY and since_ms is None:

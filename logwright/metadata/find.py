@@ -6,7 +6,7 @@ from typing import Final
 
 from logwright.errors import LogwrightError, PreconditionError, UnreadableFile
 from logwright.metadata.read import read_directory_ids
-from logwright.place.files import absolute, entry_at, open_log_dir
+from logwright.place.files import absolute, entry_at, names_in
 from logwright.place.model import Place
 
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
@@ -31,8 +31,7 @@ def find_metadata(log_dir: Place) -> Place | None:
     if own.cluster_id is None or own.node_id is None:
         return None
     here = absolute(log_dir)
-    with open_log_dir(here.parent) as parent:
-        names = parent.names()[:MOST_SIBLINGS]
+    names = names_in(here.parent)[:MOST_SIBLINGS]
     candidates: list[Place] = []
     for name in names:
         sibling = here.parent / name

@@ -165,6 +165,14 @@ def exists(path: Place) -> bool:
     return entry_at(path) is not None
 
 
+def is_directory(path: Place) -> bool:
+    """Return whether this is a directory; a symlink to one is not. Effects and errors: as
+    `entry_at`.
+    """
+    entry = entry_at(path)
+    return entry is not None and entry.kind == "directory"
+
+
 def is_regular(path: Place) -> bool:
     """Return whether this is a regular file; a symlink to one is not. Effects and errors: as
     `entry_at`.

@@ -5,9 +5,10 @@ A directory of this machine is a `Path`: it can be read, locked and changed. Any
 So a function that only reads takes a `Place`, one that changes a log takes a `Path`, and a type
 checker knows the difference (ADR 40).
 
-A new place is one class of `ReadOnlyPlace` and one of `Bytes`. Their methods raise OSError, as
-functions of `os` do; readers never see it, since what is here and in `logwright.place.files` turns
-it into an error with file and position.
+A new place is a module of this package with one class of `ReadOnlyPlace` and one of `Bytes`, and
+its line in `logwright.place.named`, by which the command line and Spark reach it. Their methods
+raise OSError, as functions of `os` do; readers never see it, since what is here and in
+`logwright.place.files` turns it into an error with file and position.
 """
 
 from __future__ import annotations

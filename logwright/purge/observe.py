@@ -13,7 +13,7 @@ from logwright.errors import NotALogDir, UnreadableFile
 from logwright.format.deletions import LEDGER
 from logwright.format.names import FAILED, STAGING, WORK_DIRECTORY
 from logwright.live_plans import plan_is_alive
-from logwright.log.inventory import place_of
+from logwright.log.inventory import file_place
 from logwright.log.listing import read_listing
 from logwright.log.tree import list_tree
 from logwright.place.files import names_in, open_log_dir
@@ -109,7 +109,7 @@ def list_partition(directory: Path) -> PartitionListing:
     ):
         listing = read_listing(opened, _plain_file)
     for name in listing.others:
-        if place_of("log", name).name == "deleted":
+        if file_place("log", name).name == "deleted":
             raise _unexpected(directory / name)
     work = directory / WORK_DIRECTORY
     return PartitionListing(

@@ -62,7 +62,7 @@ def read_offsets(path: Place) -> Mapping[TopicPartition, Offset]:
         return {}
 
 
-def read_all_offsets(log_dir: Path) -> Checkpoints:
+def read_all_offsets(log_dir: Place) -> Checkpoints:
     """Return the four checkpoints of a log directory. Effects and errors: as `read_offsets`."""
     recovery, start, watermark, cleaner = (read_offsets(log_dir / one) for one in CHECKPOINT_FILES)
     return Checkpoints(

@@ -21,7 +21,6 @@ it gets none.
 from __future__ import annotations
 
 import base64
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -42,8 +41,9 @@ from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.log.load import CLUSTER_METADATA_TOPIC
 from logwright.metadata.model import is_reserved
 from logwright.metadata.read import META_PROPERTIES, WRITE_IDS
-from logwright.place.files import is_regular, open_log_dir
+from logwright.place.files import exists, is_regular, open_log_dir
 from logwright.place.mapped import map_file
+from logwright.place.model import Place, is_local
 from logwright.place.unreadable import not_regular
 from logwright.units import INT32_MAX
 
@@ -82,8 +82,9 @@ class Root:
         return bool(self.problems)
 
 
-def look_at_root(log_dir: Path) -> Root:
-    """Find out what would stop a broker. Effects: reads the root's entries.
+def look_at_root(log_dir: Place) -> Root:
+    """Find out what would stop a broker. Effects: reads the root's entries. A link in another place
+    counts as a directory: where it leads is not known.
 
     Raises:
         NotALogDir, UnreadableFile: it cannot be read.
@@ -104,7 +105,7 @@ def look_at_root(log_dir: Path) -> Root:
     present = [
         log_dir / checkpoint
         for checkpoint in CHECKPOINT_FILES
-        if checkpoint not in names and os.path.lexists(log_dir / checkpoint)
+        if checkpoint not in names and exists(log_dir / checkpoint)
     ]
     problems += [not_regular(path) for path in present if not is_regular(path)]
     problem = identity_problem(content) if formatted else None
@@ -122,17 +123,17 @@ def look_at_root(log_dir: Path) -> Root:
     )
 
 
-def _is_directory(link: Path) -> bool:
+def _is_directory(link: Place) -> bool:
     """Return whether a broker takes a link for a directory: it follows links (File.isDirectory).
     Effects: asks the file system.
     """
     try:
-        return link.is_dir()
+        return not is_local(link) or link.is_dir()
     except OSError:
         return False
 
 
-def _malformed(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
+def _malformed(paths: Iterable[Place]) -> Iterator[tuple[str, str]]:
     for path in paths:
         try:
             parse_offset_checkpoint(map_file(path).tobytes(), path)
@@ -140,7 +141,7 @@ def _malformed(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
             yield path.name, error.problem
 
 
-def strange_directories(log_dir: Path, names: Iterable[str]) -> Iterator[LogwrightError]:
+def strange_directories(log_dir: Place, names: Iterable[str]) -> Iterator[LogwrightError]:
     """Yield an error for each directory of these names on which a broker does not start, or which
     it would take for a log of another name (UnifiedLog.parseTopicPartitionName).
     """

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -31,7 +30,8 @@ from logwright.config.values import (
 from logwright.errors import PolicyError
 from logwright.format.codec import CodecName
 from logwright.format.names import TopicPartition
-from logwright.place.model import Place
+from logwright.place.model import Place, is_local
+from logwright.place.named import place_of
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -160,7 +160,8 @@ class ReadOptions(_Options):
     def log_dirs(self) -> tuple[Place, ...]:
         """The log directories. A task may have another working directory."""
         paths = self.paths if self.path is None else (self.path,)
-        return tuple(Path(path).absolute() for path in paths)
+        places = map(place_of, paths)
+        return tuple(place.absolute() if is_local(place) else place for place in places)
 
     @model_validator(mode="after")
     def _names_what_to_read(self) -> Self:

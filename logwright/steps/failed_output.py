@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from logwright.errors import LogwrightError
 from logwright.format.names import FAILED, FAILED_OUTPUT, STAGING, WORK_DIRECTORY
 from logwright.log.tree import bytes_below
-from logwright.place.files import names_in
+from logwright.place.files import is_directory, names_in
 from logwright.steps.work import move_private, remove_private
 from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from logwright.place.model import Place
 
 LEAST_FREE_SHARE: Final = 0.1
 """Share of the file system that must be free for users other than root, the output still on it."""
@@ -90,7 +92,7 @@ def forget_failed_output(partition: Path) -> None:
         _LOG.warning("kept failed output stays: partition=%s %s", partition, error)
 
 
-def failed_outputs(work: Path) -> dict[FailedOutput, int]:
+def failed_outputs(work: Place) -> dict[FailedOutput, int]:
     """Return the kept outputs of a partition → bytes of the files, the first to expire first.
     Effects: reads the directories.
 
@@ -98,7 +100,7 @@ def failed_outputs(work: Path) -> dict[FailedOutput, int]:
         work: the partition's work directory.
     """
     parent = work / FAILED
-    if parent.is_symlink() or not parent.is_dir():
+    if not is_directory(parent):
         return {}
     outputs = filter(None, map(parse_failed_output, names_in(parent)))
     return {output: bytes_below(parent / output.name) for output in sorted(outputs)}

@@ -26,7 +26,7 @@ from logwright.format.names import LOG, segment_file_name
 
 if TYPE_CHECKING:
     from logwright.batches.source import Source
-    from logwright.log.model import PartitionLog
+    from logwright.log.model import ReadableLog
 
 _CRC_AT: Final = 17
 """Position of the CRC in a batch (DefaultRecordBatch)."""
@@ -93,7 +93,7 @@ def are_others(recorded: Batches | None, observed: Batches | None) -> bool:
 class BatchesOf:
     """Sums up the batches of one log, each header once."""
 
-    def __init__(self, log: PartitionLog, pieces: Pieces) -> None:
+    def __init__(self, log: ReadableLog, pieces: Pieces) -> None:
         self._log = log
         self._pieces = pieces
         self._totals: dict[int, tuple[int, ...]] = {}
@@ -134,7 +134,7 @@ class BatchesOf:
         return total
 
 
-def _files(log: PartitionLog, bases: Sequence[int]) -> str:
+def _files(log: ReadableLog, bases: Sequence[int]) -> str:
     """Identify the segments that begin at these offsets."""
     stamps = {one.name: one for one in log.fingerprint.files}
     facts = [tuple(stamps[segment_file_name(base, LOG)]) for base in bases]

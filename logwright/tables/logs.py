@@ -21,7 +21,7 @@ from logwright.format.header import read_uint32
 from logwright.latest.missing import first_missing
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 from logwright.records.model import ReadCounts, ReadRequest
 from logwright.records.pieces import Pieces
 from logwright.records.plan import plan_records
@@ -53,7 +53,7 @@ class TopicLog:
         cleaner: has the memory budget of the offset map.
     """
 
-    log: PartitionLog
+    log: ReadableLog
     topic_id: str | None
     cleaner: CleanerConfig
 
@@ -109,7 +109,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
     )
 
 
-def tail_of(log: PartitionLog, end_offset: int) -> Tail | None:
+def tail_of(log: ReadableLog, end_offset: int) -> Tail | None:
     """Return what a log has right below an offset, None if no batch has it. Effects: reads headers,
     and one record.
     """
@@ -124,7 +124,7 @@ def tail_of(log: PartitionLog, end_offset: int) -> Tail | None:
     return None
 
 
-def _record_crc(log: PartitionLog, offset: int) -> int | None:
+def _record_crc(log: ReadableLog, offset: int) -> int | None:
     """Return a CRC-32 of a record's timestamp, key and value; None if there is no record."""
     request = ReadRequest(start_offset=offset, end_offset=offset + 1, isolation="read_uncommitted")
     for part in plan_records(_whole(log), request):
@@ -134,19 +134,19 @@ def _record_crc(log: PartitionLog, offset: int) -> int | None:
     return None
 
 
-def _whole(log: PartitionLog) -> PartitionLog:
+def _whole(log: ReadableLog) -> ReadableLog:
     """Return the log with all of it readable, whatever was replicated."""
     return log._replace(high_watermark=log.log_end_offset)
 
 
-def missing_offset(log: PartitionLog, start: int, end: int) -> int | None:
+def missing_offset(log: ReadableLog, start: int, end: int) -> int | None:
     """Return the lowest offset in [start, end) that may have no record, None if all have one.
     Effects: reads the headers of the batches.
     """
     return first_missing(_pieces(log, start, end), start, end)
 
 
-def offsets_of(log: PartitionLog, end_offset: int) -> BitMap64:
+def offsets_of(log: ReadableLog, end_offset: int) -> BitMap64:
     """Return the offsets of the committed records below an offset, as a compressed bitmap. Effects:
     reads.
     """
@@ -157,7 +157,7 @@ def offsets_of(log: PartitionLog, end_offset: int) -> BitMap64:
     return offsets
 
 
-def _pieces(log: PartitionLog, start: int, end: int) -> Iterator[Source]:
+def _pieces(log: ReadableLog, start: int, end: int) -> Iterator[Source]:
     """Yield the batches of the offsets [start, end), those of open transactions and above the high
     watermark too. Effects: reads headers.
     """
@@ -179,7 +179,7 @@ def sample(logs: Iterable[TopicLog]) -> Iterator[pa.RecordBatch]:
                 yield from islice(batches, _SAMPLE_BATCHES)
 
 
-def first_time_ms(log: PartitionLog, offset: int) -> int | None:
+def first_time_ms(log: ReadableLog, offset: int) -> int | None:
     """Return the timestamp of the first record at or above an offset, None if there is none.
     Effects: reads.
     """

@@ -25,6 +25,7 @@ from logwright.decode.make import make_decoder
 from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
 from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
+from logwright.place.model import Place
 from logwright.tables.columns import Columns, columns_of
 from logwright.tables.local_files import WORK, lock_table
 from logwright.tables.logs import TopicLog, sample, source_of
@@ -45,7 +46,7 @@ _LOCAL: Final = re.compile(r"(?:file:(?://)?)?(/.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class LocatedTable:
     """Where a topic's table is.
 
     Attributes:
@@ -99,7 +100,7 @@ class TopicUpdate:
         return no_rows or self.result.only_refused
 
 
-def open_store(place: Place, *, quarantine: bool = False) -> Store:
+def open_store(place: LocatedTable, *, quarantine: bool = False) -> Store:
     """Return the topic's table, or its quarantine table. Effects: imports the format's library."""
     suffix = QUARANTINE if quarantine else ""
     directory = place.directory
@@ -117,7 +118,7 @@ def open_store(place: Place, *, quarantine: bool = False) -> Store:
     )
 
 
-def _store_of(place: Place) -> type[Store]:
+def _store_of(place: LocatedTable) -> type[Store]:
     """Return the class of a format. Effects: imports it, and the format's library.
 
     Raises:
@@ -129,7 +130,7 @@ def _store_of(place: Place) -> type[Store]:
 
 
 def update_topic(
-    place: Place, logs: Sequence[TopicLog], *, now_ms: int, progress: Progress = silent
+    place: LocatedTable, logs: Sequence[TopicLog], *, now_ms: int, progress: Progress = silent
 ) -> TopicUpdate:
     """Bring a topic's table up to date. Effects: reads the logs, writes the table and its
     quarantine table; removes files of old versions. No broker may start meanwhile.
@@ -190,7 +191,7 @@ def update_topic(
         )
 
 
-def require_outside(place: Place, log_dirs: Collection[Path]) -> None:
+def require_outside(place: LocatedTable, log_dirs: Collection[Place]) -> None:
     """Require that a table is not in a log directory, where no broker would start. Effects: looks
     for a broker's files.
 
@@ -239,7 +240,7 @@ def read_rows(
 
 
 @contextmanager
-def table_errors(place: Place) -> Iterator[None]:
+def table_errors(place: LocatedTable) -> Iterator[None]:
     """Turn errors of file systems and of the formats' libraries into ours. Their messages may have
     values of rows, so only their kind is kept.
 
@@ -265,7 +266,7 @@ def table_errors(place: Place) -> Iterator[None]:
         raise _failed(place, error) from None
 
 
-def _failed(place: Place, error: Exception) -> StepFailed:
+def _failed(place: LocatedTable, error: Exception) -> StepFailed:
     number = getattr(error, "errno", None)
     name = errno.errorcode.get(number, "") if isinstance(number, int) else ""
     kind = f"{type(error).__name__} {name}".strip()
@@ -278,7 +279,7 @@ def _failed(place: Place, error: Exception) -> StepFailed:
 
 
 @contextmanager
-def _locked(place: Place) -> Iterator[Path]:
+def _locked(place: LocatedTable) -> Iterator[Path]:
     """Yield a directory for temporary files, while no other process updates the table."""
     if place.directory is None:
         with tempfile.TemporaryDirectory(prefix="logwright-") as name:

@@ -210,8 +210,8 @@ ERASING = (
     Fault(
         family="inventory: an erasure removes retired files alone",
         file="erasure/erase/copies.py",
-        right='if place_of(where, name).erasure == "removed"',
-        wrong='if place_of(where, name).kind == "retired"',
+        right='if file_place(where, name).erasure == "removed"',
+        wrong='if file_place(where, name).kind == "retired"',
         tests=_INVENTORY,
     ),
     Fault(

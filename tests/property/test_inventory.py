@@ -19,7 +19,7 @@ from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.ingest.schema import SCHEMA
 from logwright.log import inventory
-from logwright.log.inventory import PLACES, Place, owner_of, rows_by_directory
+from logwright.log.inventory import PLACES, FilePlace, owner_of, rows_by_directory
 from logwright.log.record_files import RecordFile, list_files
 from logwright.log.tree import list_tree
 from logwright.recovery.leftovers import find_leftovers
@@ -139,7 +139,7 @@ def spool(root: Path) -> Path:
     return path
 
 
-def of_row(root: Path, row: Place) -> World:
+def of_row(root: Path, row: FilePlace) -> World:
     """The example of a row. A live segment has the offset of one; any other file that of none."""
     live = row.kind == "segment" and row.where in ("log", "stray", "future")
     path = row.example.replace("N", f"{0 if live else 7:020d}")
@@ -162,7 +162,7 @@ EACH_ROW = pytest.mark.parametrize("row", PLACES, ids=lambda row: f"{row.where}:
 
 
 @EACH_ROW
-def test_a_search_and_a_certificate_see_it(tmp_path: Path, row: Place) -> None:
+def test_a_search_and_a_certificate_see_it(tmp_path: Path, row: FilePlace) -> None:
     """Under the name and with the rule of the row; the certificate lists the file as searched."""
     world = of_row(tmp_path, row)
     place = world.file.place
@@ -185,7 +185,7 @@ def test_a_search_and_a_certificate_see_it(tmp_path: Path, row: Place) -> None:
 
 
 @EACH_ROW
-def test_an_erasure_removes_or_names_it(tmp_path: Path, row: Place) -> None:
+def test_an_erasure_removes_or_names_it(tmp_path: Path, row: FilePlace) -> None:
     """And 0 means that plain code does not see the person any more."""
     world = of_row(tmp_path, row)
     erasure = world.file.place.erasure
@@ -200,7 +200,7 @@ def test_an_erasure_removes_or_names_it(tmp_path: Path, row: Place) -> None:
 
 
 @EACH_ROW
-def test_a_purge_removes_it_by_its_rule_alone(tmp_path: Path, row: Place) -> None:
+def test_a_purge_removes_it_by_its_rule_alone(tmp_path: Path, row: FilePlace) -> None:
     """Long after every delay."""
     world = of_row(tmp_path, row)
     rule = world.file.place.rule
@@ -209,7 +209,7 @@ def test_a_purge_removes_it_by_its_rule_alone(tmp_path: Path, row: Place) -> Non
 
 
 @EACH_ROW
-def test_a_recovery_takes_it_for_a_leftover(tmp_path: Path, row: Place) -> None:
+def test_a_recovery_takes_it_for_a_leftover(tmp_path: Path, row: FilePlace) -> None:
     """Files that are being built or swapped in, indexes without a log, and snapshots that are not
     of the log; nothing else.
     """
@@ -230,7 +230,7 @@ def test_a_recovery_takes_it_for_a_leftover(tmp_path: Path, row: Place) -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in PLACES if row.where == "log"], ids=str)
-def test_inspect_shows_it(tmp_path: Path, row: Place) -> None:
+def test_inspect_shows_it(tmp_path: Path, row: FilePlace) -> None:
     """What is in the log's directory under its kind; what is staged or kept by its plan."""
     world = of_row(tmp_path, row)
     (shown,) = [
@@ -321,7 +321,9 @@ def test_a_new_place_is_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     path = ".logwright/spare/00000000000000000007.log"
     before = planted(tmp_path / "before", "t-0", path)
     assert ("stray", {before.path}) == (before.file.place.name, named(before.erase()))
-    row = Place("spare", "log", r"\.logwright/spare/.*", path, "spare", "segment", "", "removed")
+    row = FilePlace(
+        "spare", "log", r"\.logwright/spare/.*", path, "spare", "segment", "", "removed"
+    )
     monkeypatch.setattr(inventory, "_ROWS", rows_by_directory((row, *PLACES)))
     after = planted(tmp_path / "after", "t-0", path)
     (finding,) = [one for one in after.find().lines if "kind" in one]

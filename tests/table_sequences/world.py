@@ -21,7 +21,7 @@ from logwright.purge.commit import purge_partition
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
 from logwright.tables.merge import MergeLimits
-from logwright.tables.topic import Place
+from logwright.tables.topic import LocatedTable
 from logwright.units import TimestampMs
 from tests.differential.kafka_cleaner import KafkaCleaner
 from tests.erasing import PlainKeys
@@ -95,7 +95,7 @@ class World:
         """Its quarantine table's."""
         return self.root / "tables" / "t_quarantine"
 
-    def place(self, small_bytes: int, files: int) -> Place:
+    def place(self, small_bytes: int, files: int) -> LocatedTable:
         """The table, with limits that delete rows of small files too."""
         where = place(
             self.form,
@@ -105,7 +105,7 @@ class World:
             update_mode=self.mode,
         )
         limits = MergeLimits(small_bytes=small_bytes, files=files, deleted_share=0.6)
-        return Place(topic="t", table=where.table, catalog={}, base=self.root, limits=limits)
+        return LocatedTable(topic="t", table=where.table, catalog={}, base=self.root, limits=limits)
 
     def expected(self) -> Rows:
         """The rows that the table must have."""

@@ -122,6 +122,10 @@ FROM_COMPACTION = 60
 
 WAITING = {
     ("logwright.cli.options.common", "logwright.cli.call"): "a command's help needs no engine",
+    (
+        "logwright.cli.options.parameters",
+        "logwright.place.named",
+    ): "a command's help needs no engine",
     ("logwright.cli.output", "logwright.cli.bar"): "only a terminal has progress bars",
     ("logwright.cli.run.clean", "logwright.spark.sweep"): "--engine spark is of an extra",
 }

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import click
 
 from logwright.cli.options.common import declare, no_metadata_option
-from logwright.cli.options.parameters import log_format_option, output_option
-
-_PATH: Final = click.Path(path_type=Path, readable=False)
+from logwright.cli.options.parameters import LogDir, log_format_option, output_option
 
 
 @declare("audit")
-@click.argument("log_dirs", metavar="LOG_DIR LOG_DIR ...", nargs=-1, type=_PATH)
+@click.argument("log_dirs", metavar="LOG_DIR LOG_DIR ...", nargs=-1, type=LogDir())
 @click.option("--topic", "topics", multiple=True, help="Only partitions of this topic; repeatable.")
 @click.option(
     "--metadata",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -11,13 +11,16 @@ from logwright.cli.options.common import declare, directory_options, run
 from logwright.cli.options.keys import SearchOptions, key_options, search_options
 from logwright.cli.options.parameters import Time
 
+if TYPE_CHECKING:
+    from logwright.place.model import Place
+
 _PATH: Final = click.Path(path_type=Path)
 
 
 class Given(SearchOptions):
     """Values of the options below, as click passes them."""
 
-    more_dirs: tuple[Path, ...]
+    more_dirs: tuple[Place, ...]
     tables: tuple[Path, ...]
     deadline_ms: int | None
     earlier: tuple[Path, ...]

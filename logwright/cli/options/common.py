@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from logwright.cli.options.parameters import (
+    LogDir,
     Pair,
     Partition,
     kafka_version_option,
@@ -62,11 +63,9 @@ def run(module: str, given: dict[str, Any], *, extra: str | None = None) -> None
 
 
 _PATH: Final = click.Path(path_type=Path)
-_LOG_DIR: Final = click.Path(path_type=Path, readable=False)
-"""click does not check it: an unreadable directory is not a usage error."""
-_ARGUMENT: Final = click.argument("log_dir", metavar="LOG_DIR", type=_LOG_DIR)
+_ARGUMENT: Final = click.argument("log_dir", metavar="LOG_DIR", type=LogDir())
 _PARTITIONS: Final = click.argument("named", metavar="[TOPIC-N ...]", nargs=-1, type=Partition())
-_MORE_DIRS: Final = click.argument("more_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=_LOG_DIR)
+_MORE_DIRS: Final = click.argument("more_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=LogDir())
 _TOPICS: Final = click.argument("topics", metavar="[TOPIC ...]", nargs=-1)
 policies_option: Final = click.option(
     "--policies",

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
 
 import click
+
+from logwright.cli.options.parameters import LogDir
+
+if TYPE_CHECKING:
+    from logwright.place.model import Place
 
 _R = TypeVar("_R")
 _PATH: Final = click.Path(path_type=Path)
@@ -51,7 +56,7 @@ _SEARCH: Final = (
         "--archive",
         "archives",
         metavar="DIR",
-        type=_PATH,
+        type=LogDir(),
         multiple=True,
         help="A copy of a log directory that nothing maintains; repeatable.",
     ),
@@ -92,7 +97,7 @@ class KeyOptions(TypedDict):
 class SearchOptions(KeyOptions):
     """Those of the options that say what else is searched, too."""
 
-    archives: tuple[Path, ...]
+    archives: tuple[Place, ...]
     pattern: Path | None
     run_interval_ms: int | None
     appends_continue: bool

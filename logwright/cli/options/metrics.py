@@ -15,7 +15,7 @@ from logwright.cli.options.common import (
     policies_option,
     properties_option,
 )
-from logwright.cli.options.parameters import kafka_version_option, log_format_option
+from logwright.cli.options.parameters import LogDir, kafka_version_option, log_format_option
 
 _PATH: Final = click.Path(path_type=Path)
 
@@ -34,7 +34,7 @@ class Given(TypedDict):
 
 
 @declare("metrics", extra="metrics")
-@click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=_PATH)
+@click.argument("log_dirs", metavar="LOG_DIR...", nargs=-1, required=True, type=LogDir())
 @click.option("--textfile", metavar="FILE", type=_PATH, help="Write to this file, atomically.")
 @click.option(
     "--port",

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from types import ModuleType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from logwright.config.kafka_version import BY_NAME
 from logwright.format.names import TopicPartition
 from logwright.times import time_ms
+
+if TYPE_CHECKING:
+    from logwright.place.model import Place
 
 
 class Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
@@ -65,6 +69,24 @@ class LateChoice(click.Choice):  # type: ignore[type-arg]  # generic since click
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click reads it only
         """All names."""
         return tuple(self._names(importlib.import_module(self._module)))
+
+
+class LogDir(click.Path):
+    """A log directory, of this machine or in another place. click does not check it: one that is
+    missing or unreadable is not an error of usage.
+    """
+
+    def convert(  # type: ignore[override]  # the base gives a path
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Place:
+        """Return the place."""
+        from logwright.place.named import place_of  # noqa: PLC0415 -- a place needs NumPy
+
+        del param, ctx
+        return place_of(os.fspath(value))
 
 
 class Partition(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4

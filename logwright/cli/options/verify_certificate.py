@@ -8,14 +8,14 @@ from typing import Final
 import click
 
 from logwright.cli.options.common import declare
-from logwright.cli.options.parameters import log_format_option, output_option
+from logwright.cli.options.parameters import LogDir, log_format_option, output_option
 
 _PATH: Final = click.Path(path_type=Path)
 
 
 @declare("verify-certificate", extra="erasure")
 @click.argument("file", metavar="FILE", type=_PATH)
-@click.argument("log_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=_PATH)
+@click.argument("log_dirs", metavar="[LOG_DIR ...]", nargs=-1, type=LogDir())
 @click.option(
     "--public-key",
     metavar="FILE",

@@ -20,6 +20,7 @@ from logwright.log.load import list_partitions
 from logwright.metadata.find import find_metadata
 from logwright.metadata.model import ClusterMetadata
 from logwright.metadata.read import read_metadata
+from logwright.place.files import absolute
 from logwright.place.model import Place
 
 _FEWEST: Final = 2
@@ -28,14 +29,14 @@ _FEWEST: Final = 2
 def run(
     output: Output,
     *,
-    log_dirs: tuple[Path, ...],
+    log_dirs: tuple[Place, ...],
     topics: tuple[str, ...],
     metadata: Path | None,
     no_metadata: bool,
     high_watermark: Literal["end", "checkpoint"],
 ) -> int:
     """Run the command."""
-    if len({log_dir.absolute() for log_dir in log_dirs}) < max(_FEWEST, len(log_dirs)):
+    if len(set(map(absolute, log_dirs))) < max(_FEWEST, len(log_dirs)):
         raise click.UsageError("give two or more log directories, each once")
     cluster = None if no_metadata else _metadata(metadata, log_dirs)
     partitions = _partitions(log_dirs, topics)
@@ -56,7 +57,7 @@ def run(
     return failures.exit_status or (CorruptLogError.exit_status if wrong else 0)
 
 
-def _metadata(given: Path | None, log_dirs: tuple[Path, ...]) -> ClusterMetadata | None:
+def _metadata(given: Path | None, log_dirs: tuple[Place, ...]) -> ClusterMetadata | None:
     """Return the cluster's metadata, None if there is none. Effects: reads it."""
     if given is not None:
         return read_metadata(given)
@@ -64,7 +65,7 @@ def _metadata(given: Path | None, log_dirs: tuple[Path, ...]) -> ClusterMetadata
     return None if metadata is None else read_metadata(metadata)
 
 
-def _partitions(log_dirs: tuple[Path, ...], topics: tuple[str, ...]) -> list[TopicPartition]:
+def _partitions(log_dirs: tuple[Place, ...], topics: tuple[str, ...]) -> list[TopicPartition]:
     """Return the partitions of all directories, sorted. Effects: lists them.
 
     Raises:
@@ -84,7 +85,7 @@ def _partitions(log_dirs: tuple[Path, ...], topics: tuple[str, ...]) -> list[Top
 def _audit(
     output: Output,
     partition: TopicPartition,
-    log_dirs: tuple[Path, ...],
+    log_dirs: tuple[Place, ...],
     metadata: ClusterMetadata | None,
     high_watermark: Literal["end", "checkpoint"],
 ) -> PartitionAudit:
@@ -97,7 +98,7 @@ def _audit(
     return audit
 
 
-def _nothing_compared(log_dirs: tuple[Path, ...]) -> PreconditionError:
+def _nothing_compared(log_dirs: tuple[Place, ...]) -> PreconditionError:
     return PreconditionError(
         "no partition has two replicas in the given directories: nothing was compared.",
         path=log_dirs[0],

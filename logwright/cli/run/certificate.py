@@ -33,6 +33,7 @@ from logwright.erasure.certificate.signed import read_certificate
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.find.tables import search_table_files
 from logwright.errors import PolicyError, QualityError
+from logwright.place.model import is_local
 
 
 def run(request: Request, **given: Unpack[Given]) -> int:
@@ -62,8 +63,8 @@ def _refuse_inside(request: Request, given: Given) -> None:
     resolves links.
     """
     into = given["out"].resolve().parent
-    for root in (request.log_dir, *given["more_dirs"], *given["archives"], *given["tables"]):
-        if into.is_relative_to(root.resolve()):
+    for root in (request.place, *given["more_dirs"], *given["archives"], *given["tables"]):
+        if is_local(root) and into.is_relative_to(root.resolve()):
             raise click.UsageError(f"--out {given['out']}: that is inside of {root}")
 
 
@@ -73,7 +74,7 @@ def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey
     Raises:
         LogwrightError: a directory cannot be read, or changes meanwhile.
     """
-    live = [request.of(log_dir) for log_dir in (request.log_dir, *given["more_dirs"])]
+    live = [request.of(log_dir) for log_dir in (request.place, *given["more_dirs"])]
     with request.output.progress("certificate") as progress:
         searched = list(_searched(live, given, wanted, progress))
     return make_certificate(
@@ -85,7 +86,7 @@ def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey
         versions=versions(),
         earlier=[read_certificate(path, key.public_key()) for path in given["earlier"]],
         replicas=replicas_elsewhere(
-            [(each.log_dir, each.sources()) for each in live],
+            [(each.place, each.sources()) for each in live],
             wanted.keys,
             every_topic=bool(wanted.patterns),
         ),
@@ -100,7 +101,7 @@ def _searched(
     for request in live:
         settings = search_settings(request, given)
         yield search_live(
-            request.log_dir,
+            request.place,
             wanted.keys,
             settings,
             request.sources(),

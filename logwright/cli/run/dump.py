@@ -25,7 +25,7 @@ def run(request: Request, *, spec: str | None) -> None:
         name = {} if len(partitions) == 1 else {"topicPartition": str(partition)}
         with request.failures.of(partition):
             if spec is None:
-                lines = dump_partition(request.log_dir, partition)
+                lines = dump_partition(request.place, partition)
             else:
                 lines = _decoded(request, partition, given)
             for line in lines:
@@ -49,11 +49,11 @@ def _decoded(
         base = request.policies_dir
     if decoding is None:
         decoding = default_decoding(topic)
-    lines = dump_partition(request.log_dir, partition)
+    lines = dump_partition(request.place, partition)
     if decoding == Decoding():
         return lines
     if dumped.is_internal(topic, decoding):
         return dumped.decoded_lines(lines, dumped.internal_records(topic))
     require("tables", by="--decode")
-    sample = dump_partition(request.log_dir, partition)
+    sample = dump_partition(request.place, partition)
     return dumped.decoded_lines(lines, dumped.decoded_records(topic, decoding, base, sample))

@@ -50,7 +50,7 @@ def _show_rest(
     """Name replicas elsewhere and topics without a log; return whether something that could hold
     records was not searched. Effects: lists the directories; output.
     """
-    log_dirs = (request.log_dir, *given["more_dirs"])
+    log_dirs = (request.place, *given["more_dirs"])
     replicas = replicas_elsewhere(
         [(log_dir, request.of(log_dir).sources()) for log_dir in log_dirs],
         wanted.keys,
@@ -82,7 +82,7 @@ def _show_rest(
 
 def _show_files(request: Request, given: Given) -> None:
     """Show what would be searched. Effects: lists the directories; output."""
-    for log_dir in (request.log_dir, *given["more_dirs"], *given["archives"]):
+    for log_dir in (request.place, *given["more_dirs"], *given["archives"]):
         tree = list_files(log_dir).tree
         files, size = len(tree.files), tree.total_bytes
         request.output.result(
@@ -95,7 +95,7 @@ def _show_files(request: Request, given: Given) -> None:
 
 def _search(request: Request, given: Given, wanted: Wanted) -> list[SearchResult]:
     """Search all directories and tables. Effects: reads them."""
-    live = (request.log_dir, *given["more_dirs"])
+    live = (request.place, *given["more_dirs"])
     searched: list[SearchResult] = []
     for log_dir in (*live, *given["archives"]):
         settings = search_settings(request.of(log_dir), given) if log_dir in live else None

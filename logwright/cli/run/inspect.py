@@ -5,7 +5,6 @@ work. Read-only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from logwright.cli.request import Request
 from logwright.cli.run.inspect_text import InspectedLog, Listing, show, size_of
@@ -16,11 +15,12 @@ from logwright.format import names
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import Checkpoints
-from logwright.log.inventory import place_of
+from logwright.log.inventory import file_place
 from logwright.log.load import observe
 from logwright.log.log_dir import MarkedDirectory, list_marked
 from logwright.log.tree import bytes_below
-from logwright.place.files import open_partition_dir
+from logwright.place.files import exists, is_directory, names_in, open_partition_dir
+from logwright.place.model import Place, is_local
 from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
 from logwright.steps.failed_output import failed_outputs
@@ -34,24 +34,24 @@ def run(request: Request) -> None:
     """Run the command."""
     output = request.output
     partitions = request.partitions()
-    clean = (request.log_dir / names.CLEAN_SHUTDOWN_MARKER).is_file()
-    lock = _lock(request.log_dir)
+    clean = exists(request.place / names.CLEAN_SHUTDOWN_MARKER)
+    lock = _lock(request.place)
     entire = not request.named
     if entire:
         output.result(
             None,
-            logDir=str(request.log_dir),
+            logDir=str(request.place),
             partitions=len(partitions),
             cleanShutdown=clean,
             lockedBy=lock,
         )
-    output.text(f"{request.log_dir}: {counted(len(partitions), 'partition')} shown")
+    output.text(f"{request.place}: {counted(len(partitions), 'partition')} shown")
     output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
     output.text(f"  {clock(request.now_ms)}")
     if entire:
         _show_root(request)
     marked = _marked(request) if entire else []
-    checkpoints = read_all_offsets(request.log_dir)
+    checkpoints = read_all_offsets(request.place)
     shown: list[InspectedLog] = []
     try:
         request.sources()
@@ -68,9 +68,9 @@ def run(request: Request) -> None:
 
 def _show_root(request: Request) -> None:
     """Show what in the root would stop a broker. Effects: reads the root; output."""
-    root = look_at_root(request.log_dir)
+    root = look_at_root(request.place)
     problems = {str(error.path): error.problem for error in root.problems}
-    problems |= {str(request.log_dir / name): problem for name, problem in root.malformed.items()}
+    problems |= {str(request.place / name): problem for name, problem in root.malformed.items()}
     for path, problem in problems.items():
         request.output.result(
             f"  a broker would not start: {path}: {problem}", path=path, stopsABroker=problem
@@ -82,8 +82,8 @@ def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
     reads them; writes JSON to stdout.
     """
     sizes: list[tuple[MarkedDirectory, int]] = []
-    for marked in list_marked(request.log_dir):
-        size = bytes_below(request.log_dir / marked.name)
+    for marked in list_marked(request.place):
+        size = bytes_below(request.place / marked.name)
         request.output.result(
             None,
             directory=marked.name,
@@ -95,10 +95,12 @@ def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
     return sizes
 
 
-def _lock(log_dir: Path) -> str | None:
+def _lock(log_dir: Place) -> str | None:
     """Return who holds the lock of the log directory, None if it is free. Effects: tries the
     lock.
     """
+    if not is_local(log_dir):
+        return "not known of another place"
     if not (log_dir / names.BROKER_LOCK).exists():
         return None
     try:
@@ -112,7 +114,7 @@ def _lock(log_dir: Path) -> str | None:
 
 def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints) -> InspectedLog:
     """Inspect one partition. Effects: reads it."""
-    listing = _list(request.log_dir, partition)
+    listing = _list(request.place, partition)
     offsets, problem = _offsets(request, partition, checkpoints)
     recorded = {
         "cleanerOffset": checkpoints.cleaner_offset.get(partition),
@@ -173,7 +175,7 @@ def _offsets(
     """
     try:
         log = observe(
-            request.log_dir,
+            request.place,
             partition,
             high_watermark=request.high_watermark,
             checkpoints=checkpoints,
@@ -189,7 +191,7 @@ def _offsets(
     }, None
 
 
-def _list(log_dir: Path, partition: TopicPartition) -> Listing:
+def _list(log_dir: Place, partition: TopicPartition) -> Listing:
     """List the partition's directory, without following links. Effects: reads the directory."""
     segments: dict[int, dict[str, tuple[int, int]]] = {}
     snapshots: list[int] = []
@@ -197,7 +199,7 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
     others: list[str] = []
     with open_partition_dir(log_dir, partition) as directory:
         for what, (name, size, modified_ns, _), *_ in directory.entries():
-            kind = place_of("log", name).kind
+            kind = file_place("log", name).kind
             if what != "file":
                 if name != names.WORK_DIRECTORY:
                     others.append(f"{name}/" if what == "directory" else name)
@@ -212,7 +214,7 @@ def _list(log_dir: Path, partition: TopicPartition) -> Listing:
                 others.append(name)
     work = log_dir / partition.directory_name / names.WORK_DIRECTORY
     staging = work / names.STAGING
-    plans = sorted(path.name for path in staging.iterdir()) if staging.is_dir() else []
+    plans = names_in(staging) if is_directory(staging) else []
     return Listing(
         segments=dict(sorted(segments.items())),
         snapshots=tuple(sorted(snapshots)),

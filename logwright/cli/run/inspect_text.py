@@ -14,6 +14,7 @@ from logwright.errors import LogwrightError, UncleanLogDir, UnsupportedFormatErr
 from logwright.format import names
 from logwright.format.names import TopicPartition
 from logwright.log.log_dir import MarkedDirectory
+from logwright.place.model import is_local
 from logwright.purge.observe import list_partition
 from logwright.purge.plan import retired_files
 from logwright.steps.failed_output import FailedOutput
@@ -103,12 +104,14 @@ def show(
 
 
 def _purged_ms(request: Request) -> dict[str, int]:
-    """Return directory → purge time in ms of the deleted logs for which it is known. Effects: reads
-    the log directory.
+    """Return directory → purge time in ms of the deleted logs for which it is known: nothing purges
+    another place. Effects: reads the log directory.
     """
+    if not is_local(request.place):
+        return {}
     try:
         deleted = plan_purge_deleted(
-            request.log_dir,
+            request.place,
             now_ms=request.now_ms,
             delay_ms=request.broker().file_delete_delay_ms,
             named=None,
@@ -153,7 +156,9 @@ def _leftover_notes(request: Request, log: InspectedLog) -> list[str]:
     listing = log.listing
     files = [name for name in listing.leftovers if name.endswith(names.DELETED)]
     notes = []
-    if files:
+    if files and not is_local(request.place):
+        notes.append(counted(len(files), "retired file"))
+    elif files:
         try:
             notes.append(retired(_retired_files(request, log), request.now_ms))
         except LogwrightError:

@@ -25,8 +25,9 @@ from logwright.latest.read import read_latest
 from logwright.locks import broker_kept_out
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.log.load import observe
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 from logwright.log.watermark import require_high_watermark
+from logwright.place.model import Place
 from logwright.records.schema import records_schema
 
 _PLACE: Final = re.compile(r"(?:(\d+):)?(\d+)")
@@ -51,10 +52,10 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         raise click.UsageError("give one TOPIC")
     (topic,) = given["topics"]
     columns = None if given["columns"] is None else _columns(given["columns"], given)
-    _require_outside(given["to"], request.log_dir)
+    _require_outside(given["to"], request.place)
     partitions = _partitions(request, topic)
     point = _point(given["offsets"], given["time_ms"], partitions)
-    with broker_kept_out(request.log_dir):
+    with broker_kept_out(request.place):
         logs = [_plan(request, partition, point) for partition in partitions]
         plans = [plan for _, plan in logs]
         if request.dry_run:
@@ -78,7 +79,7 @@ def _columns(text: str, given: Given) -> tuple[str, ...]:
     return columns
 
 
-def _require_outside(to: Path, log_dir: Path) -> None:
+def _require_outside(to: Path, log_dir: Place) -> None:
     """Require that what is written is not in a log directory. Effects: looks for a broker's files.
 
     Raises:
@@ -103,7 +104,7 @@ def _partitions(request: Request, topic: str) -> tuple[TopicPartition, ...]:
     if not partitions:
         raise NotALogDir(
             f"has no partition of topic {topic}.",
-            path=request.log_dir,
+            path=request.place,
             remedy="`logwright inspect` lists the partitions.",
         )
     return partitions
@@ -135,9 +136,9 @@ def _point(
 
 def _plan(
     request: Request, partition: TopicPartition, point: _Point
-) -> tuple[PartitionLog, LatestPlan]:
+) -> tuple[ReadableLog, LatestPlan]:
     """Observe and plan one partition. Effects: reads the log."""
-    log = observe(request.log_dir, partition, high_watermark=request.high_watermark)
+    log = observe(request.place, partition, high_watermark=request.high_watermark)
     if request.high_watermark == "checkpoint":
         require_high_watermark(log)
     _, cleaner = request.settings(partition.topic)

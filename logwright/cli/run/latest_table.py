@@ -13,14 +13,14 @@ from logwright.config.decoding import spec_named
 from logwright.config.table import TopicTable, tables_of
 from logwright.errors import PreconditionError, QualityError
 from logwright.latest.model import LatestPlan
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
 from logwright.tables.topic import (
     QUARANTINE,
-    Place,
+    LocatedTable,
     TopicUpdate,
     open_store,
     table_errors,
@@ -32,7 +32,7 @@ from logwright.tables.work import PartitionResult
 def write_table(
     request: Request,
     given: Given,
-    logs: Sequence[tuple[PartitionLog, LatestPlan]],
+    logs: Sequence[tuple[ReadableLog, LatestPlan]],
     *,
     is_past: bool,
 ) -> int:
@@ -61,7 +61,7 @@ def write_table(
     return QualityError.exit_status if update.only_refused else 0
 
 
-def _place(request: Request, topic: str, given: Given) -> Place:
+def _place(request: Request, topic: str, given: Given) -> LocatedTable:
     """Return the table; what the options do not say is as the topic's entry in the policies has
     it.
     """
@@ -82,10 +82,10 @@ def _place(request: Request, topic: str, given: Given) -> Place:
         specs["key"] = specs["value"]
     table = TopicTable(format=given["form_of_table"], path=str(given["to"]), **(chosen | specs))
     base = request.policies_dir or Path()
-    return Place(topic=topic, table=table, catalog={}, base=base)
+    return LocatedTable(topic=topic, table=table, catalog={}, base=base)
 
 
-def _require_new(place: Place) -> None:
+def _require_new(place: LocatedTable) -> None:
     """Require that there is no table. Effects: reads.
 
     Raises:
@@ -101,7 +101,7 @@ def _require_new(place: Place) -> None:
         )
 
 
-def _topic_log(request: Request, log: PartitionLog, plan: LatestPlan) -> TopicLog:
+def _topic_log(request: Request, log: ReadableLog, plan: LatestPlan) -> TopicLog:
     """Return a log as it is to be read: up to the end of the plan. Effects: reads its topic id."""
     _, cleaner = request.settings(log.partition.topic)
     with open_partition_dir(log.log_dir, log.partition) as directory:
@@ -113,7 +113,7 @@ def _topic_log(request: Request, log: PartitionLog, plan: LatestPlan) -> TopicLo
     )
 
 
-def _show(request: Request, place: Place, update: TopicUpdate) -> None:
+def _show(request: Request, place: LocatedTable, update: TopicUpdate) -> None:
     snapshot = update.result.snapshot
     request.output.show(
         [_as_object(place.topic, result, snapshot) for result in update.result.partitions],
@@ -130,7 +130,7 @@ def _show(request: Request, place: Place, update: TopicUpdate) -> None:
     for number in update.result.left:
         request.output.result(None, topicPartition=f"{place.topic}-{number}", step="left")
         request.output.message(
-            f"{place.topic}-{number}: {request.log_dir} has no log of it, so its rows stay as they"
+            f"{place.topic}-{number}: {request.place} has no log of it, so its rows stay as they"
             " were, also those that were deleted or erased since."
         )
     count, size = (0, 0) if snapshot is None else (snapshot.rows, snapshot.bytes)

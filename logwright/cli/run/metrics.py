@@ -13,6 +13,7 @@ from pyarrow import ArrowException
 
 from logwright.cli.options.metrics import Given
 from logwright.cli.output import Output
+from logwright.cli.request import local_directory
 from logwright.config.policies import Policies, load_policies
 from logwright.config.sources import DirectorySettings, Places
 from logwright.errors import UnreadableFile
@@ -20,6 +21,7 @@ from logwright.fleet.observe import observe_fleet
 from logwright.history.store import read_history
 from logwright.metrics.export import serve_metrics, text_of, write_metrics
 from logwright.metrics.values import LastSweep, Sample, last_sweep, metric_values
+from logwright.place.model import Place
 from logwright.units import TimestampMs
 
 Values = dict[str, list[Sample]]
@@ -30,7 +32,7 @@ _NS_PER_MS: Final = 1_000_000
 def run(
     output: Output,
     *,
-    log_dirs: tuple[Path, ...],
+    log_dirs: tuple[Place, ...],
     textfile: Path | None,
     port: int | None,
     history: Path | None,
@@ -59,7 +61,7 @@ def run(
 
 
 def _reader(
-    log_dirs: tuple[Path, ...],
+    log_dirs: tuple[Place, ...],
     history: Path | None,
     now_ms: int | None,
     **given: Unpack[Given],
@@ -79,7 +81,7 @@ def _reader(
     def read() -> Values:
         clock_ms = time.time_ns() // _NS_PER_MS if now_ms is None else now_ms
         fleet = observe_fleet(
-            {str(path): path.absolute() for path in log_dirs},
+            {str(place): local_directory(place).absolute() for place in log_dirs},
             DirectorySettings(loaded, lambda _: places),
             now_ms=TimestampMs(clock_ms),
         )

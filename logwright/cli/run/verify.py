@@ -7,6 +7,7 @@ from pathlib import Path
 from logwright.cli.request import Request
 from logwright.errors import CorruptLogError
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
+from logwright.place.files import exists
 from logwright.recovery.root import look_at_root
 from logwright.verify.against import compare_partition
 from logwright.verify.model import Fault
@@ -15,15 +16,16 @@ from logwright.verify.partition import verify_partition
 
 def run(request: Request, *, against: Path | None) -> int:
     """Run the command."""
-    if not (request.log_dir / CLEAN_SHUTDOWN_MARKER).exists():
+    pair = None if against is None else (against, request.log_dir)
+    if not exists(request.place / CLEAN_SHUTDOWN_MARKER):
         request.output.message(
-            f"{request.log_dir} was not shut down cleanly: indexes may have unused space."
+            f"{request.place} was not shut down cleanly: indexes may have unused space."
         )
     partitions = request.partitions()
     wrong = 0 if request.named else _check_root(request)
     for partition in partitions:
         with request.failures.of(partition):
-            for fault in _verify(request, partition, against):
+            for fault in _verify(request, partition, pair):
                 wrong += 1
                 request.output.result(
                     str(fault),
@@ -39,19 +41,21 @@ def run(request: Request, *, against: Path | None) -> int:
 
 def _check_root(request: Request) -> int:
     """Return how many entries of the root would stop a broker. Effects: reads them; output."""
-    problems = look_at_root(request.log_dir).problems
+    problems = look_at_root(request.place).problems
     for error in problems:
-        path = error.path or request.log_dir
+        path = error.path or request.place
         request.output.result(
             f"{path}: {error.problem}", path=str(path), position=None, problem=error.problem
         )
     return len(problems)
 
 
-def _verify(request: Request, partition: TopicPartition, against: Path | None) -> list[Fault]:
-    """Return the problems of one partition. Effects: reads it, in both directories."""
-    faults = verify_partition(request.log_dir, partition)
-    if against is None or faults:
+def _verify(
+    request: Request, partition: TopicPartition, pair: tuple[Path, Path] | None
+) -> list[Fault]:
+    """Return the problems of one partition. Effects: reads it, in both directories of a pair."""
+    faults = verify_partition(request.place, partition)
+    if pair is None or faults:
         return faults
     settings = request.settings(partition.topic)
-    return compare_partition(against, request.log_dir, partition, settings, now_ms=request.now_ms)
+    return compare_partition(*pair, partition, settings, now_ms=request.now_ms)

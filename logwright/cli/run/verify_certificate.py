@@ -20,6 +20,7 @@ from logwright.erasure.certificate.model import Certificate
 from logwright.erasure.certificate.signed import read_certificate
 from logwright.erasure.certificate.sums import sums_of
 from logwright.errors import QualityError
+from logwright.place.model import Place
 
 SHOWN: Final = 20
 """Maximum paths of each group in text output; JSON has all."""
@@ -29,7 +30,7 @@ def run(
     output: Output,
     *,
     file: Path,
-    log_dirs: tuple[Path, ...],
+    log_dirs: tuple[Place, ...],
     public_key: Path,
     sums: Path | None,
     directory: int,
@@ -76,7 +77,7 @@ def _write_sums(output: Output, certificate: Certificate, directory: int, path: 
     output.message(f"{path}: check with `sha256sum --check`, in the directory.")
 
 
-def _compare(output: Output, certificate: Certificate, log_dirs: tuple[Path, ...]) -> bool:
+def _compare(output: Output, certificate: Certificate, log_dirs: tuple[Place, ...]) -> bool:
     """Compare the directories and print the differences; return whether there are any. Effects:
     reads them; output.
     """
@@ -94,7 +95,7 @@ def _compare(output: Output, certificate: Certificate, log_dirs: tuple[Path, ...
     return any(change.any for change in changes)
 
 
-def _show_changes(output: Output, log_dir: Path, changes: Changes, size: int) -> None:
+def _show_changes(output: Output, log_dir: Place, changes: Changes, size: int) -> None:
     """Print the differences of a directory by group. Effects: output."""
     groups = {"added": changes.added, "removed": changes.removed, "altered": changes.altered}
     if changes.any:

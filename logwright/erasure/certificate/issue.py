@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from logwright.erasure.certificate.keys import PrivateKey
     from logwright.erasure.find.result import Settings
     from logwright.erasure.keys import KeySet
+    from logwright.place.model import Place
 
 PAGE: Final = ".html"
 """Suffix of the page for reading, next to the certificate."""
@@ -64,7 +65,7 @@ def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested
 
 
 def search_live(
-    log_dir: Path,
+    log_dir: Place,
     keys: KeySet,
     settings: Settings,
     sources: Sources,

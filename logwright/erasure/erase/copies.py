@@ -18,7 +18,7 @@ from logwright.erasure.erase.scan import matches_of
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.names import LOG, live_file_name
 from logwright.format.valid import valid_batches
-from logwright.log.inventory import owner_of, place_of
+from logwright.log.inventory import file_place, owner_of
 from logwright.log.tree import list_tree
 from logwright.place.mapped import MappedFiles
 from logwright.units import ByteCount
@@ -38,7 +38,9 @@ def top_copies(directory: Path, names: Iterable[str], keys: Matcher) -> list[Cop
     """
     where, _ = owner_of(directory.name)
     copies = (
-        _copy(directory, name, keys) for name in names if place_of(where, name).erasure == "removed"
+        _copy(directory, name, keys)
+        for name in names
+        if file_place(where, name).erasure == "removed"
     )
     return [copy for copy in copies if copy.matches is not False]
 

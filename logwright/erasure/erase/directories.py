@@ -18,7 +18,7 @@ from logwright.deletion.observe import list_deleted
 from logwright.erasure.erase.commit import plan_erasure_of
 from logwright.erasure.erase.copies import file_matches
 from logwright.format.names import TopicPartition
-from logwright.log.inventory import NO_PARTITION, owner_of, place_of
+from logwright.log.inventory import NO_PARTITION, file_place, owner_of
 from logwright.log.log_dir import Mark, MarkedDirectory, list_marked
 from logwright.log.record_files import partition_of
 from logwright.log.tree import list_tree
@@ -199,7 +199,7 @@ def _looked_at(root: Path, keys: Matcher) -> Iterator[tuple[str, bool | None]]:
     """
     where, _ = owner_of(root.name)
     for path in list_tree(root).files:
-        place = place_of(where, path)
+        place = file_place(where, path)
         if place.form == "segment" and place.erasure != "left":
             matches = file_matches(root / path, keys)
             if matches is not False:

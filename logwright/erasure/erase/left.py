@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from logwright.erasure.find.search import search_log_dir
 from logwright.format.names import TopicPartition
-from logwright.log.inventory import place_at
+from logwright.log.inventory import file_place_at
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,7 +104,7 @@ def _parts(findings: Iterable[Finding]) -> Iterator[FileLeft]:
     for row in findings:
         parts.setdefault((row.path, row.rule, row.gone_by_ms), []).append(row)
     for (path, rule, gone_by_ms), rows in parts.items():
-        place = place_at(path)
+        place = file_place_at(path)
         yield FileLeft(
             path=path,
             place=rows[0].place,

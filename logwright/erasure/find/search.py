@@ -338,6 +338,10 @@ class _Search:
 
     def _of_file(self, file: RecordFile) -> tuple[str, int | None]:
         """Return what removes a file that is not part of a live log, and by when."""
+        if self._settings is not None and not is_local(self._found.directory):
+            problem = "what removes its records is not known of another place"
+            self._found.undecided[file.partition] = problem
+            return "", None
         try:
             return removal_of_file(file, self._settings, self._found.directory)
         except LogwrightError as error:
@@ -356,10 +360,7 @@ class _Search:
     def _observe(self, partition: TopicPartition) -> PartitionLog | None:
         """Return the log, None if its state is not known."""
         settings, result = self._settings, self._found
-        if settings is None:
-            return None
-        if not is_local(result.directory):
-            result.undecided[partition] = "what removes its records is not known of another place"
+        if settings is None or not is_local(result.directory):
             return None
         try:
             log = observe(result.directory, partition, high_watermark=settings.high_watermark)

@@ -13,7 +13,7 @@ from google.protobuf.json_format import ParseDict
 
 from logwright.config.decoding import ProtobufSpec
 from logwright.decode.json_fields import UnusableSchema
-from logwright.decode.protobuf import ProtobufDecoder, message_at, place_of
+from logwright.decode.protobuf import ProtobufDecoder, message_at, message_indexes
 from logwright.decode.protoc import compile_file
 from logwright.decode.refusal import Refused
 from logwright.errors import PolicyError
@@ -244,13 +244,13 @@ def test_places_of_messages(base: Path) -> None:
     file = compile_file(base / "shop.proto").file
     for indexes, name in (((0,), "shop.Customer"), ((0, 0), "shop.Customer.Address")):
         assert name == message_at(file, indexes).full_name
-        assert indexes == place_of(file, name)
-    assert (1,) == place_of(file, "shop.Order")
+        assert indexes == message_indexes(file, name)
+    assert (1,) == message_indexes(file, "shop.Order")
     for wrong in ((5,), (-1,), (0, 9), ()):
         with pytest.raises(Refused):
             message_at(file, wrong)
     with pytest.raises(UnusableSchema):
-        place_of(file, "shop.Nothing")
+        message_indexes(file, "shop.Nothing")
 
 
 def test_too_large(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from logwright.config.topic import CleanerConfig
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions, observe
 from logwright.tables.logs import TopicLog
-from logwright.tables.topic import Place, update_topic
+from logwright.tables.topic import LocatedTable, update_topic
 from tests.fixtures import copy_before
 from tests.plain_consumer import consume
 
@@ -36,7 +36,7 @@ def test_internal_topic(topic: str, tmp_path: Path) -> None:
     table = TopicTable.model_validate(
         {"format": "parquet", "path": str(tmp_path / "table"), "key": internal, "value": internal}
     )
-    place = Place(topic=topic, table=table, catalog={}, base=tmp_path)
+    place = LocatedTable(topic=topic, table=table, catalog={}, base=tmp_path)
     assert 0 == update_topic(place, logs, now_ms=NOW_MS).quarantined
     last = {}
     for topic_log in logs:

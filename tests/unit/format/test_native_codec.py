@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from logwright.format import codec as codecs
 from logwright.format import native, native_codec
 from logwright.format.codec import (
     GZIP,
@@ -92,6 +93,14 @@ def test_large_blocks_go_both_ways(codec: int, letters: int) -> None:
     assert records == unpack(codec, compress(codec, records), room=len(records))
     if codec in SAME_BYTES:
         assert packed == compress(codec, records)
+
+
+@pytest.mark.parametrize("codec", range(len(codecs.CODECS)))
+@pytest.mark.parametrize("size", [0, 1, 60, 1000, 32_767, 32_768, 32_769, 200_000])
+def test_no_codec_grows_by_more_than_the_kernels_have_room_for(codec: int, size: int) -> None:
+    """Of what cannot be compressed, for every row of the table."""
+    records = random.Random(size).randbytes(size)
+    assert len(compress(codec, records)) <= int(native_codec.packed_bound(size))
 
 
 @pytest.mark.parametrize("codec", CODECS)

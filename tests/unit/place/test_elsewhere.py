@@ -30,22 +30,28 @@ from logwright.log.load import list_partitions, observe
 from logwright.metadata.read import read_directory_ids
 from logwright.place.mapped import MOST_READ, MappedFiles
 from logwright.place.model import Place
+from logwright.place.named import ELSEWHERE, place_of
 from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
 from logwright.records.schema import RECORDS
 from logwright.spark.kafka_log import SCHEMA, KafkaLogReader
-from logwright.spark.kafka_log_options import ReadOptions, read_options
+from logwright.spark.kafka_log_options import read_options
 from logwright.verify.partition import verify_partition
 from tests.found import SECRET, settings
 from tests.log_builder import START_MS, LogBuilder
-from tests.other_place import Elsewhere, elsewhere
+from tests.other_place import SCHEME, Elsewhere, elsewhere, in_memory, text_of
 from tests.plain_consumer import Row, arrow_rows
 from tests.unit.audit.histories import HISTORIES, Pair
 
 T0 = TopicPartition("t", 0)
 COLUMNS = tuple(RECORDS.names)
 SECOND = f"{27:020d}.log"
+
+
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ELSEWHERE, SCHEME, in_memory)
 
 
 def a_log(log_dir: Path) -> Path:
@@ -85,14 +91,9 @@ def latest(log_dir: Place, **as_of: object) -> list[Row]:
 
 def spark_rows(log_dir: Place, **more: str) -> list[Any]:
     """What the tasks of the data source give, without Spark."""
-
-    class Options(ReadOptions):
-        @property
-        def log_dirs(self) -> tuple[Place, ...]:
-            return (log_dir,)
-
-    given = read_options({"path": str(log_dir), "subscribe": "t"} | more)
-    reader = KafkaLogReader(Options.model_construct(**dict(given)), SCHEMA)
+    reader = KafkaLogReader(
+        read_options({"path": text_of(log_dir), "subscribe": "t"} | more), SCHEMA
+    )
     tasks = [InputPartition(task.value) for task in reader.partitions()]
     return [row for task in tasks for batch in reader.read(task) for row in batch.to_pylist()]
 
@@ -333,6 +334,14 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     del place.store.entries[place.pure / ".kafka_cleanshutdown"]
     with pytest.raises(UncleanLogDir):
         observed(place)
+
+
+def test_a_text_names_a_place(tmp_path: Path) -> None:
+    """By its scheme, if there is such a place; else it is a path, whatever is in it."""
+    place = elsewhere(a_log(tmp_path / "logs"))
+    assert place == place_of(text_of(place))
+    for text in ("a:b", "memory", "./memory:0/x", ":", "", "/x"):
+        assert Path(text) == place_of(text)
 
 
 def test_few_files_stay_in_memory(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from logwright.tables.topic import Place
+from logwright.tables.topic import LocatedTable
 from tests.table_deaths import Died, counted
 from tests.table_rows import FORMATS, expected_rows, iceberg_files, read_table, table_rows
 from tests.table_world import place, three_logs, update, write_logs
@@ -105,7 +105,7 @@ def test_died_with_refused_records(
     assert any(79 in found for found in known.values())
 
 
-def refused_offsets(form: str, where: Place) -> list[int]:
+def refused_offsets(form: str, where: LocatedTable) -> list[int]:
     assert where.directory is not None
     path = where.directory.with_name("table_quarantine")
     if not path.exists():
@@ -113,7 +113,7 @@ def refused_offsets(form: str, where: Place) -> list[int]:
     return [int(offset) for offset in read_table(form, path)["offset"].to_pylist()]
 
 
-def moved(start: Place, trial: Path, form: str) -> Place:
+def moved(start: LocatedTable, trial: Path, form: str) -> LocatedTable:
     """A copy of a table. That of Iceberg has absolute paths: it is made there again."""
     assert start.directory is not None
     if form != "iceberg":

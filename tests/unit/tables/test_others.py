@@ -21,7 +21,7 @@ from pyiceberg.table.snapshots import Operation
 from pyiceberg.types import StringType
 
 from logwright.tables.model import InDoubt, OtherForm, UnknownTable
-from logwright.tables.topic import Place, open_store
+from logwright.tables.topic import LocatedTable, open_store
 from tests.log_builder import LogBuilder
 from tests.table_rows import FORMATS, expected_rows, table_rows
 from tests.table_world import DAY_MS, NOW_MS, place, random_pairs, update, write_logs
@@ -94,7 +94,7 @@ OTHERS: dict[str, tuple[str, Other]] = {
 }
 
 
-def two_updates(tmp_path: Path, form: str, **settings: object) -> tuple[Place, Path]:
+def two_updates(tmp_path: Path, form: str, **settings: object) -> tuple[LocatedTable, Path]:
     """A table after two updates, and the directory of a log that has not grown since."""
     where = place(form, tmp_path / "table", buckets=2, **settings)
     update(where, write_logs(tmp_path / "1", {0: PAIRS[:20], 1: PAIRS[:30]}))

@@ -10,12 +10,12 @@ import pytest
 
 from logwright import durable
 from logwright.errors import LogwrightError, PolicyError, StepFailed
-from logwright.tables.topic import Place
+from logwright.tables.topic import LocatedTable
 from tests.table_world import catalog_place, update, write_logs
 from tests.two_writers import RACES, Race, check_race
 
 
-def in_sqlite(tmp_path: Path, scheme: str = "file://") -> Place:
+def in_sqlite(tmp_path: Path, scheme: str = "file://") -> LocatedTable:
     """A table in a catalog with a directory for all tables."""
     catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db"}
     catalog |= {"warehouse": f"{scheme}{tmp_path}/warehouse"}

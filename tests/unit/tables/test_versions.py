@@ -18,7 +18,7 @@ from pyiceberg.catalog import load_catalog
 from logwright.tables import delta
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import UnknownTable
-from logwright.tables.topic import Place, open_store, read_rows
+from logwright.tables.topic import LocatedTable, open_store, read_rows
 from tests.log_builder import Pair
 from tests.table_rows import Rows, expected_rows, iceberg_files, table_rows
 from tests.table_world import DAY_MS, NOW_MS, place, random_pairs, three_logs, update, write_logs
@@ -35,7 +35,7 @@ def grown(tmp_path: Path, pairs: list[Pair], version: int) -> Path:
     return write_logs(tmp_path / f"logs-{version}", {0: pairs[:end]})
 
 
-def own_rows(where: Place) -> Rows:
+def own_rows(where: LocatedTable) -> Rows:
     """The rows as logwright's own reader has them, for previews and checks."""
     store = open_store(where)
     snapshot = store.load()

@@ -1,4 +1,6 @@
-"""The earliest delete horizon of a cleaned log: when its next tombstones or markers may go."""
+"""A figure of a cleaning's statistics: the earliest delete horizon that is left in the log. It
+decides nothing; what may go is decided by `logwright.cleaner_rules`.
+"""
 
 from __future__ import annotations
 
