@@ -63,7 +63,7 @@ DELAY_MS: Final = 2_000
 
 def clean(world: World, choice: int) -> Step:
     """Compact, and roll if it is due; sometimes coordinated with a replica that is away, and which
-    has never been cleaned: then no tombstone goes. A log that is not compacted is left alone,
+    has never been cleaned: then no tombstone goes. A log that is not compacted stays as it is,
     although its lag is exceeded.
     """
     name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED))
