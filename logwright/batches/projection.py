@@ -102,13 +102,45 @@ def project(source: Source, window: Window) -> Records:
         CorruptBatch: the records of a batch are malformed.
     """
     buffer, spans = _one_buffer(source, window)
-    sizes = np.maximum(spans[:, 1] - spans[:, 0], 0)
-    # No more records than there are bytes for: a count may be wrong.
-    most = np.minimum(window.batches["count"], sizes // SMALLEST_RECORD_BYTES)
-    rows = np.empty(int(np.maximum(most, 0).sum()), dtype=RECORD)
+    rows = np.empty(_most_records(window, spans), dtype=RECORD)
     count, row, status = fill_records(buffer, window.batches, spans, rows)
     require_batch(source, window.batches, row, status)
     return Records(buffer, window.batches, rows[:count])
+
+
+class KeySpans(NamedTuple):
+    """Where the keys of all records of a window are, of control batches, too.
+
+    Attributes:
+        buffer: uint8[n]. starts, lengths: int64[m], in it; see `Records.key_spans`.
+    """
+
+    buffer: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+
+def key_spans(source: Source, window: Window) -> KeySpans:
+    """Return the keys of a window, and no more of its records: for those who look for few of them.
+
+    Raises:
+        CorruptBatch: the records of a batch are malformed, in whatever part.
+    """
+    buffer, spans = _one_buffer(source, window)
+    most = _most_records(window, spans)
+    starts, lengths = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    count, row, status = fill_key_spans(buffer, window.batches, spans, starts, lengths)
+    require_batch(source, window.batches, row, status)
+    return KeySpans(buffer, starts[:count], lengths[:count])
+
+
+def _most_records(window: Window, spans: NDArray[np.int64]) -> int:
+    """Return for how many records there is room: no more than there are bytes for, since a count
+    may be wrong.
+    """
+    sizes = np.maximum(spans[:, 1] - spans[:, 0], 0)
+    most = np.minimum(window.batches["count"], sizes // SMALLEST_RECORD_BYTES)
+    return int(np.maximum(most, 0).sum())
 
 
 def _one_buffer(source: Source, window: Window) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -175,4 +207,29 @@ def fill_records(buffer: Any, batches: Any, spans: Any, rows: Any) -> Any:
         at, status = fill_batch_records(buffer, span, batches[number], number, rows, at)
         if status != OK:
             return at, np.int64(number), status
+    return at, np.int64(len(batches)), np.int64(OK)
+
+
+@kernel
+def fill_key_spans(buffer: Any, batches: Any, spans: Any, starts: Any, lengths: Any) -> Any:
+    """Fill in where the keys of batches are; results and other arguments as `fill_records`.
+
+    Args:
+        starts, lengths: int64[m]; a length of -1 for null, and for markers.
+    """
+    at: Any = np.int64(0)
+    for number in range(len(batches)):
+        batch = batches[number]
+        position, end = spans[number, 0], spans[number, 1]
+        is_control = batch.attributes & CONTROL != 0
+        for _ in range(np.int64(batch.count)):
+            record = read_record(buffer, position, end)
+            if record.stop < 0:
+                return at, np.int64(number), np.int64(record.stop)
+            starts[at] = record.key
+            lengths[at] = np.int64(-1) if is_control else record.key_length
+            position = record.stop
+            at += 1
+        if batch.count > 0 and position != end:
+            return at, np.int64(number), np.int64(TRAILING)
     return at, np.int64(len(batches)), np.int64(OK)

@@ -81,7 +81,7 @@ def build_and_check(
             staged = build_erasure(plan, progress=progress, runtime=runtime)
             if staged.segments:
                 progress("check", 0, 1)
-                require_correct(plan, staged.segments, keys)
+                require_correct(plan, staged.segments, keys, runtime=runtime)
                 progress("check", 1, 1)
     except BaseException:
         discard_staging(plan)
