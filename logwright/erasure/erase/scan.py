@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.projection import Records, read_window
+from logwright.batches.projection import Records, key_spans, project
 from logwright.batches.runtime import Progress, Runtime, in_order
-from logwright.batches.source import WINDOW_BYTES, Source, open_source, row_ranges
+from logwright.batches.source import Source, Window, open_source, open_window, row_ranges
 from logwright.erasure.erase.model import Matcher, Scan, SegmentMatches
 from logwright.erasure.keys import Keys
-from logwright.format.batch import CODEC_MASK
 from logwright.format.scan import check_crcs
 from logwright.place.mapped import MappedFiles
 from logwright.units import Offset
@@ -39,11 +38,21 @@ class Matches(NamedTuple):
         return self.records.bytes_of(row, "key") or b""
 
 
-def matches(records: Records, keys: Matcher) -> Matches:
-    """Return the records that have one of the keys; markers have none."""
-    requests = keys.match(Keys(records.buffer, *records.key_spans()))
-    chosen = np.flatnonzero(requests >= 0)
-    return Matches(records.only(chosen), requests[chosen])
+def matches(source: Source, window: Window, keys: Matcher) -> Matches:
+    """Return the records of a window that have one of the keys; markers have none. Of batches
+    without a match only the keys are read.
+
+    Raises:
+        CorruptBatch: the records of a batch are malformed.
+    """
+    requests = keys.match(Keys(*key_spans(source, window)))
+    numbers = np.flatnonzero(requests >= 0)
+    counts = window.batches["count"].astype(np.int64)
+    owners = np.searchsorted(np.cumsum(counts), numbers, side="right")
+    has_match = np.bincount(owners, minlength=len(counts)) > 0
+    left_out = np.cumsum(np.where(has_match, 0, counts))
+    records = project(source, window.only(has_match))
+    return Matches(records.only(numbers - left_out[owners]), requests[numbers])
 
 
 def open_segments(log: PartitionLog) -> list[Source]:
@@ -108,16 +117,14 @@ def matches_of(source: Source, keys: Matcher, *, runtime: Runtime) -> Iterator[M
     Raises:
         CorruptBatch: a batch cannot be read.
     """
-    # Small records' rows take as much of the CPU's cache as the records.
-    limit = None if source.attributes & CODEC_MASK else WINDOW_BYTES // 2
-    ranges = list(row_ranges(source, first=0, last=len(source.batches), window_bytes=limit))
+    ranges = list(row_ranges(source, first=0, last=len(source.batches)))
 
     def read(rows: tuple[int, int]) -> Matches:
         first, last = rows
         check_crcs(source.data, source.batches, source.path, first=first, last=last)
         discarded = source.batches["discard"][first:last]
         kept = np.flatnonzero(~discarded) + first if discarded.any() else slice(first, last)
-        hits = matches(read_window(source, kept), keys)
+        hits = matches(source, open_window(source, kept), keys)
         runtime.throttle.observe(source.bytes_before(last) - source.bytes_before(first))
         return hits
 
