@@ -44,7 +44,7 @@ class Maintained:
     log_dir: Path
     partition: TopicPartition
     settings: tuple[TopicConfig, CleanerConfig]
-    look: Callable[[int], tuple[LogCountdown, SweepTimes] | None] | None = None
+    look: Callable[[int], tuple[LogCountdown, frozenset[SweepTimes]] | None] | None = None
     gone: dict[int, int] = field(default_factory=dict)
     _requested: dict[str, int] = field(default_factory=dict)
 

@@ -77,7 +77,7 @@ class CompactionPlan(NamedTuple):
         need_compaction_now: the delay is above 0 (KIP-354).
         force_update_checkpoint: the recorded checkpoint is invalid and will be rewritten.
         eligible: due by the ratio or by the lag.
-        due_at_ms: when the lag will make it due, None if no lag applies.
+        due_at_ms: when the lag will make it due, None if no lag applies or it is not compacted.
         reasons: sentences that explain the decision, with its numbers.
     """
 

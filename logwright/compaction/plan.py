@@ -63,7 +63,7 @@ def plan_compaction(
         need_compaction_now=lag.delay_ms > 0,
         force_update_checkpoint=force_update,
         eligible=config.compact and (by_lag or by_ratio),
-        due_at_ms=lag.due_at_ms,
+        due_at_ms=lag.due_at_ms if config.compact else None,
         reasons=(
             *_policy_reason(config),
             f"first dirty offset {first_dirty}, first uncleanable offset {bound}: {bound_reason}",

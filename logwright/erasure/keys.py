@@ -123,14 +123,25 @@ class KeySet:
             deadline_ms=self.deadline_ms,
         )
 
-    def first_deadline_ms(self, indexes: NDArray[np.int64], topic: str) -> int:
-        """Return the first deadline of the stored requests for the keys of these requests, as far
-        as they apply to a topic, ms since the epoch; INT64_MAX without one. Indexes of none are
-        left out.
+    def deadlines_ms(self, indexes: NDArray[np.int64], topic: str) -> NDArray[np.int64]:
+        """Return of each request's key the first deadline of the stored requests for it, as far as
+        they apply to a topic: int64[n], ms since the epoch; INT64_MAX without one, and for indexes
+        that are of no stored request.
         """
-        stored = np.unique(indexes[(indexes >= 0) & (indexes < len(self.requests))]).tolist()
-        numbers = {same for number in stored for same in self._concerned.by(number, topic)}
-        return min((self.requests[number].deadline_ms for number in numbers), default=INT64_MAX)
+        different, rows = np.unique(indexes, return_inverse=True)
+        first = [
+            min(
+                (self.requests[each].deadline_ms for each in self._about(index, topic)),
+                default=INT64_MAX,
+            )
+            for index in different.tolist()
+        ]
+        return np.array(first, dtype=np.int64)[rows]
+
+    def _about(self, index: int, topic: str) -> Iterable[int]:
+        """Return the stored requests for the key of an index that apply to a topic."""
+        stored = 0 <= index < len(self.requests)
+        return self._concerned.by(index, topic) if stored else ()
 
     @cached_property
     def _concerned(self) -> Concerned:

@@ -193,7 +193,7 @@ def _decide(
         )
     due_at_ms = compaction.due_at_ms
     early = due_at_ms is not None and due_at_ms - now_ms < options.ahead_ms
-    wanted = config.compact and (compaction.eligible or early or options.force)
+    wanted = compaction.eligible or early or (options.force and config.compact)
     return CleanPlan(
         plan_id=new_plan_id(now_ms),
         now_ms=now_ms,

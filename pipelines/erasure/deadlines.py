@@ -152,7 +152,7 @@ def _rows(
     log_dirs: LogDirs,
     listing: Mapping[str, MaintainedLog],
     settings: DirectorySettings,
-) -> Iterator[tuple[str, LogCountdown, SweepTimes]]:
+) -> Iterator[tuple[str, LogCountdown, frozenset[SweepTimes]]]:
     """Generate key, what remains and when it must be cleaned, of each log that is there; its
     settings must be valid: a sweep would fail as well. Effects: reads settings.
     """
@@ -170,7 +170,9 @@ def _rows(
         except LogwrightError:
             continue
         margin_ms = settings.policies.erasure.margin_ms
-        yield key, row, sweep_times(row.deadline_ms, config, margin_ms=margin_ms)
+        deadlines = (row.deadline_ms, *row.later_deadlines_ms)
+        times = (sweep_times(each, config, margin_ms=margin_ms) for each in deadlines)
+        yield key, row, frozenset(times)
 
 
 def _sweep_request(logs: tuple[str, ...], now_ms: int) -> dg.RunRequest:

@@ -5,13 +5,14 @@ When a log must be swept says `logwright.erasure.outlook.upkeep`.
 1. A log in which all is gone by its deadline by itself is not swept for it.
 2. A log is not swept for what a sweep does not remove: live records need tombstones first
    (`logwright erase`), retired files a purge.
-3. A sweep is requested once for each of the two times, and after the second again and again.
+3. A sweep is requested once for each of the two times of each deadline, and after the second of one
+   again and again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -28,7 +29,7 @@ class ErasureChoice:
 
 
 def choose_erasures(
-    rows: Iterable[tuple[str, LogCountdown, SweepTimes]],
+    rows: Iterable[tuple[str, LogCountdown, Collection[SweepTimes]]],
     requested: Mapping[str, int],
     *,
     now_ms: int,
@@ -38,7 +39,7 @@ def choose_erasures(
     """Return the logs to sweep now.
 
     Args:
-        rows: key of the log, what remains in it, and when it must be cleaned.
+        rows: key of the log, what remains in it, and when it must be cleaned, for each deadline.
         requested: key → when a sweep was requested last, ms.
         now_ms: the clock.
         in_flight: keys of logs that a run works on.
@@ -74,7 +75,9 @@ def load_requested(cursor: str | None) -> tuple[dict[str, int], int]:
         return {}, -1
 
 
-def _wait(row: LogCountdown, times: SweepTimes, requested_ms: int, now_ms: int) -> str | None:
+def _wait(
+    row: LogCountdown, deadlines: Collection[SweepTimes], requested_ms: int, now_ms: int
+) -> str | None:
     """Return why a log is not swept now, None if it is."""
     deadline = _instant(row.deadline_ms)
     if not (row.missed or row.late or row.to_sweep):
@@ -86,7 +89,7 @@ def _wait(row: LogCountdown, times: SweepTimes, requested_ms: int, now_ms: int) 
             if row.live + row.values
             else f"{row.records} records are in retired or other files; deadline {deadline}"
         )
-    due_ms = next_sweep_ms(times, requested_ms)
+    due_ms, times = min((next_sweep_ms(times, requested_ms), times) for times in deadlines)
     if now_ms >= due_ms:
         return None
     if requested_ms < times.first_ms:

@@ -108,10 +108,10 @@ class Site:
         ]
         return results
 
-    def partitions(self) -> dict[str, int]:
-        """How many partitions of the asset are in which state."""
-        stats: dict[str, int] = self.server.ask(PARTITIONS)["assetNodeOrError"]["partitionStats"]
-        return stats
+    def states(self) -> tuple[int, int, int]:
+        """How many partitions the asset has, how many are materialized, and how many failed."""
+        stats = self.server.ask(PARTITIONS)["assetNodeOrError"]["partitionStats"]
+        return stats["numPartitions"], stats["numMaterialized"], stats["numFailed"]
 
     def sensor(self, name: str) -> dict[str, Any]:
         """State and ticks of a sensor."""

@@ -21,7 +21,7 @@ from logwright.pipelines.segments.due import load_cursor
 from logwright.pipelines.segments.sensors import discovered, discovery, due_logs
 from logwright.pipelines.segments.sweep import sweep, sweep_run_config
 from logwright.sweep.model import SweepState
-from logwright.sweep.stages import plan_all
+from logwright.sweep.prepare import plan_by_policies
 from tests.e2e.harness import MARKS, POLICY, QUIET, Platform, make_platform
 
 pytestmark = MARKS
@@ -164,9 +164,9 @@ def test_tick_reads_only_what_changed(tmp_path: Path, monkeypatch: pytest.Monkey
 
     def counting(state: SweepState, *rest: Any, **more: Any) -> SweepState:  # noqa: ANN401
         read.extend(work.key for work in state.works)
-        return plan_all(state, *rest, **more)
+        return plan_by_policies(state, *rest, **more)
 
-    monkeypatch.setattr(sensors, "plan", counting)
+    monkeypatch.setattr(sensors, "plan_by_policies", counting)
     first = tick(due_logs, platform)
     assert ["orders-0", "orders-1"] == read
     second = tick(due_logs, platform, first.cursor)

@@ -15,7 +15,6 @@ from logwright.format.names import TopicPartition
 from logwright.log.model import PartitionLog
 from logwright.place.model import Place
 from logwright.state.model import Hold
-from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     from logwright.config.broker import BrokerConfig
@@ -72,15 +71,15 @@ class LiveHits:
         log: as it was observed.
         hits: HIT[n]. batches: BATCH[m]. markers: int64[k, 3], of the whole log.
         hold: why the log is not maintained now, None if it is.
-        deadline_ms: the first of the stored requests that have a record in it, INT64_MAX: none.
+        deadlines: int64[n], the first of the stored requests for the record's key, INT64_MAX: none.
     """
 
     log: PartitionLog
     hits: NDArray[np.void]
     batches: NDArray[np.void]
     markers: NDArray[np.int64]
+    deadlines: NDArray[np.int64]
     hold: Hold | None = None
-    deadline_ms: int = INT64_MAX
 
 
 @dataclass(slots=True, kw_only=True)

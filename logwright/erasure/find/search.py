@@ -289,7 +289,7 @@ class _Search:
                 batches=batches,
                 markers=markers,
                 hold=self._hold(partition, self._settings.now_ms),
-                deadline_ms=self._keys.first_deadline_ms(hits["request"], partition.topic),
+                deadlines=self._keys.deadlines_ms(hits["request"], partition.topic),
             )
             self._found.live[partition] = live
             rules, times = removal_of_records(live, judged, self._settings)

@@ -14,9 +14,8 @@
    now is not counted on; those after the second time are expected at the latest `SWEEP_AGAIN_MS`
    after there is something for them to do; and while one may come at any time, no run is counted
    on, since after it nothing may be due.
-5. The sensor follows the first deadline of what is left in the log. If that changes before the
-   second time, because all of that request is gone, the log is swept for the next deadline, in time
-   for it, but later than is said here.
+5. A log may also be swept for other deadlines. Those sweeps only remove something earlier, but from
+   the first of them on no run is counted on either.
 6. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
    not foreseen: neither the settings nor the policies say that there are any.
 """
@@ -91,7 +90,9 @@ def cleanings(
     waiting = set(horizons)
     gives_horizons = NO_TIME in waiting
     times = upkeep.sweep_times(config)
-    runs_until_ms = INT64_MAX if times is None else times.second_ms * (now_ms < times.first_ms)
+    runs_until_ms = upkeep.alone_until_ms
+    if times is not None:
+        runs_until_ms = min(runs_until_ms, times.second_ms if now_ms < times.first_ms else 0)
     from_ms, swept_ms, end_offset = now_ms, now_ms, -1
     while config.compact:
         since_ms = coming[-1].at_ms if coming else None

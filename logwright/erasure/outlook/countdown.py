@@ -50,6 +50,7 @@ class LogCountdown:
         directory: name of the log directory.
         live, superseded, tombstones, aborted, values: records by kind.
         deadline_ms: the first deadline of the requests that have a record in it.
+        later_deadlines_ms: their other deadlines, ascending.
         gone_by_ms: when the last record is gone by itself, `NEVER` if never.
         missed, late: records whose deadline has passed, or will before they are gone.
         to_sweep: records that a cleaning can remove, and that are missed or late, or would be
@@ -69,6 +70,7 @@ class LogCountdown:
     missed: int
     late: int
     to_sweep: int = 0
+    later_deadlines_ms: tuple[int, ...] = ()
 
     @property
     def records(self) -> int:
@@ -288,6 +290,7 @@ def _log(
 ) -> LogCountdown:
     kinds = Counter(record.kind for record, _ in records)
     missed = [now_ms >= deadline_ms for _, deadline_ms in records]
+    deadlines = sorted({deadline_ms for _, deadline_ms in records})
     late = [_is_late(record.gone_by_ms, deadline_ms, now_ms) for record, deadline_ms in records]
     return LogCountdown(
         directory=directory,
@@ -298,7 +301,8 @@ def _log(
         tombstones=kinds["tombstone"],
         aborted=kinds["aborted"],
         values=kinds["value"],
-        deadline_ms=min(deadline_ms for _, deadline_ms in records),
+        deadline_ms=deadlines[0],
+        later_deadlines_ms=tuple(deadlines[1:]),
         gone_by_ms=_or_never(last_gone_ms([record.gone_by_ms for record, _ in records])),
         missed=sum(missed),
         late=sum(late),

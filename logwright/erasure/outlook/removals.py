@@ -7,8 +7,10 @@
    maps the later record; an aborted one below its end; a tombstone below its end, once its delete
    horizon is reached: the first cleaning sets that, to its time + ``delete.retention.ms``
    (KIP-534). When there are cleanings says `logwright.erasure.outlook.cleanings`.
-3. A log is swept for a deadline if, without that, something that a cleaning can remove would be
-   there after it.
+3. A log is swept for its deadlines if, without that, something that a cleaning can remove would be
+   there after one. If it has several deadlines, which of the sweeps removes a record depends on
+   what else is left by then: a sweep in time is then given as the record's own deadline. Where a
+   record has none, nothing is counted on from the first sweep on.
 4. Retention removes a segment ``retention.ms`` after its largest timestamp, and those before it
    (`logwright.retention.plan`). A cleaning may join a segment with younger ones, and makes the log
    smaller: where the log is compacted too, the largest timestamp of the whole log counts, and from
@@ -32,7 +34,7 @@ from numpy.typing import NDArray
 from logwright.cleaner_rules import delete_horizon_ms
 from logwright.erasure.find.kinds import ABORTED, SUPERSEDED, Judged
 from logwright.erasure.outlook.cleanings import MAX_LAG, NO_TIME, RATIO, SWEEP, Cleaning, cleanings
-from logwright.erasure.outlook.upkeep import Upkeep
+from logwright.erasure.outlook.upkeep import Upkeep, sweep_times
 from logwright.format.batch import DELETE_HORIZON
 from logwright.live_plans import plan_is_alive
 from logwright.log.inventory import DELETE_DELAY, DELETED_LOG_DELAY, PURGE, UPKEEP, WRITE
@@ -64,6 +66,7 @@ class Records:
         offsets: int64[n].
         superseded, aborted, tombstones: bool[n]; an aborted record is nothing else.
         horizons: int64[n], the delete horizon of the record's batch, `NO_TIME` if it has none.
+        deadlines: int64[n], of the first request for the record's key, INT64_MAX: none.
         superseded_within: which records are superseded by one in the offsets [first, end).
     """
 
@@ -72,6 +75,7 @@ class Records:
     aborted: NDArray[np.bool_]
     tombstones: NDArray[np.bool_]
     horizons: NDArray[np.int64]
+    deadlines: NDArray[np.int64]
     superseded_within: Callable[[int, int], NDArray[np.bool_]]
 
     @classmethod
@@ -85,6 +89,7 @@ class Records:
             aborted=judged.kinds == ABORTED,
             tombstones=hits["is_tombstone"] & (hits["request"] >= 0) & (judged.kinds != ABORTED),
             horizons=np.where(has_horizon, batches["base_timestamp"], NO_TIME),
+            deadlines=live.deadlines,
             superseded_within=judged.superseded_within,
         )
 
@@ -128,12 +133,11 @@ def upkeep_of(settings: Settings, live: LiveHits) -> Upkeep:
     hold = live.hold
     works = hold is None and (cleaner.off is None or not config.compact or settings.upkeep.forced)
     quarantined = hold is not None and hold.kind == "quarantined"
-    swept = hold is None and live.deadline_ms < INT64_MAX
     return replace(
         settings.upkeep,
         cleans=works,
         retains=works or (quarantined and not config.compact),
-        deadline_ms=live.deadline_ms if swept else None,
+        margin_ms=settings.upkeep.margin_ms if hold is None else None,
     )
 
 
@@ -164,15 +168,36 @@ def removal_of_file(
 def removals(
     records: Records, log: PartitionLog, config: TopicConfig, *, now_ms: int, upkeep: Upkeep
 ) -> Removals:
-    """Return which rule removes each record, and by when."""
-    alone = _removals(records, log, config, now_ms, replace(upkeep, deadline_ms=None))
-    if upkeep.deadline_ms is None or upkeep.sweep_times(config) is None:
+    """Return which rule removes each record, and by when, see 3."""
+    alone = _removals(records, log, config, now_ms, upkeep)
+    known = np.unique(records.deadlines).tolist()
+    deadlines = [deadline_ms for deadline_ms in known if deadline_ms < INT64_MAX]
+    late = (alone.times == NO_TIME) | (alone.times > records.deadlines)
+    late |= now_ms >= records.deadlines
+    late &= (records.superseded | records.aborted | records.tombstones) & (
+        records.deadlines < INT64_MAX
+    )
+    margin_ms = upkeep.margin_ms
+    if margin_ms is None or not late.any():
         return alone
-    late = (alone.times == NO_TIME) | (alone.times > upkeep.deadline_ms)
-    late |= now_ms >= upkeep.deadline_ms
-    if not (late & (records.superseded | records.aborted | records.tombstones)).any():
-        return alone
-    return _removals(records, log, config, now_ms, upkeep)
+    if len(known) == 1:
+        return _removals(records, log, config, now_ms, replace(upkeep, deadline_ms=known[0]))
+    swept_ms = min(sweep_times(each, config, margin_ms=margin_ms).first_ms for each in deadlines)
+    result = alone
+    for deadline_ms in known:
+        own = deadline_ms if deadline_ms < INT64_MAX else None
+        swept = replace(upkeep, deadline_ms=own, alone_until_ms=swept_ms)
+        removed = _removals(records, log, config, now_ms, swept)
+        mask = records.deadlines == deadline_ms
+        in_time = (removed.times != NO_TIME) & (removed.times < deadline_ms)
+        times = removed.times
+        if own is not None:
+            times = np.where(in_time & (removed.rules == RULES.index(SWEEP)), own, times)
+        result = Removals(
+            rules=np.where(mask, removed.rules, result.rules),
+            times=np.where(mask, times, result.times),
+        )
+    return result
 
 
 def _removals(
@@ -190,7 +215,9 @@ def _removals(
         _by_cleaning(result, records, coming, config, (now_ms, upkeep))
     bases = np.array([each.base_offset for each in log.segments], dtype=np.int64)
     segments = bases[np.searchsorted(bases, records.offsets, side="right") - 1]
-    joined_ms = (coming[0].at_ms if coming else INT64_MAX) if is_cleaned else None
+    joined_ms = None
+    if is_cleaned:
+        joined_ms = min([upkeep.alone_until_ms, *(each.sees_ms for each in coming[:1])])
     retained = _retention_times(log, config, now_ms, upkeep, joined_ms=joined_ms)
     for base, (rule, at_ms) in retained.items():
         gone_ms = purged_by(at_ms, config, upkeep)

@@ -127,11 +127,14 @@ def _with_tombstones(live: LiveHits, now_ms: int) -> tuple[LiveHits, frozenset[i
     new["request"], new["pattern"], new["is_tombstone"] = requests, -1, True
     new["offset"] = live.log.log_end_offset + np.arange(len(requests))
     new["row"] = len(live.batches)
+    deadline_of = dict(zip(live.hits["request"].tolist(), live.deadlines.tolist(), strict=True))
+    deadlines = np.array([deadline_of[each] for each in requests.tolist()], dtype=np.int64)
     grown = replace(
         live,
         log=with_tombstones(live.log, len(requests), now_ms=now_ms),
         hits=np.concatenate([live.hits, new]),
         batches=np.concatenate([live.batches, batch]),
+        deadlines=np.concatenate([live.deadlines, deadlines]),
     )
     return grown, frozenset(requests.tolist())
 

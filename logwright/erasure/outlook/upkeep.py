@@ -13,13 +13,17 @@ the deadline:
     first sweep at deadline - delete.retention.ms - file.delete.delay.ms - 2 margins
     second sweep at deadline - file.delete.delay.ms - 1 margin
 
-and after the second again and again, each `SWEEP_AGAIN_MS`.
+and after the second again and again, each `SWEEP_AGAIN_MS`. A log is swept at the times of every
+deadline of what is left in it. Deadlines are rounded down to a full margin: those within one margin
+share their sweeps.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
+
+from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     from logwright.config.erasure import ErasureSettings
@@ -50,8 +54,11 @@ class Upkeep:
         appends_continue: records of other keys are appended all the time. After its last foreseen
             cleaning a log is then cleaned again ``max.compaction.lag.ms`` after any time, or, with
             `forced` runs, once its active segment is rolled.
-        margin_ms: of the sweeps for deadlines; None: it is not known that there are any.
-        deadline_ms: what this log is swept for; None: nothing, or something holds it.
+        margin_ms: of the sweeps for deadlines; None: it is not known that there are any, or
+            something holds the log.
+        deadline_ms: the deadline whose sweeps are counted on, None: none.
+        alone_until_ms: from when on the log may be swept for another deadline: after that what
+            would be due may not be.
     """
 
     run_interval_ms: int = 0
@@ -61,6 +68,7 @@ class Upkeep:
     appends_continue: bool = False
     margin_ms: int | None = None
     deadline_ms: int | None = None
+    alone_until_ms: int = INT64_MAX
 
     @classmethod
     def of_policies(cls, erasure: ErasureSettings) -> Self:
@@ -82,6 +90,7 @@ class Upkeep:
 
 def sweep_times(deadline_ms: int, config: TopicConfig, *, margin_ms: int) -> SweepTimes:
     """Return the two times, not below 0."""
+    deadline_ms -= deadline_ms % max(margin_ms, 1)
     second_ms = max(deadline_ms - config.file_delete_delay_ms - margin_ms, 0)
     return SweepTimes(max(second_ms - config.delete_retention_ms - margin_ms, 0), second_ms)
 

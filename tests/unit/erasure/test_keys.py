@@ -124,8 +124,8 @@ def test_nothing_shows_a_key() -> None:
     assert str(list(b"planted"))[1:-1] not in repr(keys)
 
 
-def test_the_first_deadline() -> None:
-    """Of the stored requests for these keys, as far as they are about the topic."""
+def test_deadlines() -> None:
+    """The first of the stored requests for each key, as far as they are about the topic."""
     requests = [
         replace(as_request(b"a"), deadline_ms=5),
         replace(as_request(b"b", topics="t"), deadline_ms=4),
@@ -133,10 +133,10 @@ def test_the_first_deadline() -> None:
     ]
     keys = KeySet.of(SECRET, requests=requests, clear=[b"c"], deadline_ms=1)
     for indexes, topic, expected in (
-        ([0, 0, 1], "t", 4),
-        ([0], "t", 5),
-        ([0], "u", 3),
-        ([-1, 3], "t", INT64_MAX),
-        ([], "t", INT64_MAX),
+        ([0, 1, 0], "t", [5, 4, 5]),
+        ([0, 2], "u", [3, 3]),
+        ([-1, 3], "t", [INT64_MAX] * 2),
+        ([], "t", []),
     ):
-        assert expected == keys.first_deadline_ms(np.array(indexes, dtype=np.int64), topic)
+        deadlines = keys.deadlines_ms(np.array(indexes, dtype=np.int64), topic)
+        assert expected == deadlines.tolist()

@@ -58,3 +58,4 @@ def test_the_lag_makes_only_compacted_logs_due(tmp_path: Path, policy: str, ahea
         high_watermark="end",
     )
     assert (policy == "compact") is planned.clean
+    assert (policy == "compact") is (planned.compaction.due_at_ms is not None)

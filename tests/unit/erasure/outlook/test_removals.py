@@ -60,12 +60,14 @@ def records(offsets: list[int], **masks: Any) -> Records:  # noqa: ANN401 -- lis
         return np.array(masks.get(name, [False] * count), dtype=np.bool_)
 
     horizons = masks.get("horizons", [NO_TIME] * count)
+    deadlines = [START_MS + each for each in masks.get("deadlines", [INT64_MAX - START_MS] * count)]
     return Records(
         offsets=np.array(offsets, dtype=np.int64),
         superseded=mask("superseded"),
         aborted=mask("aborted"),
         tombstones=mask("tombstones"),
         horizons=np.array(horizons, dtype=np.int64),
+        deadlines=np.array(deadlines, dtype=np.int64),
         superseded_within=masks.get("within", lambda *_: mask("superseded")),
     )
 
@@ -127,6 +129,7 @@ def swept(deadline_ms: int, **changes: Any) -> Upkeep:  # noqa: ANN401 -- those 
 
 
 SWEPT_AGAIN = 900_000
+SWEPT = Upkeep(margin_ms=1_000)
 
 
 @pytest.mark.parametrize(
@@ -262,15 +265,68 @@ DELAY = 5_000
         ),
         # A tombstone that a sweep removes; what is gone before the deadline needs none.
         (
-            records([0, 1], superseded=[True, False], tombstones=[False, True]),
+            records(
+                [0, 1],
+                superseded=[True, False],
+                tombstones=[False, True],
+                deadlines=[100_000] * 2,
+            ),
             {},
-            swept(100_000),
+            SWEPT,
             [(LAG_RULE, 20_001 + DELAY), (SWEEP, 63_000 + DELAY)],
         ),
-        (records([0], superseded=[True]), {}, swept(25_001), [(LAG_RULE, 20_001 + DELAY)]),
-        (records([0], superseded=[True]), {}, swept(25_000), [(SWEEP, 19_000 + DELAY)]),
+        (
+            records([0], superseded=[True], deadlines=[25_001]),
+            {},
+            SWEPT,
+            [(LAG_RULE, 20_001 + DELAY)],
+        ),
+        (
+            records([0], superseded=[True], deadlines=[25_000]),
+            {},
+            SWEPT,
+            [(SWEEP, 19_000 + DELAY)],
+        ),
         # No sweep removes a live record.
-        (records([0]), {}, swept(100_000), [("", None)]),
+        (records([0], deadlines=[100_000]), {}, SWEPT, [("", None)]),
+        # Nothing sweeps it if that is not known.
+        (
+            records([0], tombstones=[True], deadlines=[100_000]),
+            {},
+            Upkeep(),
+            [("delete.retention.ms", None)],
+        ),
+        # Two deadlines: each record is gone by its own. After the first sweep no run is counted on.
+        (
+            records([0, 1], tombstones=[True] * 2, deadlines=[100_000, 200_000]),
+            {},
+            SWEPT,
+            [(SWEEP, 100_000), (SWEEP, 200_000)],
+        ),
+        (
+            records([0, 1], superseded=[True] * 2, deadlines=[25_000, 90_000]),
+            {},
+            SWEPT,
+            [(SWEEP, 25_000), (SWEEP, 90_000)],
+        ),
+        # Of a key without a request nothing is known from the first sweep on.
+        (
+            records([0, 1], superseded=[True] * 2, deadlines=[25_000, INT64_MAX - START_MS]),
+            {},
+            SWEPT,
+            [(SWEEP, 25_000), (RATIO_RULE, None)],
+        ),
+        (
+            records(
+                [0, 1],
+                superseded=[False, True],
+                tombstones=[True, False],
+                deadlines=[100_000, INT64_MAX - START_MS],
+            ),
+            {},
+            SWEPT,
+            [(SWEEP, 100_000), (LAG_RULE, 20_001 + DELAY)],
+        ),
         (
             records([0]),
             {"cleanup_policy": "delete", "retention_ms": "50000"},

@@ -16,7 +16,7 @@ from logwright.units import INT64_MAX
 from tests.found import find, settings
 from tests.log_builder import LogBuilder
 
-DEADLINE: Final = 5_000
+MARGIN: Final = 5_000
 PAUSED: Final = Hold(kind="paused", sentence="paused")
 QUARANTINED: Final = Hold(kind="quarantined", sentence="in quarantine")
 
@@ -41,12 +41,12 @@ def test_policies(erasure: ErasureSettings, expected: Upkeep) -> None:
 @pytest.mark.parametrize(
     ("policy", "cleaner", "hold", "expected"),
     [
-        ("compact", "true", None, (True, True, DEADLINE)),
+        ("compact", "true", None, (True, True, MARGIN)),
         ("compact", "true", PAUSED, (False, False, None)),
         ("compact", "true", QUARANTINED, (False, False, None)),
         ("delete", "true", QUARANTINED, (False, True, None)),
-        ("compact", "false", None, (False, False, DEADLINE)),
-        ("delete", "false", None, (True, True, DEADLINE)),
+        ("compact", "false", None, (False, False, MARGIN)),
+        ("delete", "false", None, (True, True, MARGIN)),
     ],
 )
 def test_what_holds_a_log(
@@ -56,16 +56,16 @@ def test_what_holds_a_log(
     hold: Hold | None,
     expected: tuple[bool, bool, int | None],
 ) -> None:
-    """Whether it is cleaned and retained, and what it is swept for."""
+    """Whether it is cleaned and retained, and whether it is swept."""
     log = LogBuilder(tmp_path / "logs")
     log.segment(0).batch(0, [("k", "1")])
     log.write()
-    searched = settings({"cleanup.policy": policy, "log.cleaner.enable": cleaner})
+    pairs = {"cleanup.policy": policy, "log.cleaner.enable": cleaner}
+    searched = settings(pairs, upkeep=Upkeep(margin_ms=MARGIN))
     (live,) = find(log.log_dir, [b"k"], searched).live.values()
-    assert INT64_MAX == live.deadline_ms
-    upkeep = upkeep_of(searched, replace(live, hold=hold, deadline_ms=DEADLINE))
-    assert expected == (upkeep.cleans, upkeep.retains, upkeep.deadline_ms)
-    assert upkeep_of(searched, live).deadline_ms is None
+    assert [INT64_MAX] == live.deadlines.tolist()
+    upkeep = upkeep_of(searched, replace(live, hold=hold))
+    assert expected == (upkeep.cleans, upkeep.retains, upkeep.margin_ms)
 
 
 @pytest.mark.parametrize(

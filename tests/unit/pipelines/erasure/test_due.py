@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from logwright.erasure.outlook.countdown import NEVER, LogCountdown
 from logwright.erasure.outlook.upkeep import SWEEP_AGAIN_MS, SweepTimes, sweep_times
 from logwright.pipelines.erasure.due import choose_erasures, dump_requested, load_requested
 
-DEADLINE_MS = 1_700_000_000_000
+DEADLINE_MS = 1_699_999_200_000  # a full hour
 DAY_MS, MINUTE_MS, HOUR_MS = 86_400_000, 60_000, 3_600_000
 ROW = LogCountdown(
     directory="d",
@@ -39,11 +40,16 @@ TIMES = times_of(DEADLINE_MS, DAY_MS, MINUTE_MS, HOUR_MS)
 
 
 def wait(
-    now_ms: int, *, row: LogCountdown = ROW, requested_ms: int = -1, busy: bool = False
+    now_ms: int,
+    *,
+    row: LogCountdown = ROW,
+    requested_ms: int = -1,
+    busy: bool = False,
+    later: Collection[SweepTimes] = (),
 ) -> str | None:
     """Why it is not swept; None if it is."""
     choice = choose_erasures(
-        [("t-0", row, TIMES)],
+        [("t-0", row, {TIMES, *later})],
         {"t-0": requested_ms},
         now_ms=now_ms,
         in_flight=frozenset(["t-0"] if busy else []),
@@ -58,6 +64,13 @@ def test_times() -> None:
     second_ms = DEADLINE_MS - MINUTE_MS - HOUR_MS
     assert SweepTimes(first_ms=second_ms - DAY_MS - HOUR_MS, second_ms=second_ms) == TIMES
     assert SweepTimes(first_ms=0, second_ms=0) == times_of(5, 9, 9, 9)
+
+
+def test_deadlines_within_a_margin_share_their_sweeps() -> None:
+    """They are rounded down to a full margin; without a margin they are as they are."""
+    assert times_of(200, 10, 5, 100) == times_of(299, 10, 5, 100)
+    assert times_of(200, 10, 5, 100) != times_of(199, 10, 5, 100)
+    assert times_of(200, 10, 5, 0) != times_of(201, 10, 5, 0)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +90,16 @@ def test_times() -> None:
 def test_when(now_ms: int, requested_ms: int, *, swept: bool) -> None:
     """Once from the first time on, once from the second, then again and again; to the ms."""
     assert swept is (wait(now_ms, requested_ms=requested_ms) is None)
+
+
+def test_each_deadline_has_its_sweeps() -> None:
+    """Also while the first one is still waited for; the next time of any of them counts."""
+    first_ms = TIMES.first_ms + MINUTE_MS
+    later = [SweepTimes(first_ms=first_ms, second_ms=DEADLINE_MS + DAY_MS)]
+    assert wait(first_ms - 1, requested_ms=TIMES.first_ms, later=later) is not None
+    assert wait(first_ms, requested_ms=TIMES.first_ms, later=later) is None
+    assert wait(TIMES.second_ms - 1, requested_ms=first_ms, later=later) is not None
+    assert wait(TIMES.second_ms, requested_ms=first_ms, later=later) is None
 
 
 def test_what_goes_by_itself_is_not_swept() -> None:
@@ -108,7 +131,11 @@ def test_one_run_at_a_time() -> None:
     """A log that a run works on, and one that is paused."""
     assert "a run is working on it" == wait(DEADLINE_MS, busy=True)
     choice = choose_erasures(
-        [("t-0", ROW, TIMES)], {}, now_ms=DEADLINE_MS, in_flight=frozenset(), held={"t-0": "paused"}
+        [("t-0", ROW, [TIMES])],
+        {},
+        now_ms=DEADLINE_MS,
+        in_flight=frozenset(),
+        held={"t-0": "paused"},
     )
     assert {"t-0": "paused"} == choice.skipped
 
