@@ -6,6 +6,7 @@ from tests.mutation.fault import Fault
 
 _ERASE = ("tests/unit/erasure/erase/test_erase.py",)
 _CHECK = ("tests/unit/erasure/erase/test_check.py",)
+_DURABLE = ("tests/unit/erasure/erase/test_durable.py",)
 _COMMAND = ("tests/unit/cli/test_erase.py",)
 _CRASH = ("tests/crash/test_erase.py",)
 _INVENTORY = ("tests/property/test_inventory.py",)
@@ -52,6 +53,13 @@ ERASING = (
         right="    if segment.txnindex_bytes:\n",
         wrong="    if segment.txnindex_bytes is None:\n",
         tests=_ERASE,
+    ),
+    Fault(
+        family="erase: what is built is not durable",
+        file="erasure/erase/commit.py",
+        right="            files.finish()\n",
+        wrong="",
+        tests=_DURABLE,
     ),
     Fault(
         family="erase check: a batch that is gone is not missed",
