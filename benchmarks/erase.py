@@ -22,6 +22,7 @@ from logwright.erasure.erase.commit import commit_erasure, plan_erasure_of
 from logwright.erasure.erase.scan import open_segments
 from logwright.erasure.keys import KeySet
 from logwright.erasure.secret import Secret
+from logwright.format.batch import CONTROL
 from logwright.log.load import observe
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
@@ -115,7 +116,8 @@ def _some_keys(log: BenchLog, count: int) -> list[bytes]:
     for at in random.permutation(len(windows)).tolist():
         source, (first, last) = windows[at]
         records = read_window(source, slice(first, last))
-        keyed = np.flatnonzero(records.key_spans()[1] >= 0)
+        data = (records.batches["attributes"][records.rows["row"]] & CONTROL) == 0
+        keyed = np.flatnonzero((records.rows["key_length"] >= 0) & data)
         for row in random.choice(keyed, size=min(each, len(keyed))).tolist():
             chosen[records.bytes_of(row, "key") or b""] = None
     return list(chosen)[:count]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.source import Source, Window, open_window, require_batch
-from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES, LOG_APPEND_TIME
+from logwright.format.batch import CODEC_MASK, HEADER_BYTES, LOG_APPEND_TIME
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import OK, TRAILING, read_record
 from logwright.kernel import inline_kernel, kernel
@@ -55,16 +55,6 @@ class Records(NamedTuple):
     batches: NDArray[np.void]
     rows: NDArray[np.void]
 
-    def key_spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the keys are in the buffer, and their lengths, int64[m] each; a length of -1
-        for null, and for markers, which have no key of a producer's.
-        """
-        starts, lengths = self.rows["key_at"].copy(), self.rows["key_length"].copy()
-        control = (self.batches["attributes"] & CONTROL) != 0
-        if control.any():
-            lengths[control[self.rows["row"]]] = -1
-        return starts, lengths
-
     def only(self, chosen: NDArray[np.int64]) -> Records:
         """Return some of the records, by their numbers; the rows are copied."""
         # As plain integers: NumPy copies a structured row field by field.
@@ -101,46 +91,24 @@ def project(source: Source, window: Window) -> Records:
     Raises:
         CorruptBatch: the records of a batch are malformed.
     """
-    buffer, spans = _one_buffer(source, window)
-    rows = np.empty(_most_records(window, spans), dtype=RECORD)
+    buffer, spans, most = find_records(source, window)
+    rows = np.empty(most, dtype=RECORD)
     count, row, status = fill_records(buffer, window.batches, spans, rows)
     require_batch(source, window.batches, row, status)
     return Records(buffer, window.batches, rows[:count])
 
 
-class KeySpans(NamedTuple):
-    """Where the keys of all records of a window are, of control batches, too.
-
-    Attributes:
-        buffer: uint8[n]. starts, lengths: int64[m], in it; see `Records.key_spans`.
-    """
-
-    buffer: NDArray[np.uint8]
-    starts: NDArray[np.int64]
-    lengths: NDArray[np.int64]
-
-
-def key_spans(source: Source, window: Window) -> KeySpans:
-    """Return the keys of a window, and no more of its records: for those who look for few of them.
-
-    Raises:
-        CorruptBatch: the records of a batch are malformed, in whatever part.
+def find_records(
+    source: Source, window: Window
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], int]:
+    """Return the buffer that holds the records of all batches of a window, their spans in it,
+    int64[k, 2], and for how many records there is room: no more than there are bytes for, since a
+    count may be wrong.
     """
     buffer, spans = _one_buffer(source, window)
-    most = _most_records(window, spans)
-    starts, lengths = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    count, row, status = fill_key_spans(buffer, window.batches, spans, starts, lengths)
-    require_batch(source, window.batches, row, status)
-    return KeySpans(buffer, starts[:count], lengths[:count])
-
-
-def _most_records(window: Window, spans: NDArray[np.int64]) -> int:
-    """Return for how many records there is room: no more than there are bytes for, since a count
-    may be wrong.
-    """
     sizes = np.maximum(spans[:, 1] - spans[:, 0], 0)
     most = np.minimum(window.batches["count"], sizes // SMALLEST_RECORD_BYTES)
-    return int(np.maximum(most, 0).sum())
+    return buffer, spans, int(np.maximum(most, 0).sum())
 
 
 def _one_buffer(source: Source, window: Window) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -207,29 +175,4 @@ def fill_records(buffer: Any, batches: Any, spans: Any, rows: Any) -> Any:
         at, status = fill_batch_records(buffer, span, batches[number], number, rows, at)
         if status != OK:
             return at, np.int64(number), status
-    return at, np.int64(len(batches)), np.int64(OK)
-
-
-@kernel
-def fill_key_spans(buffer: Any, batches: Any, spans: Any, starts: Any, lengths: Any) -> Any:
-    """Fill in where the keys of batches are; results and other arguments as `fill_records`.
-
-    Args:
-        starts, lengths: int64[m]; a length of -1 for null, and for markers.
-    """
-    at: Any = np.int64(0)
-    for number in range(len(batches)):
-        batch = batches[number]
-        position, end = spans[number, 0], spans[number, 1]
-        is_control = batch.attributes & CONTROL != 0
-        for _ in range(np.int64(batch.count)):
-            record = read_record(buffer, position, end)
-            if record.stop < 0:
-                return at, np.int64(number), np.int64(record.stop)
-            starts[at] = record.key
-            lengths[at] = np.int64(-1) if is_control else record.key_length
-            position = record.stop
-            at += 1
-        if batch.count > 0 and position != end:
-            return at, np.int64(number), np.int64(TRAILING)
     return at, np.int64(len(batches)), np.int64(OK)

@@ -20,10 +20,10 @@ ERASING = (
         tests=_ERASE,
     ),
     Fault(
-        family="erase: the last record of a batch is not scanned",
-        file="erasure/erase/scan.py",
-        right="np.flatnonzero(requests >= 0)",
-        wrong="np.flatnonzero(requests[:-1] >= 0)",
+        family="erase: the last key of a window that may match is not compared",
+        file="erasure/erase/search.py",
+        right="    chosen = requests >= 0\n",
+        wrong="    chosen = requests >= 0\n    chosen[-1:] = False\n",
         tests=_ERASE,
     ),
     Fault(

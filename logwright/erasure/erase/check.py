@@ -19,7 +19,7 @@ Of each rebuilt segment:
     Every entry of the offset index and the time index describes the batch that it points to.
 
 Which records match is decided here once more, on purpose: neither the matching and the bitmap of
-the scan nor anything that the build reports is used. Both read by `logwright.batches.projection`.
+the scan nor anything that the build reports is used. Both read by `logwright.erasure.erase.search`.
 
 The output is read once: CRC and search of a window while it is in the CPU's cache. Of the source
 only headers are read where the output has the same batch: one whose first 21 bytes are equal,
@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.projection import key_spans
 from logwright.batches.runtime import STEP_BYTES, Runtime, in_order
 from logwright.batches.source import (
     Source,
@@ -58,7 +57,7 @@ from logwright.checks.model import (
 )
 from logwright.checks.segments import runs
 from logwright.erasure.erase.check_kernels import compare_rebuilt, match_heads
-from logwright.erasure.keys import Keys
+from logwright.erasure.erase.search import search_window
 from logwright.errors import CorruptBatch, QualityError, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, TXNINDEX, segment_file_name
@@ -364,7 +363,8 @@ def _matches(
     Raises:
         CorruptBatch: a batch cannot be read.
     """
-    hits = keys.match(Keys(*key_spans(source, window))) >= 0
-    ends = np.cumsum(np.maximum(window.batches["count"], 0), dtype=np.int64)
-    owners = np.searchsorted(ends, np.flatnonzero(hits), side="right")
-    return np.packbits(hits, bitorder="little"), np.bincount(owners, minlength=len(ends))
+    numbers, rows, _ = search_window(source, window, keys)
+    counts = np.maximum(window.batches["count"], 0)
+    hits = np.zeros(int(counts.sum(dtype=np.int64)), dtype=np.bool_)
+    hits[numbers] = True
+    return np.packbits(hits, bitorder="little"), np.bincount(rows, minlength=len(counts))

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.projection import Records, key_spans, project
+from logwright.batches.projection import Records, project
 from logwright.batches.runtime import Progress, Runtime, in_order
 from logwright.batches.source import Source, Window, open_source, open_window, row_ranges
 from logwright.erasure.erase.model import Matcher, Scan, SegmentMatches
-from logwright.erasure.keys import Keys
+from logwright.erasure.erase.search import search_window
 from logwright.format.scan import check_crcs
 from logwright.place.mapped import MappedFiles
 from logwright.units import Offset
@@ -39,20 +39,18 @@ class Matches(NamedTuple):
 
 
 def matches(source: Source, window: Window, keys: Matcher) -> Matches:
-    """Return the records of a window that have one of the keys; markers have none. Of batches
-    without a match only the keys are read.
+    """Return the records of a window that have one of the keys; markers have none. Only batches
+    with a match become rows.
 
     Raises:
         CorruptBatch: the records of a batch are malformed.
     """
-    requests = keys.match(Keys(*key_spans(source, window)))
-    numbers = np.flatnonzero(requests >= 0)
+    numbers, rows, requests = search_window(source, window, keys)
     counts = window.batches["count"].astype(np.int64)
-    owners = np.searchsorted(np.cumsum(counts), numbers, side="right")
-    has_match = np.bincount(owners, minlength=len(counts)) > 0
+    has_match = np.bincount(rows, minlength=len(counts)) > 0
     left_out = np.cumsum(np.where(has_match, 0, counts))
     records = project(source, window.only(has_match))
-    return Matches(records.only(numbers - left_out[owners]), requests[numbers])
+    return Matches(records.only(numbers - left_out[rows]), requests)
 
 
 def open_segments(log: PartitionLog) -> list[Source]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from logwright.batches import source as sources
-from logwright.batches.projection import Records, key_spans, read_window
+from logwright.batches.projection import Records, read_window
 from logwright.batches.source import Source, open_window
 from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError
 from logwright.format.batch import parse_batch, serialize_batch, walk_batches
@@ -53,12 +53,6 @@ def plain(source: Source) -> list[tuple[Record, int]]:
 def compare(source: Source, records: Records) -> None:
     """Compare a projection of all batches with what plain code reads."""
     expected = plain(source)
-    keys = key_spans(source, open_window(source, slice(0, len(source.batches))))
-    starts, lengths = records.key_spans()
-    assert (starts.tolist(), lengths.tolist()) == (keys.starts.tolist(), keys.lengths.tolist())
-    for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
-        span = slice(start, start + max(length, 0))
-        assert records.buffer[span].tobytes() == keys.buffer[span].tobytes()
     assert [number for _, number in expected] == records.rows["row"].tolist()
     assert list(range(len(expected))) == records.rows["ordinal"].tolist()
     for index, (record, _) in enumerate(expected):
@@ -96,8 +90,8 @@ def test_all_rows_are_over_one_buffer(codecs: tuple[int, ...], tmp_path: Path) -
     compare(source, everything(source))
 
 
-def test_markers_are_rows_and_have_no_key(tmp_path: Path) -> None:
-    """A marker's key is not one that a producer gave."""
+def test_markers_are_rows(tmp_path: Path) -> None:
+    """Their keys are not those that a producer gave: who looks for keys leaves them out."""
     segment = SegmentBuilder(0)
     segment.batch(0, [("a", "x"), (None, "y")], producer_id=1, transactional=True)
     segment.marker(2, 1, "abort")
@@ -105,10 +99,7 @@ def test_markers_are_rows_and_have_no_key(tmp_path: Path) -> None:
     source = written(tmp_path, segment)
     records = everything(source)
     compare(source, records)
-    starts, lengths = records.key_spans()
-    assert [1, -1, -1, 0] == lengths.tolist()
-    assert b"a" == records.buffer[starts[0] : starts[0] + 1].tobytes()
-    assert 4 == records.rows["key_length"][2]
+    assert [1, -1, 4, 0] == records.rows["key_length"].tolist()
     for chosen in ([], [1, 3]):
         some = records.only(np.array(chosen, dtype=np.int64))
         assert records.rows[chosen].tolist() == some.rows.tolist()
@@ -126,8 +117,6 @@ def test_a_wrong_count_takes_no_memory(codec: int, count: int, tmp_path: Path) -
     path.write_bytes(serialize_batch(header, bytes(content[61:])))
     with pytest.raises(CorruptBatch, match="at offset 0"):
         everything(opened(path))
-    with pytest.raises(CorruptBatch, match="at offset 0"):
-        key_spans(opened(path), open_window(opened(path), slice(0, 1)))
 
 
 def test_batches_whose_offsets_do_not_ascend_are_named(tmp_path: Path) -> None:
