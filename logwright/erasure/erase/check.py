@@ -41,7 +41,6 @@ from numpy.typing import NDArray
 from logwright.batches.runtime import STEP_BYTES, Runtime, in_order
 from logwright.batches.source import (
     Source,
-    Window,
     open_source,
     open_window,
     row_ranges,
@@ -57,7 +56,7 @@ from logwright.checks.model import (
 )
 from logwright.checks.segments import runs
 from logwright.erasure.erase.check_kernels import compare_rebuilt, match_heads
-from logwright.erasure.erase.search import search_window
+from logwright.erasure.erase.search import search_batches
 from logwright.errors import CorruptBatch, QualityError, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, TXNINDEX, segment_file_name
@@ -208,14 +207,12 @@ class _Judged:
 
         def read(first: int, last: int) -> list[int]:
             """Return the offsets of batches that cannot be read."""
-            batches = output.batches[first:last]
-            bad = bad_crcs(output.data, batches)
-            if not bad:
-                try:
-                    window = open_window(output, slice(first, last))
-                    matching[first:last] = _matches(output, window, self._keys)[1] > 0
-                except CorruptBatch:
-                    bad = [0]
+            batches, bad = output.batches[first:last], list[int]()
+            try:
+                _, matched = search_batches(output, slice(first, last), self._keys)
+                matching[first + matched.rows] = True
+            except CorruptBatch:
+                bad = bad_crcs(output.data, batches) or [0]
             self._runtime.throttle.observe(int(batches["size"].sum()))
             return [int(batches[row]["base_offset"]) for row in bad]
 
@@ -320,9 +317,12 @@ def _judge_rows(
         partners: see `_partners`, of these rows.
     """
     (source, output), (partner_rows, has) = pair, partners
-    window = open_window(source, rows)
+    window, matched = search_batches(source, rows, keys)
     counts = window.batches["count"]
-    bits, erased = _matches(source, window, keys)
+    hits = np.zeros(int(counts.sum(dtype=np.int64)), dtype=np.bool_)
+    hits[matched.numbers] = True
+    bits = np.packbits(hits, bitorder="little")
+    erased = np.bincount(matched.rows, minlength=len(counts))
     verdict = kernels.new_verdict()
     emptied = (erased > 0) & (erased == counts)
     unmatched = (erased == 0) & (counts > 0)
@@ -352,19 +352,3 @@ def _partners(
     at = np.searchsorted(output["base_offset"], batches["base_offset"])
     at = np.minimum(at, len(output) - 1).astype(np.int64)
     return at, np.asarray(output["base_offset"][at] == batches["base_offset"])
-
-
-def _matches(
-    source: Source, window: Window, keys: Matcher
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Return which records of a window have one of the keys, a bitmap by their number, and how many
-    of each batch have, int64[n].
-
-    Raises:
-        CorruptBatch: a batch cannot be read.
-    """
-    numbers, rows, _ = search_window(source, window, keys)
-    counts = np.maximum(window.batches["count"], 0)
-    hits = np.zeros(int(counts.sum(dtype=np.int64)), dtype=np.bool_)
-    hits[numbers] = True
-    return np.packbits(hits, bitorder="little"), np.bincount(rows, minlength=len(counts))

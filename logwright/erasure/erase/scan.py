@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from logwright.batches.projection import Records, project
 from logwright.batches.runtime import Progress, Runtime, in_order
-from logwright.batches.source import Source, Window, open_source, open_window, row_ranges
+from logwright.batches.source import Source, open_source, row_ranges
 from logwright.erasure.erase.model import Matcher, Scan, SegmentMatches
-from logwright.erasure.erase.search import search_window
+from logwright.erasure.erase.search import search_batches
 from logwright.format.scan import check_crcs
 from logwright.place.mapped import MappedFiles
 from logwright.units import Offset
@@ -38,19 +38,20 @@ class Matches(NamedTuple):
         return self.records.bytes_of(row, "key") or b""
 
 
-def matches(source: Source, window: Window, keys: Matcher) -> Matches:
-    """Return the records of a window that have one of the keys; markers have none. Only batches
+def matches(source: Source, rows: slice | NDArray[np.int64], keys: Matcher) -> Matches:
+    """Return the records of some batches that have one of the keys; markers have none. Only batches
     with a match become rows.
 
     Raises:
-        CorruptBatch: the records of a batch are malformed.
+        CorruptBatch: as `search_batches`.
     """
-    numbers, rows, requests = search_window(source, window, keys)
+    window, matching = search_batches(source, rows, keys)
     counts = window.batches["count"].astype(np.int64)
-    has_match = np.bincount(rows, minlength=len(counts)) > 0
+    has_match = np.bincount(matching.rows, minlength=len(counts)) > 0
     left_out = np.cumsum(np.where(has_match, 0, counts))
     records = project(source, window.only(has_match))
-    return Matches(records.only(numbers - left_out[rows]), requests)
+    chosen = matching.numbers - left_out[matching.rows]
+    return Matches(records.only(chosen), matching.requests)
 
 
 def open_segments(log: PartitionLog) -> list[Source]:
@@ -119,10 +120,12 @@ def matches_of(source: Source, keys: Matcher, *, runtime: Runtime) -> Iterator[M
 
     def read(rows: tuple[int, int]) -> Matches:
         first, last = rows
-        check_crcs(source.data, source.batches, source.path, first=first, last=last)
+        kept: slice | NDArray[np.int64] = slice(first, last)
         discarded = source.batches["discard"][first:last]
-        kept = np.flatnonzero(~discarded) + first if discarded.any() else slice(first, last)
-        hits = matches(source, open_window(source, kept), keys)
+        if discarded.any():
+            check_crcs(source.data, source.batches, source.path, first=first, last=last)
+            kept = np.flatnonzero(~discarded) + first
+        hits = matches(source, kept, keys)
         runtime.throttle.observe(source.bytes_before(last) - source.bytes_before(first))
         return hits
 

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.projection import find_records
-from logwright.batches.source import Source, Window, require_batch
+from logwright.batches.source import Source, Window, open_window, require_batch
 from logwright.erasure.erase.model import Matcher
 from logwright.erasure.keys import Keys
-from logwright.erasure.match import note_keys
+from logwright.erasure.match import NoteRule, note_keys
+from logwright.format.batch import CODEC_MASK
+from logwright.format.scan import check_crcs
 
 
 class Matching(NamedTuple):
@@ -29,18 +31,26 @@ class Matching(NamedTuple):
     requests: NDArray[np.int32]
 
 
-def search_window(source: Source, window: Window, keys: Matcher) -> Matching:
-    """Return the records of a window that have one of the keys; markers have none.
+def search_batches(
+    source: Source, rows: slice | NDArray[np.int64], keys: Matcher
+) -> tuple[Window, Matching]:
+    """Return some batches of a source, and their records that have one of the keys; markers have
+    none. CRCs are checked, of batches that are not compressed while they are searched.
 
     Raises:
-        CorruptBatch: the records of a batch are malformed, in whatever part.
+        CorruptBatch: a CRC is wrong, or a batch cannot be read, whatever part of it.
     """
+    is_plain = source.attributes & CODEC_MASK == 0
+    if not is_plain:
+        batches = source.batches[rows]
+        check_crcs(source.data, batches, source.path, first=0, last=len(batches))
+    window = open_window(source, rows)
     buffer, spans, most = find_records(source, window)
     noted = np.empty((4, most), dtype=np.int64)
-    table, every = keys.table, keys.needs_hmacs
-    count, row, status = note_keys(buffer, window.batches, spans, table, every, noted)
+    rule = NoteRule(keys.table, keys.needs_hmacs, is_plain)
+    count, row, status = note_keys(buffer, window.batches, spans, rule, noted)
     require_batch(source, window.batches, row, status)
-    numbers, rows, starts, lengths = noted[:, :count]
+    numbers, owners, starts, lengths = noted[:, :count]
     requests = keys.match(Keys(buffer, starts, lengths))
     chosen = requests >= 0
-    return Matching(numbers[chosen], rows[chosen], requests[chosen])
+    return window, Matching(numbers[chosen], owners[chosen], requests[chosen])

@@ -72,7 +72,7 @@ def test_all_that_is_staged_is_durable_when_it_is_checked(
 def test_output_that_cannot_be_made_durable_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And it is no bug of logwright, but the disk's error; the log is as it was."""
+    """The error is the disk's, and the log is as it was."""
     plan, fsync, checked, before = planned(tmp_path), os.fsync, list[str](), open_files()
     logs = logs_of(plan.log.directory)
 
