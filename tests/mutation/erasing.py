@@ -6,6 +6,7 @@ from tests.mutation.fault import Fault
 
 _ERASE = ("tests/unit/erasure/erase/test_erase.py",)
 _CHECK = ("tests/unit/erasure/erase/test_check.py",)
+_SEARCH = ("tests/unit/erasure/erase/test_search.py",)
 _DURABLE = ("tests/unit/erasure/erase/test_durable.py",)
 _COMMAND = ("tests/unit/cli/test_erase.py",)
 _CRASH = ("tests/crash/test_erase.py",)
@@ -25,6 +26,27 @@ ERASING = (
         right="    chosen = requests >= 0\n",
         wrong="    chosen = requests >= 0\n    chosen[-1:] = False\n",
         tests=_ERASE,
+    ),
+    Fault(
+        family="erase search: the CRC of a batch is not checked",
+        file="erasure/match.py",
+        right="if rule.check_crc and not has_right_crc(buffer, batch):",
+        wrong="if rule.check_crc and batch.size < 0:",
+        tests=_SEARCH,
+    ),
+    Fault(
+        family="erase search: the key of a marker counts",
+        file="erasure/match.py",
+        right="has_keys = batch.attributes & CONTROL == 0",
+        wrong="has_keys = batch.size > 0",
+        tests=_SEARCH,
+    ),
+    Fault(
+        family="erase search: a record without a key has no number",
+        file="erasure/match.py",
+        right="            position = record.stop\n            number += 1\n",
+        wrong="            position = record.stop\n            number += record.key_length >= 0\n",
+        tests=_SEARCH,
     ),
     Fault(
         family="erase: a tombstone gets a delete horizon",
