@@ -16,14 +16,14 @@ from logwright.batches.projection import read_window
 from logwright.batches.runtime import Runtime
 from logwright.batches.source import row_ranges
 from logwright.config.topic import parse_settings
-from logwright.erasure.erase.build import build_erasure
-from logwright.erasure.erase.check import require_correct
-from logwright.erasure.erase.commit import commit_erasure, plan_erasure_of
+from logwright.erasure.erase.commit import build_and_check, commit_erasure, plan_erasure_of
 from logwright.erasure.erase.scan import open_segments
 from logwright.erasure.keys import KeySet
 from logwright.erasure.secret import Secret
+from logwright.format.batch import CONTROL
 from logwright.log.load import observe
-from logwright.sweep.build import build, examine
+from logwright.rewrite.unsynced import Unsynced
+from logwright.sweep.build import build_and_examine
 from logwright.sweep.commit import commit
 from logwright.units import TimestampMs
 
@@ -80,12 +80,20 @@ def _erase(log: BenchLog, copy: Path, keys: KeySet) -> tuple[tuple[float, ...], 
             runtime=Runtime(),
         )
     )
-    made, staged = _timed(lambda: build_erasure(planned, progress=lambda *_: None))
-    check = 0.0
-    if staged.segments:
-        check, _ = _timed(lambda: require_correct(planned, staged.segments, keys))
+    checks: list[float] = []
+
+    def progress(phase: str, _done: int, _total: int) -> None:
+        if phase == "check":
+            checks.append(time.perf_counter())
+
+    began = time.perf_counter()
+    staged = build_and_check(planned, keys, progress=progress, runtime=Runtime())
+    ended = time.perf_counter()
+    # What is not durable when the check ends is waited for.
+    checking = checks[0] if checks else ended
     committing, done = _timed(lambda: commit_erasure(staged, keys))
-    return (scan, made, check, committing), done.records, len(done.segments)
+    parts = (scan, checking - began, ended - checking, committing)
+    return parts, done.records, len(done.segments)
 
 
 def _timed(act: Callable[[], _Value]) -> tuple[float, _Value]:
@@ -95,9 +103,10 @@ def _timed(act: Callable[[], _Value]) -> tuple[float, _Value]:
 
 
 def _clean(log: BenchLog, copy: Path) -> None:
-    planned = plan(log, copy)
-    staged = build(planned)
-    examine(planned, staged)
+    """As a sweep of one large log: the output becomes durable while it is examined."""
+    planned, files = plan(log, copy), Unsynced()
+    staged, _ = build_and_examine(planned, runtime=Runtime(sync=files.start))
+    files.finish()
     commit(planned, staged)
 
 
@@ -115,7 +124,8 @@ def _some_keys(log: BenchLog, count: int) -> list[bytes]:
     for at in random.permutation(len(windows)).tolist():
         source, (first, last) = windows[at]
         records = read_window(source, slice(first, last))
-        keyed = np.flatnonzero(records.key_spans()[1] >= 0)
+        data = (records.batches["attributes"][records.rows["row"]] & CONTROL) == 0
+        keyed = np.flatnonzero((records.rows["key_length"] >= 0) & data)
         for row in random.choice(keyed, size=min(each, len(keyed))).tolist():
             chosen[records.bytes_of(row, "key") or b""] = None
     return list(chosen)[:count]

@@ -18,7 +18,10 @@ from tests.found import SECRET
 
 
 class PlainKeys:
-    """Keys in clear, compared one by one: the twin of the compiled filter."""
+    """Keys in clear, compared one by one: the twin of the compiled filter, which is not used."""
+
+    needs_hmacs = True
+    table = KeySet.of(SECRET).table
 
     def __init__(self, keys: Collection[bytes]) -> None:
         self.keys = list(keys)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.source import Source, Window, open_window, require_batch
-from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES, LOG_APPEND_TIME
+from logwright.format.batch import CODEC_MASK, HEADER_BYTES, LOG_APPEND_TIME
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import OK, TRAILING, read_record
 from logwright.kernel import inline_kernel, kernel
@@ -55,16 +55,6 @@ class Records(NamedTuple):
     batches: NDArray[np.void]
     rows: NDArray[np.void]
 
-    def key_spans(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where the keys are in the buffer, and their lengths, int64[m] each; a length of -1
-        for null, and for markers, which have no key of a producer's.
-        """
-        starts, lengths = self.rows["key_at"].copy(), self.rows["key_length"].copy()
-        control = (self.batches["attributes"] & CONTROL) != 0
-        if control.any():
-            lengths[control[self.rows["row"]]] = -1
-        return starts, lengths
-
     def only(self, chosen: NDArray[np.int64]) -> Records:
         """Return some of the records, by their numbers; the rows are copied."""
         # As plain integers: NumPy copies a structured row field by field.
@@ -101,14 +91,24 @@ def project(source: Source, window: Window) -> Records:
     Raises:
         CorruptBatch: the records of a batch are malformed.
     """
-    buffer, spans = _one_buffer(source, window)
-    sizes = np.maximum(spans[:, 1] - spans[:, 0], 0)
-    # No more records than there are bytes for: a count may be wrong.
-    most = np.minimum(window.batches["count"], sizes // SMALLEST_RECORD_BYTES)
-    rows = np.empty(int(np.maximum(most, 0).sum()), dtype=RECORD)
+    buffer, spans, most = find_records(source, window)
+    rows = np.empty(most, dtype=RECORD)
     count, row, status = fill_records(buffer, window.batches, spans, rows)
     require_batch(source, window.batches, row, status)
     return Records(buffer, window.batches, rows[:count])
+
+
+def find_records(
+    source: Source, window: Window
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], int]:
+    """Return the buffer that holds the records of all batches of a window, their spans in it,
+    int64[k, 2], and for how many records there is room: no more than there are bytes for, since a
+    count may be wrong.
+    """
+    buffer, spans = _one_buffer(source, window)
+    sizes = np.maximum(spans[:, 1] - spans[:, 0], 0)
+    most = np.minimum(window.batches["count"], sizes // SMALLEST_RECORD_BYTES)
+    return buffer, spans, int(np.maximum(most, 0).sum())
 
 
 def _one_buffer(source: Source, window: Window) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

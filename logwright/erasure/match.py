@@ -14,8 +14,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.status import WRONG_CRC
+from logwright.format.batch import CONTROL
 from logwright.format.crc import copy_span, load_u64, prefetch
+from logwright.format.scan import has_right_crc
 from logwright.format.siphash import siphash64
+from logwright.format.walk import OK, TRAILING, read_record
 from logwright.kernel import inline_kernel, kernel
 
 NO_MATCH: Final = -1
@@ -179,3 +183,55 @@ def match_keys(table: Any, data: Any, starts: Any, lengths: Any, out: Any) -> An
             out[index] = match_key(table, hash_, data, starts[index], lengths[index])
             unsure += out[index] <= CANDIDATES
     return unsure
+
+
+class NoteRule(NamedTuple):
+    """Which keys of batches are noted.
+
+    Attributes:
+        table: those that may match by its bits. every: all of them, since HMACs decide alone.
+        check_crc: first the CRC of each batch, which must be in the buffer at its position.
+    """
+
+    table: MatchTable
+    every: bool
+    check_crc: bool
+
+
+@kernel
+def note_keys(buffer: Any, batches: Any, spans: Any, rule: Any, noted: Any) -> Any:
+    """Note the keys of batches; return (how many, row, status) of the first batch that is corrupt;
+    status `OK` if there is none.
+
+    The loop is fused: CRCs, then all keys, then their hashes took 0.43 s instead of 0.26 for a GB
+    of records of 100 bytes, 0.27 instead of 0.14 for records of 1 KB (1,000 keys).
+
+    Args:
+        buffer: uint8[n]. batches: BATCH[k]. spans: int64[k, 2], in the buffer. rule: `NoteRule`.
+        noted: int64[4, m]: numbers of the records, rows of their batches, starts and lengths of the
+            keys. There is room for all records.
+    """
+    table = rule.table
+    low, high = table.hash_key[0], table.hash_key[1]
+    at, number = np.int64(0), np.int64(0)
+    for row in range(len(batches)):
+        batch = batches[row]
+        if rule.check_crc and not has_right_crc(buffer, batch):
+            return at, np.int64(row), np.int64(WRONG_CRC)
+        position, end = spans[row, 0], spans[row, 1]
+        has_keys = batch.attributes & CONTROL == 0
+        for _ in range(np.int64(batch.count)):
+            record = read_record(buffer, position, end)
+            if record.stop < 0:
+                return at, np.int64(row), np.int64(record.stop)
+            if has_keys and record.key_length >= 0:
+                hash_ = siphash64(buffer, record.key, record.key_length, low, high)
+                if rule.every or may_match(table, hash_):
+                    noted[0, at], noted[1, at] = number, row
+                    noted[2, at], noted[3, at] = record.key, record.key_length
+                    at += 1
+            position = record.stop
+            number += 1
+        if batch.count > 0 and position != end:
+            return at, np.int64(row), np.int64(TRAILING)
+    return at, np.int64(len(batches)), np.int64(OK)

@@ -296,13 +296,15 @@ def _plan_marked(erasure: Erasure) -> list[MarkedErasure | Failed]:
     plans: list[MarkedErasure | Failed] = []
     for marked, keys in chosen_marked(erasure.log_dir, erasure.keys, erasure.is_wanted):
         try:
+            settings = erasure.of_topic(marked.partition.topic)
             plan = plan_marked(
                 erasure.log_dir,
                 marked,
-                erasure.of_topic(marked.partition.topic),
+                settings,
                 keys,
                 now_ms=erasure.now_ms,
                 progress=silent,
+                runtime=erasure.runtime(settings[1]),
                 purge_unreadable=erasure.purge_unreadable,
             )
         except LogwrightError as error:

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from typing import Final
 
 from logwright.steps.writeback import begin_writing
@@ -23,16 +24,15 @@ class Unsynced:
     """
 
     def __init__(self) -> None:
-        self._descriptors: list[int] = []
+        self._descriptors: deque[int] = deque()
 
     def add(self, descriptor: int) -> None:
         """Add a file, instead of the fsync(2) of `Runtime.sync`. The caller keeps its descriptor.
-        If the log has too many files, this one becomes durable at once.
+        If the log has too many files, the first one becomes durable now.
         """
-        if len(self._descriptors) < _MOST:
-            self._descriptors.append(os.dup(descriptor))
-        else:
-            os.fsync(descriptor)
+        self._descriptors.append(os.dup(descriptor))
+        if len(self._descriptors) > _MOST:
+            self._finish_first()
 
     def start(self, descriptor: int) -> None:
         """Add a file and let the disk start to write it."""
@@ -54,8 +54,8 @@ class Unsynced:
             OSError: a file cannot be made durable.
         """
         try:
-            for descriptor in self._descriptors:
-                os.fsync(descriptor)
+            while self._descriptors:
+                self._finish_first()
         finally:
             self.release()
 
@@ -63,3 +63,11 @@ class Unsynced:
         """Close all files as they are. A second call does nothing."""
         while self._descriptors:
             os.close(self._descriptors.pop())
+
+    def _finish_first(self) -> None:
+        """Make the file durable that was added first, and close it."""
+        descriptor = self._descriptors.popleft()
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

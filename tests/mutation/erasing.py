@@ -6,6 +6,8 @@ from tests.mutation.fault import Fault
 
 _ERASE = ("tests/unit/erasure/erase/test_erase.py",)
 _CHECK = ("tests/unit/erasure/erase/test_check.py",)
+_SEARCH = ("tests/unit/erasure/erase/test_search.py",)
+_DURABLE = ("tests/unit/erasure/erase/test_durable.py",)
 _COMMAND = ("tests/unit/cli/test_erase.py",)
 _CRASH = ("tests/crash/test_erase.py",)
 _INVENTORY = ("tests/property/test_inventory.py",)
@@ -19,11 +21,32 @@ ERASING = (
         tests=_ERASE,
     ),
     Fault(
-        family="erase: the last record of a batch is not scanned",
-        file="erasure/erase/scan.py",
-        right="np.flatnonzero(requests >= 0)",
-        wrong="np.flatnonzero(requests[:-1] >= 0)",
+        family="erase: the last key of a window that may match is not compared",
+        file="erasure/erase/search.py",
+        right="    chosen = requests >= 0\n",
+        wrong="    chosen = requests >= 0\n    chosen[-1:] = False\n",
         tests=_ERASE,
+    ),
+    Fault(
+        family="erase search: the CRC of a batch is not checked",
+        file="erasure/match.py",
+        right="if rule.check_crc and not has_right_crc(buffer, batch):",
+        wrong="if rule.check_crc and batch.size < 0:",
+        tests=_SEARCH,
+    ),
+    Fault(
+        family="erase search: the key of a marker counts",
+        file="erasure/match.py",
+        right="has_keys = batch.attributes & CONTROL == 0",
+        wrong="has_keys = batch.size > 0",
+        tests=_SEARCH,
+    ),
+    Fault(
+        family="erase search: a record without a key has no number",
+        file="erasure/match.py",
+        right="            position = record.stop\n            number += 1\n",
+        wrong="            position = record.stop\n            number += record.key_length >= 0\n",
+        tests=_SEARCH,
     ),
     Fault(
         family="erase: a tombstone gets a delete horizon",
@@ -54,31 +77,52 @@ ERASING = (
         tests=_ERASE,
     ),
     Fault(
+        family="erase: what is built is not durable",
+        file="erasure/erase/commit.py",
+        right="            files.finish()\n",
+        wrong="",
+        tests=_DURABLE,
+    ),
+    Fault(
         family="erase check: a batch that is gone is not missed",
         file="erasure/erase/check.py",
-        right="            self._blame_rows(window.batches[~has & ~emptied])\n",
-        wrong="",
+        right="unmatched | (~has & ~emptied)",
+        wrong="unmatched & has",
         tests=_CHECK,
     ),
     Fault(
         family="erase check: an added batch is not noticed",
         file="erasure/erase/check.py",
-        right="        self._blame_rows(output.batches[~known])\n",
+        right="        self._blame_rows(OTHERS_IDENTICAL, output.batches[~known])\n",
         wrong="",
         tests=_CHECK,
     ),
     Fault(
         family="erase check: the output is not searched",
         file="erasure/erase/check.py",
-        right="            self._search(output, self._compare(source, output))\n",
-        wrong="            self._compare(source, output)\n",
+        right="        self._blame_rows(ERASED_ABSENT, output.batches[matching])\n",
+        wrong="",
         tests=_CHECK,
     ),
     Fault(
         family="erase check: what a CRC does not cover is not compared",
         file="erasure/erase/check.py",
-        right="            self._blame_rows(right[~same])\n",
-        wrong="",
+        right="differs[has] = ~same_heads | matching[partners[has]]",
+        wrong="differs[has] = matching[partners[has]]",
+        tests=_CHECK,
+    ),
+    Fault(
+        family="erase check: a batch that has a match counts as a copy",
+        file="erasure/erase/check.py",
+        right="differs[has] = ~same_heads | matching[partners[has]]",
+        wrong="differs[has] = ~same_heads",
+        tests=_CHECK,
+    ),
+    Fault(
+        family="erase check: the verdicts of windows are lost",
+        file="erasure/erase/check.py",
+        right="                total.violations += verdict.violations - 1\n",
+        wrong="                total.violations = verdict.violations\n",
         tests=_CHECK,
     ),
     Fault(

@@ -8,12 +8,10 @@ Of each rebuilt segment:
     Batches ascend and stay in the range of their segment.
 ``others_identical``
     Each record of the source that has none of the keys is in the output: offset, timestamp, key,
-    value, headers, and the header of its batch. A batch without a match has the same bytes: the
-    first 21 are compared, length and CRC among them, and its CRC is right. There is nothing else in
-    the output. Its transaction index has the same bytes.
+    value, headers, and the header of its batch. There is nothing else in the output. Its
+    transaction index has the same bytes.
 ``erased_absent``
-    No record of the output has one of the keys: batches that have the bytes of a source batch
-    without a match need no search, all others are searched.
+    No record of the output has one of the keys: all of them are searched.
 ``producers_kept``
     The last batch of each producer that the log knows is still there, for its sequence numbers, and
     so is each batch of an open transaction.
@@ -21,20 +19,33 @@ Of each rebuilt segment:
     Every entry of the offset index and the time index describes the batch that it points to.
 
 Which records match is decided here once more, on purpose: neither the matching and the bitmap of
-the scan nor anything that the build reports is used. Both read by `logwright.batches.projection`.
+the scan nor anything that the build reports is used. Both read by `logwright.erasure.erase.search`.
+
+The output is read once: CRC and search of a window while it is in the CPU's cache. Of the source
+only headers are read where the output has the same batch: one whose first 21 bytes are equal,
+length and CRC among them, while the CRC is right, and in which the search found nothing. What is
+different or missing in the output is searched in the source, and compared record by record.
+
+Windows are judged on as many threads as there are; verdicts do not depend on their number.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.projection import project
-from logwright.batches.runtime import STEP_BYTES
-from logwright.batches.source import Source, Window, open_source, open_window, side_of
+from logwright.batches.runtime import STEP_BYTES, Runtime, in_order
+from logwright.batches.source import (
+    Source,
+    open_source,
+    open_window,
+    row_ranges,
+    side_of,
+)
 from logwright.checks import kernels
 from logwright.checks.indexes import check_indexes
 from logwright.checks.model import (
@@ -45,17 +56,16 @@ from logwright.checks.model import (
 )
 from logwright.checks.segments import runs
 from logwright.erasure.erase.check_kernels import compare_rebuilt, match_heads
-from logwright.erasure.keys import Keys
+from logwright.erasure.erase.search import search_batches
 from logwright.errors import CorruptBatch, QualityError, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, TXNINDEX, segment_file_name
 from logwright.format.scan import bad_crcs, scan_whatever
-from logwright.format.walk import OK
 from logwright.place.mapped import MappedFiles, map_file
 from logwright.rewrite.staging import staging_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from logwright.erasure.erase.model import ErasePlan, Matcher
     from logwright.format.snapshot import ProducerEntry
@@ -77,16 +87,26 @@ CHECKS: Final = (
 
 
 def check_erasure(
-    plan: ErasePlan, segments: Iterable[StagedSegment], keys: Matcher
+    plan: ErasePlan,
+    segments: Iterable[StagedSegment],
+    keys: Matcher,
+    *,
+    runtime: Runtime | None = None,
 ) -> tuple[CheckResult, ...]:
     """Judge the rebuilt segments of a plan. Effects: reads them and the segments that they replace.
+
+    Args:
+        plan: of the erasure.
+        segments: its output.
+        keys: that were erased.
+        runtime: one thread and no throttle, if not given.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
         the worse.
     """
     log = plan.log
-    judged = _Judged(plan, keys)
+    judged = _Judged(plan, keys, runtime or Runtime())
     following = dict(pairwise([each.base_offset for each in plan.rolled_log.segments]))
     by_base = {segment.base_offset: segment for segment in log.segments}
     files = MappedFiles()
@@ -103,13 +123,20 @@ def check_erasure(
     return judged.results()
 
 
-def require_correct(plan: ErasePlan, segments: Iterable[StagedSegment], keys: Matcher) -> None:
+def require_correct(
+    plan: ErasePlan,
+    segments: Iterable[StagedSegment],
+    keys: Matcher,
+    *,
+    runtime: Runtime | None = None,
+) -> None:
     """Refuse an output that fails a check. Effects and other errors: see `check_erasure`.
 
     Raises:
         QualityError: a check failed. Nothing was changed.
     """
-    failed = [check for check in check_erasure(plan, segments, keys) if not check.passed]
+    checks = check_erasure(plan, segments, keys, runtime=runtime)
+    failed = [check for check in checks if not check.passed]
     if failed:
         sentences = "; ".join(check.sentence for check in failed)
         raise QualityError(
@@ -122,10 +149,11 @@ def require_correct(plan: ErasePlan, segments: Iterable[StagedSegment], keys: Ma
 class _Judged:
     """The verdicts, while segment after segment is judged."""
 
-    def __init__(self, plan: ErasePlan, keys: Matcher) -> None:
+    def __init__(self, plan: ErasePlan, keys: Matcher, runtime: Runtime) -> None:
         self._log: PartitionLog = plan.log
         self._directory = staging_directory(plan)
         self._keys = keys
+        self._runtime = runtime
         self._of = {name: kernels.new_verdict() for name in CHECKS}
 
     def results(self) -> tuple[CheckResult, ...]:
@@ -146,7 +174,8 @@ class _Judged:
     def segment(self, segment: StagedSegment, source: Source, end_offset: int) -> None:
         """Judge one rebuilt segment by the segment that it replaces."""
         output = self._open(segment)
-        if output is None:
+        matching = None if output is None else self._search(output)
+        if output is None or matching is None:
             return
         base = segment.base_offset
         kernels.check_batch_order(output.batches, base, end_offset, self._of[OFFSETS_ASCENDING])
@@ -154,14 +183,12 @@ class _Judged:
             self.blame(INDEX_ENTRIES_VALID, offset)
         if self._txn_index(segment) != self._txn_index_of(source):
             self.blame(OTHERS_IDENTICAL, base)
-        try:
-            self._search(output, self._compare(source, output))
-        except _Unreadable as unreadable:
-            self.blame(CRC_VALID, unreadable.offset)
+        self._blame_rows(ERASED_ABSENT, output.batches[matching])
+        self._compare(source, output, matching)
         self._producers(source, output)
 
     def _open(self, segment: StagedSegment) -> Source | None:
-        """Return the output, None if it cannot be read; its CRCs are right then."""
+        """Return the output, None if the headers of its batches cannot be read."""
         path = f"{self._directory}/{segment_file_name(segment.base_offset, LOG)}"
         log = MappedFiles().open(path)
         try:
@@ -169,10 +196,36 @@ class _Judged:
         except (CorruptBatch, UnsupportedFormatError):
             self.blame(CRC_VALID, segment.base_offset)
             return None
-        bad = bad_crcs(log.data, batches)
-        for row in bad:
-            self.blame(CRC_VALID, int(batches[row]["base_offset"]))
-        return None if bad else Source(base_offset=segment.base_offset, log=log, batches=batches)
+        return Source(base_offset=segment.base_offset, log=log, batches=batches)
+
+    def _search(self, output: Source) -> NDArray[np.bool_] | None:
+        """Read all records of the output. Return which batches have one of the keys, bool[n]; None
+        if one cannot be read.
+        """
+        matching = np.zeros(len(output.batches), dtype=np.bool_)
+        ranges = list(row_ranges(output, first=0, last=len(output.batches)))
+
+        def read(first: int, last: int) -> list[int]:
+            """Return the offsets of batches that cannot be read."""
+            batches, bad = output.batches[first:last], list[int]()
+            try:
+                _, matched = search_batches(output, slice(first, last), self._keys)
+                matching[first + matched.rows] = True
+            except CorruptBatch:
+                bad = bad_crcs(output.data, batches) or [0]
+            self._runtime.throttle.observe(int(batches["size"].sum()))
+            return [int(batches[row]["base_offset"]) for row in bad]
+
+        unreadable: list[int] = []
+        tasks = (partial(read, *rows) for rows in ranges)
+        for offsets in in_order(tasks, threads=self._threads(ranges)):
+            unreadable.extend(offsets)
+        for offset in unreadable:
+            self.blame(CRC_VALID, offset)
+        return None if unreadable else matching
+
+    def _threads(self, windows: Sequence[object]) -> int:
+        return min(self._runtime.threads, len(windows) or 1)
 
     def _txn_index(self, segment: StagedSegment) -> bytes:
         path = self._directory / segment_file_name(segment.base_offset, TXNINDEX)
@@ -182,57 +235,38 @@ class _Judged:
         path = self._log.directory / segment_file_name(source.base_offset, TXNINDEX)
         return map_file(path).tobytes() if path.exists() else b""
 
-    def _compare(self, source: Source, output: Source) -> NDArray[np.int64]:
-        """Find the output of each source batch, and compare the two. Return the rows of the output
-        that are not proved to be a source batch without a match.
+    def _compare(self, source: Source, output: Source, matching: NDArray[np.bool_]) -> None:
+        """Blame what differs between the source without the records that match and the output.
+
+        Args:
+            matching: bool[batches of the output], which have one of the keys.
         """
+        partners, has = _partners(source.batches, output.batches)
         known = np.zeros(len(output.batches), dtype=np.bool_)
-        unmatched = known.copy()
-        for rows in runs(
-            source, np.arange(len(source.batches)), window_bytes=_window_bytes(source)
-        ):
-            window = open_window(source, rows)
-            bits, starts, erased = _erased(source, window, self._keys)
-            partners, has = _partners(window.batches, output.batches)
-            known[partners[has]] = True
-            whole = (erased == 0) & (window.batches["count"] > 0)
-            stays = whole & has
-            same = np.zeros(int(stays.sum()), dtype=np.bool_)
-            left, right = output.batches[partners[stays]], window.batches[stays]
-            match_heads(output.data, left, source.data, right, same)
-            unmatched[partners[stays][same]] = True
-            self._blame_rows(right[~same])
-            emptied = (erased > 0) & (erased == window.batches["count"])
-            self._blame_rows(window.batches[~has & ~emptied])
-            changed = ~whole & has
-            if changed.any():
-                rebuilt = _opened(output, partners[changed])
-                row, status = compare_rebuilt(
-                    side_of(output, rebuilt),
-                    side_of(source, window.only(changed)),
-                    starts[changed],
-                    bits,
-                    self._of[OTHERS_IDENTICAL],
-                )
-                if status != OK:
-                    raise _Unreadable(int(rebuilt.batches[row]["base_offset"]))
-        self._blame_rows(output.batches[~known])
-        return np.flatnonzero(~unmatched)
+        known[partners[has]] = True
+        self._blame_rows(OTHERS_IDENTICAL, output.batches[~known])
+        places = output.batches["position"][partners[has]], source.batches["position"][has]
+        same_heads = np.zeros(len(places[0]), dtype=np.bool_)
+        match_heads(output.data, places[0], source.data, places[1], same_heads)
+        differs = ~has
+        differs[has] = ~same_heads | matching[partners[has]]
+        # Few of their batches are read, so the windows of plain ones are large.
+        limit = None if source.attributes & CODEC_MASK else STEP_BYTES
+        windows = list(runs(source, np.flatnonzero(differs), window_bytes=limit))
 
-    def _blame_rows(self, batches: NDArray[np.void]) -> None:
+        def judge(rows: NDArray[np.int64]) -> np.record:
+            return _judge_rows((source, output), rows, (partners[rows], has[rows]), self._keys)
+
+        tasks = (partial(judge, rows) for rows in windows)
+        total = self._of[OTHERS_IDENTICAL]
+        for verdict in in_order(tasks, threads=self._threads(windows)):
+            if verdict.violations:
+                kernels.blame(total, verdict.first_offset)
+                total.violations += verdict.violations - 1
+
+    def _blame_rows(self, name: str, batches: NDArray[np.void]) -> None:
         for offset in batches["base_offset"].tolist():
-            self.blame(OTHERS_IDENTICAL, offset)
-
-    def _search(self, output: Source, rows: NDArray[np.int64]) -> None:
-        """Blame the records in these rows of the output that have one of the keys."""
-        for run in runs(output, rows, window_bytes=_window_bytes(output)):
-            window = _opened(output, run)
-            try:
-                _, _, erased = _erased(output, window, self._keys)
-            except CorruptBatch as error:
-                raise _Unreadable(int(window.batches[0]["base_offset"])) from error
-            for offset in window.batches["base_offset"][erased > 0].tolist():
-                self.blame(ERASED_ABSENT, offset)
+            self.blame(name, offset)
 
     def _producers(self, source: Source, output: Source) -> None:
         """Blame the last batches of producers that are in the source and not in the output."""
@@ -269,31 +303,42 @@ def _is_open(
     return result
 
 
-class _Unreadable(Exception):
-    """A batch of the output cannot be read."""
+def _judge_rows(
+    pair: tuple[Source, Source],
+    rows: NDArray[np.int64],
+    partners: tuple[NDArray[np.int64], NDArray[np.bool_]],
+    keys: Matcher,
+) -> np.record:
+    """Search batches of the source of which the output has no copy, and compare them with what it
+    has. Return the verdict on the other records.
 
-    def __init__(self, offset: int) -> None:
-        self.offset = offset
-        super().__init__(offset)
-
-
-def _window_bytes(source: Source) -> int | None:
-    """Return the size of the windows in which a segment is read: large ones if nothing is
-    decompressed, since each costs some calls.
+    Args:
+        pair: the source, and the output. rows: int64[k], of the source.
+        partners: see `_partners`, of these rows.
     """
-    return None if source.attributes & CODEC_MASK else STEP_BYTES // 2
-
-
-def _opened(output: Source, rows: NDArray[np.int64]) -> Window:
-    """Open batches of the output.
-
-    Raises:
-        _Unreadable: one does not decompress.
-    """
-    try:
-        return open_window(output, rows)
-    except CorruptBatch as error:
-        raise _Unreadable(int(output.batches[rows[0]]["base_offset"])) from error
+    (source, output), (partner_rows, has) = pair, partners
+    window, matched = search_batches(source, rows, keys)
+    counts = window.batches["count"]
+    hits = np.zeros(int(counts.sum(dtype=np.int64)), dtype=np.bool_)
+    hits[matched.numbers] = True
+    bits = np.packbits(hits, bitorder="little")
+    erased = np.bincount(matched.rows, minlength=len(counts))
+    verdict = kernels.new_verdict()
+    emptied = (erased > 0) & (erased == counts)
+    unmatched = (erased == 0) & (counts > 0)
+    for offset in window.batches["base_offset"][unmatched | (~has & ~emptied)].tolist():
+        kernels.blame(verdict, offset)
+    changed = has & ~unmatched
+    if changed.any():
+        starts = np.cumsum(counts, dtype=np.int64) - counts
+        compare_rebuilt(
+            side_of(output, open_window(output, partner_rows[changed])),
+            side_of(source, window.only(changed)),
+            starts[changed],
+            bits,
+            verdict,
+        )
+    return verdict
 
 
 def _partners(
@@ -307,19 +352,3 @@ def _partners(
     at = np.searchsorted(output["base_offset"], batches["base_offset"])
     at = np.minimum(at, len(output) - 1).astype(np.int64)
     return at, np.asarray(output["base_offset"][at] == batches["base_offset"])
-
-
-def _erased(
-    source: Source, window: Window, keys: Matcher
-) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Return which records of a window have one of the keys: a bitmap, where the bits of each batch
-    begin in it, int64[n], and how many of each batch are set, int64[n].
-
-    Raises:
-        CorruptBatch: a batch cannot be read.
-    """
-    records = project(source, window)
-    counts = window.batches["count"].astype(np.int64)
-    flags = keys.match(Keys(records.buffer, *records.key_spans())) >= 0
-    erased = np.bincount(records.rows["row"][flags], minlength=len(counts))
-    return np.packbits(flags, bitorder="little"), np.cumsum(counts) - counts, erased

@@ -17,7 +17,7 @@ from logwright.format.batch import (
     LOG_APPEND_TIME,
 )
 from logwright.format.header import read_int16, read_int64
-from logwright.format.walk import OK, read_record
+from logwright.format.walk import read_record
 from logwright.kernel import inline_kernel, kernel
 
 _BEFORE_LENGTH, _AFTER_LENGTH = (0, 8), (12, 17)
@@ -33,12 +33,11 @@ def match_heads(output: Any, left: Any, data: Any, right: Any, same: Any) -> Non
     the same length and CRC, and whatever else the CRC does not cover.
 
     Args:
-        output, data: uint8[], the two files. left, right: BATCH[n] of both.
+        output, data: uint8[], the two files. left, right: int64[n], positions in both.
         same: bool[n], is set.
     """
     for row in range(len(left)):
-        at, position = left[row].position, right[row].position
-        same[row] = same_bytes(output, at, data, position, _FIXED_START)
+        same[row] = same_bytes(output, left[row], data, right[row], _FIXED_START)
 
 
 @inline_kernel
@@ -81,16 +80,14 @@ def _has_same_header(
 
 
 @kernel
-def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict: Any) -> Any:
-    """Blame the output batches that are not their source without the erased records.
+def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict: Any) -> None:
+    """Blame the output batches that are not their source without the erased records. One that
+    cannot be read is the last.
 
     Args:
         staged, original: `Side`, pairs of one batch each, of equal base offsets.
         first: int64[n], where the bits of each source batch begin.
         erased: bitmap. verdict: on the other records.
-
-    Returns:
-        (row, status) of the first batch that cannot be read; status `OK` if there is none.
     """
     for row in range(len(staged.batches)):
         rebuilt, source = staged.batches[row], original.batches[row]
@@ -103,7 +100,8 @@ def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict
             record = read_record(right, position, source_end)
             position, rest, delta = record.stop, record.rest, record.delta
             if position < 0:
-                return row, position
+                blame(verdict, source.base_offset)
+                return
             if has_bit(erased, first[row] + number):
                 continue
             kept += 1
@@ -114,7 +112,8 @@ def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict
             new = read_record(left, at, end)
             at = new.stop
             if at < 0:
-                return row, at
+                blame(verdict, source.base_offset)
+                return
             length = position - rest
             if (
                 new.delta != delta
@@ -127,4 +126,3 @@ def compare_rebuilt(staged: Any, original: Any, first: Any, erased: Any, verdict
         header = _has_same_header(staged.data, rebuilt, original.data, source, kept, largest)
         if not same_end or not header:
             blame(verdict, source.base_offset)
-    return len(staged.batches), np.int64(OK)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from logwright.batches.runtime import Runtime
 from logwright.erasure.erase.build import build_erasure
 from logwright.erasure.erase.check import require_correct
 from logwright.erasure.erase.copies import inner_copies, top_copies
@@ -17,8 +19,14 @@ from logwright.errors import LogDirLocked, enough_memory
 from logwright.live_plans import end_plan
 from logwright.observe import observe_unlocked
 from logwright.purge.observe import list_partition
-from logwright.rewrite.staging import discard_staging, require_complete, staging_directory
+from logwright.rewrite.staging import (
+    discard_staging,
+    discarded_on_error,
+    require_complete,
+    staging_directory,
+)
 from logwright.rewrite.steps import swap_steps
+from logwright.rewrite.unsynced import Unsynced
 from logwright.roll.commit import sealing_steps
 from logwright.state.hold import refuse_held
 from logwright.steps.interpreter import execute
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from logwright.batches.runtime import Progress, Runtime
+    from logwright.batches.runtime import Progress
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.format.names import TopicPartition
     from logwright.purge.observe import PartitionListing
@@ -69,23 +77,28 @@ def plan_erasure_of(
 def build_and_check(
     plan: ErasePlan, keys: Matcher, *, progress: Progress, runtime: Runtime | None = None
 ) -> StagedErasure:
-    """Rebuild what has a match, and prove that nothing else changed. Effects: staged files, which
-    are removed if an error is raised.
+    """Rebuild what has a match, and prove that nothing else changed; meanwhile the files become
+    durable. Effects: staged files, which are removed if an error is raised.
 
     Raises:
         QualityError: the output fails a check.
         LogwrightError: see `build_erasure`.
     """
+    files = Unsynced()
+    runtime = replace(runtime or Runtime(), sync=files.start)
     try:
-        with enough_memory(plan.log.directory):
+        with enough_memory(plan.log.directory), discarded_on_error(plan):
             staged = build_erasure(plan, progress=progress, runtime=runtime)
             if staged.segments:
                 progress("check", 0, 1)
-                require_correct(plan, staged.segments, keys)
+                require_correct(plan, staged.segments, keys, runtime=runtime)
                 progress("check", 1, 1)
+            files.finish()
     except BaseException:
         discard_staging(plan)
         raise
+    finally:
+        files.release()
     return staged
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from logwright.batches.runtime import Runtime
+from logwright.batches.runtime import Runtime, available_cores
 from logwright.batches.source import Source
 from logwright.erasure.erase.model import Copy, Matcher
 from logwright.erasure.erase.scan import matches_of
@@ -25,8 +25,6 @@ from logwright.units import ByteCount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from logwright.batches.runtime import Throttle
 
 
 def top_copies(directory: Path, names: Iterable[str], keys: Matcher) -> list[Copy]:
@@ -50,9 +48,9 @@ def inner_copies(directory: Path, keys: Matcher) -> list[Copy]:
     return top_copies(directory, (path for path in list_tree(directory).files if "/" in path), keys)
 
 
-def file_matches(path: Path, keys: Matcher, *, throttle: Throttle | None = None) -> bool | None:
+def file_matches(path: Path, keys: Matcher) -> bool | None:
     """Return whether a file has a matching record; None if it has none before it cannot be read.
-    Effects: reads it.
+    Effects: reads it, on all cores.
 
     Raises:
         UnreadableFile, StalePlan: it is not a regular file, or vanished.
@@ -64,9 +62,8 @@ def file_matches(path: Path, keys: Matcher, *, throttle: Throttle | None = None)
     counts = batches["count"].astype(np.int64)
     batches["first_ordinal"] = np.cumsum(counts) - counts
     source = Source(base_offset=0, log=log, batches=batches)
-    runtime = Runtime() if throttle is None else Runtime(throttle=throttle)
     try:
-        for hits in matches_of(source, keys, runtime=runtime):
+        for hits in matches_of(source, keys, runtime=Runtime(threads=available_cores())):
             if len(hits.requests):
                 return True
     except (CorruptLogError, UnsupportedFormatError):

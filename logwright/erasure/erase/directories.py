@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from pathlib import Path
 
-    from logwright.batches.runtime import Progress
+    from logwright.batches.runtime import Progress, Runtime
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.erasure.erase.model import ErasePlan, Matcher
     from logwright.erasure.keys import KeySet
@@ -146,6 +146,7 @@ def plan_marked(
     *,
     now_ms: TimestampMs,
     progress: Progress,
+    runtime: Runtime,
     purge_unreadable: bool = False,
 ) -> MarkedErasure:
     """Decide about one marked directory. Effects: reads it.
@@ -161,6 +162,7 @@ def plan_marked(
             keys,
             now_ms=now_ms,
             progress=progress,
+            runtime=runtime,
             purge_unreadable=purge_unreadable,
         )
         return _decided(marked, keys, plan=plan, removed=False)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from logwright.batches.source import Source
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.erasure.keys import Keys
+    from logwright.erasure.match import MatchTable
     from logwright.log.model import PartitionLog
     from logwright.rewrite.model import StagedSegment
     from logwright.roll.plan import RollDecision
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 
 class Matcher(Protocol):
     """The keys to be erased of one topic, as a `KeySet`."""
+
+    @property
+    def table(self) -> MatchTable:
+        """Return what says of a key that it may match; see `needs_hmacs`."""
+
+    @property
+    def needs_hmacs(self) -> bool:
+        """Whether any key may match, whatever the table says."""
 
     def match(self, keys: Keys, /) -> NDArray[np.int32]:
         """Return the index of each key's request, int32[k]; -1 if it is not requested."""

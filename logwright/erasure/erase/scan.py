@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.projection import Records, read_window
+from logwright.batches.projection import Records, project
 from logwright.batches.runtime import Progress, Runtime, in_order
-from logwright.batches.source import WINDOW_BYTES, Source, open_source, row_ranges
+from logwright.batches.source import Source, open_source, row_ranges
 from logwright.erasure.erase.model import Matcher, Scan, SegmentMatches
-from logwright.erasure.keys import Keys
-from logwright.format.batch import CODEC_MASK
+from logwright.erasure.erase.search import search_batches
 from logwright.format.scan import check_crcs
 from logwright.place.mapped import MappedFiles
 from logwright.units import Offset
@@ -39,11 +38,20 @@ class Matches(NamedTuple):
         return self.records.bytes_of(row, "key") or b""
 
 
-def matches(records: Records, keys: Matcher) -> Matches:
-    """Return the records that have one of the keys; markers have none."""
-    requests = keys.match(Keys(records.buffer, *records.key_spans()))
-    chosen = np.flatnonzero(requests >= 0)
-    return Matches(records.only(chosen), requests[chosen])
+def matches(source: Source, rows: slice | NDArray[np.int64], keys: Matcher) -> Matches:
+    """Return the records of some batches that have one of the keys; markers have none. Only batches
+    with a match become rows.
+
+    Raises:
+        CorruptBatch: as `search_batches`.
+    """
+    window, matching = search_batches(source, rows, keys)
+    counts = window.batches["count"].astype(np.int64)
+    has_match = np.bincount(matching.rows, minlength=len(counts)) > 0
+    left_out = np.cumsum(np.where(has_match, 0, counts))
+    records = project(source, window.only(has_match))
+    chosen = matching.numbers - left_out[matching.rows]
+    return Matches(records.only(chosen), matching.requests)
 
 
 def open_segments(log: PartitionLog) -> list[Source]:
@@ -108,16 +116,16 @@ def matches_of(source: Source, keys: Matcher, *, runtime: Runtime) -> Iterator[M
     Raises:
         CorruptBatch: a batch cannot be read.
     """
-    # Small records' rows take as much of the CPU's cache as the records.
-    limit = None if source.attributes & CODEC_MASK else WINDOW_BYTES // 2
-    ranges = list(row_ranges(source, first=0, last=len(source.batches), window_bytes=limit))
+    ranges = list(row_ranges(source, first=0, last=len(source.batches)))
 
     def read(rows: tuple[int, int]) -> Matches:
         first, last = rows
-        check_crcs(source.data, source.batches, source.path, first=first, last=last)
+        kept: slice | NDArray[np.int64] = slice(first, last)
         discarded = source.batches["discard"][first:last]
-        kept = np.flatnonzero(~discarded) + first if discarded.any() else slice(first, last)
-        hits = matches(read_window(source, kept), keys)
+        if discarded.any():
+            check_crcs(source.data, source.batches, source.path, first=first, last=last)
+            kept = np.flatnonzero(~discarded) + first
+        hits = matches(source, kept, keys)
         runtime.throttle.observe(source.bytes_before(last) - source.bytes_before(first))
         return hits
 

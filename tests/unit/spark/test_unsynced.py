@@ -94,7 +94,7 @@ def test_what_is_built_becomes_durable_later(tmp_path: Path, synced: set[int]) -
 def test_a_log_of_many_files_does_not_keep_all_of_them_open(
     tmp_path: Path, synced: set[int]
 ) -> None:
-    """What there is no room for becomes durable at once."""
+    """Those that were added first become durable to make room, and are closed."""
     before, files = open_files(), Unsynced()
     for number in range(100):
         path = tmp_path / str(number)

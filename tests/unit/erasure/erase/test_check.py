@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from logwright.batches.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.build import build_erasure
 from logwright.erasure.erase.check import check_erasure, require_correct
@@ -23,6 +24,7 @@ from tests.log_builder import START_MS, LogBuilder
 
 T0 = TopicPartition("t", 0)
 KEYS = PlainKeys([b"me"])
+SEGMENT = f"{0:020d}.log"
 SETTINGS = parse_settings({"cleanup.policy": "delete", "index.interval.bytes": "50"})
 
 Damage = Callable[[list[bytes]], list[bytes]]
@@ -167,6 +169,24 @@ def test_record_that_was_not_erased_is_noticed(tmp_path: Path) -> None:
         (erasure.plan.log.directory / f"{0:020d}.log").read_bytes()
     )
     assert {"erased_absent", "others_identical"} <= failed(erasure)
+
+
+def test_verdicts_do_not_depend_on_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts and first offsets are the same when each batch is a window of its own, judged by some
+    thread: the source as output, with another value and without two batches.
+    """
+    erasure = staged(tmp_path)
+    raws = [batch.raw for batch in batches_of((erasure.plan.log.directory / SEGMENT).read_bytes())]
+    path_of(erasure, ".log").write_bytes(b"".join([flipped(raws[0], -2), *raws[1:3], *raws[5:]]))
+    together = check_erasure(erasure.plan, erasure.segments, KEYS)
+    monkeypatch.setattr("logwright.batches.source.WINDOW_BYTES", 1)
+    monkeypatch.setattr("logwright.batches.source.COMPRESSED_WINDOW_BYTES", 1)
+    assert together == check_erasure(
+        erasure.plan, erasure.segments, KEYS, runtime=Runtime(threads=3)
+    )
+    counts = {check.name: (check.violations, check.first_offset) for check in together}
+    assert (4, 2) == counts["erased_absent"]
+    assert (10, 0) == counts["others_identical"]
 
 
 def test_wrong_index_is_noticed(tmp_path: Path) -> None:
