@@ -46,10 +46,12 @@ def table(world: World, choice: int) -> Step:
         done = update_topic(where, [topic_log], now_ms=world.now)
         for error in done.result.failures.values():
             raise error
-        assert done.result.snapshot is not None
+        store = open_store(where)
+        snapshot = store.load()
+        assert snapshot is not None
         rows = sorted(
             (row["offset"], row["key"], row["value"])
-            for batch in read_rows(open_store(where), done.result.snapshot, COLUMNS)
+            for batch in read_rows(store, snapshot, COLUMNS)
             for row in batch.to_pylist()
         )
         expected = [(row[2], row[0], row[1]) for row in replayed(log.content)]
