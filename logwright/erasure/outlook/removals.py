@@ -8,9 +8,9 @@
    horizon is reached: the first cleaning sets that, to its time + ``delete.retention.ms``
    (KIP-534). When there are cleanings says `logwright.erasure.outlook.cleanings`.
 3. A log is swept for its deadlines if, without that, something that a cleaning can remove would be
-   there after one. If it has several deadlines, which of the sweeps removes a record depends on
-   what else is left by then: a sweep in time is then given as the record's own deadline. Where a
-   record has none, nothing is counted on from the first sweep on.
+   there after one. If its deadlines have different sweeps, which of them removes a record depends
+   on what else is left by then: a sweep in time is then given as the record's own deadline. Where
+   a record has none, nothing is counted on from the first sweep on.
 4. Retention removes a segment ``retention.ms`` after its largest timestamp, and those before it
    (`logwright.retention.plan`). A cleaning may join a segment with younger ones, and makes the log
    smaller: where the log is compacted too, the largest timestamp of the whole log counts, and from
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from logwright.cleaner_rules import delete_horizon_ms
 from logwright.erasure.find.kinds import ABORTED, SUPERSEDED, Judged
 from logwright.erasure.outlook.cleanings import MAX_LAG, NO_TIME, RATIO, SWEEP, Cleaning, cleanings
-from logwright.erasure.outlook.upkeep import Upkeep, sweep_times
+from logwright.erasure.outlook.upkeep import SweepTimes, Upkeep, sweep_times
 from logwright.format.batch import DELETE_HORIZON
 from logwright.live_plans import plan_is_alive
 from logwright.log.inventory import DELETE_DELAY, DELETED_LOG_DELAY, PURGE, UPKEEP, WRITE
@@ -170,34 +170,38 @@ def removals(
 ) -> Removals:
     """Return which rule removes each record, and by when, see 3."""
     alone = _removals(records, log, config, now_ms, upkeep)
-    known = np.unique(records.deadlines).tolist()
-    deadlines = [deadline_ms for deadline_ms in known if deadline_ms < INT64_MAX]
     late = (alone.times == NO_TIME) | (alone.times > records.deadlines)
     late |= now_ms >= records.deadlines
-    late &= (records.superseded | records.aborted | records.tombstones) & (
-        records.deadlines < INT64_MAX
-    )
-    margin_ms = upkeep.margin_ms
-    if margin_ms is None or not late.any():
+    late &= records.superseded | records.aborted | records.tombstones
+    late &= records.deadlines < INT64_MAX
+    if upkeep.margin_ms is None or not late.any():
         return alone
-    if len(known) == 1:
-        return _removals(records, log, config, now_ms, replace(upkeep, deadline_ms=known[0]))
-    swept_ms = min(sweep_times(each, config, margin_ms=margin_ms).first_ms for each in deadlines)
-    result = alone
-    for deadline_ms in known:
-        own = deadline_ms if deadline_ms < INT64_MAX else None
-        swept = replace(upkeep, deadline_ms=own, alone_until_ms=swept_ms)
-        removed = _removals(records, log, config, now_ms, swept)
-        mask = records.deadlines == deadline_ms
-        in_time = (removed.times != NO_TIME) & (removed.times < deadline_ms)
-        times = removed.times
-        if own is not None:
-            times = np.where(in_time & (removed.rules == RULES.index(SWEEP)), own, times)
-        result = Removals(
-            rules=np.where(mask, removed.rules, result.rules),
-            times=np.where(mask, times, result.times),
+    known, of_record = np.unique(records.deadlines, return_inverse=True)
+    first_of: dict[SweepTimes | None, int] = {}
+    sweeps = [_sweeps_for(deadline_ms, config, upkeep.margin_ms) for deadline_ms in known.tolist()]
+    for deadline_ms, times in zip(known.tolist(), sweeps, strict=True):
+        first_of.setdefault(times, deadline_ms)
+    if len(first_of) == 1:
+        return _removals(records, log, config, now_ms, replace(upkeep, deadline_ms=int(known[0])))
+    groups = np.array([list(first_of).index(times) for times in sweeps])[of_record]
+    alone_until_ms = min(times.first_ms for times in first_of if times)
+    rules, dates = alone.rules, alone.times
+    for number, (times, deadline_ms) in enumerate(first_of.items()):
+        swept = replace(
+            upkeep, deadline_ms=deadline_ms if times else None, alone_until_ms=alone_until_ms
         )
-    return result
+        removed = _removals(records, log, config, now_ms, swept)
+        by_sweep = (removed.rules == RULES.index(SWEEP)) & (removed.times != NO_TIME)
+        latest = np.where(by_sweep, np.maximum(removed.times, records.deadlines), removed.times)
+        rules = np.where(groups == number, removed.rules, rules)
+        dates = np.where(groups == number, latest, dates)
+    return Removals(rules=rules, times=dates)
+
+
+def _sweeps_for(deadline_ms: int, config: TopicConfig, margin_ms: int) -> SweepTimes | None:
+    return (
+        None if deadline_ms == INT64_MAX else sweep_times(deadline_ms, config, margin_ms=margin_ms)
+    )
 
 
 def _removals(

@@ -309,6 +309,13 @@ DELAY = 5_000
             SWEPT,
             [(SWEEP, 25_000), (SWEEP, 90_000)],
         ),
+        # Two deadlines within a margin share their sweeps.
+        (
+            records([0, 1], tombstones=[True] * 2, deadlines=[100_000, 100_999]),
+            {},
+            SWEPT,
+            [(SWEEP, 63_000 + DELAY)] * 2,
+        ),
         # Of a key without a request nothing is known from the first sweep on.
         (
             records([0, 1], superseded=[True] * 2, deadlines=[25_000, INT64_MAX - START_MS]),
