@@ -284,11 +284,11 @@ def _plan(
 
 def _commit(erasure: Erasure, plan: ErasePlan, keys: Matcher, progress: Progress) -> Erased | None:
     """Erase one log if there is something to erase; return None otherwise."""
-    if not plan.rebuilds and not needs_purge(plan, keys) and not plan.copies:
-        return None
     runtime = erasure.runtime(plan.cleaner)
+    if not plan.rebuilds and not plan.copies and not needs_purge(plan, keys, runtime=runtime):
+        return None
     staged = build_and_check(plan, keys, progress=progress, runtime=runtime)
-    return commit_erasure(staged, keys)
+    return commit_erasure(staged, keys, runtime=runtime)
 
 
 def _plan_marked(erasure: Erasure) -> list[MarkedErasure | Failed]:
@@ -345,7 +345,8 @@ def _left_directories(erasure: Erasure) -> Iterator[Failed | LeftDirectory]:
     """Yield which deleted, stray and future logs have records of the requests. Effects: reads."""
     for marked, keys in chosen_marked(erasure.log_dir, erasure.keys, erasure.is_wanted):
         try:
-            files = matching_files(erasure.log_dir, marked, keys)
+            runtime = Runtime(threads=erasure.threads)
+            files = matching_files(erasure.log_dir, marked, keys, runtime=runtime)
         except LogwrightError as error:
             yield Failed(name=marked.name, partition=None, error=error)
             continue

@@ -149,15 +149,17 @@ ERASING = (
     Fault(
         family="erase: retired files of a cleaning stay",
         file="erasure/erase/commit.py",
-        right="            copies = (*plan.copies, *inner_copies(log.directory, keys))\n",
-        wrong="            copies = (*inner_copies(log.directory, keys),)\n",
+        right="*plan.copies, *inner_copies(log.directory, keys, runtime=runtime))\n"
+        "            erased",
+        wrong="*inner_copies(log.directory, keys, runtime=runtime),)\n            erased",
         tests=_CRASH,
     ),
     Fault(
         family="erase: kept outputs and cut pieces stay",
         file="erasure/erase/commit.py",
-        right="            copies = (*plan.copies, *inner_copies(log.directory, keys))\n",
-        wrong="            copies = plan.copies\n",
+        right="*plan.copies, *inner_copies(log.directory, keys, runtime=runtime))\n"
+        "            erased",
+        wrong="*plan.copies,)\n            erased",
         tests=_CRASH,
     ),
     Fault(

@@ -65,10 +65,11 @@ def plan_erasure_of(
         LogwrightError: see `observe_unlocked` and `scan_log`.
     """
     log = observe_unlocked(log_dir, partition, high_watermark="end")
+    runtime = runtime or Runtime()
     with enough_memory(log.directory):
         scan = scan_log(log, keys, progress=progress, runtime=runtime)
         names = [stamp.name for stamp in log.fingerprint.files]
-        copies = top_copies(log.directory, names, keys)
+        copies = top_copies(log.directory, names, keys, runtime=runtime)
     return plan_erasure(
         log, settings, scan, copies, now_ms=now_ms, purge_unreadable=purge_unreadable
     )
@@ -102,14 +103,16 @@ def build_and_check(
     return staged
 
 
-def commit_erasure(staged: StagedErasure, keys: Matcher) -> Erased:
+def commit_erasure(
+    staged: StagedErasure, keys: Matcher, *, runtime: Runtime | None = None
+) -> Erased:
     """Make the rebuilt segments the live log, and unlink at once what they replaced and whatever
     else of the log has a match. Effects: changes the log, under the locks of the log directory and
     the partition; removes the staging directory. However it ends, the plan is over.
 
     Args:
         staged: built and checked.
-        keys: to read kept outputs and cut pieces by, under the locks.
+        keys: to read kept outputs and cut pieces by, under the locks; runtime: to read them with.
 
     Raises:
         LogDirLocked: a broker or another process works on it, or has staged output of it. Nothing
@@ -120,12 +123,13 @@ def commit_erasure(staged: StagedErasure, keys: Matcher) -> Erased:
     """
     plan = staged.plan
     log = plan.log
+    runtime = runtime or Runtime()
     try:
         with live_log(log) as files:
             refuse_held(log.log_dir, log.partition, plan.now_ms, force=True)
             _refuse_staged(list_partition(log.directory), plan.plan_id)
             require_complete(plan, staged.segments)
-            copies = (*plan.copies, *inner_copies(log.directory, keys))
+            copies = (*plan.copies, *inner_copies(log.directory, keys, runtime=runtime))
             erased = keys.shorts(plan.scan.requests)
             execute(_swap(staged, erased), files)
             end_plan(log.log_dir, plan.plan_id)
@@ -208,10 +212,10 @@ def erase_partition(
         log_dir, partition, settings, keys, now_ms=now_ms, progress=progress, runtime=runtime
     )
     staged = build_and_check(plan, keys, progress=progress, runtime=runtime)
-    return commit_erasure(staged, keys)
+    return commit_erasure(staged, keys, runtime=runtime)
 
 
-def needs_purge(plan: ErasePlan, keys: Matcher) -> bool:
+def needs_purge(plan: ErasePlan, keys: Matcher, *, runtime: Runtime) -> bool:
     """Return whether a log without a match in its segments has something to unlink. Effects: reads
     its directory, kept outputs and cut pieces.
 
@@ -220,6 +224,6 @@ def needs_purge(plan: ErasePlan, keys: Matcher) -> bool:
     """
     log = plan.log
     listing = list_partition(log.directory)
-    copies = (*plan.copies, *inner_copies(log.directory, keys))
+    copies = (*plan.copies, *inner_copies(log.directory, keys, runtime=runtime))
     gone, _ = purged_files(listing, copies, purge_unreadable=plan.purge_unreadable)
     return bool(gone) or any(not one.held for one in listing.staging)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from logwright.batches.runtime import Runtime, available_cores
 from logwright.batches.source import Source
 from logwright.erasure.erase.model import Copy, Matcher
 from logwright.erasure.erase.scan import matches_of
@@ -26,8 +25,12 @@ from logwright.units import ByteCount
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from logwright.batches.runtime import Runtime
 
-def top_copies(directory: Path, names: Iterable[str], keys: Matcher) -> list[Copy]:
+
+def top_copies(
+    directory: Path, names: Iterable[str], keys: Matcher, *, runtime: Runtime
+) -> list[Copy]:
     """Return the files among these names that an erasure removes if they match, as far as they
     match or cannot be read. Effects: reads them.
 
@@ -36,21 +39,22 @@ def top_copies(directory: Path, names: Iterable[str], keys: Matcher) -> list[Cop
     """
     where, _ = owner_of(directory.name)
     copies = (
-        _copy(directory, name, keys)
+        _copy(directory, name, keys, runtime)
         for name in names
         if file_place(where, name).erasure == "removed"
     )
     return [copy for copy in copies if copy.matches is not False]
 
 
-def inner_copies(directory: Path, keys: Matcher) -> list[Copy]:
+def inner_copies(directory: Path, keys: Matcher, *, runtime: Runtime) -> list[Copy]:
     """Return such files of the directories below. Effects: lists and reads them."""
-    return top_copies(directory, (path for path in list_tree(directory).files if "/" in path), keys)
+    below = (path for path in list_tree(directory).files if "/" in path)
+    return top_copies(directory, below, keys, runtime=runtime)
 
 
-def file_matches(path: Path, keys: Matcher) -> bool | None:
+def file_matches(path: Path, keys: Matcher, *, runtime: Runtime) -> bool | None:
     """Return whether a file has a matching record; None if it has none before it cannot be read.
-    Effects: reads it, on all cores.
+    Effects: reads it.
 
     Raises:
         UnreadableFile, StalePlan: it is not a regular file, or vanished.
@@ -63,7 +67,7 @@ def file_matches(path: Path, keys: Matcher) -> bool | None:
     batches["first_ordinal"] = np.cumsum(counts) - counts
     source = Source(base_offset=0, log=log, batches=batches)
     try:
-        for hits in matches_of(source, keys, runtime=Runtime(threads=available_cores())):
+        for hits in matches_of(source, keys, runtime=runtime):
             if len(hits.requests):
                 return True
     except (CorruptLogError, UnsupportedFormatError):
@@ -86,6 +90,7 @@ def siblings(name: str, among: Iterable[str]) -> tuple[str, ...]:
     )
 
 
-def _copy(directory: Path, path: str, keys: Matcher) -> Copy:
+def _copy(directory: Path, path: str, keys: Matcher, runtime: Runtime) -> Copy:
     whole = directory / path
-    return Copy(path, ByteCount(whole.lstat().st_size), file_matches(whole, keys))
+    matches = file_matches(whole, keys, runtime=runtime)
+    return Copy(path, ByteCount(whole.lstat().st_size), matches)

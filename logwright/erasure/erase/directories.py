@@ -167,7 +167,7 @@ def plan_marked(
         )
         return _decided(marked, keys, plan=plan, removed=False)
     unreadable = []
-    for path, matches in _looked_at(log_dir / marked.name, keys):
+    for path, matches in _looked_at(log_dir / marked.name, keys, runtime):
         if matches:
             return _decided(marked, keys, plan=None, removed=True)
         unreadable.append(path)
@@ -195,7 +195,7 @@ def _decided(
     )
 
 
-def _looked_at(root: Path, keys: Matcher) -> Iterator[tuple[str, bool | None]]:
+def _looked_at(root: Path, keys: Matcher, runtime: Runtime) -> Iterator[tuple[str, bool | None]]:
     """Yield the files of a marked directory that match, and with None those that cannot be read to
     their end: of the segments, and what goes with them. Effects: reads them.
     """
@@ -203,19 +203,21 @@ def _looked_at(root: Path, keys: Matcher) -> Iterator[tuple[str, bool | None]]:
     for path in list_tree(root).files:
         place = file_place(where, path)
         if place.form == "segment" and place.erasure != "left":
-            matches = file_matches(root / path, keys)
+            matches = file_matches(root / path, keys, runtime=runtime)
             if matches is not False:
                 yield path, matches
 
 
-def matching_files(log_dir: Path, marked: MarkedDirectory, keys: Matcher) -> int:
+def matching_files(
+    log_dir: Path, marked: MarkedDirectory, keys: Matcher, *, runtime: Runtime
+) -> int:
     """Return how many files of a marked directory match, or cannot be read to their end. They are
     read as they are, since nothing is done to them: no log must be recovered first. Effects: reads.
 
     Raises:
         UnreadableFile, StalePlan: one is not a regular file, or vanished.
     """
-    return sum(1 for _ in _looked_at(log_dir / marked.name, keys))
+    return sum(1 for _ in _looked_at(log_dir / marked.name, keys, runtime))
 
 
 def remove_deleted(log_dir: Path, names: Collection[str]) -> dict[str, str]:
