@@ -27,6 +27,7 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 from numpy.typing import NDArray
 
 from logwright import durable
+from logwright.errors import InvariantError
 from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.deletion_vectors import (
     FEATURE,
@@ -80,7 +81,7 @@ class DeltaStore(DirectoryStore):
     def __init__(self, location: TableLocation) -> None:
         super().__init__(location)
         self._vectors: dict[str, Mapping[str, Any]] = {}
-        self._deleted: dict[str, NDArray[np.int64]] = {}
+        self._deleted: dict[str, NDArray[np.int64]] | None = None
 
     def recover(self) -> None:
         """Remove what a killed commit left in the log. Files without a commit are not part of the
@@ -118,7 +119,9 @@ class DeltaStore(DirectoryStore):
             yield path, file
 
     def deleted(self, file: DataFile) -> NDArray[np.int64]:
-        """See `Store.deleted`."""
+        """See `Store.deleted`. Only what was loaded has them."""
+        if self._deleted is None:
+            raise InvariantError("the table was not loaded")
         return self._deleted.get(file.path, np.empty(0, dtype=np.int64))
 
     def commit(self, commit: Commit, schema: pa.Schema) -> None:
@@ -199,19 +202,20 @@ class DeltaStore(DirectoryStore):
         """
         versions = range(int(info["version"]) + 1, table.version() + 1)
         paths = {Path(file.path).name: file.path for file in files}
-        self._deleted = {}
+        deleted: dict[str, NDArray[np.int64]] = {}
         try:
             since = look_since(self._directory, versions, _named(info))
             named = since.vectors.keys() & set(paths.values())
             self._vectors = {path: since.vectors[path] for path in named}
             lost = first_lost(self._directory, self._expected(files))
             if lost is None and FEATURE in _features(table):
-                self._deleted = dict(_deleted_rows(table, paths))
+                deleted = dict(_deleted_rows(table, paths))
             counts = {path: int(one["cardinality"]) for path, one in self._vectors.items()}
         except _OTHER_FORM as error:
             raise self._refused("its deletion vectors are not readable.") from error
-        if lost is None and counts != {path: len(rows) for path, rows in self._deleted.items()}:
+        if lost is None and counts != {path: len(rows) for path, rows in deleted.items()}:
             raise self._refused("another program has deleted rows of the table.")
+        self._deleted = deleted
         return lost or since.change
 
     def _expected(self, files: tuple[DataFile, ...]) -> Iterator[tuple[str, int | None]]:

@@ -15,6 +15,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder
 from pyiceberg.catalog import load_catalog
 
+from logwright.errors import InvariantError
 from logwright.tables import delta
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import UnknownTable
@@ -44,6 +45,16 @@ def own_rows(where: LocatedTable) -> Rows:
     rows = pa.Table.from_batches(read_rows(store, snapshot, columns))
     assert snapshot.rows == rows.num_rows
     return sorted((0, *row.values()) for row in rows.to_pylist())
+
+
+def test_what_was_not_loaded_has_no_deleted_rows_to_show(tmp_path: Path) -> None:
+    """A store of Delta that was not loaded fails, instead of showing rows that are deleted."""
+    where = place("delta", tmp_path / "table", buckets=BUCKETS)
+    logs = write_logs(tmp_path / "logs", {0: [(b"a", b"1")]})
+    snapshot = update(where, logs).result.snapshot
+    assert snapshot is not None
+    with pytest.raises(InvariantError, match="not loaded"):
+        next(iter(read_rows(open_store(where), snapshot, ["offset"])))
 
 
 @pytest.mark.parametrize("form", MERGING)
