@@ -105,5 +105,5 @@ def refusal(plan: CleanPlan, sentences: Iterable[str]) -> QualityError:
     return QualityError(
         f"the compacted output failed its checks: {'; '.join(sentences)}.",
         path=plan.log.directory,
-        remedy="Nothing was changed.",
+        remedy="No record was changed.",
     )
