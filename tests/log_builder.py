@@ -70,6 +70,13 @@ def _payload(
     return encode_records(header, records)
 
 
+def with_count(batch: bytes, count: int) -> bytes:
+    """A batch whose header gives this number of records, with the CRC of that."""
+    content = bytearray(batch)
+    content[57:61] = count.to_bytes(4, "big")
+    return serialize_batch(parse_batch(bytes(content)), bytes(content[61:]))
+
+
 @dataclass(slots=True)
 class SegmentBuilder:
     """One segment while it is put together."""

@@ -12,12 +12,12 @@ from logwright.batches import source as sources
 from logwright.batches.projection import Records, read_window
 from logwright.batches.source import Source, open_window
 from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError
-from logwright.format.batch import parse_batch, serialize_batch, walk_batches
+from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.record import Record, RecordHeader, read_records
 from logwright.format.scan import scan_segment, scan_whatever
 from logwright.place.mapped import MappedFiles
 from tests.fixtures import CASES, case_dir
-from tests.log_builder import SegmentBuilder
+from tests.log_builder import SegmentBuilder, with_count
 
 HEADERS = (RecordHeader(key=b"h", value=None), RecordHeader(key=b"", value=b"v"))
 
@@ -110,11 +110,8 @@ def test_markers_are_rows(tmp_path: Path) -> None:
 def test_a_wrong_count_takes_no_memory(codec: int, count: int, tmp_path: Path) -> None:
     """As many rows as there are bytes for, then the batch is refused."""
     segment = SegmentBuilder(0).batch(0, [("a", "x"), ("b", "y")], codec=codec)
-    content = bytearray(segment.content)
-    content[57:61] = count.to_bytes(4, "big")
-    header = parse_batch(bytes(content))
     path = tmp_path / "x.log"
-    path.write_bytes(serialize_batch(header, bytes(content[61:])))
+    path.write_bytes(with_count(segment.content, count))
     with pytest.raises(CorruptBatch, match="at offset 0"):
         everything(opened(path))
 

@@ -19,7 +19,7 @@ from logwright.place.mapped import MappedFiles
 from tests.erasing import PlainKeys
 from tests.fixtures import CASES, case_dir
 from tests.found import SECRET
-from tests.log_builder import SegmentBuilder
+from tests.log_builder import SegmentBuilder, with_count
 
 Match = tuple[int, int, int]
 """Number of a record, of its batch, and of the request."""
@@ -102,11 +102,8 @@ def test_batches_in_any_codec_and_markers_have_their_numbers(
 def test_a_wrong_count_takes_no_memory(codec: int, count: int, tmp_path: Path) -> None:
     """There is room for as many records as there are bytes for, then the batch is refused."""
     segment = SegmentBuilder(0).batch(0, [("a", "x"), ("b", "y")], codec=codec)
-    content = bytearray(segment.content)
-    content[57:61] = count.to_bytes(4, "big")
-    header = parse_batch(bytes(content))
     path = tmp_path / "x.log"
-    path.write_bytes(serialize_batch(header, bytes(content[61:])))
+    path.write_bytes(with_count(segment.content, count))
     with pytest.raises(CorruptBatch, match="at offset 0"):
         searched(opened(path), PlainKeys([b"a"]))
 
