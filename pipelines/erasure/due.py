@@ -93,9 +93,9 @@ def _wait(
     if now_ms >= due_ms:
         return None
     if requested_ms < times.first_ms:
-        return f"deadline {deadline}; swept for it from {_instant(due_ms)} on"
+        return f"first deadline {deadline}; swept for a deadline from {_instant(due_ms)} on"
     if requested_ms < times.second_ms:
-        return f"swept for its deadline; again from {_instant(due_ms)} on"
+        return f"swept for a deadline; again from {_instant(due_ms)} on"
     return f"a sweep was requested; again in {(due_ms - now_ms) // 1000} s"
 
 

@@ -186,7 +186,7 @@ def test_the_sensor_sweeps_in_time(platform: Platform, *, declared: bool) -> Non
     assert (2 if declared else 8, 6) == (row.late, row.to_sweep)
     early = tick(platform, first.cursor)
     assert not early.run_requests
-    assert "swept for it from" in str(early.skip_message)
+    assert "swept for a deadline from" in str(early.skip_message)
 
     due = platform.at(TIMES.first_ms)
     assert run(due, ERASURE).success

@@ -19,7 +19,9 @@ Of each rebuilt segment:
     Every entry of the offset index and the time index describes the batch that it points to.
 
 Which records match is decided here once more, on purpose: neither the matching and the bitmap of
-the scan nor anything that the build reports is used. Both read by `logwright.erasure.erase.search`.
+the scan nor anything that the build reports is used. But scan and check search by the same kernel
+(`logwright.erasure.erase.search`): what that one does not find, only the last search of an erasure
+finds, which reads all files by the walk of `logwright.erasure.find`.
 
 The output is read once: CRC and search of a window while it is in the CPU's cache. Of the source
 only headers are read where the output has the same batch: one whose first 21 bytes are equal,
