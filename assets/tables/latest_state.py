@@ -31,7 +31,7 @@ from logwright.errors import LogwrightError
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
-from logwright.tables.topic import LocatedTable, TopicUpdate, open_store, table_errors, update_topic
+from logwright.tables.topic import LocatedTable, TopicUpdate, table_errors, update_topic
 
 POOL: Final = "latest_state"
 """Its limit is how many tables are updated at once."""
@@ -141,7 +141,7 @@ def _preview(place: LocatedTable, update: TopicUpdate) -> dict[str, Any]:
     snapshot = update.result.snapshot
     if not place.table.preview or snapshot is None:
         return {}
-    return {"preview": preview(open_store(place), snapshot, update.columns.stored)}
+    return {"preview": preview(update.store, snapshot, update.columns.stored)}
 
 
 def _results(
@@ -150,7 +150,7 @@ def _results(
     """Yield the results of the checks that have looked at something. Effects: reads the table."""
     snapshot = update.result.snapshot
     if snapshot is not None:
-        store = open_store(place)
+        store = update.store
         yield held_result(store, snapshot, {one.partition: one.log for one in logs})
         decoded = decoded_result(update)
         if decoded is not None:

@@ -83,11 +83,13 @@ class TopicUpdate:
     """What an update of a topic's table did.
 
     Attributes:
+        store: the table, loaded: as the result's snapshot has it.
         quarantined: rows of the quarantine table afterwards.
         removed_files: files of old versions that were removed.
     """
 
     result: UpdateResult
+    store: Store
     columns: Columns
     quarantined: int
     removed_files: int
@@ -185,6 +187,7 @@ def update_topic(
             removed += store.remove_old(keep_ms)
         return TopicUpdate(
             result=result,
+            store=store,
             columns=columns,
             quarantined=quarantine.count(),
             removed_files=removed,

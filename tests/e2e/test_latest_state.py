@@ -283,6 +283,24 @@ def test_no_key_and_no_value_without_a_preview(
     assert SECRETS[4] in str(shown)
 
 
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_preview_shows_no_row_that_is_deleted(tmp_path: Path, form: str, seed: int) -> None:
+    """Also where the row is still in its file, and only marked as deleted: the file is large."""
+    more = ", preview: true, buckets: 1"
+    platform, path = platform_with_table(tmp_path, form, {"t-0": "basic-none"}, more)
+    random = Random(seed)
+    rows = [(key, random.randbytes(150_000).hex()) for key, _ in pairs_of(range(9), None)]
+    update(with_log(platform, [rows]))
+    done = update(with_log(platform, [rows, pairs_of(range(1), None)]))
+    assert [key for key, _ in rows[1:]] == previewed(done)
+    assert 8 == len(table_rows(form, path))
+
+
+def previewed(done: dg.ExecuteInProcessResult) -> list[str]:
+    """The keys of a preview, sorted."""
+    return sorted(str(one.data["key"]) for one in metadata_of(done)["preview"].records)
+
+
 def test_broken_policies_load_without_tables(tmp_path: Path) -> None:
     """As said in docs/adr/0019; they are back when the location is loaded again."""
     platform, _ = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})

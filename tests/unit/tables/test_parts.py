@@ -150,6 +150,7 @@ def test_a_comparison_finds_what_is_wrong(tmp_path: Path, seed: int) -> None:
     snapshot = update(where, log_dir).result.snapshot
     assert snapshot is not None
     store = open_store(where)
+    assert store.load() == snapshot
     refused = Quarantine(store=open_store(where, quarantine=True), topic="t", work=tmp_path)
     (log,) = topic_logs(log_dir)
     same = compare(store, snapshot, refused, log)
