@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -74,6 +76,11 @@ class MappedFiles:
         self._keep(path, mapped)
         return data
 
+    def forget(self, path: PlaceOrText) -> None:
+        """Keep this file no longer. It is unmapped when nobody holds its bytes any more."""
+        with self._turn:
+            self._mapped.pop(path, None)
+
     def _keep(self, path: PlaceOrText, mapped: tuple[NDArray[np.uint8], _Seen]) -> None:
         most = MOST_MAPPED if isinstance(path, str | Path) else MOST_READ
         with self._turn:
@@ -103,6 +110,20 @@ class MappedFile:
         """
         data = self._files.find(self.path)
         return self._files.map_again(self.path, self._seen) if data is None else data
+
+    def release(self) -> None:
+        """Unmap the file, if nobody else holds its bytes, and let the system reuse the memory that
+        caches it: nobody will read it soon. A hint; the file can be read as before.
+        """
+        self._files.forget(self.path)
+        if not isinstance(self.path, str | Path):
+            return
+        with suppress(OSError):
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(descriptor)
 
     def require(self, planned: FileStamp) -> None:
         """Require that it is the file that was planned.

@@ -63,9 +63,13 @@ def write_groups(
     groups: Iterable[Group],
     rewrite: Rewrite,
     copied: Callable[[int], None],
+    written: Callable[[StagedSegment], None] = lambda _: None,
 ) -> tuple[tuple[StagedSegment, ...], Counter[str]]:
     """Write the segment of each group, durably; return them, and the sums of their `COUNTS`.
     Effects: creates their files.
+
+    Args:
+        written: called with each segment, before the next one is written.
 
     Raises:
         OSError, UnsupportedFormatError: see `SegmentWriter.write`.
@@ -74,7 +78,9 @@ def write_groups(
     counts = Counter[str]()
     for group in groups:
         writer = SegmentWriter(directory, group, rewrite)
-        staged.append(writer.write(copied))
+        segment = writer.write(copied)
+        written(segment)
+        staged.append(segment)
         counts.update({name: int(writer.output.state[name]) for name in COUNTS})
     rewrite.runtime.sync(directory.fd)
     return tuple(staged), counts

@@ -33,7 +33,7 @@ from logwright.rewrite.unchanged import group_facts
 from logwright.steps.work import PrivateDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from logwright.batches.runtime import Progress
     from logwright.batches.source import Source
@@ -46,7 +46,11 @@ _NOTHING_MAPPED: Final = -1
 
 
 def build_erasure(
-    plan: ErasePlan, *, progress: Progress, runtime: Runtime | None = None
+    plan: ErasePlan,
+    *,
+    progress: Progress,
+    runtime: Runtime | None = None,
+    written: Callable[[StagedSegment], None] = lambda _: None,
 ) -> StagedErasure:
     """Rebuild the segments of a log that have a match. Effects: writes the staging directory, and
     removes it if an error is raised.
@@ -55,6 +59,8 @@ def build_erasure(
         plan: of the erasure.
         progress: called with the phase "copy", the bytes done, and the bytes in total.
         runtime: one thread and no throttle, if not given.
+        written: called with each rebuilt segment, before the next one is written, while its source
+            and its output are in the memory that caches files. The source is not, afterwards.
 
     Raises:
         CorruptBatch, CorruptIndex, CorruptProducerSnapshot, UnsupportedFormatError, UnreadableFile,
@@ -64,12 +70,16 @@ def build_erasure(
     if not plan.rebuilds:
         return StagedErasure(plan=plan, segments=())
     with discarded_on_error(plan), new_staging(plan) as directory:
-        segments = _rebuild(plan, directory, progress, runtime or Runtime())
+        segments = _rebuild(plan, directory, progress, runtime or Runtime(), written)
     return StagedErasure(plan=plan, segments=segments)
 
 
 def _rebuild(
-    plan: ErasePlan, directory: PrivateDirectory, progress: Progress, runtime: Runtime
+    plan: ErasePlan,
+    directory: PrivateDirectory,
+    progress: Progress,
+    runtime: Runtime,
+    written: Callable[[StagedSegment], None],
 ) -> tuple[StagedSegment, ...]:
     log = plan.log
     chosen = {segment.base_offset for segment in plan.scan.segments}
@@ -93,7 +103,13 @@ def _rebuild(
     )
     copied = copy_progress(progress, sum(source.log.bytes for _, source in pairs))
     groups = (_group(plan, segment, source) for segment, source in pairs)
-    segments, _ = write_groups(directory, groups, rewrite, copied)
+    sources = {source.base_offset: source for _, source in pairs}
+
+    def finish(segment: StagedSegment) -> None:
+        written(segment)
+        sources[segment.base_offset].log.release()
+
+    segments, _ = write_groups(directory, groups, rewrite, copied, finish)
     return segments
 
 

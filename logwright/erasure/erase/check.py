@@ -67,7 +67,7 @@ from logwright.place.mapped import MappedFiles, map_file
 from logwright.rewrite.staging import staging_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from logwright.erasure.erase.model import ErasePlan, Matcher
     from logwright.format.snapshot import ProducerEntry
@@ -88,75 +88,61 @@ CHECKS: Final = (
 """In the order in which results are given."""
 
 
-def check_erasure(
-    plan: ErasePlan,
-    segments: Iterable[StagedSegment],
-    keys: Matcher,
-    *,
-    runtime: Runtime | None = None,
-) -> tuple[CheckResult, ...]:
-    """Judge the rebuilt segments of a plan. Effects: reads them and the segments that they replace.
+class ErasureChecks:
+    """The checks of a plan's output, while segment after segment is judged. Effects: reads the
+    segments and those that they replace.
 
     Args:
         plan: of the erasure.
-        segments: its output.
         keys: that were erased.
         runtime: one thread and no throttle, if not given.
-
-    Raises:
-        CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
-        the worse.
     """
-    log = plan.log
-    judged = _Judged(plan, keys, runtime or Runtime())
-    following = dict(pairwise([each.base_offset for each in plan.rolled_log.segments]))
-    by_base = {segment.base_offset: segment for segment in log.segments}
-    files = MappedFiles()
-    for segment in segments:
-        end = following[segment.base_offset]
-        source = open_source(
-            log.directory_text,
-            by_base[segment.base_offset],
-            files,
-            end_offset=end,
-            first_ordinal=0,
-        )
-        judged.segment(segment, source, end)
-    return judged.results()
 
-
-def require_correct(
-    plan: ErasePlan,
-    segments: Iterable[StagedSegment],
-    keys: Matcher,
-    *,
-    runtime: Runtime | None = None,
-) -> None:
-    """Refuse an output that fails a check. Effects and other errors: see `check_erasure`.
-
-    Raises:
-        QualityError: a check failed. Nothing was changed.
-    """
-    checks = check_erasure(plan, segments, keys, runtime=runtime)
-    failed = [check for check in checks if not check.passed]
-    if failed:
-        sentences = "; ".join(check.sentence for check in failed)
-        raise QualityError(
-            f"the rebuilt output failed its checks: {sentences}.",
-            path=plan.log.directory,
-            remedy="Nothing was changed.",
-        )
-
-
-class _Judged:
-    """The verdicts, while segment after segment is judged."""
-
-    def __init__(self, plan: ErasePlan, keys: Matcher, runtime: Runtime) -> None:
+    def __init__(self, plan: ErasePlan, keys: Matcher, runtime: Runtime | None = None) -> None:
         self._log: PartitionLog = plan.log
         self._directory = staging_directory(plan)
         self._keys = keys
-        self._runtime = runtime
+        self._runtime = runtime or Runtime()
+        self._ends = dict(pairwise([each.base_offset for each in plan.rolled_log.segments]))
+        self._sources = {segment.base_offset: segment for segment in plan.log.segments}
         self._of = {name: kernels.new_verdict() for name in CHECKS}
+        self._judged = set[int]()
+        self._due = {segment.base_offset for segment in plan.scan.segments}
+
+    def judge(self, segment: StagedSegment) -> None:
+        """Judge one rebuilt segment by the segment that it replaces.
+
+        Raises:
+            CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed
+                for the worse.
+        """
+        base = segment.base_offset
+        end = self._ends[base]
+        source = open_source(
+            self._log.directory_text,
+            self._sources[base],
+            MappedFiles(),
+            end_offset=end,
+            first_ordinal=0,
+        )
+        self._segment(segment, source, end)
+        self._judged.add(base)
+
+    def require_passed(self) -> None:
+        """Refuse an output of which a segment was not judged, or fails a check.
+
+        Raises:
+            QualityError: it does. Nothing was changed.
+        """
+        failed = [check.sentence for check in self.results() if not check.passed]
+        if self._judged != self._due:
+            failed.append(f"{len(self._due - self._judged)} segments were not checked")
+        if failed:
+            raise QualityError(
+                f"the rebuilt output failed its checks: {'; '.join(failed)}.",
+                path=self._log.directory,
+                remedy="Nothing was changed.",
+            )
 
     def results(self) -> tuple[CheckResult, ...]:
         """Return the result of each check."""
@@ -173,8 +159,7 @@ class _Judged:
         """Count a violation at this offset."""
         kernels.blame(self._of[name], offset)
 
-    def segment(self, segment: StagedSegment, source: Source, end_offset: int) -> None:
-        """Judge one rebuilt segment by the segment that it replaces."""
+    def _segment(self, segment: StagedSegment, source: Source, end_offset: int) -> None:
         output = self._open(segment)
         matching = None if output is None else self._search(output)
         if output is None or matching is None:

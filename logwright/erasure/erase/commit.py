@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from logwright.batches.runtime import Runtime
 from logwright.erasure.erase.build import build_erasure
-from logwright.erasure.erase.check import require_correct
+from logwright.erasure.erase.check import ErasureChecks
 from logwright.erasure.erase.copies import inner_copies, top_copies
 from logwright.erasure.erase.model import Erased, ErasePlan, Matcher, StagedErasure
 from logwright.erasure.erase.plan import plan_erasure
@@ -78,8 +78,8 @@ def plan_erasure_of(
 def build_and_check(
     plan: ErasePlan, keys: Matcher, *, progress: Progress, runtime: Runtime | None = None
 ) -> StagedErasure:
-    """Rebuild what has a match, and prove that nothing else changed; meanwhile the files become
-    durable. Effects: staged files, which are removed if an error is raised.
+    """Rebuild what has a match, and prove of each segment that nothing else changed; meanwhile the
+    files become durable. Effects: staged files, which are removed if an error is raised.
 
     Raises:
         QualityError: the output fails a check.
@@ -89,11 +89,9 @@ def build_and_check(
     runtime = replace(runtime or Runtime(), sync=files.start)
     try:
         with enough_memory(plan.log.directory), discarded_on_error(plan):
-            staged = build_erasure(plan, progress=progress, runtime=runtime)
-            if staged.segments:
-                progress("check", 0, 1)
-                require_correct(plan, staged.segments, keys, runtime=runtime)
-                progress("check", 1, 1)
+            checks = ErasureChecks(plan, keys, runtime)
+            staged = build_erasure(plan, progress=progress, runtime=runtime, written=checks.judge)
+            checks.require_passed()
             files.finish()
     except BaseException:
         discard_staging(plan)

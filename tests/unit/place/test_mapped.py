@@ -66,3 +66,32 @@ def test_another_file_under_the_name_is_refused(paths: list[Path], change: str) 
             file.write(b"more")
     with pytest.raises(StalePlan, match="written or replaced"):
         _ = opened[0].data
+
+
+def test_a_released_file_is_unmapped_before_its_memory_is_given_back(
+    paths: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system keeps what is mapped. The file can be read as before."""
+    file, given = open_all(paths)[-1], list[tuple[int, bool]]()
+    path, advise = paths[-1], os.posix_fadvise
+    content = bytes(file.data)
+
+    def note(descriptor: int, start: int, length: int, advice: int) -> None:
+        assert (0, 0, os.POSIX_FADV_DONTNEED) == (start, length, advice)
+        mapped = str(path) in Path("/proc/self/maps").read_text()
+        given.append((os.fstat(descriptor).st_ino, mapped))
+        advise(descriptor, start, length, advice)
+
+    monkeypatch.setattr(os, "posix_fadvise", note)
+    assert str(path) in Path("/proc/self/maps").read_text()
+    file.release()
+    assert [(path.stat().st_ino, False)] == given
+    assert content == bytes(file.data)
+
+
+def test_a_file_that_is_gone_can_be_released(paths: list[Path]) -> None:
+    """It is a hint."""
+    file = open_all(paths)[-1]
+    paths[-1].unlink()
+    file.release()
+    assert str(paths[-1]) not in Path("/proc/self/maps").read_text()

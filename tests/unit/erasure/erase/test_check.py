@@ -11,7 +11,7 @@ import pytest
 from logwright.batches.runtime import Runtime
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.build import build_erasure
-from logwright.erasure.erase.check import check_erasure, require_correct
+from logwright.erasure.erase.check import ErasureChecks
 from logwright.erasure.erase.commit import plan_erasure_of
 from logwright.erasure.erase.model import StagedErasure
 from logwright.errors import QualityError
@@ -56,10 +56,17 @@ def staged(tmp_path: Path) -> StagedErasure:
     return build_erasure(plan, progress=lambda *_: None)
 
 
+def judged(erasure: StagedErasure, runtime: Runtime | None = None) -> ErasureChecks:
+    """The checks, when all segments are judged."""
+    checks = ErasureChecks(erasure.plan, KEYS, runtime)
+    for segment in erasure.segments:
+        checks.judge(segment)
+    return checks
+
+
 def failed(erasure: StagedErasure) -> set[str]:
     """Names of the checks that fail."""
-    checks = check_erasure(erasure.plan, erasure.segments, KEYS)
-    return {check.name for check in checks if not check.passed}
+    return {check.name for check in judged(erasure).results() if not check.passed}
 
 
 def path_of(erasure: StagedErasure, suffix: str) -> Path:
@@ -159,7 +166,14 @@ def test_planted_fault_is_noticed(tmp_path: Path, name: str) -> None:
     log.write_bytes(b"".join(damage([batch.raw for batch in batches_of(log.read_bytes())])))
     assert check in failed(erasure)
     with pytest.raises(QualityError, match=check):
-        require_correct(erasure.plan, erasure.segments, KEYS)
+        judged(erasure).require_passed()
+
+
+def test_a_segment_that_was_not_judged_is_no_pass(tmp_path: Path) -> None:
+    """Nothing checked is not passed."""
+    erasure = staged(tmp_path)
+    with pytest.raises(QualityError, match="1 segments were not checked"):
+        ErasureChecks(erasure.plan, KEYS).require_passed()
 
 
 def test_record_that_was_not_erased_is_noticed(tmp_path: Path) -> None:
@@ -178,12 +192,10 @@ def test_verdicts_do_not_depend_on_threads(tmp_path: Path, monkeypatch: pytest.M
     erasure = staged(tmp_path)
     raws = [batch.raw for batch in batches_of((erasure.plan.log.directory / SEGMENT).read_bytes())]
     path_of(erasure, ".log").write_bytes(b"".join([flipped(raws[0], -2), *raws[1:3], *raws[5:]]))
-    together = check_erasure(erasure.plan, erasure.segments, KEYS)
+    together = judged(erasure).results()
     monkeypatch.setattr("logwright.batches.source.WINDOW_BYTES", 1)
     monkeypatch.setattr("logwright.batches.source.COMPRESSED_WINDOW_BYTES", 1)
-    assert together == check_erasure(
-        erasure.plan, erasure.segments, KEYS, runtime=Runtime(threads=3)
-    )
+    assert together == judged(erasure, Runtime(threads=3)).results()
     counts = {check.name: (check.violations, check.first_offset) for check in together}
     assert (4, 2) == counts["erased_absent"]
     assert (10, 0) == counts["others_identical"]

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from logwright.batches.runtime import silent
 from logwright.config.topic import parse_settings
+from logwright.erasure.erase.check import ErasureChecks
 from logwright.erasure.erase.commit import build_and_check, plan_erasure_of
 from logwright.erasure.erase.model import ErasePlan
 from logwright.errors import StepFailed
 from logwright.format.names import TopicPartition
+from logwright.rewrite.model import StagedSegment
 from logwright.rewrite.staging import discard_staging, staging_directory
 from logwright.units import TimestampMs
 from tests.erasing import PlainKeys, logs_of
@@ -46,45 +49,53 @@ def open_files() -> int:
 def test_all_that_is_staged_is_durable_when_it_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its directory, too; the check does not wait for it, and no file stays open."""
+    """Its directory, too; the check of a segment does not wait for it, and no file stays open."""
     plan, synced, at_check = planned(tmp_path), set[int](), list[set[int]]()
     fsync, before = os.fsync, open_files()
+    judge = ErasureChecks.judge
 
     def note(descriptor: int) -> None:
         fsync(descriptor)
         synced.add(os.fstat(descriptor).st_ino)
 
-    def progress(phase: str, done: int, _total: int) -> None:
-        if phase == "check" and not done:
-            at_check.append(set(synced))
+    def noted(checks: ErasureChecks, segment: StagedSegment) -> None:
+        at_check.append(set(synced))
+        judge(checks, segment)
 
     monkeypatch.setattr(os, "fsync", note)
-    build_and_check(plan, KEYS, progress=progress)
+    monkeypatch.setattr(ErasureChecks, "judge", noted)
+    build_and_check(plan, KEYS, progress=silent)
     directory = staging_directory(plan)
     staged = {path.stat().st_ino for path in (directory, *directory.iterdir())}
     assert 7 == len(staged)
     assert staged <= synced
-    assert [set()] == [names & staged for names in at_check]
+    assert [set(), set()] == [names & staged for names in at_check]
     discard_staging(plan)
-    assert before == open_files()
+    assert before - 2 == open_files()  # the sources are not mapped any more
 
 
 def test_output_that_cannot_be_made_durable_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is the disk's, and the log is as it was."""
-    plan, fsync, checked, before = planned(tmp_path), os.fsync, list[str](), open_files()
+    plan, fsync, checked, before = planned(tmp_path), os.fsync, list[int](), open_files()
+    judge = ErasureChecks.judge
     logs = logs_of(plan.log.directory)
 
+    def noted(checks: ErasureChecks, segment: StagedSegment) -> None:
+        judge(checks, segment)
+        checked.append(segment.base_offset)
+
     def fail(descriptor: int) -> None:
-        if checked:
+        if len(checked) > 1:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(ErasureChecks, "judge", noted)
     with pytest.raises(StepFailed, match=os.strerror(errno.EIO)):
-        build_and_check(plan, KEYS, progress=lambda phase, *_: checked.append(phase))
-    assert checked[-1] == "check"
+        build_and_check(plan, KEYS, progress=silent)
+    assert [0, 2] == checked
     assert not (plan.log.directory / ".logwright").exists()
     assert logs == logs_of(plan.log.directory)
-    assert before == open_files()
+    assert before - 2 == open_files()  # the sources are not mapped any more
