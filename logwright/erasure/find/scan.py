@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -50,7 +50,7 @@ HIT: Final = np.dtype(
 `pattern`: its number, -1 if a requested key was found. `row`: its batch in `Scanned.batches`."""
 
 PART_BYTES: Final = 32 * 1024 * 1024
-"""About how much of a large file one thread reads at a time."""
+"""About how much of a large file one thread reads at a time, if it is not packed."""
 _ROWS: Final = 16 * 1024
 _KEY_BYTES: Final = 64 * 1024
 _OBSTACLES: Final = (SCRATCH_FULL, NOT_UNPACKED)
@@ -112,12 +112,13 @@ class Span(NamedTuple):
 WHOLE: Final = Span(0, INT64_MAX)
 
 
-def split(data: NDArray[np.uint8]) -> list[Span]:
-    """Return the parts of a file, uint8[n], in order."""
-    parts = [Span(0, int(next_part(data, 0, PART_BYTES)))]
-    while parts[-1].stop < len(data):
-        parts.append(Span(parts[-1].stop, int(next_part(data, parts[-1].stop, PART_BYTES))))
-    return parts
+def split(data: NDArray[np.uint8]) -> Iterator[Span]:
+    """Yield the parts of a file, uint8[n], in order."""
+    start = 0
+    while start < len(data):
+        stop = int(next_part(data, start, PART_BYTES))
+        yield Span(start, stop)
+        start = stop
 
 
 def joined(parts: Sequence[Scanned]) -> Scanned:

@@ -48,7 +48,7 @@ from logwright.log.model import PartitionLog
 from logwright.log.record_files import Inventory, RecordFile, list_files
 from logwright.log.tree import list_tree
 from logwright.place.files import entry_at
-from logwright.place.mapped import map_file
+from logwright.place.mapped import MappedFiles
 from logwright.place.model import Place, is_local
 from logwright.state.model import NOTHING, Hold, PartitionState
 from logwright.state.store import read_state
@@ -119,11 +119,24 @@ class _Reader:
 
     def __init__(self, patterns: tuple[bytes, ...]) -> None:
         self.patterns = patterns
+        self._files = MappedFiles()
         self._of_thread = local()
 
     def looks_for(self, keys: KeySet) -> bool:
         """Whether there is anything to search for."""
         return bool(self.patterns) or not keys.is_empty
+
+    def spans(self, file: RecordFile, keys: KeySet) -> Iterable[Span]:
+        """Return the parts in which a file is read: a large segment has several, which begin at
+        batches. They do not depend on the number of threads. Effects: reads the headers.
+        """
+        is_small = file.place.form != "segment" or file.stamp.size <= PART_BYTES
+        if is_small or not self.looks_for(keys):
+            return (WHOLE,)
+        try:
+            return split(self._open(file))
+        except LogwrightError:
+            return (WHOLE,)  # who reads it says why it cannot
 
     def read(self, file: RecordFile, keys: KeySet, span: Span) -> _Part:
         """Search a part of a file. Effects: reads it."""
@@ -136,7 +149,7 @@ class _Reader:
 
     def _read(self, file: RecordFile, keys: KeySet, span: Span) -> tuple[Scanned, Looked]:
         """Search a file by what it is."""
-        data = map_file(file.path, expected_bytes=file.stamp.size)
+        data = self._open(file)
         if file.place.form == "segment":
             return self._scanner.scan(data, file.path, keys, span), SEARCHED
         texts = known_texts(file.path.name, data, _log_bytes(file.path))
@@ -150,6 +163,10 @@ class _Reader:
             scanned.unread = (whole_file(_FOREIGN),)
         return scanned, SEARCHED
 
+    def _open(self, file: RecordFile) -> NDArray[np.uint8]:
+        """Map a file for all of its parts: threads wait for each other when a map ends."""
+        return self._files.open(file.path, expected_bytes=file.stamp.size).data
+
     @property
     def _scanner(self) -> Scanner:
         """The scanner of this thread."""
@@ -157,18 +174,6 @@ class _Reader:
             self._of_thread.scanner = Scanner(self.patterns)
         scanner: Scanner = self._of_thread.scanner
         return scanner
-
-
-def _spans(file: RecordFile) -> Sequence[Span]:
-    """Return the parts in which a file is read: a large segment has several, which begin at
-    batches. They do not depend on the number of threads. Effects: reads the headers.
-    """
-    if file.place.form != "segment" or file.stamp.size <= PART_BYTES:
-        return (WHOLE,)
-    try:
-        return split(map_file(file.path, expected_bytes=file.stamp.size))
-    except LogwrightError:
-        return (WHOLE,)  # who reads it says why it cannot
 
 
 class _Search:
@@ -232,7 +237,7 @@ class _Search:
             keys = self._keys
             if file.partition != NO_PARTITION:
                 keys = keys.for_topic(file.partition.topic)
-            for span in _spans(file) if self._reader.looks_for(keys) else (WHOLE,):
+            for span in self._reader.spans(file, keys):
                 yield partial(self._reader.read, file, keys, span)
 
     def _log(self, files: Sequence[RecordFile], read: Iterator[Scanned]) -> None:
