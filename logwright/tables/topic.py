@@ -163,9 +163,7 @@ def update_topic(
             decoding = Decoding.model_validate_json(known.form.decoding)
         decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
         columns = columns_of(decoder.schema)
-        refused = open_store(place, quarantine=True)
-        refused.recover()
-        quarantine = Quarantine(store=refused, topic=place.topic, work=work)
+        quarantine = _quarantine_table(place, work)
         target = Target(
             store=store,
             quarantine=quarantine,
@@ -192,6 +190,12 @@ def update_topic(
             quarantined=quarantine.count(),
             removed_files=removed,
         )
+
+
+def _quarantine_table(place: LocatedTable, work: Path) -> Quarantine:
+    refused = open_store(place, quarantine=True)
+    refused.recover()
+    return Quarantine(store=refused, topic=place.topic, work=work)
 
 
 def require_outside(place: LocatedTable, log_dirs: Collection[Place]) -> None:
