@@ -15,7 +15,7 @@ from logwright.batches.unpack import NOT_GIVEN
 from logwright.checks import kernels as check_kernels
 from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
-from logwright.keys import fill, offset_map
+from logwright.keys import offset_map
 from logwright.keys import read as reading
 from logwright.keys import receipt as receipts
 from logwright.place.mapped import MappedFiles
@@ -45,7 +45,7 @@ class Bench:
         self.windows = [open_window(self.source, slice(*rows)) for rows in ranges]
         slots = 2 * self.records
         self.map = offset_map.new_map(slots, capacity=slots - 1, largest=self.records)
-        self.map_ = fill.OffsetMap(
+        self.map_ = reading.OffsetMap(
             table=self.map.table,
             dead=self._bitmap(),
             expired=self._bitmap(),
@@ -109,7 +109,9 @@ class Bench:
                 data, batches, rows, NOT_GIVEN, scope, self.reader, window
             )
             read = (row, int(stop))
-            row = fill.put_window(batches, read, int(taken), scope, self.map_, self.reader, window)
+            row = reading.put_window(
+                batches, read, int(taken), scope, self.map_, self.reader, window
+            )
 
     def survey(self) -> None:
         """Walk the records."""

@@ -1,7 +1,7 @@
 """The retention rules of Kafka's cleaner for batches of magic 2; both passes call them.
 
 A record is judged by the first rule that applies (Cleaner.shouldRetainRecord); `keys/read.py`
-calls 2, 3, 4 and 6, then `keys/fill.py` 5:
+calls 2, 3, 4 and 6, then 5:
 
 1. The records of a discarded batch are removed, see 8.
 2. A control record has no key to compare: it stays as long as its batch (`skips_map`).

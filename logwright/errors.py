@@ -29,11 +29,13 @@
 
     InvariantError(AssertionError)     a bug in logwright; never caught
 
-A message never contains a record's key or value, only offsets, positions and lengths.
+A message never contains a record's key or value, only offsets, positions and lengths. What cannot
+be read has the same message everywhere: the functions at the end make it.
 """
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +47,9 @@ _UNCHANGED: Final = re.compile(
     r"The log was (?:not changed|left untouched)|Nothing was changed|the log was not changed"
 )
 """What the remedies of errors say of a log."""
+
+_NOT_REGULAR: Final = frozenset((errno.ELOOP, errno.ESPIPE, errno.ENXIO))
+"""Errors of opening, or reading at a position of, a symlink, a FIFO or a socket."""
 
 
 class LogwrightError(Exception):
@@ -257,3 +262,49 @@ def invariant(holds: object, message: str) -> None:
     """
     if not holds:
         raise InvariantError(message)
+
+
+def not_regular(path: object) -> UnreadableFile:
+    """Return the error for a symlink, FIFO, socket, device or directory in a file's place."""
+    return UnreadableFile(
+        "expected a regular file.",
+        path=path,
+        remedy="Symlinks are not followed. Put the file itself here.",
+    )
+
+
+def unreadable(error: OSError, path: object, position: int | None = None) -> UnreadableFile:
+    """Return the error for a file or directory that the system cannot read."""
+    name = errno.errorcode.get(error.errno or 0, "unknown error")
+    what = f"{name}: {error.strerror}" if error.errno else str(error) or type(error).__name__
+    remedy = "Check the device."
+    if isinstance(error, PermissionError):
+        remedy = "Give this user read permission, or run as the broker's user."
+    elif isinstance(error, FileNotFoundError):
+        remedy = "It vanished while it was read. Stop other programs that use this directory."
+    return UnreadableFile(f"cannot be read ({what}).", path=path, position=position, remedy=remedy)
+
+
+def unreadable_file(error: OSError, path: object) -> UnreadableFile:
+    """Return the error for a file that cannot be opened, or is none."""
+    if isinstance(error, IsADirectoryError) or error.errno in _NOT_REGULAR:
+        return not_regular(path)
+    return unreadable(error, path)
+
+
+def no_directory(path: object) -> NotALogDir:
+    """Return the error for a partition directory that is missing."""
+    return NotALogDir(
+        "there is no such partition directory.",
+        path=path,
+        remedy="Name a partition that is in this log directory.",
+    )
+
+
+def link_or_file(path: object) -> UnreadableFile:
+    """Return the error for something else in a partition directory's place."""
+    return UnreadableFile(
+        "the partition directory is a symlink, or no directory.",
+        path=path,
+        remedy="Symlinks are not followed; move the directory itself here.",
+    )

@@ -24,8 +24,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogwrightError
-from logwright.locks import give_lock_back, take_lock
-from logwright.ofd_lock import try_lock
+from logwright.locks import give_lock_back, take_lock, try_lock
 from logwright.place.files import names_in
 
 if TYPE_CHECKING:

@@ -16,32 +16,36 @@ POSIX record lock, in both directions, and they hold between threads of one proc
 locks they survive the closing of another descriptor of the file. ``flock`` does not see a JVM's
 lock.
 
-Lock files 2 to 4 are deleted on release, under the exclusive lock: everybody who locks them checks
-that the file still has its name (`logwright.lock_files`). We never delete ``.lock``. A broker does
-when it stops, and does not check: it could lock a file that has no name any more.
+Lock files 2 to 4 are deleted on release, under the exclusive lock. So one may be removed between
+opening and locking it, and then keeps nobody away: after locking, the descriptor is compared with
+the name, and the lock is taken again if they differ (`acquire`). We never delete ``.lock``. A
+broker does when it stops, and does not check: it could lock a file that has no name any more.
+
+Only root and the broker's user may make files in a log directory (`refuse_other_user`). They must
+keep their owner: a broker that may not open its own lock file, or a checkpoint's ``.tmp``, does not
+start or takes the log directory offline, and only root may give files to another user (chown(2)).
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
-from collections.abc import Iterator
+import stat
+import struct
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, TypeVar
 
-from logwright.errors import LogDirLocked, NotALogDir, UnreadableFile
-from logwright.format.names import BROKER_LOCK, WORK_DIRECTORY, TopicPartition
-from logwright.lock_files import (
-    ATTEMPTS,
-    DirectoryVanishedError,
-    acquire,
-    acquire_in_time,
-    held,
-    is_named,
-    unlockable,
+from logwright.errors import DiskFull, LogDirLocked, NotALogDir, UnreadableFile
+from logwright.format.names import (
+    BROKER_LOCK,
+    RECOVERY_POINT_CHECKPOINT,
+    WORK_DIRECTORY,
+    TopicPartition,
 )
-from logwright.ofd_lock import holder, release
-from logwright.owners import refuse_other_user
 from logwright.place.files import open_log_dir
 from logwright.place.local import DIRECTORY_FLAGS, LocalDir
 from logwright.place.model import Place
@@ -51,6 +55,19 @@ CHECKPOINTS_LOCK: Final = ".logwright-checkpoints.lock"
 
 CHECKPOINTS_WAIT_SECONDS: Final = 30.0
 """How long another process may rewrite a checkpoint file: it takes milliseconds."""
+
+ATTEMPTS: Final = 100
+"""How often a lock file may vanish between opening and locking before we give up."""
+
+_POLL_SECONDS: Final = 0.004
+_T = TypeVar("_T")
+
+_ROOT: Final = 0
+
+Kind = Literal["shared", "exclusive"]
+
+_FLOCK: Final = struct.Struct("hhqqi0q")
+"""struct flock: l_type, l_whence, l_start, l_len, l_pid; length 0 = to the end of any file."""
 
 
 @contextmanager
@@ -239,3 +256,230 @@ def _open_work_directory(directory: LocalDir) -> LocalDir:
         owner = os.fstat(directory.fd)
         os.fchown(work, owner.st_uid, owner.st_gid)
     return LocalDir(work, str(path))
+
+
+class DirectoryVanishedError(Exception):
+    """The directory of a lock file was removed while the file was being opened."""
+
+
+def wait_for(attempt: Callable[[], _T | None], wait_seconds: float) -> _T | None:
+    """Return the first value that is not None of repeated attempts, at least one; None if there is
+    none in this time. Effects: those of `attempt`; sleeps in between.
+    """
+    deadline = time.monotonic() + wait_seconds
+    while (result := attempt()) is None and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    return result
+
+
+def acquire(directory: LocalDir, name: str, kind: Kind) -> int | None:
+    """Return a descriptor of a locked file; None if somebody excludes us. Effects: makes the file
+    if there is none, and takes the lock.
+
+    Raises:
+        DirectoryVanishedError: the directory was removed.
+        LogDirLocked: the file does not stay.
+        DiskFull, UnreadableFile: the file cannot be made or opened, or is not a regular file.
+    """
+    for _ in range(ATTEMPTS):
+        try:
+            file = _open(directory, name)
+        except (FileNotFoundError, FileExistsError):
+            continue  # somebody removed or made it in between
+        try:
+            locked = try_lock(file, kind)
+            if locked and is_named(file, directory, name):
+                return file
+        except OSError:
+            os.close(file)
+            raise
+        os.close(file)
+        if not locked:
+            return None
+    raise LogDirLocked(
+        "the lock file does not stay.", path=directory.path / name, remedy="Run it again."
+    )
+
+
+def acquire_in_time(directory: LocalDir, name: str, wait_seconds: float) -> int:
+    """Return a descriptor of an exclusively locked file, waiting for it as long as this. Effects
+    and errors: as `acquire`.
+
+    Raises:
+        LogDirLocked: it was not free in this time.
+    """
+    file = wait_for(lambda: acquire(directory, name, "exclusive"), wait_seconds)
+    if file is None:
+        raise LogDirLocked(
+            "another logwright process has held this lock for too long.",
+            path=directory.path / name,
+            remedy="End that process, then run it again.",
+        )
+    return file
+
+
+@contextmanager
+def held(file: int, *, remove: tuple[LocalDir, str] | None = None) -> Iterator[None]:
+    """Hold a lock. Effects: on leaving, removes the file of this name if it is still this one, then
+    releases the lock.
+
+    Closing alone would not release it: a forked child shares the open file.
+    """
+    try:
+        yield
+    finally:
+        if remove is not None:
+            directory, name = remove
+            with suppress(OSError):  # a lock file that stays does no harm
+                if is_named(file, directory, name):
+                    os.unlink(name, dir_fd=directory.fd)
+        release(file)
+        os.close(file)
+
+
+def is_named(file: int, directory: LocalDir, name: str) -> bool:
+    """Return whether an open file or directory is still the one with this name. Effects: reads."""
+    try:
+        named = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(file), named)
+
+
+def unlockable(path: Path, error: OSError) -> UnreadableFile | DiskFull:
+    """Return the error for a lock file, or its directory, that cannot be created or opened."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DiskFull(
+            f"there is no room for a lock: {error.strerror}.",
+            path=path,
+            remedy="Nothing was changed. Free some space, then run it again.",
+        )
+    return UnreadableFile(
+        f"it cannot be opened: {error.strerror}.",
+        path=path,
+        remedy="Run it as the owner of the log directory, and remove links that took its place.",
+    )
+
+
+def _open(directory: LocalDir, name: str) -> int:
+    """Open a lock file; make it if there is none.
+
+    Raises:
+        FileNotFoundError, FileExistsError: it vanished or was made in between.
+        DirectoryVanishedError, DiskFull, UnreadableFile: as `acquire`.
+    """
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    path = directory.path / name
+    try:
+        try:
+            file = os.open(name, flags, dir_fd=directory.fd)
+        except FileNotFoundError:
+            return _make(directory, name)
+    except FileNotFoundError as error:
+        if os.fstat(directory.fd).st_nlink == 0:
+            raise DirectoryVanishedError from error
+        raise
+    except FileExistsError:
+        raise
+    except OSError as error:
+        raise unlockable(path, error) from error
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise UnreadableFile("it is not a regular file.", path=path, remedy="Remove it.")
+    return file
+
+
+def _make(directory: LocalDir, name: str) -> int:
+    """Make a lock file with the directory's owner and mode, so that the directory's owner can lock
+    it too. Without root's rights it gets at least the directory's group, if this user is in it.
+
+    What is right already is not set, since that would change the inode. A file whose owner or mode
+    cannot be set is removed: nobody else could open it.
+    """
+    refuse_other_user(directory.fd, directory.path / name)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    file = os.open(name, flags, 0o600, dir_fd=directory.fd)
+    try:
+        made, owner = os.fstat(file), os.fstat(directory.fd)
+        if os.geteuid() == 0 and (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid):
+            os.fchown(file, owner.st_uid, owner.st_gid)
+        elif made.st_gid != owner.st_gid:
+            with suppress(PermissionError):
+                os.fchown(file, -1, owner.st_gid)
+        mode = stat.S_IMODE(owner.st_mode) & 0o666
+        if stat.S_IMODE(made.st_mode) != mode:
+            os.fchmod(file, mode)
+    except OSError:
+        os.close(file)
+        os.unlink(name, dir_fd=directory.fd)
+        raise
+    return file
+
+
+def refuse_other_user(directory: int, path: Path) -> None:
+    """Refuse a user whose files the owner of a directory could not replace. Effects: reads.
+
+    The owner of a log directory is the broker's user, which owns
+    ``recovery-point-offset-checkpoint``: a broker writes that file each minute. If root owns the
+    directory, any user with the right to may create files, since root can open and replace them.
+
+    Args:
+        directory: a descriptor of a log directory, or of a directory in one.
+        path: the file or directory to create.
+
+    Raises:
+        UnreadableFile: this process is neither root's nor the owner's.
+    """
+    user = os.geteuid()
+    if user == _ROOT:
+        return
+    owner = _owner(directory)
+    if owner not in {user, _ROOT}:
+        raise UnreadableFile(
+            f"user {user} cannot give it to the broker's user, {owner}.",
+            path=path,
+            remedy=f"Nothing was changed. Run it as the broker's user (uid {owner}).",
+        )
+
+
+def _owner(directory: int) -> int:
+    try:
+        status = os.stat(RECOVERY_POINT_CHECKPOINT, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        status = os.fstat(directory)
+    return status.st_uid
+
+
+def try_lock(file: int, kind: Kind) -> bool:
+    """Lock all of an open file; False if somebody excludes us. Effects: takes the lock.
+
+    Raises:
+        OSError: the file system cannot lock.
+    """
+    wanted = fcntl.F_RDLCK if kind == "shared" else fcntl.F_WRLCK
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(wanted, os.SEEK_SET, 0, 0, 0))
+    except OSError as error:
+        if error.errno in {errno.EAGAIN, errno.EACCES}:
+            return False
+        raise
+    return True
+
+
+def release(file: int) -> None:
+    """Give a lock back: by name, not only by closing, since a forked child shares the open file."""
+    fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
+
+
+def holder(directory: int, name: str) -> int | None:
+    """Return the process that excludes a shared lock on a file, if the system reports it."""
+    with suppress(OSError):
+        file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            request = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+            answer = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, request))
+        finally:
+            os.close(file)
+        if answer[0] != fcntl.F_UNLCK and answer[4] > 0:
+            return int(answer[4])
+    return None

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from logwright.format.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
-from logwright.format.header import read_int32
+from logwright.format.scan import read_int32
 from logwright.kernel import kernel
 
 _ATTRIBUTES: Final = TRANSACTIONAL | CONTROL | LOG_APPEND_TIME

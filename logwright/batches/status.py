@@ -4,7 +4,7 @@ fault of the file, its sentence and its exception.
 1. Below 0 the records are malformed; `logwright.format.walk` has the numbers.
 2. From `SCRATCH_FULL` to `WRONG_CRC` the caller removes an obstacle, or learns that there is none
    (`logwright.batches.unpack.remove_obstacle`).
-3. The statuses of `logwright.format.header` say what the next batch is.
+3. The statuses of `logwright.format.scan` say what the next batch is.
 4. From `HITS_FULL` on a status is of one kernel only: its caller makes room, and calls again.
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.errors import CorruptBatch, LogwrightError, UnsupportedFormatError
-from logwright.format import header, walk
+from logwright.format import scan, walk
 
 OK: Final = walk.OK
 SCRATCH_FULL: Final = 1
@@ -61,13 +61,13 @@ FAULTS: Final = {
     walk.TRAILING: Fault("bytes are left over after the declared number of records"),
     walk.HEADERS: Fault("the headers of a record do not fill its declared length"),
     WRONG_CRC: Fault("the record batch's CRC is wrong"),
-    header.TORN: Fault("the file ends inside a record batch"),
-    header.LENGTH: Fault("the record batch's length is invalid; what follows cannot be read"),
-    header.OTHER_MAGIC: Fault(
+    scan.TORN: Fault("the file ends inside a record batch"),
+    scan.LENGTH: Fault("the record batch's length is invalid; what follows cannot be read"),
+    scan.OTHER_MAGIC: Fault(
         "the record batch's magic is not 2: an old message format, or corrupt",
         UnsupportedFormatError,
     ),
-    header.SMALL: Fault("the record batch's CRC is wrong"),
+    scan.SMALL: Fault("the record batch's CRC is wrong"),
     RECORDS: Fault("the records of the batch are malformed"),
 }
 

@@ -36,7 +36,7 @@ first dirty and uncleanable offset,       `plan` (decisions), `model` (values)
 aborted transactions                      `transactions` (walk), `batches.outcomes` (indexes and
                                           markers)
 the first pass as a whole                 `survivors`; read backwards: `backward`
-read, decompress, hash, map               `keys.read`, `format.siphash`, `keys.fill`,
+read, decompress, hash, map               `keys.read`, `format.siphash`,
                                           `keys.offset_map`
 threads, shards                           `keys.rows`
 copy or rebuild a batch                   `rewrite.copy`, `rewrite.batch`

@@ -16,7 +16,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.bitmap import count_dead
 from logwright.batches.source import Source
 from logwright.batches.status import STORE_FULL
 from logwright.batches.unpack import NOT_GIVEN, is_packed
@@ -28,8 +27,8 @@ from logwright.format.native_codec import pack, packed_bound
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import OK
 from logwright.kernel import inline_kernel, kernel
-from logwright.keys.fill import put_window
-from logwright.keys.read import FLAG, WindowSums, read_batches, sum_buffers
+from logwright.keys.offset_map import count_dead
+from logwright.keys.read import FLAG, WindowSums, put_window, read_batches, sum_buffers
 from logwright.keys.rows import (
     MapMode,
     MapTask,

@@ -10,7 +10,6 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.bitmap import count_dead, has_bit
 from logwright.batches.unpack import is_packed
 from logwright.cleaner_rules import (
     DELETE,
@@ -21,9 +20,9 @@ from logwright.cleaner_rules import (
     sets_delete_horizon,
 )
 from logwright.format.batch import HEADER_BYTES, LOG_APPEND_TIME
-from logwright.format.emit import varint_bytes
-from logwright.format.walk import OK, read_record
+from logwright.format.walk import OK, read_record, varint_bytes
 from logwright.kernel import inline_kernel, kernel
+from logwright.keys.offset_map import count_dead, has_bit
 
 CAUSES: Final = ("superseded", "tombstones", "null_keys", "aborted")
 MEASURED: Final = np.dtype(

@@ -24,7 +24,8 @@ from logwright.format.batch import (
     MAGIC,
 )
 from logwright.format.crc import crc32c, span_crc32c
-from logwright.format.header import (
+from logwright.format.scan import (
+    BATCH,
     LENGTH,
     OTHER_MAGIC,
     SMALL,
@@ -35,7 +36,6 @@ from logwright.format.header import (
     read_int32,
     read_uint32,
 )
-from logwright.format.scan import BATCH
 from logwright.kernel import kernel
 from logwright.units import INT32_MAX
 

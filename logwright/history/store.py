@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from logwright import durable
 from logwright.history.schema import arrow_schema, rows_to_table
-from logwright.ofd_lock import release, try_lock
+from logwright.locks import release, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,7 +13,7 @@ import numpy as np
 
 from logwright.format.batch import HEADER_BYTES, LOG_OVERHEAD_BYTES, MAGIC
 from logwright.format.crc import copy_span, span_crc32c
-from logwright.format.emit import put_int, put_varint, varint_bytes
+from logwright.format.walk import put_int, put_varint, varint_bytes
 from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT32_MAX
 

@@ -23,11 +23,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.bitmap import has_bit
 from logwright.cleaner_rules import EXPIRED, NULL_KEY, TOMBSTONE
 from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
 from logwright.kernel import inline_kernel, kernel
-from logwright.keys.offset_map import find_slot, ordinal_at
+from logwright.keys.offset_map import find_slot, has_bit, ordinal_at
 
 TOTALS: Final = np.dtype([("digest", np.uint64), ("records", np.uint64), ("sampled", np.uint64)])
 """Records that must survive: their sum, their number, the sum of those in the sample."""

@@ -35,7 +35,7 @@ from logwright.errors import invariant
 from logwright.keys import offset_map
 from logwright.keys import read as reading
 from logwright.keys import receipt as receipts
-from logwright.keys.fill import OffsetMap, put_window
+from logwright.keys.read import OffsetMap, put_window
 from logwright.units import INT64_MAX
 
 Rows = tuple[Source, int, int]

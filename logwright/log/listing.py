@@ -12,12 +12,11 @@ import stat
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from logwright.errors import UncleanLogDir
+from logwright.errors import UncleanLogDir, not_regular, unreadable
 from logwright.format import names
 from logwright.log.kinds import FileKinds, file_kinds, is_of_a_log
 from logwright.place.local import LocalDir
 from logwright.place.model import FileStamp, OpenDir
-from logwright.place.unreadable import not_regular, unreadable
 from logwright.units import Offset
 
 if TYPE_CHECKING:

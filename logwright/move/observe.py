@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from logwright.errors import NotALogDir, PreconditionError
+from logwright.errors import NotALogDir, PreconditionError, not_regular
 from logwright.format.names import (
     CLEAN_SHUTDOWN_MARKER,
     DELETED,
@@ -27,7 +27,6 @@ from logwright.move.plan import Places
 from logwright.place.files import names_in, open_log_dir
 from logwright.place.local import LocalDir
 from logwright.place.model import FileStamp
-from logwright.place.unreadable import not_regular
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")

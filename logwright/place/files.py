@@ -9,10 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from logwright.errors import NotALogDir
+from logwright.errors import NotALogDir, link_or_file, no_directory, unreadable, unreadable_file
 from logwright.place.local import ROOT_FLAGS, LocalDir, entry_of, open_local
 from logwright.place.model import Bytes, Entry, Kind, OpenDir, Place, PlaceOrText, ReadOnlyPlace
-from logwright.place.unreadable import link_or_file, no_directory, unreadable, unreadable_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from logwright.errors import StalePlan
-from logwright.place.model import RANGE_BYTES, Bytes, Entry, FileStamp, Kind, OpenDir
-from logwright.place.unreadable import (
+from logwright.errors import (
+    StalePlan,
     link_or_file,
     no_directory,
     not_regular,
     unreadable,
     unreadable_file,
 )
+from logwright.place.model import RANGE_BYTES, Bytes, Entry, FileStamp, Kind, OpenDir
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:

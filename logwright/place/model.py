@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias, T
 
 import numpy as np
 
-from logwright.errors import StalePlan, UnreadableFile
-from logwright.place.unreadable import unreadable
+from logwright.errors import StalePlan, UnreadableFile, unreadable
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:

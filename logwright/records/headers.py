@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from logwright.format.emit import copy_bytes
-from logwright.format.walk import read_varint
+from logwright.format.walk import copy_bytes, read_varint
 from logwright.kernel import kernel
 from logwright.records.schema import HEADERS_TYPE
 

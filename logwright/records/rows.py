@@ -1,10 +1,12 @@
-"""Rows while they are collected, and their record batches, which take the buffers over."""
+"""Rows while they are collected, in buffers that a kernel fills (`logwright.records.read`), and
+their record batches, which take the buffers over.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +15,38 @@ from numpy.typing import NDArray
 from logwright.batches.unpack import NOT_GIVEN
 from logwright.format.names import TopicPartition
 from logwright.records import schema as names
-from logwright.records.fill import STATE, RowBuffers
 from logwright.records.headers import headers_array
 from logwright.records.schema import records_schema
 from logwright.units import INT32_MAX
+
+STATE: Final = np.dtype(
+    [
+        (name, "<i8")
+        for name in (
+            "row",
+            "is_open",
+            "index",
+            "position",
+            "end",
+            "last_delta",
+            "given",
+            "rows",
+            "key_bytes",
+            "value_bytes",
+            "headers_bytes",
+            "null_keys",
+            "null_values",
+            "needed",
+            "batches",
+            "bytes",
+        )
+    ]
+)
+"""Where reading is. `row`: of the batches; `is_open`: 1 while its records are read, of which
+`index` are done, from `position` of `end` on, after the offset delta `last_delta`. `given`: bytes
+of its records that the caller has put into the scratch memory. `rows` and the bytes of each column
+that the buffers hold, and their nulls. `needed`: bytes of the record that has no room. `batches`
+that were read, and their `bytes`."""
 
 _LARGEST_BYTES: Final = INT32_MAX
 """Of a column of a batch: its offsets are int32."""
@@ -25,6 +55,32 @@ _SMALLEST: Final = {"rows": 1024} | dict.fromkeys(_BYTES, 64 * 1024)
 """Room that is always made, within the limits."""
 _GROWTH: Final = 4
 """By how much batches often grow when they are decompressed."""
+
+
+class RowBuffers(NamedTuple):
+    """Buffers for rows; those of columns that are not wanted are empty.
+
+    Attributes:
+        rows: how many rows they have room for, a multiple of 8.
+        key, value, headers: uint8[n], the bytes; of headers as they are in the record, with their
+            count.
+        key_ends, value_ends, headers_ends: int32[rows + 1], where each begins and ends.
+        key_valid, value_valid: uint8[rows / 8], bitmap of those that are not null; zeros.
+        offsets, timestamps: int64[rows], the latter in µs. types: int32[rows].
+    """
+
+    rows: int
+    key: NDArray[np.uint8]
+    key_ends: NDArray[np.int32]
+    key_valid: NDArray[np.uint8]
+    value: NDArray[np.uint8]
+    value_ends: NDArray[np.int32]
+    value_valid: NDArray[np.uint8]
+    headers: NDArray[np.uint8]
+    headers_ends: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+    types: NDArray[np.int32]
 
 
 @dataclass(slots=True, kw_only=True)

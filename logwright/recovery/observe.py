@@ -14,7 +14,7 @@ import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
-from logwright.errors import CorruptCheckpoint, UncleanLogDir, UnsupportedFormatError
+from logwright.errors import CorruptCheckpoint, UncleanLogDir, UnsupportedFormatError, not_regular
 from logwright.format.checkpoints import (
     LeaderEpoch,
     parse_leader_epochs,
@@ -35,7 +35,6 @@ from logwright.log.log_dir import MarkedDirectory, list_marked
 from logwright.place.files import exists, is_regular, names_in, open_log_dir
 from logwright.place.mapped import map_file
 from logwright.place.model import Place
-from logwright.place.unreadable import not_regular
 from logwright.recovery.model import Observed
 from logwright.recovery.root import topic_id_problem
 from logwright.units import Offset

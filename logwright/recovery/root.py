@@ -34,6 +34,7 @@ from logwright.errors import (
     LogwrightError,
     UncleanLogDir,
     UnsupportedFormatError,
+    not_regular,
 )
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import TopicPartition, parse_marked_directory_name
@@ -44,7 +45,6 @@ from logwright.metadata.read import META_PROPERTIES, WRITE_IDS
 from logwright.place.files import exists, is_regular, open_log_dir
 from logwright.place.mapped import map_file
 from logwright.place.model import Place, is_local
-from logwright.place.unreadable import not_regular
 from logwright.units import INT32_MAX
 
 DAMAGED: Final = ".logwright-damaged"

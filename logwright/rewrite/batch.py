@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.bitmap import has_bit
 from logwright.batches.unpack import SCRATCH_BYTES, Workspace
 from logwright.cleaner_rules import rebuilt_base_timestamp, sets_delete_horizon
 from logwright.format import native_codec
@@ -27,9 +26,16 @@ from logwright.format.batch import (
     LOG_OVERHEAD_BYTES,
 )
 from logwright.format.crc import copy_span, span_crc32c
-from logwright.format.emit import put_int, put_varint, varint_bytes
-from logwright.format.walk import read_varint, read_varlong, step_over
+from logwright.format.walk import (
+    put_int,
+    put_varint,
+    read_varint,
+    read_varlong,
+    step_over,
+    varint_bytes,
+)
 from logwright.kernel import inline_kernel, kernel
+from logwright.keys.offset_map import has_bit
 
 SUMMARY: Final = np.dtype(
     [

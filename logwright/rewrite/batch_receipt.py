@@ -13,12 +13,12 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.bitmap import has_bit
 from logwright.format.batch import CONTROL, LOG_APPEND_TIME
 from logwright.format.crc import load_u64
 from logwright.format.siphash import load_tail, siphash64
 from logwright.format.walk import read_record
 from logwright.kernel import inline_kernel, kernel
+from logwright.keys.offset_map import has_bit
 from logwright.keys.receipt import keeps_most, mix
 
 BATCH_SUMS: Final = np.dtype([("content", "<u8"), ("digest", "<u8")])

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from logwright.batches.bitmap import count_dead, set_bit
 from logwright.batches.status import BUFFER_FULL, NOT_PACKED, NOT_REBUILT, OK, PLAIN_FULL
 from logwright.batches.unpack import NOT_GIVEN, is_packed, open_records
 from logwright.cleaner_rules import DELETE, RETAIN, RETAIN_EMPTY, batch_fate
@@ -23,6 +22,7 @@ from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.crc import prefetch_span
 from logwright.format.native_codec import pack, packed_bound
 from logwright.kernel import kernel
+from logwright.keys.offset_map import count_dead, set_bit
 from logwright.rewrite.batch import (
     copy_bytes,
     finish_batch,

@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.bitmap import count_dead
 from logwright.batches.source import Source
 from logwright.cleaner_rules import RETAIN, RETAIN_EMPTY, batch_fate, has_delete_horizon
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.index import AbortedTransaction, serialize_txn_index
 from logwright.format.names import INDEX, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.kernel import inline_kernel, kernel
+from logwright.keys.offset_map import count_dead
 from logwright.keys.receipt import mix_batch
 from logwright.log.model import PartitionLog, Segment
 from logwright.place.mapped import map_file

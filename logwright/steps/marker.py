@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogDirLocked
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, MARKER_ASIDE
-from logwright.lock_files import wait_for
-from logwright.locks import lock_file
-from logwright.ofd_lock import try_lock
+from logwright.locks import lock_file, try_lock, wait_for
 from logwright.place.files import names_in
 from logwright.steps.step import FsyncDir, Unlink
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from logwright.durable import make_directory
 from logwright.errors import LogDirLocked
-from logwright.ofd_lock import release, try_lock
+from logwright.locks import release, try_lock
 from logwright.tables.model import UnknownTable
 
 WORK: Final = ".logwright"

@@ -17,7 +17,7 @@ from logwright.batches.source import Source
 from logwright.config.topic import CleanerConfig
 from logwright.erasure.mark import read_mark
 from logwright.errors import LogwrightError
-from logwright.format.header import read_uint32
+from logwright.format.scan import read_uint32
 from logwright.latest.missing import first_missing
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest

@@ -25,7 +25,7 @@ from types import SimpleNamespace
 
 import pytest
 
-import logwright.lock_files
+import logwright.locks
 from logwright import live_plans
 
 CALLS = frozenset(
@@ -175,5 +175,5 @@ def scheduled() -> Iterator[None]:
         _installed.append(True)
     clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=_sleep)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(logwright.lock_files, "time", clock)
+        patch.setattr(logwright.locks, "time", clock)
         yield

@@ -294,7 +294,7 @@ BETWEEN = (
     ),
     Fault(
         family="rights: a lock file that the broker cannot open",
-        file="owners.py",
+        file="locks.py",
         right="    if owner not in {user, _ROOT}:",
         wrong="    if owner == _ROOT:",
         tests=("tests/unit/locks/test_owners.py",),

@@ -25,19 +25,19 @@ DECODER = (
 FAULTS = (
     Fault(
         family="superseded: the earlier record stays",
-        file="keys/fill.py",
+        file="keys/read.py",
         right="            set_bit(dead, latest)\n",
         wrong="            set_bit(dead, ordinal)\n",
     ),
     Fault(
         family="superseded: the clean section is not asked",
-        file="keys/fill.py",
+        file="keys/read.py",
         right="        if is_superseded(ordinal, ordinal_at(table, at)):",
         wrong="        if is_superseded(ordinal_at(table, at), ordinal):",
     ),
     Fault(
         family="null key: kept",
-        file="keys/fill.py",
+        file="keys/read.py",
         right="    if not has_bit(dead, ordinal):",
         wrong="    if has_bit(dead, ordinal):",
     ),
@@ -200,7 +200,7 @@ FAULTS = (
     ),
     Fault(
         family="partial map: null keys past its end",
-        file="keys/fill.py",
+        file="keys/read.py",
         right="    index = stopped - 1\n",
         wrong="    index = -1\n",
     ),

@@ -52,9 +52,9 @@ LATEST = (
     ),
     Fault(
         family="latest: results are in the order in which threads end",
-        file="latest/ahead.py",
+        file="latest/read.py",
         right="            yield from working[0].results()\n            working.popleft()\n",
         wrong="            yield from working[-1].results()\n            working.pop()\n",
-        tests=("tests/unit/latest/test_ahead.py",),
+        tests=("tests/unit/latest/test_read.py::test_results_are_in_order",),
     ),
 )

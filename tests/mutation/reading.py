@@ -12,28 +12,28 @@ _TRANSACTIONS = ("tests/unit/records/test_transactions.py",)
 READING = (
     Fault(
         family="records: the end offset is included",
-        file="records/fill.py",
+        file="records/read.py",
         right="        & (offset < scope.end_offset)\n",
         wrong="        & (offset <= scope.end_offset)\n",
         tests=_READ,
     ),
     Fault(
         family="records: a batch is resumed one record late",
-        file="records/fill.py",
+        file="records/read.py",
         right="    state.position, state.index, state.last_delta = position, index, last_delta\n",
         wrong="    state.position, state.index, state.last_delta = stop, index + 1, last_delta\n",
         tests=_READ,
     ),
     Fault(
         family="records: LogAppendTime is ignored",
-        file="records/fill.py",
+        file="records/read.py",
         right="batch.max_timestamp if append_time else",
         wrong="batch.max_timestamp if False else",
         tests=_READ,
     ),
     Fault(
         family="records: a null is empty",
-        file="records/fill.py",
+        file="records/read.py",
         right="        return taken, nulls + 1\n",
         wrong="        return taken, nulls\n",
         tests=_READ,

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import logwright.ingest.commit
-import logwright.lock_files
 import logwright.locks
 import logwright.steps.marker
 from logwright.steps.filesystem import RealFileSystem
@@ -120,7 +119,7 @@ def interrupted(
     """
     interposed = _Interposed(fault, root, meanwhile)
     saved = {name: getattr(RealFileSystem, name) for name in CALLS}
-    open_lock = logwright.lock_files._open
+    open_lock = logwright.locks._open
 
     def intercepted(name: str) -> Callable[..., None]:
         real = saved[name]
@@ -143,14 +142,14 @@ def interrupted(
 
     for name in CALLS:
         setattr(RealFileSystem, name, intercepted(name))
-    logwright.lock_files._open = locking
+    logwright.locks._open = locking
     try:
         with _without_waits():
             yield interposed
     finally:
         for name, method in saved.items():
             setattr(RealFileSystem, name, method)
-        logwright.lock_files._open = open_lock
+        logwright.locks._open = open_lock
         if interposed.twin is not None and interposed.happened:
             interposed.twin.lose_power()
 

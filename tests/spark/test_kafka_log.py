@@ -15,8 +15,8 @@ from pyspark.sql import types as T  # noqa: N812
 
 from logwright.errors import PolicyError
 from logwright.format.names import TopicPartition
+from logwright.locks import release, try_lock
 from logwright.log.load import observe
-from logwright.ofd_lock import release, try_lock
 from logwright.records.model import Isolation
 from logwright.spark.kafka_log import SCHEMA, KafkaLog
 from tests.fixtures import copy_before

@@ -17,8 +17,7 @@ from logwright.config.kept import read_kept
 from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked, PolicyError, RefusedRecord, StalePlan
 from logwright.format.names import SPOOL, TopicPartition
-from logwright.locks import lock_partition
-from logwright.ofd_lock import release, try_lock
+from logwright.locks import lock_partition, release, try_lock
 from logwright.spark import register
 from logwright.spark.append import Target
 from logwright.spark.ingest import ingest_frame

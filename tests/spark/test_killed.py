@@ -16,8 +16,8 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
+from logwright.locks import release, try_lock
 from logwright.log.checkpoints import CHECKPOINT_FILES
-from logwright.ofd_lock import release, try_lock
 from tests.e2e.command import call
 from tests.e2e.harness import MARKS, NO_TELEMETRY, Platform
 from tests.spark.killed_runs import (

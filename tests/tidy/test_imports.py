@@ -31,7 +31,6 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.intrinsics",
         "logwright.kernel",
         "logwright.kernel_compiler",
-        "logwright.ofd_lock",
         "logwright.garbage",
         "logwright.times",
     ),
@@ -43,10 +42,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "logwright.config",
         "logwright.steps",
-        "logwright.lock_files",
         "logwright.locks",
         "logwright.live_plans",
-        "logwright.owners",
         "logwright.java",
         "logwright.cleaner_rules",
     ),

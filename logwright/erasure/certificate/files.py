@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from logwright.errors import PreconditionError, UnreadableFile
-from logwright.place.unreadable import not_regular, unreadable
+from logwright.errors import PreconditionError, UnreadableFile, not_regular, unreadable
 
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 """Of files that the operator names: they may be symlinks, as those of mounted secrets are."""

@@ -18,11 +18,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from logwright.errors import NotALogDir, StalePlan, UnreadableFile
+from logwright.errors import NotALogDir, StalePlan, UnreadableFile, unreadable
 from logwright.log.tree import Stamp, Tree, list_tree, stamp_of
 from logwright.place.files import open_log_dir
 from logwright.place.model import OpenDir, Place
-from logwright.place.unreadable import unreadable
 
 Report = Callable[[int, int], None]
 """Called with (bytes done, total bytes)."""

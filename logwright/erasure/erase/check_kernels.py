@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from logwright.batches.bitmap import has_bit
 from logwright.checks.kernels import blame, same_bytes, time_of
 from logwright.format.batch import (
     CODEC_MASK,
@@ -16,9 +15,10 @@ from logwright.format.batch import (
     HEADER_BYTES,
     LOG_APPEND_TIME,
 )
-from logwright.format.header import read_int16, read_int64
+from logwright.format.scan import read_int16, read_int64
 from logwright.format.walk import read_record
 from logwright.kernel import inline_kernel, kernel
+from logwright.keys.offset_map import has_bit
 
 _BEFORE_LENGTH, _AFTER_LENGTH = (0, 8), (12, 17)
 _FIXED_START: Final = 21

@@ -22,9 +22,8 @@ from logwright.erasure.find.result import SearchResult, Unsearched
 from logwright.erasure.find.table_files import Texts, add_texts, beginning, references, table_texts
 from logwright.erasure.find.texts import RowHit, scan_texts
 from logwright.erasure.keys import KeySet
-from logwright.errors import StalePlan
+from logwright.errors import StalePlan, not_regular, unreadable
 from logwright.format.names import TopicPartition
-from logwright.place.unreadable import not_regular, unreadable
 
 _PARTITION: Final = re.compile(r"(?:^|/)partition=(\d{1,10})/")
 _METADATA: Final = re.compile(r"(?:^|/)(?:_delta_log|metadata)/")

@@ -37,11 +37,15 @@ from logwright.format.batch import (
     LOG_APPEND_TIME,
 )
 from logwright.format.crc import copy_span
-from logwright.format.header import LENGTH, TORN, WHOLE, fill_batch, next_batch
 from logwright.format.scan import (
     BATCH,
+    LENGTH,
+    TORN,
+    WHOLE,
     control_type,
+    fill_batch,
     has_right_crc,
+    next_batch,
 )
 from logwright.format.siphash import siphash64
 from logwright.format.walk import read_head, read_record, read_varint

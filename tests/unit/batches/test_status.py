@@ -11,17 +11,17 @@ import pytest
 from logwright.batches import status
 from logwright.batches.status import FAULTS, OK, StoppedAt, require_readable
 from logwright.errors import CorruptBatch, UnsupportedFormatError
-from logwright.format import batch, header, walk
+from logwright.format import batch, codec, record, scan, walk
 from logwright.format.scan import BATCH
 
-_OTHERS = {"OK", "WHOLE", *vars(batch)}
+_OTHERS = {"OK", "WHOLE", "ABORT", "COMMIT", "INT32_MAX", *vars(batch), *vars(codec), *vars(record)}
 
 
 def numbers() -> list[int]:
     """All statuses that the modules define."""
     return [
         value
-        for module in (status, header, walk)
+        for module in (status, scan, walk)
         for name, value in vars(module).items()
         if name.isupper() and name[0] != "_" and type(value) is int and name not in _OTHERS
     ]
@@ -30,14 +30,14 @@ def numbers() -> list[int]:
 def test_no_number_stands_for_two_reasons() -> None:
     """A caller can tell them apart, whichever kernel returned one."""
     assert [] == [number for number, times in Counter(numbers()).items() if times > 1]
-    assert OK == header.WHOLE == walk.OK
+    assert OK == scan.WHOLE == walk.OK
     assert OK not in numbers()
 
 
 def test_each_fault_of_a_file_has_a_sentence() -> None:
     """Of the records and of the header; the others are obstacles, which callers remove."""
     faults = {number for number in numbers() if number < 0}
-    faults |= {header.TORN, header.LENGTH, header.OTHER_MAGIC, header.SMALL}
+    faults |= {scan.TORN, scan.LENGTH, scan.OTHER_MAGIC, scan.SMALL}
     assert faults | {status.WRONG_CRC, status.RECORDS} == FAULTS.keys()
 
 

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import pytest
 
-from logwright import lock_files, locks
+from logwright import locks
 from logwright.errors import LogDirLocked, NotALogDir, UnreadableFile
 from logwright.format.names import TopicPartition
 from logwright.locks import (
     CHECKPOINTS_LOCK,
+    Kind,
     lock_checkpoints,
     lock_log_dir,
     lock_partition,
 )
-from logwright.ofd_lock import Kind
 
 T0 = TopicPartition("t", 0)
 HOLDER = """
@@ -129,7 +129,7 @@ def test_lock_on_a_deleted_file_is_taken_anew(
     """A broker that stops deletes `.lock` after we opened it: we lock the file with the name."""
     path = log_dir / ".lock"
     path.write_bytes(b"")
-    real: Callable[..., bool] = lock_files.try_lock
+    real: Callable[..., bool] = locks.try_lock
     seen: list[int] = []
 
     def broker_stops_meanwhile(file: int, kind: Kind) -> bool:
@@ -138,7 +138,7 @@ def test_lock_on_a_deleted_file_is_taken_anew(
         seen.append(os.fstat(file).st_ino)
         return real(file, kind)
 
-    monkeypatch.setattr(lock_files, "try_lock", broker_stops_meanwhile)
+    monkeypatch.setattr(locks, "try_lock", broker_stops_meanwhile)
     with lock_log_dir(log_dir):
         assert len(seen) == 2
         assert path.stat().st_ino == seen[1]
@@ -151,13 +151,13 @@ def test_lock_file_that_somebody_makes_meanwhile_is_the_one(
 ) -> None:
     """Between our looking for it and our making it: theirs is locked, with the mode it has."""
     path = log_dir / ".lock"
-    make = lock_files._make
+    make = locks._make
 
     def others_first(directory: int, name: str) -> int:
         path.touch(mode=0o600)
         return make(directory, name)
 
-    monkeypatch.setattr(lock_files, "_make", others_first)
+    monkeypatch.setattr(locks, "_make", others_first)
     with lock_log_dir(log_dir):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         with path.open("r+b") as file, pytest.raises(BlockingIOError):
@@ -168,7 +168,7 @@ def test_renamed_directory_is_not_the_one_that_has_its_name(
     log_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another one has the partition's name when we have locked: that one is locked instead."""
-    real: Callable[..., bool] = lock_files.try_lock
+    real: Callable[..., bool] = locks.try_lock
     renamed = log_dir / f"t-0.{'0' * 32}-delete"
 
     def deleted_meanwhile(file: int, kind: Kind) -> bool:
@@ -177,7 +177,7 @@ def test_renamed_directory_is_not_the_one_that_has_its_name(
             (log_dir / "t-0").mkdir()
         return real(file, kind)
 
-    monkeypatch.setattr(lock_files, "try_lock", deleted_meanwhile)
+    monkeypatch.setattr(locks, "try_lock", deleted_meanwhile)
     with lock_partition(log_dir, T0):
         assert (log_dir / "t-0/.logwright/lock").exists()
         assert list(renamed.iterdir()) == []
@@ -188,7 +188,7 @@ def test_renamed_directory_is_not_the_one_that_has_its_name(
 
 def test_file_that_never_stays_is_given_up(log_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Trying again has an end."""
-    monkeypatch.setattr(lock_files, "is_named", lambda *_: False)
+    monkeypatch.setattr(locks, "is_named", lambda *_: False)
     with pytest.raises(LogDirLocked, match="does not stay"), lock_log_dir(log_dir):
         pytest.fail("the lock was given")
 

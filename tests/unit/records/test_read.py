@@ -15,7 +15,7 @@ from logwright.batches import segment_file
 from logwright.batches.source import open_source
 from logwright.errors import CorruptBatch, LogDirLocked, StalePlan, UnreadableFile
 from logwright.format.record import RecordHeader
-from logwright.ofd_lock import try_lock
+from logwright.locks import try_lock
 from logwright.place.mapped import MappedFiles
 from logwright.records.model import ReadCounts, ReadRequest, Selection
 from logwright.records.read import read_range, read_sources

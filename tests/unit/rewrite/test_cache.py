@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 
 from logwright.batches import unpack as unpacking
-from logwright.batches.bitmap import count_dead
 from logwright.batches.runtime import Runtime, silent
 from logwright.checks.quick import examine_quickly
 from logwright.compaction import backward
@@ -22,6 +21,7 @@ from logwright.compaction import build as building
 from logwright.compaction.model import CleanPlan
 from logwright.compaction.survivors import Survivors, find_survivors
 from logwright.errors import CorruptBatch
+from logwright.keys.offset_map import count_dead
 from logwright.rewrite import cache
 from logwright.rewrite.staging import discard_staging, staging_directory
 from logwright.sweep.build import build

@@ -13,7 +13,7 @@ from logwright.batches.segment_file import SegmentPart
 from logwright.errors import LogDirLocked, PolicyError, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestPlan
-from logwright.ofd_lock import release, try_lock
+from logwright.locks import release, try_lock
 from logwright.place.model import FileStamp
 from logwright.records.model import RecordsRange
 from logwright.spark.kafka_log_options import Pruning, ReadOptions, read_options

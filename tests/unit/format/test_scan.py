@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from logwright.errors import CorruptBatch, UnsupportedFormatError
-from logwright.format.header import LENGTH, OTHER_MAGIC, SMALL, TORN, WHOLE, next_batch
-from logwright.format.scan import scan_whatever
+from logwright.format.scan import LENGTH, OTHER_MAGIC, SMALL, TORN, WHOLE, next_batch, scan_whatever
 from logwright.format.valid import End, valid_batches
 from tests.unit.format.builders import TWO_RECORDS as BATCH
 
