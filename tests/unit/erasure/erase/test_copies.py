@@ -35,7 +35,7 @@ class MetKeys(PlainKeys):
 
 
 def log_with_copies(tmp_path: Path) -> tuple[Path, int]:
-    """A partition with a retired file and a piece that was cut off, of two batches each; their bytes."""
+    """A partition with a retired file and a piece that was cut off; the bytes of each."""
     log = LogBuilder(tmp_path / "logs")
     log.segment(0).batch(0, [("a", "1")]).batch(1, [("me", "2")])
     log.segment(2)
