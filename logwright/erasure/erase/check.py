@@ -28,6 +28,7 @@ only headers are read where the output has the same batch: one whose first 21 by
 length and CRC among them, while the CRC is right, and in which the search found nothing. What is
 different or missing in the output is searched in the source, and compared record by record.
 
+A segment is judged as soon as it is rebuilt, while the system's cache has it and its source.
 Windows are judged on as many threads as there are; verdicts do not depend on their number.
 """
 

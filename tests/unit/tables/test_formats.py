@@ -140,14 +140,21 @@ def test_a_log_that_was_cut_off(tmp_path: Path, form: str, seed: int) -> None:
     assert expected_rows(logs[0], "t") == table_rows(form, tmp_path / "table")
 
 
+@pytest.mark.parametrize("cleaned", [False, True])
 @pytest.mark.parametrize("end", [60, 80, 100])
-def test_a_log_that_was_cut_off_and_grew_again(tmp_path: Path, end: int, seed: int) -> None:
-    """To less, as much or more: the table notices by the last batch that it holds."""
+def test_a_log_that_was_cut_off_and_grew_again(
+    tmp_path: Path, end: int, *, cleaned: bool, seed: int
+) -> None:
+    """To less, as much or more: the table notices by the last batch that it holds; also where a
+    cleaning since, by its checkpoint, would explain other batches.
+    """
     draw = random.Random(seed)
     same, first, other = (random_pairs(draw, 40) for _ in range(3))
     where = place("parquet", tmp_path / "table", buckets=BUCKETS)
     update(where, write_logs(tmp_path / "a", {0: [*same, *first]}))
     log_dir = write_logs(tmp_path / "b", {0: [*same, *other, *first][:end]})
+    if cleaned:
+        (log_dir / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 40\n")
     (step,) = [part.step for part in update(where, log_dir).result.partitions]
     assert "rebuild" == step.kind
     assert expected_rows(log_dir, "t") == table_rows("parquet", tmp_path / "table")
