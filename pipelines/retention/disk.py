@@ -109,7 +109,7 @@ def disk_space(
     return dg.SensorResult(
         run_requests=requests,
         asset_events=events,
-        skip_reason=None if events or requests else _free_spaces(crossings, spaces),
+        skip_reason=None if requests else _free_spaces(crossings, spaces),
         cursor=json.dumps(sorted(low)),
     )
 
@@ -131,11 +131,11 @@ def _observation(space: DirectorySpace, *, low: bool) -> dg.AssetObservation:
 
 
 def _free_spaces(crossings: Crossings, spaces: Iterable[DirectorySpace]) -> str:
-    """Return why a tick does nothing."""
-    low = {space.log_dir for space in crossings.low}
+    """Return what a tick saw that requests nothing."""
+    low = {space.log_dir: ", low since an earlier tick" for space in crossings.low}
+    low |= {space.log_dir: ", low now" for space in crossings.fell}
     return "; ".join(
-        f"{space.log_dir}: {space.problem or _free(space)}"
-        + (", low since an earlier tick" if space.log_dir in low else "")
+        f"{space.log_dir}: {space.problem or _free(space)}" + low.get(space.log_dir, "")
         for space in spaces
     )
 

@@ -124,6 +124,18 @@ def test_a_directory_that_was_not_looked_at_is_named(
     assert [] == data.run_requests
 
 
+def test_a_directory_is_named_also_while_another_one_is_low(tmp_path: Path) -> None:
+    """What is low is in the observation, and what was not looked at in the tick's message."""
+    log = a_log(tmp_path / "logs", high_watermark=0)
+    gone = tmp_path / "gone"
+    policy = POLICY + "disk: {min_free_share: 1.0}\n"
+    data = tick(log.log_dir, policy, sensor=disk_space, others=(gone,))
+    assert 1 == len(data.asset_events)
+    assert str(gone) in str(data.skip_message)
+    assert "low now" in str(data.skip_message)
+    assert "earlier" not in str(data.skip_message)
+
+
 def test_deleted_logs_that_are_not_known_are_named(tmp_path: Path) -> None:
     """A ledger that cannot be read is a reason, and not a directory without retired files."""
     log = a_log(tmp_path / "logs", high_watermark=0)
