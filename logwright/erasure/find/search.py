@@ -167,6 +167,12 @@ class _Reader:
         """Map a file for all of its parts: threads wait for each other when a map ends."""
         return self._files.open(file.path, expected_bytes=file.stamp.size).data
 
+    def forget(self, file: RecordFile) -> None:
+        """Unmap a file whose parts are all read: one that is deleted meanwhile takes space on the
+        disk as long as it is mapped.
+        """
+        self._files.forget(file.path)
+
     @property
     def _scanner(self) -> Scanner:
         """The scanner of this thread."""
@@ -253,6 +259,7 @@ class _Search:
     def _account(self, parts: Sequence[_Part], total: int) -> Scanned:
         """Return what was read of a file. Effects: reports the progress."""
         result, file, looked = self._found, parts[0].file, parts[0].looked
+        self._reader.forget(file)
         failed = [part for part in parts if part.failed]
         scanned = failed[0].scanned if failed else joined([part.scanned for part in parts])
         if scanned.unread:

@@ -272,3 +272,22 @@ def test_a_file_that_cannot_be_read_is_named_once(
     result = searching._Search(log_dir, keys, None, reader, lambda *_: None).run(inventory, 3)
     (part,) = [one for one in result.unsearched if one.path == "t-0/00000000000000001000.log"]
     assert (0, -1) == (part.position, part.bytes)
+
+
+def test_a_file_is_mapped_until_its_last_part_is_read(tmp_path: Path) -> None:
+    """One that another process deletes meanwhile takes space on the disk as long as it is mapped:
+    there are the file that was read, and the next one.
+    """
+    log_dir = tmp_path / "logs"
+    large_logs(log_dir)
+    mapped: list[int] = []
+
+    def count(_phase: str, _done: int, _total: int) -> None:
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        mapped.append(sum(str(log_dir) in line for line in maps))
+
+    result = search_log_dir(
+        log_dir, KeySet.of(SECRET, clear=[KEY]), None, progress=count, threads=1
+    )
+    assert len(mapped) == result.files > 3
+    assert {0, 1} == set(mapped)
