@@ -49,6 +49,7 @@ class Request:
         yes: do not ask.
         dry_run: stop after the plan.
         failures: the errors of single partitions.
+        changed: the partitions whose change is complete: what an interrupted command has done.
     """
 
     place: Place
@@ -67,6 +68,7 @@ class Request:
     dry_run: bool
     output: Output
     failures: FailureLog
+    changed: list[TopicPartition] = field(default_factory=list)
     _sources: list[Sources] = field(default_factory=list, repr=False)
     _parsed: dict[str, tuple[TopicConfig, CleanerConfig]] = field(default_factory=dict, repr=False)
 
@@ -228,8 +230,8 @@ class Given(TypedDict):
     now_ms: int | None
     high_watermark: Literal["end", "checkpoint"] | None
     engine: Engine
-    yes: bool
-    dry_run: bool
+    yes: NotRequired[bool]
+    dry_run: NotRequired[bool]
 
 
 def local_directory(place: Place) -> Path:
@@ -270,8 +272,8 @@ def request_of(given: Given, output: Output) -> Request:
         now_ms=TimestampMs(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms),
         high_watermark=given["high_watermark"] or (policies.high_watermark if policies else "end"),
         engine=given["engine"],
-        yes=given["yes"],
-        dry_run=given["dry_run"],
+        yes=given.get("yes", False),
+        dry_run=given.get("dry_run", False),
         output=output,
         failures=FailureLog(output=output),
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from logwright.cli.options.common import declare, directory_options, run
+from logwright.cli.options.common import declare, directory_options, dry_run_option, run
 from logwright.cli.options.keys import SearchOptions, key_options, search_options
 from logwright.cli.options.parameters import Time
 
@@ -82,6 +82,7 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     help="The certificate; a page for reading is written next to it, as .html.",
 )
 @directory_options
+@dry_run_option
 def command() -> None:
     """Search all files of LOG_DIRs for the keys of requests; sign what was found and a manifest of
     every file. Nothing is changed in the directories.

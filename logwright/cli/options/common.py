@@ -6,7 +6,7 @@ which is imported when the command is called, so that ``--help`` needs none of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -23,6 +23,7 @@ from logwright.cli.options.parameters import (
 from logwright.units import INT64_MAX
 
 _R = TypeVar("_R")
+_Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Command(click.Command):
@@ -121,8 +122,6 @@ _OPTIONS: Final = (
         show_default="from --policies, else end",
         help="Committed up to the log end offset, or up to the high watermark checkpoint.",
     ),
-    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
-    click.option("--dry-run", is_flag=True, help="Stop after the plan."),
     output_option,
     log_format_option,
     click.option(
@@ -132,6 +131,10 @@ _OPTIONS: Final = (
     ),
 )
 
+
+_YES: Final = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+dry_run_option: Final = click.option("--dry-run", is_flag=True, help="Stop after the plan.")
+_CHANGING: Final = (_YES, dry_run_option)
 
 like_kafka_option: Final = click.option(
     "--like-kafka",
@@ -155,32 +158,42 @@ def _engine_option(*, hidden: bool) -> Callable[[Callable[..., _R]], Callable[..
 
 
 def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Add the common arguments and options; the command runs with a `Request` first."""
+    """Add the common arguments and options of a command that changes logs; it runs with a `Request`
+    first.
+    """
+    return _with_options(command, _PARTITIONS, _CHANGING)
+
+
+def read_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Like `request_options`, for a command that only reads: without --yes and --dry-run."""
     return _with_options(command, _PARTITIONS)
 
 
 def engine_options(command: Callable[..., _R]) -> Callable[..., _R]:
     """Like `request_options`, with ``--engine``."""
-    return _with_options(command, _PARTITIONS, uses_engine=True)
+    return _with_options(command, _PARTITIONS, _CHANGING, uses_engine=True)
 
 
 def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Like `request_options`, but the arguments after the log directory are ``topics``."""
+    """Like `read_options`, but the arguments after the log directory are ``topics``."""
     return _with_options(command, _TOPICS)
 
 
 def directory_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Like `request_options`, but the arguments after the log directory are ``more_dirs``."""
+    """Like `read_options`, but the arguments after the log directory are ``more_dirs``."""
     return _with_options(command, _MORE_DIRS)
 
 
 def _with_options(
     command: Callable[..., _R],
     positionals: Callable[[Callable[..., _R]], Callable[..., _R]],
+    more: Sequence[_Option] = (),
     *,
     uses_engine: bool = False,
 ) -> Callable[..., _R]:
     engine = _engine_option(hidden=not uses_engine)
+    for own in reversed(more):
+        command = own(command)
     for option in reversed((_ARGUMENT, positionals, *_OPTIONS, engine)):
         command = option(command)
     return command

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from logwright.cli.options.common import declare, directory_options
+from logwright.cli.options.common import declare, directory_options, dry_run_option
 from logwright.cli.options.keys import SearchOptions, key_options, search_options
 from logwright.cli.options.parameters import Time
 
@@ -58,6 +58,7 @@ class Given(SearchOptions):
     help="Threads that read [default: all cores].",
 )
 @directory_options
+@dry_run_option
 def command() -> None:
     """Find every record of some keys in every file of LOG_DIRs. Changes nothing.
 

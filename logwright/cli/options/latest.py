@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 import click
 
-from logwright.cli.options.common import declare, topic_options
+from logwright.cli.options.common import declare, dry_run_option, topic_options
 from logwright.cli.options.parameters import LateChoice, Time
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class Given(TypedDict):
     f"comma-separated, of {', '.join(COLUMNS)}.",
 )
 @topic_options
+@dry_run_option
 def command() -> None:
     """Write the newest committed record of each key of TOPIC to a table. Changes no log.
 

@@ -76,6 +76,7 @@ def _purge(
                 now_ms=request.now_ms,
                 file_delete_delay_ms=config.file_delete_delay_ms,
             )
+            request.changed.append(partition)
     return results
 
 
