@@ -9,6 +9,7 @@ from typing import Final
 
 from logwright.cli.output import human_bytes
 from logwright.compaction.model import CleanPlan
+from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.format.snapshot import ProducerEntry
 from logwright.log.watermark import is_without_high_watermark
 
@@ -104,7 +105,7 @@ def reason(plan: CleanPlan) -> str:
     """Return whether a log is due, and the number that decides it."""
     text = _compaction_reason(plan)
     if plan.config.compact:
-        text += _held(plan)
+        text += _held(plan) or _uncommitted(plan)
     if plan.roll.due:
         text += f"; active segment rolls by {plan.roll.cause}"
     if plan.compaction.force_update_checkpoint:
@@ -123,7 +124,8 @@ def _compaction_reason(plan: CleanPlan) -> str:
     ratio, least = _ratios(compaction.cleanable_ratio, compaction.min_cleanable_ratio)
     if not compaction.eligible:
         lost = is_without_high_watermark(plan.log)
-        why = "no high watermark on record" if lost else f"dirty ratio {ratio} of {least}"
+        absent = f"no high watermark in {HIGH_WATERMARK_CHECKPOINT}"
+        why = absent if lost else f"dirty ratio {ratio} of {least}"
         return f"not due: {why}{_later(plan)}"
     if compaction.cleanable_ratio > compaction.min_cleanable_ratio:
         return f"due: dirty ratio {ratio} > {least}"
@@ -156,6 +158,16 @@ def _held(plan: CleanPlan) -> str:
     return (
         f"; not cleaned from offset {producer.current_txn_first_offset} on: producer"
         f" {producer.producer_id} has a transaction open, last written {last}"
+    )
+
+
+def _uncommitted(plan: CleanPlan) -> str:
+    log, bound = plan.log, plan.compaction.first_uncleanable_dirty_offset
+    by_watermark = bound == log.high_watermark < log.active.base_offset
+    if not by_watermark or is_without_high_watermark(log):
+        return ""
+    return (
+        f"; not cleaned from offset {bound} on: the high watermark of {HIGH_WATERMARK_CHECKPOINT}"
     )
 
 

@@ -19,6 +19,7 @@ from typing import Final
 
 from logwright.compaction.model import CompactionPlan
 from logwright.config.topic import TopicConfig
+from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.log.model import PartitionLog, ReadableLog, Segment
 from logwright.log.watermark import is_without_high_watermark
 from logwright.units import INT32_MAX, INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
@@ -114,7 +115,12 @@ def _first_uncleanable(
     """Return the bound before it is aligned, and what set it."""
     offset, reason = log.last_stable_offset, "the last stable offset"
     if is_without_high_watermark(log):
-        reason = "the high watermark is not on record, so nothing is committed, and nothing cleaned"
+        reason = (
+            f"the high watermark is not on record in {HIGH_WATERMARK_CHECKPOINT}, so nothing is"
+            " committed, and nothing cleaned"
+        )
+    elif offset == log.high_watermark < log.log_end_offset:
+        reason = f"the high watermark of {HIGH_WATERMARK_CHECKPOINT}"
     if log.active.base_offset < offset:
         offset, reason = log.active.base_offset, "the active segment"
     lag_ms = config.min_compaction_lag_ms

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from logwright.errors import PolicyError
+from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.log.watermark import is_without_high_watermark
 from logwright.state.model import Hold
 from logwright.units import ByteCount, Offset, TimestampMs
@@ -247,8 +248,8 @@ def _walk(
 
 def _watermark(log: PartitionLog) -> str:
     if is_without_high_watermark(log):
-        return "the high watermark is not on record"
-    return f"the high watermark is {log.high_watermark}"
+        return f"the high watermark is not on record in {HIGH_WATERMARK_CHECKPOINT}"
+    return f"the high watermark is {log.high_watermark}, by {HIGH_WATERMARK_CHECKPOINT}"
 
 
 def _by_start_offset(start: Offset) -> _Predicate:

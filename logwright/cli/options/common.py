@@ -119,7 +119,7 @@ _OPTIONS: Final = (
         "--high-watermark",
         type=click.Choice(["end", "checkpoint"]),
         default=None,
-        show_default="from --policies, else end",
+        show_default="as the policies say, else end",
         help="Committed up to the log end offset, or up to the high watermark checkpoint.",
     ),
     output_option,

@@ -67,6 +67,8 @@ def _show_objects(
         None,
         now=request.now_ms,
         kafkaVersionFrom=request.sources().kafka.sentence,
+        highWatermark=request.high_watermark,
+        highWatermarkFrom=request.high_watermark_from,
         pickOrder=[str(plan.log.partition) for plan in order],
         maxCompactionDelayMs=max((each.compaction_delay_ms for each in compactions), default=0),
         delayedPartitions=sum(each.need_compaction_now for each in compactions),
@@ -83,7 +85,10 @@ def _show_text(
 ) -> None:
     output = request.output
     reclaimed = {name: reclaimed_bytes(forecast) for name, forecast in forecasts.items()}
+    at_end = request.high_watermark == "end"
+    committed = "the end of each log" if at_end else HIGH_WATERMARK_CHECKPOINT
     output.text(f"{request.log_dir}: {clock(request.now_ms)}")
+    output.text(f"high watermark: {committed} ({request.high_watermark_from})")
     show_plans(output, plans, reclaimed)
     if with_causes:
         show_forecasts(output, plans, forecasts, now_ms=request.now_ms)

@@ -219,14 +219,15 @@ def test_a_lost_high_watermark_is_named(call: Call, tmp_path: Path, lost: str) -
     words = [log_dir, "--now", 1760003686229, *settings("basic-none")]
     committed = ("--high-watermark", "checkpoint")
     answer = call("plan", *words, *committed)
-    assert "not due: no high watermark on record" in answer.out
+    assert "not due: no high watermark in replication-offset-checkpoint" in answer.out
     assert "Nothing to clean" in answer.out
     warning = "The high watermark of 1 of 1 partitions is not in replication-offset-checkpoint"
     assert warning in answer.err
     assert "--high-watermark end" in answer.err
     (line, _) = call("plan", *words, *committed, "--output", "json").lines
-    assert "the high watermark is not on record, so nothing is committed" in " ".join(
-        line["reasons"]
+    assert (
+        "the high watermark is not on record in replication-offset-checkpoint, so nothing is committed"
+        in " ".join(line["reasons"])
     )
     whole = call("plan", *words)
     assert "In order: t-0" in whole.out
