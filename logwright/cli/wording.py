@@ -12,6 +12,7 @@ from logwright.compaction.model import CleanPlan
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.format.snapshot import ProducerEntry
 from logwright.log.watermark import is_without_high_watermark
+from logwright.times import duration
 
 LONGEST_NAME: Final = 44
 """Maximum length of a name in a table, in characters; a longer one loses its middle."""
@@ -19,13 +20,6 @@ LONGEST_NAME: Final = 44
 
 _LAST_DATETIME_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999."""
-
-
-_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
-
-
-_COARSE: Final = 2
-"""Minimum count of a unit; below it the next smaller unit is used."""
 
 
 def moment(time_ms: int | None, now_ms: int) -> str:
@@ -55,14 +49,6 @@ def _utc(time_ms: int | None) -> datetime | None:
     if time_ms is None or not 0 <= time_ms <= _LAST_DATETIME_MS:
         return None
     return datetime.fromtimestamp(time_ms / 1000, tz=UTC)
-
-
-def duration(time_ms: int) -> str:
-    """Return ``12 d``, ``90 min``: in the largest unit that gives at least two, rounded down."""
-    for unit, size in _UNITS:
-        if time_ms >= _COARSE * size:
-            return f"{time_ms // size} {unit}"
-    return f"{time_ms} ms"
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:

@@ -22,6 +22,7 @@ from logwright.config.topic import TopicConfig
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.log.model import PartitionLog, ReadableLog, Segment
 from logwright.log.watermark import is_without_high_watermark
+from logwright.times import duration, instant
 from logwright.units import INT32_MAX, INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
 
 _base_offset: Final = attrgetter("base_offset")
@@ -129,7 +130,7 @@ def _first_uncleanable(
         young = next((each for each in dirty if each.largest_timestamp_ms > newest_ms), None)
         if young is not None and young.base_offset < offset:
             offset = young.base_offset
-            reason = f"min.compaction.lag.ms={lag_ms} holds back segment {offset}"
+            reason = f"min.compaction.lag.ms, {duration(lag_ms)}, holds back segment {offset}"
     return max(first_dirty, offset), reason
 
 
@@ -176,8 +177,11 @@ def _compaction_lag(
     earliest, source = min(estimates)
     due_at_ms = TimestampMs(earliest + lag_ms + 1)
     delay = DurationMs(max(now_ms - lag_ms - earliest, 0))
-    state = f"exceeded by {delay} ms" if delay else f"due in {due_at_ms - now_ms} ms"
-    reason = f"max.compaction.lag.ms={lag_ms}, oldest dirty record {earliest} by {source}: {state}"
+    state = f"exceeded by {duration(delay)}" if delay else f"due in {duration(due_at_ms - now_ms)}"
+    reason = (
+        f"max.compaction.lag.ms is {duration(lag_ms)}, oldest dirty record of {instant(earliest)}"
+        f" by {source}: {state}"
+    )
     return _Lag(delay_ms=delay, due_at_ms=due_at_ms, reason=reason)
 
 

@@ -7,6 +7,7 @@ which is imported when the command is called, so that ``--help`` needs none of t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -16,11 +17,11 @@ from logwright.cli.options.parameters import (
     LogDir,
     Pair,
     Partition,
+    Time,
     kafka_version_option,
     log_format_option,
     output_option,
 )
-from logwright.units import INT64_MAX
 
 _R = TypeVar("_R")
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -96,9 +97,9 @@ properties_option: Final = click.option(
 now_option: Final = click.option(
     "--now",
     "now_ms",
-    metavar="MS",
-    type=click.IntRange(0, INT64_MAX),
-    help="Fix the clock, in ms since the epoch.",
+    metavar="TIME",
+    type=Time(zone=UTC),
+    help="Fix the clock: ISO 8601, in UTC without an offset, or ms since the epoch.",
 )
 _OPTIONS: Final = (
     click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
 
 import click
 
-from logwright.cli.options.parameters import LogDir
+from logwright.cli.options.parameters import Duration, LogDir
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
@@ -70,10 +70,9 @@ _SEARCH: Final = (
     click.option(
         "--run-interval",
         "run_interval_ms",
-        metavar="MS",
-        type=click.IntRange(min=0),
-        help="The longest time between two runs of maintenance [default: 300000 if the policies "
-        "have erasure.store, otherwise 0].",
+        type=Duration(bare_ms=True),
+        help="The longest time between two runs of maintenance, as 5m or in ms [default: 5m if the "
+        "policies have erasure.store, otherwise 0].",
     ),
     click.option(
         "--appends-continue",

@@ -21,7 +21,7 @@ from logwright.cli.run.planning import (
 from logwright.cli.run.replicas import leave_incomplete
 from logwright.cli.run.retain import plan_one, show
 from logwright.cli.selection import choose, ready, report_sources
-from logwright.cli.wording import counted, duration
+from logwright.cli.wording import counted
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.errors import LogwrightError
 from logwright.extras import require
@@ -34,6 +34,7 @@ from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.order import changes, cleaning_order, plans_of
 from logwright.sweep.retain import retain_compacted
 from logwright.sweep.stages import to_clean
+from logwright.times import duration
 
 
 def run(

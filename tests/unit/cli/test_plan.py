@@ -93,7 +93,7 @@ def test_reasons_and_forecast(call: Call, tmp_path: Path) -> None:
                 *("--config", "max.compaction.lag.ms=600000"),
             ],
             (
-                "due: max.compaction.lag.ms exceeded by 51 min, dirty ratio 1.00 of 1.00;"
+                "due: max.compaction.lag.ms exceeded by 51 min 24 s, dirty ratio 1.00 of 1.00;"
                 " active segment rolls by time"
             ),
         ),
@@ -225,10 +225,8 @@ def test_a_lost_high_watermark_is_named(call: Call, tmp_path: Path, lost: str) -
     assert warning in answer.err
     assert "--high-watermark end" in answer.err
     (line, _) = call("plan", *words, *committed, "--output", "json").lines
-    assert (
-        "the high watermark is not on record in replication-offset-checkpoint, so nothing is committed"
-        in " ".join(line["reasons"])
-    )
+    expected = "not on record in replication-offset-checkpoint, so nothing is committed"
+    assert expected in " ".join(line["reasons"])
     whole = call("plan", *words)
     assert "In order: t-0" in whole.out
     assert warning not in whole.err
