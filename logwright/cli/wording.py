@@ -87,15 +87,15 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def reason(plan: CleanPlan) -> str:
-    """Return whether a log is due, and the number that decides it."""
+def compaction_reason(plan: CleanPlan, since_ms: int | None) -> str:
+    """Return whether a compaction is due, and the number that decides it.
+
+    Args:
+        since_ms: when the open transaction that bounds the cleaning began, if that is known.
+    """
     text = _compaction_reason(plan)
     if plan.config.compact:
-        text += _held(plan) or _uncommitted(plan)
-    if plan.roll.due:
-        text += f"; active segment rolls by {plan.roll.cause}"
-    if plan.compaction.force_update_checkpoint:
-        text += "; rewrites the cleaner checkpoint"
+        text += _held(plan, since_ms) or _uncommitted(plan)
     return text
 
 
@@ -136,14 +136,15 @@ def open_transaction(plan: CleanPlan) -> ProducerEntry | None:
     return first if bound == log.last_stable_offset else None
 
 
-def _held(plan: CleanPlan) -> str:
+def _held(plan: CleanPlan, since_ms: int | None) -> str:
     producer = open_transaction(plan)
     if producer is None:
         return ""
     last = moment(producer.timestamp_ms, plan.now_ms)
+    since = "" if since_ms is None else f" since {moment(since_ms, plan.now_ms)}"
     return (
-        f"; not cleaned from offset {producer.current_txn_first_offset} on: producer"
-        f" {producer.producer_id} has a transaction open, last written {last}"
+        f"; open transaction of producer {producer.producer_id}{since}, last written {last}: not"
+        f" cleaned from offset {producer.current_txn_first_offset} on"
     )
 
 

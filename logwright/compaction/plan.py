@@ -66,8 +66,8 @@ def plan_compaction(
         force_update_checkpoint=force_update,
         eligible=config.compact and (by_lag or by_ratio),
         due_at_ms=lag.due_at_ms if config.compact else None,
-        reasons=(
-            *_policy_reason(config),
+        reasons=_policy_reason(config)
+        or (
             f"first dirty offset {first_dirty}, first uncleanable offset {bound}: {bound_reason}",
             (
                 f"dirty ratio {ratio:.4f} is {'above' if by_ratio else 'not above'}"

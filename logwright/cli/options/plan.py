@@ -17,7 +17,8 @@ from logwright.cli.options.common import declare, like_kafka_option, read_option
 )
 @read_options
 def command() -> None:
-    """Show what is due, when, why, and what it would reclaim; with --verbose every reason.
+    """Show what is due, when, why, and what it would reclaim: roll, compaction, retention, purge,
+    and erasure requests of the policies' store; with --verbose every reason of a compaction.
 
     Skips partitions that are paused or in quarantine; --forecast includes quarantined ones. For a
     log that was not shut down cleanly it shows the recovery that would run first.

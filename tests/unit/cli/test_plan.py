@@ -66,7 +66,7 @@ def test_reasons_and_forecast(call: Call, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["--config", "cleanup.policy=delete"], "not due: cleanup.policy=delete"),
+        (["--config", "cleanup.policy="], "not due: cleanup.policy=(empty)"),
         ([], "cleanup.policy unknown"),
         (
             ["--config", "cleanup.policy=compact", "--config", "min.cleanable.dirty.ratio=1"],
@@ -186,8 +186,8 @@ def test_an_open_transaction_is_named(call: Call, tmp_path: Path) -> None:
     assert line["lastStableOffset"] == transaction["firstOffset"]
     text = call("plan", log_dir, *words).out
     offset, producer = transaction["firstOffset"], transaction["producerId"]
-    held = f"not cleaned from offset {offset} on: producer {producer} has"
-    assert f"{held} a transaction open, last written" in text
+    held = f"open transaction of producer {producer} since 08:53, last written 08:53: not cleaned"
+    assert f"{held} from offset {offset} on" in text
 
 
 def test_no_transaction_is_named_without_one(call: Call) -> None:
