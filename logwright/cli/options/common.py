@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import UTC
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Final, TypeVar
 
 import click
 
+from logwright.cli.options.examples import EXAMPLES
 from logwright.cli.options.parameters import (
     LogDir,
     Pair,
@@ -24,6 +26,18 @@ from logwright.cli.options.parameters import (
 )
 
 _R = TypeVar("_R")
+_HELP_ALL: Final = "help_all"
+_COLUMN: Final = 22
+"""Greatest width of the names of options, beside their help."""
+
+COMMON: Final = frozenset(
+    {
+        *("config", "policies_dir", "metadata", "no_metadata", "properties", "kafka_version"),
+        *("now_ms", "high_watermark", "yes", "dry_run", "form", "log_format", "verbose"),
+        _HELP_ALL,
+    }
+)
+"""Names of the options that most commands have: a group of their own in the help."""
 _Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -47,6 +61,38 @@ class Command(click.Command):
         self.module = module or name.replace("-", "_")
         self.extra = extra
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, and below them the common ones, explained only on
+        request.
+        """
+        own: list[tuple[str, str]] = []
+        common: list[tuple[str, str]] = []
+        has_common = any(param.name == _HELP_ALL for param in self.params)
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                is_common = param.name in COMMON or "--help" in param.opts
+                (common if has_common and is_common else own).append(record)
+        if own:
+            with formatter.section("Options"):
+                formatter.write_dl(own, col_max=_COLUMN)
+        if common:
+            with formatter.section("Common options"):
+                if ctx.meta.get(_HELP_ALL):
+                    formatter.write_dl(common, col_max=_COLUMN)
+                else:
+                    names = ", ".join(names.replace(" [", " ").rstrip("]") for names, _ in common)
+                    width = formatter.width - formatter.current_indent
+                    for line in wrap(names, width, break_on_hyphens=False):
+                        formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        name = ctx.command_path.partition(" ")[2]
+        with formatter.section("Examples"):
+            for words in EXAMPLES.get(name, ()):
+                formatter.write(f"  logwright {name} {words}\n")
+
     def invoke(self, ctx: click.Context) -> object:
         """Run it. Effects: imports the engine; those of the command; exits."""
         return ctx.invoke(run, self.module, ctx.params, extra=self.extra)
@@ -62,6 +108,15 @@ def run(module: str, given: dict[str, Any], *, extra: str | None = None) -> None
     from logwright.cli.call import call  # noqa: PLC0415 -- the one import that waits for a call
 
     call(module, given, extra=extra)
+
+
+def _help_all(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    """Show the help with the common options explained, and exit. Effects: stdout."""
+    del param
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_HELP_ALL] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
 _PATH: Final = click.Path(path_type=Path)
@@ -129,6 +184,14 @@ _OPTIONS: Final = (
         "--verbose",
         is_flag=True,
         help="Debug messages on stderr; full details in inspect and plan.",
+    ),
+    click.option(
+        "--help-all",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_help_all,
+        help="Show the help with the common options explained.",
     ),
 )
 
