@@ -28,7 +28,7 @@ from logwright.cli.options.parameters import (
 _R = TypeVar("_R")
 _HELP_ALL: Final = "help_all"
 _COLUMN: Final = 22
-"""Greatest width of the names of options, beside their help."""
+"""Greatest width of the names of options, next to their help."""
 
 COMMON: Final = frozenset(
     {
