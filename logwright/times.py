@@ -1,12 +1,19 @@
-"""Read times that people write."""
+"""Times as people write and read them. Pure."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
+from itertools import pairwise
 from typing import Final
 
 from logwright.units import INT64_MAX
+
+_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
+_IN_MS: Final = dict(_UNITS) | {"m": 60_000}
+_PART: Final = r"([0-9]{1,15})\s*(ms|s|min|m|h|d)"
+_LAST_DATETIME_MS: Final = 253_402_300_799_999
+"""The last millisecond of the year 9999."""
 
 _EPOCH: Final = datetime.fromtimestamp(0, tz=UTC)
 
@@ -31,3 +38,26 @@ def time_ms(value: int | str, *, zone: tzinfo | None = None) -> int | None:
                 moment = moment.replace(tzinfo=zone)
             value = (moment - _EPOCH) // timedelta(milliseconds=1)
     return value if 0 <= value <= INT64_MAX else None
+
+
+def duration(time_ms: int) -> str:
+    """Return ``2 d 6 h``, ``5 min``: in the two largest units, rounded down."""
+    for (unit, size), (smaller, part) in pairwise(_UNITS):
+        if time_ms >= size:
+            rest = time_ms % size // part
+            return f"{time_ms // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{time_ms} ms"
+
+
+def duration_ms(text: str) -> int | None:
+    """Return the ms of a duration such as ``90s``, ``30m`` or ``2 d 6 h``; None if it is none."""
+    if not re.fullmatch(rf"\s*(?:{_PART}\s*)+", text):
+        return None
+    return sum(int(count) * _IN_MS[unit] for count, unit in re.findall(_PART, text))
+
+
+def instant(time_ms: int) -> str:
+    """Return a time in UTC, to the second; in ms if the calendar does not have it."""
+    if not 0 <= time_ms <= _LAST_DATETIME_MS:
+        return f"{time_ms} ms"
+    return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%F %T}Z"

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import click
 
 from logwright.cli.log_lines import log_to_stderr
 from logwright.cli.output import Output
-from logwright.cli.request import Given, request_of
+from logwright.cli.request import Given, Request, request_of
 from logwright.errors import LogwrightError
 from logwright.extras import require
+
+_MOST_NAMED: Final = 8
+"""Completed partitions that are named; of others the count is given."""
 
 Run = Callable[..., int | None]
 """What a command does; returns its exit status if no partition failed, None for 0."""
@@ -33,6 +36,7 @@ def call(module: str, given: dict[str, Any], *, extra: str | None) -> None:
     verbose = given.pop("verbose", False)
     output = Output(form=given.pop("form", "text"), verbose=verbose)
     log_to_stderr(verbose=verbose, form=given.pop("log_format", "text"))
+    request: Request | None = None
     try:
         if extra is not None:
             require(extra, by=f"logwright {click.get_current_context().command.name}")
@@ -47,5 +51,26 @@ def call(module: str, given: dict[str, Any], *, extra: str | None) -> None:
     except LogwrightError as error:
         output.error_object(error)
         raise
+    except (KeyboardInterrupt, click.Abort) as stop:
+        if "log_dir" in given:
+            stop.add_note(completed(request, changes="yes" in given))
+        raise
     if status:
         click.get_current_context().exit(status)
+
+
+def completed(request: Request | None, *, changes: bool) -> str:
+    """Return what an interrupted command has done.
+
+    Args:
+        request: None if it had not begun.
+        changes: it is a command that changes logs.
+    """
+    if request is None or not changes:
+        return "No log was changed."
+    names = [str(partition) for partition in request.changed]
+    if not names:
+        return "No log is known to be complete. Run it again."
+    more = len(names) - _MOST_NAMED
+    named = ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"Complete: {len(names)} logs: {named}. Run it again for the rest."

@@ -67,6 +67,19 @@ class _Commands(click.Group):
         command: click.Command = module.command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Refuse an unknown command, and name those that are spelled like it."""
+        name = args[0]
+        if name not in _COMMANDS and not name.startswith("-"):
+            import difflib  # noqa: PLC0415 -- only for a wrong call
+
+            near = difflib.get_close_matches(name, _COMMANDS)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         del ctx
         with formatter.section("Commands"):
@@ -83,8 +96,9 @@ class _Commands(click.Group):
         except LogwrightError as error:
             say("error", str(error), error=type(error).__name__, exit_status=error.exit_status)
             ctx.exit(error.exit_status)
-        except (KeyboardInterrupt, click.Abort):
-            say("error", "interrupted.", error="KeyboardInterrupt", exit_status=STOPPED)
+        except (KeyboardInterrupt, click.Abort) as stop:
+            message = " ".join(("interrupted.", *getattr(stop, "__notes__", ())))
+            say("error", message, error="KeyboardInterrupt", exit_status=STOPPED)
             ctx.exit(STOPPED)
 
 

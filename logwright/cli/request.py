@@ -45,10 +45,12 @@ class Request:
         properties: the file of ``--server-properties``.
         kafka_version: the name of ``--kafka-version``.
         now_ms: the clock of every decision and every durable record.
-        high_watermark: what counts as committed: ``--high-watermark``, else the policies' value.
+        high_watermark: what counts as committed: ``--high-watermark``, else the policies' value,
+            else all of the log; high_watermark_from: which of these it is.
         yes: do not ask.
         dry_run: stop after the plan.
         failures: the errors of single partitions.
+        changed: the partitions whose change is complete: what an interrupted command has done.
     """
 
     place: Place
@@ -62,11 +64,13 @@ class Request:
     kafka_version: str | None
     now_ms: TimestampMs
     high_watermark: Literal["end", "checkpoint"]
+    high_watermark_from: str
     engine: Engine
     yes: bool
     dry_run: bool
     output: Output
     failures: FailureLog
+    changed: list[TopicPartition] = field(default_factory=list)
     _sources: list[Sources] = field(default_factory=list, repr=False)
     _parsed: dict[str, tuple[TopicConfig, CleanerConfig]] = field(default_factory=dict, repr=False)
 
@@ -228,8 +232,8 @@ class Given(TypedDict):
     now_ms: int | None
     high_watermark: Literal["end", "checkpoint"] | None
     engine: Engine
-    yes: bool
-    dry_run: bool
+    yes: NotRequired[bool]
+    dry_run: NotRequired[bool]
 
 
 def local_directory(place: Place) -> Path:
@@ -246,6 +250,20 @@ def local_directory(place: Place) -> Path:
     )
 
 
+def committed_by(
+    option: Literal["end", "checkpoint"] | None, policies: Policies | None
+) -> tuple[Literal["end", "checkpoint"], str]:
+    """Return what counts as committed, and what says so: the default is the same with and without
+    policies.
+    """
+    if option is not None:
+        return option, f"--high-watermark {option}"
+    own = None if policies is None else policies.own_high_watermark
+    if own is not None:
+        return own, f"high_watermark: {own} of the policies"
+    return "end", "the default of the command line"
+
+
 def request_of(given: Given, output: Output) -> Request:
     """Return the request of a call. Effects: loads the policies; warns of settings without effect.
 
@@ -257,6 +275,7 @@ def request_of(given: Given, output: Output) -> Request:
         raise click.UsageError("--metadata and --no-metadata contradict each other")
     now_ms, directory = given["now_ms"], given["policies_dir"]
     policies = None if directory is None else load_policies(directory)
+    high_watermark, high_watermark_from = committed_by(given["high_watermark"], policies)
     request = Request(
         place=given["log_dir"],
         named=given.get("named", ()),
@@ -268,10 +287,11 @@ def request_of(given: Given, output: Output) -> Request:
         properties=given["properties"],
         kafka_version=given["kafka_version"],
         now_ms=TimestampMs(time.time_ns() // _NS_PER_MS if now_ms is None else now_ms),
-        high_watermark=given["high_watermark"] or (policies.high_watermark if policies else "end"),
+        high_watermark=high_watermark,
+        high_watermark_from=high_watermark_from,
         engine=given["engine"],
-        yes=given["yes"],
-        dry_run=given["dry_run"],
+        yes=given.get("yes", False),
+        dry_run=given.get("dry_run", False),
         output=output,
         failures=FailureLog(output=output),
     )

@@ -9,8 +9,10 @@ from typing import Final
 
 from logwright.cli.output import human_bytes
 from logwright.compaction.model import CleanPlan
+from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.format.snapshot import ProducerEntry
 from logwright.log.watermark import is_without_high_watermark
+from logwright.times import duration
 
 LONGEST_NAME: Final = 44
 """Maximum length of a name in a table, in characters; a longer one loses its middle."""
@@ -18,13 +20,6 @@ LONGEST_NAME: Final = 44
 
 _LAST_DATETIME_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999."""
-
-
-_UNITS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000), ("ms", 1))
-
-
-_COARSE: Final = 2
-"""Minimum count of a unit; below it the next smaller unit is used."""
 
 
 def moment(time_ms: int | None, now_ms: int) -> str:
@@ -54,14 +49,6 @@ def _utc(time_ms: int | None) -> datetime | None:
     if time_ms is None or not 0 <= time_ms <= _LAST_DATETIME_MS:
         return None
     return datetime.fromtimestamp(time_ms / 1000, tz=UTC)
-
-
-def duration(time_ms: int) -> str:
-    """Return ``12 d``, ``90 min``: in the largest unit that gives at least two, rounded down."""
-    for unit, size in _UNITS:
-        if time_ms >= _COARSE * size:
-            return f"{time_ms // size} {unit}"
-    return f"{time_ms} ms"
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
@@ -100,15 +87,15 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def reason(plan: CleanPlan) -> str:
-    """Return whether a log is due, and the number that decides it."""
+def compaction_reason(plan: CleanPlan, since_ms: int | None) -> str:
+    """Return whether a compaction is due, and the number that decides it.
+
+    Args:
+        since_ms: when the open transaction that bounds the cleaning began, if that is known.
+    """
     text = _compaction_reason(plan)
     if plan.config.compact:
-        text += _held(plan)
-    if plan.roll.due:
-        text += f"; active segment rolls by {plan.roll.cause}"
-    if plan.compaction.force_update_checkpoint:
-        text += "; rewrites the cleaner checkpoint"
+        text += _held(plan, since_ms) or _uncommitted(plan)
     return text
 
 
@@ -123,7 +110,8 @@ def _compaction_reason(plan: CleanPlan) -> str:
     ratio, least = _ratios(compaction.cleanable_ratio, compaction.min_cleanable_ratio)
     if not compaction.eligible:
         lost = is_without_high_watermark(plan.log)
-        why = "no high watermark on record" if lost else f"dirty ratio {ratio} of {least}"
+        absent = f"no high watermark in {HIGH_WATERMARK_CHECKPOINT}"
+        why = absent if lost else f"dirty ratio {ratio} of {least}"
         return f"not due: {why}{_later(plan)}"
     if compaction.cleanable_ratio > compaction.min_cleanable_ratio:
         return f"due: dirty ratio {ratio} > {least}"
@@ -148,14 +136,25 @@ def open_transaction(plan: CleanPlan) -> ProducerEntry | None:
     return first if bound == log.last_stable_offset else None
 
 
-def _held(plan: CleanPlan) -> str:
+def _held(plan: CleanPlan, since_ms: int | None) -> str:
     producer = open_transaction(plan)
     if producer is None:
         return ""
     last = moment(producer.timestamp_ms, plan.now_ms)
+    since = "" if since_ms is None else f" since {moment(since_ms, plan.now_ms)}"
     return (
-        f"; not cleaned from offset {producer.current_txn_first_offset} on: producer"
-        f" {producer.producer_id} has a transaction open, last written {last}"
+        f"; open transaction of producer {producer.producer_id}{since}, last written {last}: not"
+        f" cleaned from offset {producer.current_txn_first_offset} on"
+    )
+
+
+def _uncommitted(plan: CleanPlan) -> str:
+    log, bound = plan.log, plan.compaction.first_uncleanable_dirty_offset
+    by_watermark = bound == log.high_watermark < log.active.base_offset
+    if not by_watermark or is_without_high_watermark(log):
+        return ""
+    return (
+        f"; not cleaned from offset {bound} on: the high watermark of {HIGH_WATERMARK_CHECKPOINT}"
     )
 
 

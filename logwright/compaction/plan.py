@@ -19,8 +19,10 @@ from typing import Final
 
 from logwright.compaction.model import CompactionPlan
 from logwright.config.topic import TopicConfig
+from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.log.model import PartitionLog, ReadableLog, Segment
 from logwright.log.watermark import is_without_high_watermark
+from logwright.times import duration, instant
 from logwright.units import INT32_MAX, INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
 
 _base_offset: Final = attrgetter("base_offset")
@@ -64,8 +66,8 @@ def plan_compaction(
         force_update_checkpoint=force_update,
         eligible=config.compact and (by_lag or by_ratio),
         due_at_ms=lag.due_at_ms if config.compact else None,
-        reasons=(
-            *_policy_reason(config),
+        reasons=_policy_reason(config)
+        or (
             f"first dirty offset {first_dirty}, first uncleanable offset {bound}: {bound_reason}",
             (
                 f"dirty ratio {ratio:.4f} is {'above' if by_ratio else 'not above'}"
@@ -114,7 +116,12 @@ def _first_uncleanable(
     """Return the bound before it is aligned, and what set it."""
     offset, reason = log.last_stable_offset, "the last stable offset"
     if is_without_high_watermark(log):
-        reason = "the high watermark is not on record, so nothing is committed, and nothing cleaned"
+        reason = (
+            f"the high watermark is not on record in {HIGH_WATERMARK_CHECKPOINT}, so nothing is"
+            " committed, and nothing cleaned"
+        )
+    elif offset == log.high_watermark < log.log_end_offset:
+        reason = f"the high watermark of {HIGH_WATERMARK_CHECKPOINT}"
     if log.active.base_offset < offset:
         offset, reason = log.active.base_offset, "the active segment"
     lag_ms = config.min_compaction_lag_ms
@@ -123,7 +130,7 @@ def _first_uncleanable(
         young = next((each for each in dirty if each.largest_timestamp_ms > newest_ms), None)
         if young is not None and young.base_offset < offset:
             offset = young.base_offset
-            reason = f"min.compaction.lag.ms={lag_ms} holds back segment {offset}"
+            reason = f"min.compaction.lag.ms, {duration(lag_ms)}, holds back segment {offset}"
     return max(first_dirty, offset), reason
 
 
@@ -170,8 +177,11 @@ def _compaction_lag(
     earliest, source = min(estimates)
     due_at_ms = TimestampMs(earliest + lag_ms + 1)
     delay = DurationMs(max(now_ms - lag_ms - earliest, 0))
-    state = f"exceeded by {delay} ms" if delay else f"due in {due_at_ms - now_ms} ms"
-    reason = f"max.compaction.lag.ms={lag_ms}, oldest dirty record {earliest} by {source}: {state}"
+    state = f"exceeded by {duration(delay)}" if delay else f"due in {duration(due_at_ms - now_ms)}"
+    reason = (
+        f"max.compaction.lag.ms is {duration(lag_ms)}, oldest dirty record of {instant(earliest)}"
+        f" by {source}: {state}"
+    )
     return _Lag(delay_ms=delay, due_at_ms=due_at_ms, reason=reason)
 
 

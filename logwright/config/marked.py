@@ -17,6 +17,8 @@ from typing import Any, Final
 import yaml
 from yaml.composer import ComposerError
 
+from logwright.config.names import CLOSE
+
 MAX_FILE_BYTES: Final = 1_048_576
 MAX_DEPTH: Final = 10
 
@@ -74,7 +76,7 @@ class Problem:
 
     @property
     def nearest(self) -> str | None:
-        """The valid key that is most like the unknown one."""
+        """The valid key that is most like the unknown one, None if none is close."""
         return None if self.key is None else nearest(self.key[:_LONGEST_SHOWN], self.valid)
 
     def __str__(self) -> str:
@@ -135,8 +137,8 @@ Marked = Text | Items | Entries
 
 @cache
 def nearest(name: str, valid: frozenset[str]) -> str | None:
-    """Return the valid name that is most like this one."""
-    near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
+    """Return the valid name that is most like this one; None if none is close."""
+    near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=CLOSE)
     return near[0] if near else None
 
 

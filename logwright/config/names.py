@@ -23,6 +23,9 @@ OLD_NAMES: Final = MappingProxyType(
 )
 """Names from proposals and old releases → the name in Kafka 4.3."""
 
+CLOSE: Final = 0.6
+"""Least similarity, of `difflib`, of a name that is suggested for an unknown one."""
+
 _BY_MAGIC: Final = "removed in Kafka 4.0; each batch is read by its own magic"
 _NO_DOWNCONVERSION: Final = "without effect since Kafka 4.0"
 
@@ -44,10 +47,10 @@ REMOVED_NAMES: Final = MappingProxyType(
 
 
 def unknown_name(name: str, valid: Iterable[str]) -> str:
-    """Return the error for an unknown config name, with the nearest valid name."""
+    """Return the error for an unknown config name, with the nearest valid name if one is close."""
     known = former_name(name)
     if known is None:
-        near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.0)
+        near = difflib.get_close_matches(name, sorted(valid), n=1, cutoff=CLOSE)
         known = f"did you mean {near[0]!r}?" if near else None
     return f"unknown config {name!r}" + (f": {known}" if known else "")
 

@@ -100,6 +100,9 @@ class Policies:
 
     Attributes:
         default_marks: config name of `defaults` → its position in a file.
+        high_watermark: what counts as committed on the platform.
+        own_high_watermark: the same if the policies say it, otherwise None: the command line has
+            another default.
     """
 
     defaults: Mapping[str, str] = field(default_factory=dict)
@@ -107,6 +110,7 @@ class Policies:
     topics: tuple[TopicPolicy, ...] = ()
     log_dirs: tuple[Path, ...] = ()
     high_watermark: HighWatermark = "checkpoint"
+    own_high_watermark: HighWatermark | None = None
     sweep: SweepLimits = field(default_factory=SweepLimits)
     expectations: Expectations = field(default_factory=Expectations)
     checks: Checks = "quick"
@@ -250,12 +254,14 @@ class _PolicyReader:
         defaults = self._defaults()
         topics, log_dirs = self._topics(defaults), self._log_dirs()
         report_paths(self._checker, self._entries, log_dirs)
+        high_watermark = self._scalar("high_watermark", _HIGH_WATERMARK, None)
         policies = Policies(
             defaults=defaults.pairs,
             default_marks=_marks(defaults),
             topics=topics,
             log_dirs=log_dirs,
-            high_watermark=self._scalar("high_watermark", _HIGH_WATERMARK, "checkpoint"),
+            high_watermark=high_watermark or "checkpoint",
+            own_high_watermark=high_watermark,
             sweep=self._section("sweep", SweepLimits),
             expectations=self._section("expectations", Expectations),
             checks=self._scalar("checks", _CHECKS, "quick"),

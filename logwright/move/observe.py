@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from logwright.errors import NotALogDir, PreconditionError, not_regular
 from logwright.format.names import (
+    BROKER_LOCK,
     CLEAN_SHUTDOWN_MARKER,
     DELETED,
     ERASURE_MARK,
@@ -27,6 +28,9 @@ from logwright.move.plan import Places
 from logwright.place.files import names_in, open_log_dir
 from logwright.place.local import LocalDir
 from logwright.place.model import FileStamp
+
+_OWN_FILES: Final = ".logwright-"
+"""Prefix of logwright's files in a log directory's root."""
 
 CHUNK_BYTES: Final = 8 * 1024 * 1024
 IDENTITY: Final = (b"cluster.id", b"node.id", b"broker.id")
@@ -85,7 +89,8 @@ def check_directories(source: Path, destination: Path) -> None:
             brokers.
     """
     list_partitions(source)
-    list_partitions(destination)
+    if not _is_new(destination):
+        list_partitions(destination)
     real = (source.resolve(), destination.resolve())
     if real[0] == real[1] or source.samefile(destination):
         raise _refused("the destination is the source.", destination, "Name another one.")
@@ -98,6 +103,16 @@ def check_directories(source: Path, destination: Path) -> None:
             destination,
             "Name another entry of the same broker's log.dirs.",
         )
+
+
+def _is_new(log_dir: Path) -> bool:
+    """Return whether a directory has nothing but what moves to it have begun, as an entry that was
+    just added to log.dirs: a broker formats it when it starts. Effects: lists it.
+    """
+    return log_dir.is_dir() and all(
+        name == BROKER_LOCK or name.startswith(_OWN_FILES) or name.endswith(FUTURE_DIRECTORY)
+        for name in names_in(log_dir)
+    )
 
 
 def check_destination(places: Places) -> None:

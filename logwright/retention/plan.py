@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from logwright.errors import PolicyError
+from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.log.watermark import is_without_high_watermark
 from logwright.state.model import Hold
+from logwright.times import duration
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
@@ -247,8 +249,8 @@ def _walk(
 
 def _watermark(log: PartitionLog) -> str:
     if is_without_high_watermark(log):
-        return "the high watermark is not on record"
-    return f"the high watermark is {log.high_watermark}"
+        return f"the high watermark is not on record in {HIGH_WATERMARK_CHECKPOINT}"
+    return f"the high watermark is {log.high_watermark}, by {HIGH_WATERMARK_CHECKPOINT}"
 
 
 def _by_start_offset(start: Offset) -> _Predicate:
@@ -280,14 +282,16 @@ def _by_size(left: Sequence[Segment], limit: int) -> _Predicate:
 
 
 def _by_time(limit: int, now_ms: TimestampMs) -> _Predicate:
+    rule = f"retention.ms is {duration(limit)}"
+
     def breach(segment: Segment, _: Segment | None) -> _Breach | str:
         age_ms = now_ms - segment.largest_timestamp_ms
         whose = "its newest record" if from_records(segment) else "its file, without timestamps,"
         if age_ms < 0:
-            return f"{whose} is {-age_ms} ms in the future, retention.ms={limit}"
+            return f"{whose} is {duration(-age_ms)} in the future, {rule}"
+        reason = f"{whose} is {duration(age_ms)} old, {rule}"
         if age_ms <= limit:
-            return f"{whose} is {age_ms} ms old, retention.ms={limit}"
-        reason = f"{whose} is {age_ms} ms old, retention.ms={limit}"
+            return reason
         return _Breach("time", limit, age_ms, reason)
 
     return breach

@@ -14,6 +14,7 @@ from logwright.config.jitter import segment_jitter_ms
 from logwright.config.topic import TopicConfig
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.log.model import PartitionLog, Segment
+from logwright.times import duration
 from logwright.units import INT32_MAX, ByteCount, Offset, TimestampMs
 
 RollCause = Literal[
@@ -93,16 +94,17 @@ def plan_roll(
         return decision
     limit_ms = config.max_segment_ms - segment_jitter_ms(config, log.partition, active.base_offset)
     due_at_ms = TimestampMs(first_ms + limit_ms + 1)
+    age, limit = duration(max(now_ms - first_ms, 0)), duration(limit_ms)
     if now_ms >= due_at_ms:
         return decision._replace(
             cause="time",
             new_base_offset=log.log_end_offset,
             due_at_ms=due_at_ms,
-            reason=f"its first batch is {now_ms - first_ms} ms old, more than {limit_ms} ms",
+            reason=f"its first batch is {age} old, the limit is {limit}",
         )
     return decision._replace(
         due_at_ms=due_at_ms,
-        reason=f"{decision.reason}; its first batch is {now_ms - first_ms} of {limit_ms} ms old",
+        reason=f"{decision.reason}; its first batch is {age} old, the limit is {limit}",
     )
 
 

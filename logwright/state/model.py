@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -28,6 +27,7 @@ from logwright.errors import (
     UnsupportedFormatError,
 )
 from logwright.format.names import TopicPartition
+from logwright.times import instant
 from logwright.units import INT64_MAX, TimestampMs
 
 FIRST_RETRY_MS: Final = 15 * 60 * 1000
@@ -40,7 +40,6 @@ LARGEST_TEXT: Final = 1_000
 FOR_GOOD: Final = (CorruptLogError, RecordAboveLimit, UnsupportedFormatError, QualityError)
 """Errors that a retry does not fix."""
 
-_LAST_DATETIME_MS: Final = 253_402_300_799_999
 _LARGEST_PATH: Final = 4_096
 _IN_THE_FILE: Final = ConfigDict(alias_generator=to_camel, strict=True)
 """How the state file is read and written (`logwright.state.file`)."""
@@ -257,10 +256,3 @@ def printable(text: str) -> str:
     """Return one line of bounded length without control characters, as the state file holds it."""
     shown = "".join(one if one.isprintable() else " " for one in text)
     return shown[:LARGEST_TEXT]
-
-
-def instant(time_ms: int) -> str:
-    """Return a time as text for people, UTC."""
-    if not 0 <= time_ms <= _LAST_DATETIME_MS:
-        return f"{time_ms} ms"
-    return f"{datetime.fromtimestamp(time_ms / 1000, tz=UTC):%F %T}Z"

@@ -47,7 +47,7 @@ def loaded(kafka: OracleServer, log_dir: Path) -> dict[str, Any]:
 
 def latest(log_dir: Path, *words: object) -> Any:  # noqa: ANN401 -- click's result
     """The command, in process."""
-    return CliRunner().invoke(main, ["latest", str(log_dir), "t", "--yes", *map(str, words)])
+    return CliRunner().invoke(main, ["latest", str(log_dir), "t", *map(str, words)])
 
 
 def test_a_directory_of_a_table_stops_a_broker(tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_plan_and_inspect_know_the_demos_topics(demo_home: Path) -> None:
         for command in ("plan", "inspect")
     }
     for command, expected in (
-        ("plan", r"^clicks-0 +delete .* not due: cleanup.policy=delete"),
+        ("plan", r"^clicks-0 +delete .* not due: segment [0-9]+ stays: "),
         ("plan", r"^countries-0 +compact .* not due: dirty ratio 0.00 of 0.50$"),
         ("inspect", r"^customers-0 +compact .* 39 files, [0-9.]+ MiB, purge(?:d from| due since) "),
     ):

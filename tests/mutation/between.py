@@ -302,8 +302,8 @@ BETWEEN = (
     Fault(
         family="policies: the high watermark",
         file="cli/request.py",
-        right=' or (policies.high_watermark if policies else "end"),',
-        wrong=' or "end",',
+        right="    own = None if policies is None else policies.own_high_watermark",
+        wrong="    own: Literal['end', 'checkpoint'] | None = None",
         tests=("tests/unit/cli/test_high_watermark.py",),
     ),
 )

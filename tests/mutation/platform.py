@@ -101,8 +101,8 @@ PLATFORM = (
     Fault(
         family="policies: what counts as committed by default",
         file="config/policies.py",
-        right='self._scalar("high_watermark", _HIGH_WATERMARK, "checkpoint")',
-        wrong='self._scalar("high_watermark", _HIGH_WATERMARK, "end")',
+        right='high_watermark=high_watermark or "checkpoint",',
+        wrong='high_watermark=high_watermark or "end",',
         tests=_SENSORS,
     ),
     Fault(

@@ -14,7 +14,7 @@ import pytest
 from logwright.cli.main import main
 from tests.tidy.trees import ROOT
 
-SHARED = ("--config", "--dry-run", "--yes", "--output", "--now")
+SHARED = ("--config", "--output", "--now")
 LOCKED = re.compile(r"^([\w.-]+)==", re.MULTILINE)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from logwright.cli.options.common import declare, directory_options, run
+from logwright.cli.options.common import declare, directory_options, dry_run_option, run
 from logwright.cli.options.keys import SearchOptions, key_options, search_options
 from logwright.cli.options.parameters import Time
 
@@ -53,7 +53,7 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     "deadline_ms",
     metavar="TIME",
     type=Time(),
-    help="Deadline of the keys of --keys: ms since the epoch, or ISO 8601 with a time zone.",
+    help="Deadline of --keys: ISO 8601 with a zone, or ms.",
 )
 @click.option(
     "--table",
@@ -61,15 +61,14 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     metavar="DIR",
     type=_PATH,
     multiple=True,
-    help="A table as Parquet, Delta or Iceberg, such as one of `logwright latest`; repeatable.",
+    help="A Parquet, Delta or Iceberg table; repeatable.",
 )
 @click.option(
     "--earlier",
     metavar="FILE",
     type=_PATH,
     multiple=True,
-    help="An earlier certificate with the same key and secret: records that it lists and that are"
-    " not there any more are on record; repeatable.",
+    help="Earlier certificate of this key; repeatable.",
 )
 @click.option(
     "--signing-key", metavar="FILE", type=_PATH, required=True, help="The private key of --new-key."
@@ -79,14 +78,14 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     metavar="FILE",
     type=_PATH,
     required=True,
-    help="The certificate; a page for reading is written next to it, as .html.",
+    help="The certificate, and its page .html.",
 )
 @directory_options
+@dry_run_option
 def command() -> None:
-    """Search all files of LOG_DIRs for the keys of requests; sign what was found and a manifest of
-    every file. Nothing is changed in the directories.
+    """Search all files of LOG_DIRs for the keys of requests; sign what was found, and a list of
+    every file. Changes nothing in them.
 
-    Exit status: 0 the certificate was made, and all that could hold records of the requests was
-    searched; 6 it was made, but a deadline was missed, something that could hold records was not
-    searched, or no log of a request's topics was found.
+    Exit status 6: made, but a deadline was missed, not all that could hold records was searched, or
+    a request's topics have no log.
     """

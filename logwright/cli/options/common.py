@@ -6,23 +6,39 @@ which is imported when the command is called, so that ``--help`` needs none of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import UTC
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Final, TypeVar
 
 import click
 
+from logwright.cli.options.examples import EXAMPLES
 from logwright.cli.options.parameters import (
     LogDir,
     Pair,
     Partition,
+    Time,
     kafka_version_option,
     log_format_option,
     output_option,
 )
-from logwright.units import INT64_MAX
 
 _R = TypeVar("_R")
+_HELP_ALL: Final = "help_all"
+_COLUMN: Final = 22
+"""Greatest width of the names of options, next to their help."""
+
+COMMON: Final = frozenset(
+    {
+        *("config", "policies_dir", "metadata", "no_metadata", "properties", "kafka_version"),
+        *("now_ms", "high_watermark", "yes", "dry_run", "form", "log_format", "verbose"),
+        _HELP_ALL,
+    }
+)
+"""Names of the options that most commands have: a group of their own in the help."""
+_Option = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Command(click.Command):
@@ -45,6 +61,38 @@ class Command(click.Command):
         self.module = module or name.replace("-", "_")
         self.extra = extra
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command's own options, and below them the common ones, explained only on
+        request.
+        """
+        own: list[tuple[str, str]] = []
+        common: list[tuple[str, str]] = []
+        has_common = any(param.name == _HELP_ALL for param in self.params)
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
+            if record is not None:
+                is_common = param.name in COMMON or "--help" in param.opts
+                (common if has_common and is_common else own).append(record)
+        if own:
+            with formatter.section("Options"):
+                formatter.write_dl(own, col_max=_COLUMN)
+        if common:
+            with formatter.section("Common options"):
+                if ctx.meta.get(_HELP_ALL):
+                    formatter.write_dl(common, col_max=_COLUMN)
+                else:
+                    names = ", ".join(names.replace(" [", " ").rstrip("]") for names, _ in common)
+                    width = formatter.width - formatter.current_indent
+                    for line in wrap(names, width, break_on_hyphens=False):
+                        formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples."""
+        name = ctx.command_path.partition(" ")[2]
+        with formatter.section("Examples"):
+            for words in EXAMPLES.get(name, ()):
+                formatter.write(f"  logwright {name} {words}\n")
+
     def invoke(self, ctx: click.Context) -> object:
         """Run it. Effects: imports the engine; those of the command; exits."""
         return ctx.invoke(run, self.module, ctx.params, extra=self.extra)
@@ -60,6 +108,15 @@ def run(module: str, given: dict[str, Any], *, extra: str | None = None) -> None
     from logwright.cli.call import call  # noqa: PLC0415 -- the one import that waits for a call
 
     call(module, given, extra=extra)
+
+
+def _help_all(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    """Show the help with the common options explained, and exit. Effects: stdout."""
+    del param
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_HELP_ALL] = True
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
 _PATH: Final = click.Path(path_type=Path)
@@ -95,9 +152,9 @@ properties_option: Final = click.option(
 now_option: Final = click.option(
     "--now",
     "now_ms",
-    metavar="MS",
-    type=click.IntRange(0, INT64_MAX),
-    help="Fix the clock, in ms since the epoch.",
+    metavar="TIME",
+    type=Time(zone=UTC),
+    help="Fix the clock: ISO 8601, in UTC without an offset, or ms since the epoch.",
 )
 _OPTIONS: Final = (
     click.option(
@@ -118,11 +175,9 @@ _OPTIONS: Final = (
         "--high-watermark",
         type=click.Choice(["end", "checkpoint"]),
         default=None,
-        show_default="from --policies, else end",
+        show_default="as the policies say, else end",
         help="Committed up to the log end offset, or up to the high watermark checkpoint.",
     ),
-    click.option("--yes", is_flag=True, help="Do not ask for confirmation."),
-    click.option("--dry-run", is_flag=True, help="Stop after the plan."),
     output_option,
     log_format_option,
     click.option(
@@ -130,8 +185,20 @@ _OPTIONS: Final = (
         is_flag=True,
         help="Debug messages on stderr; full details in inspect and plan.",
     ),
+    click.option(
+        "--help-all",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_help_all,
+        help="Show the help with the common options explained.",
+    ),
 )
 
+
+_YES: Final = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+dry_run_option: Final = click.option("--dry-run", is_flag=True, help="Stop after the plan.")
+_CHANGING: Final = (_YES, dry_run_option)
 
 like_kafka_option: Final = click.option(
     "--like-kafka",
@@ -155,32 +222,42 @@ def _engine_option(*, hidden: bool) -> Callable[[Callable[..., _R]], Callable[..
 
 
 def request_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Add the common arguments and options; the command runs with a `Request` first."""
+    """Add the common arguments and options of a command that changes logs; it runs with a `Request`
+    first.
+    """
+    return _with_options(command, _PARTITIONS, _CHANGING)
+
+
+def read_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Like `request_options`, for a command that only reads: without --yes and --dry-run."""
     return _with_options(command, _PARTITIONS)
 
 
 def engine_options(command: Callable[..., _R]) -> Callable[..., _R]:
     """Like `request_options`, with ``--engine``."""
-    return _with_options(command, _PARTITIONS, uses_engine=True)
+    return _with_options(command, _PARTITIONS, _CHANGING, uses_engine=True)
 
 
 def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Like `request_options`, but the arguments after the log directory are ``topics``."""
+    """Like `read_options`, but the arguments after the log directory are ``topics``."""
     return _with_options(command, _TOPICS)
 
 
 def directory_options(command: Callable[..., _R]) -> Callable[..., _R]:
-    """Like `request_options`, but the arguments after the log directory are ``more_dirs``."""
+    """Like `read_options`, but the arguments after the log directory are ``more_dirs``."""
     return _with_options(command, _MORE_DIRS)
 
 
 def _with_options(
     command: Callable[..., _R],
     positionals: Callable[[Callable[..., _R]], Callable[..., _R]],
+    more: Sequence[_Option] = (),
     *,
     uses_engine: bool = False,
 ) -> Callable[..., _R]:
     engine = _engine_option(hidden=not uses_engine)
+    for own in reversed(more):
+        command = own(command)
     for option in reversed((_ARGUMENT, positionals, *_OPTIONS, engine)):
         command = option(command)
     return command

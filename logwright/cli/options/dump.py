@@ -6,14 +6,14 @@ from typing import Final
 
 import click
 
-from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.common import declare, read_options
 
 BY_POLICIES: Final = ""
 """The value of ``--decode`` without SPEC."""
 
 
 @declare("dump")
-@request_options
+@read_options
 @click.option(
     "--decode",
     "spec",

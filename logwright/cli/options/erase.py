@@ -39,10 +39,7 @@ class Given(KeyOptions):
 def command() -> None:
     """Erase the records of keys: tombstones, compaction and purge; or at once.
 
-    Only records whose own key is one of these are erased: `logwright find --pattern` names records
-    of other keys that have something of a person in their values.
-
-    At the end the log directory is searched for what is left. Exit status: 0 nothing is left; 8
-    records remain, and are named with what removes them; 9 not everything could be searched, such
-    as replicas on other brokers; a log's error, if one was not erased.
+    Only records whose own key is one of these: `logwright find --pattern` names others with a
+    person's data. Then the directory is searched. Exit status: 0 nothing is left; 8 records remain,
+    named with what removes them; 9 not everything could be searched, as on other brokers.
     """

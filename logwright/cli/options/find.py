@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from logwright.cli.options.common import declare, directory_options
+from logwright.cli.options.common import declare, directory_options, dry_run_option
 from logwright.cli.options.keys import SearchOptions, key_options, search_options
 from logwright.cli.options.parameters import Time
 
@@ -36,20 +36,19 @@ class Given(SearchOptions):
     metavar="PATH",
     type=_PATH,
     multiple=True,
-    help="A table as Parquet, Delta or Iceberg, such as one of `logwright latest`, or a Parquet "
-    "file; repeatable.",
+    help="A Parquet, Delta or Iceberg table; repeatable.",
 )
 @click.option(
     "--forecast",
     is_flag=True,
-    help="Forecast when each key is gone; those with a value as if deleted now by a tombstone.",
+    help="When each key is gone, as if deleted now if it has a value.",
 )
 @click.option(
     "--deadline",
     "deadline_ms",
     metavar="TIME",
     type=Time(),
-    help="When the keys must be gone: ms since the epoch, or ISO 8601 with a time zone.",
+    help="When they must be gone: ISO 8601 with a zone, or ms.",
 )
 @click.option(
     "--threads",
@@ -58,11 +57,11 @@ class Given(SearchOptions):
     help="Threads that read [default: all cores].",
 )
 @directory_options
+@dry_run_option
 def command() -> None:
     """Find every record of some keys in every file of LOG_DIRs. Changes nothing.
 
-    Keys are shown as HMACs, never in clear. Exit status: 0 everything was searched, nothing was
-    found; 8 everything was searched, records were found; 9 not everything that could hold records
-    was searched, whatever was found: the rest is named; 10 everything was searched, records were
+    Exit status: 0 everything was searched, nothing found; 8 records were
+    found; 9 not everything that could hold records was searched, the rest is named; 10 records were
     found that are not gone by --deadline.
     """

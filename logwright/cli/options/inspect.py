@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.common import declare, read_options
 
 
 @declare("inspect")
-@request_options
+@read_options
 def command() -> None:
     """Show one line per log; with --verbose also segments, checkpoints and file names."""

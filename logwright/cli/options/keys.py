@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, TypeVar
 
 import click
 
-from logwright.cli.options.parameters import LogDir
+from logwright.cli.options.parameters import Duration, LogDir
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
@@ -28,26 +28,26 @@ _OPTIONS: Final = (
         type=click.Choice(["text", "base64", "hex"]),
         default="text",
         show_default=True,
-        help="How keys and patterns are written.",
+        help="How they are written.",
     ),
     click.option(
         "--requests",
         metavar="DIR",
         type=_PATH,
-        help="Erasure requests: a landing directory of CSV, JSON lines and Parquet, or a store.",
+        help="Erasure requests: a landing directory, or a store.",
     ),
     click.option(
         "--secret",
         metavar="FILE",
         type=_PATH,
-        help="The secret under which keys are shown as HMACs, mode 0600 [default: "
-        "LOGWRIGHT_ERASURE_SECRET; without it one that is made for this run].",
+        help="Secret of the HMACs, mode 0600 [default: "
+        "LOGWRIGHT_ERASURE_SECRET, else one for this run].",
     ),
     click.option(
         "--topic",
         "topics",
         metavar="TOPIC",
-        help="Search the keys of --keys in this topic, or in all that match regex:PATTERN.",
+        help="Topic of the keys of --keys, or regex:PATTERN.",
     ),
 )
 
@@ -58,28 +58,24 @@ _SEARCH: Final = (
         metavar="DIR",
         type=LogDir(),
         multiple=True,
-        help="A copy of a log directory that nothing maintains; repeatable.",
+        help="An unmaintained copy of a log directory; repeatable.",
     ),
     click.option(
         "--pattern",
         metavar="FILE",
         type=_PATH,
-        help="Byte patterns, one in each line, to be searched in the keys, values and headers of "
-        "all records.",
+        help="Byte patterns to find in any record, a line each.",
     ),
     click.option(
         "--run-interval",
         "run_interval_ms",
-        metavar="MS",
-        type=click.IntRange(min=0),
-        help="The longest time between two runs of maintenance [default: 300000 if the policies "
-        "have erasure.store, otherwise 0].",
+        type=Duration(bare_ms=True),
+        help="Time between runs [default: 5m with erasure.store, else 0].",
     ),
     click.option(
         "--appends-continue",
         is_flag=True,
-        help="Forecast for logs to which records of other keys are appended all the time [default: "
-        "erasure.appends_continue of the policies].",
+        help="Forecast as if records of other keys came all the time [default: from the policies].",
     ),
 )
 

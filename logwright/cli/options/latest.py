@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 
 import click
 
-from logwright.cli.options.common import declare, topic_options
+from logwright.cli.options.common import declare, dry_run_option, topic_options
 from logwright.cli.options.parameters import LateChoice, Time
 
 if TYPE_CHECKING:
@@ -66,14 +66,12 @@ class Given(TypedDict):
 @click.option(
     "--value",
     type=LateChoice(_DECODING, lambda decoding: decoding.formats_without_options(of_keys=False)),
-    help="The same of values; columns of json are inferred. kafka-internal is for "
-    "__consumer_offsets, __transaction_state and __share_group_state, keys included.",
+    help="The same of values; kafka-internal is for __consumer_offsets and the like.",
 )
 @click.option(
     "--update-mode",
     type=click.Choice(["merge-on-read", "copy-on-write"]),
-    help="How a delta or iceberg table is updated: by deleting old rows, or, for readers that do "
-    "not know deleted rows, by writing their files again [default: from --policies, else "
+    help="Of delta, iceberg: delete old rows, or rewrite files [default: from --policies, else "
     "merge-on-read].",
 )
 @click.option(
@@ -81,26 +79,24 @@ class Given(TypedDict):
     "offsets",
     metavar="[P:]OFFSET",
     multiple=True,
-    help="The state below this offset of partition P; repeatable. P may be left out if the topic "
-    "has one partition.",
+    help="State below this offset of partition P, which a topic with one can omit; repeatable.",
 )
 @click.option(
     "--as-of-time",
     "time_ms",
     metavar="TIME",
     type=Time(zone=UTC),
-    help="The state before the first record after this time: ms since the epoch, or ISO 8601, "
-    "in UTC without an offset.",
+    help="State before the first record after this time: ISO 8601, UTC without an offset, or ms.",
 )
 @click.option(
     "--columns",
     metavar="NAMES",
-    help="Write plain Parquet files with these columns, which cannot be updated: "
-    f"comma-separated, of {', '.join(COLUMNS)}.",
+    help=f"Plain Parquet files, not updated, with these columns: {', '.join(COLUMNS)}.",
 )
 @topic_options
+@dry_run_option
 def command() -> None:
-    """Write the newest committed record of each key of TOPIC to a table. Changes no log.
+    """Write the newest committed record of each key of TOPIC to a table.
 
     Rows are identified by partition and key. Records without a key are left out, and keys whose
     newest record is a tombstone. A repeated run updates the table from what is new in the log.

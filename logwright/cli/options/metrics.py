@@ -59,7 +59,7 @@ class Given(TypedDict):
 @click.option(
     "--high-watermark",
     type=click.Choice(["end", "checkpoint"]),
-    help="What counts as committed [default: from --policies, else end].",
+    help="What counts as committed [default: as the policies say, else end].",
 )
 @now_option
 @log_format_option

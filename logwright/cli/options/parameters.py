@@ -13,7 +13,7 @@ import click
 
 from logwright.config.kafka_version import BY_NAME
 from logwright.format.names import TopicPartition
-from logwright.times import time_ms
+from logwright.times import duration_ms, time_ms
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
@@ -54,6 +54,29 @@ class Time(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.
         if found_ms is None:
             zoned = "" if self._zone else " with a time zone"
             self.fail(f"{value!r} is neither ms since the epoch nor ISO 8601{zoned}", param, ctx)
+        return found_ms
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """A duration such as ``90s``, ``30m``, ``2h`` or ``7d``, converted to ms.
+
+    Args:
+        bare_ms: a number alone is in ms.
+    """
+
+    name = "DURATION"
+
+    def __init__(self, *, bare_ms: bool = False) -> None:
+        self._bare_ms = bare_ms
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the duration in ms."""
+        text = str(value)
+        found_ms = duration_ms(f"{text}ms" if self._bare_ms and text.isdecimal() else text)
+        if found_ms is None:
+            self.fail(f"{value!r} is not a duration such as 90s, 30m, 2h or 7d", param, ctx)
         return found_ms
 
 

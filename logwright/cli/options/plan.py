@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from logwright.cli.options.common import declare, like_kafka_option, request_options
+from logwright.cli.options.common import declare, like_kafka_option, read_options
 
 
 @declare("plan")
@@ -15,9 +15,10 @@ from logwright.cli.options.common import declare, like_kafka_option, request_opt
     help="Read the keys to forecast reclaimed bytes by cause [default: for logs that are due, up to"
     " 1 GiB]. Above 1 GiB by a sample of the keys.",
 )
-@request_options
+@read_options
 def command() -> None:
-    """Show what is due, when, why, and what it would reclaim; with --verbose every reason.
+    """Show what is due, when, why, and what it would reclaim: roll, compaction, retention, purge,
+    and erasure requests of the policies' store; with --verbose every reason of a compaction.
 
     Skips partitions that are paused or in quarantine; --forecast includes quarantined ones. For a
     log that was not shut down cleanly it shows the recovery that would run first.

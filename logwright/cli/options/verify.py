@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.common import declare, read_options
 
 
 @declare("verify")
@@ -16,9 +16,10 @@ from logwright.cli.options.common import declare, request_options
     type=click.Path(path_type=Path),
     help="Compare with an earlier copy of the log directory, by the checks of a cleaning.",
 )
-@request_options
+@read_options
 def command() -> None:
-    """Check everything and print one line per problem; exit status 3 if there is any.
+    """Check everything; print one line per problem, and a result for each log; exit status 3 if
+    there is any problem.
 
     Without TOPIC-N also what a broker reads in the directory itself before it starts. A log that
     cannot be checked, such as one of an old message format, is named in one line.

@@ -21,6 +21,7 @@ from logwright.cli.run.planning import (
 from logwright.cli.run.replicas import leave_incomplete
 from logwright.cli.run.retain import plan_one, show
 from logwright.cli.selection import choose, ready, report_sources
+from logwright.cli.wording import counted
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.errors import LogwrightError
 from logwright.extras import require
@@ -33,6 +34,7 @@ from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.order import changes, cleaning_order, plans_of
 from logwright.sweep.retain import retain_compacted
 from logwright.sweep.stages import to_clean
+from logwright.times import duration
 
 
 def run(
@@ -125,6 +127,8 @@ def _clean(
         with closing(clean_logs(state, executor)) as cleaned:
             for work in cleaned:
                 report_failed(request, [work])
+                if work.failure is None and work.partition not in request.changed:
+                    request.changed.append(work.partition)
                 history[work.key][-1] = work
                 ended.append(work)
         if number + 1 == passes:
@@ -193,4 +197,7 @@ def _report(output: Output, cleanings: Sequence[Cleaning]) -> None:
         "once file.delete.delay.ms is over."
     )
     metrics = lag_metrics(result for each in cleanings for result in each.results)
-    output.text(", ".join(f"{name}: {value}" for name, value in metrics.items()))
+    overdue = metrics["num-logs-compacted-by-max-compaction-lag"]
+    if overdue:
+        by = duration(metrics["max-compaction-delay"])
+        output.text(f"{counted(overdue, 'log')} past max.compaction.lag.ms, by up to {by}.")

@@ -36,6 +36,7 @@ def run(request: Request) -> None:
                 done.append(delete_log(request.log_dir, partition, now_ms=request.now_ms))
             else:
                 done.append(finish_deletion(request.log_dir, partition))
+            request.changed.append(partition)
     request.output.show(
         [
             {

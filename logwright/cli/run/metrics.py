@@ -13,7 +13,7 @@ from pyarrow import ArrowException
 
 from logwright.cli.options.metrics import Given
 from logwright.cli.output import Output
-from logwright.cli.request import local_directory
+from logwright.cli.request import committed_by, local_directory
 from logwright.config.policies import Policies, load_policies
 from logwright.config.sources import DirectorySettings, Places
 from logwright.errors import UnreadableFile
@@ -68,9 +68,9 @@ def _reader(
 ) -> Callable[[], Values]:
     """Return what reads the values. Effects: loads the policies."""
     policies, committed = given["policies_dir"], given["high_watermark"]
-    loaded = Policies(high_watermark="end") if policies is None else load_policies(policies)
-    if committed is not None:
-        loaded = replace(loaded, high_watermark=committed)
+    loaded = None if policies is None else load_policies(policies)
+    high_watermark, _ = committed_by(committed, loaded)
+    loaded = replace(loaded or Policies(), high_watermark=high_watermark)
     places = Places(
         metadata=given["metadata"],
         find=not given["no_metadata"],

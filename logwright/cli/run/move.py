@@ -68,6 +68,7 @@ def _move(request: Request, destination: Path) -> None:
             results[partition] = move_partition(
                 request.log_dir, partition, destination, now_ms=request.now_ms, progress=progress
             )
+            request.changed.append(partition)
     _show(request, results, destination)
 
 

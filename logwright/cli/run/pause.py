@@ -27,7 +27,10 @@ def run(
     """Run the command."""
     if reason is None:
         states = read_state(request.log_dir)
-        show_pauses(request, {name: states[name] for name in filter(request.is_wanted, states)})
+        wanted = {name: states[name] for name in filter(request.is_wanted, states)}
+        show_pauses(request, wanted)
+        if not any(state.pauses for state in wanted.values()):
+            request.output.text("Nothing is paused.")
         return
     if not request.named:
         raise click.UsageError("name the partitions to pause: TOPIC-N ...")
@@ -70,8 +73,6 @@ def show_pauses(request: Request, states: Mapping[TopicPartition, PartitionState
             request.output.text(f"{partition}: {pause.sentence}{'' if held else ' (expired)'}")
         if state.move is not None:
             request.output.text(f"{partition}: {state.move.sentence}")
-    if not any(state.pauses for state in states.values()):
-        request.output.text("Nothing is paused.")
 
 
 def _this_user() -> str:

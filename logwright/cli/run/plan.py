@@ -11,6 +11,7 @@ from logwright.cli.recovering import recover_first
 from logwright.cli.request import Request
 from logwright.cli.run.forecast import forecast_object, reclaimed_bytes, show_forecasts
 from logwright.cli.run.planning import plan_lines, plan_object, plan_partitions, show_plans
+from logwright.cli.run.upkeep import LogUpkeep, due_line, upkeep_of
 from logwright.cli.selection import UNKNOWN_REMEDY, leave_held, leave_strays, report_sources
 from logwright.cli.wording import clock
 from logwright.compaction.model import CleaningOptions, CleanPlan
@@ -42,31 +43,38 @@ def run(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
     plans = [work.plan for work in works if work.plan is not None]
     forecasts = {plan.plan_id: _forecast(request, plan, is_wanted=forecast) for plan in plans}
     order = pick_order(plans)
+    upkeep = upkeep_of(request, plans)
     if request.output.is_json:
-        _show_objects(request, plans, forecasts, order)
+        _show_objects(request, upkeep, forecasts, order)
     else:
-        _show_text(request, plans, forecasts, with_causes=forecast is True)
+        _show_text(request, upkeep, forecasts, with_causes=forecast is True)
         if order:
             request.output.text(_in_order(order, request.output))
         elif len(recovered) == len(served):
             rolls = "; segments to roll" if any(map(changes, plans)) else ""
             request.output.text(f"Nothing to clean{rolls}.")
+        also = due_line(upkeep)
+        if also is not None:
+            request.output.text(also)
     _report_lost(request.output, plans)
 
 
 def _show_objects(
     request: Request,
-    plans: Sequence[CleanPlan],
+    works: Sequence[LogUpkeep],
     forecasts: Mapping[str, Forecast | None],
     order: Sequence[CleanPlan],
 ) -> None:
-    for plan in plans:
-        request.output.result(None, **plan_object(plan), **forecast_object(forecasts[plan.plan_id]))
-    compactions = [plan.compaction for plan in plans]
+    for work in works:
+        forecast = forecast_object(forecasts[work.plan.plan_id])
+        request.output.result(None, **plan_object(work.plan), **work.as_object(), **forecast)
+    compactions = [work.plan.compaction for work in works]
     request.output.result(
         None,
         now=request.now_ms,
         kafkaVersionFrom=request.sources().kafka.sentence,
+        highWatermark=request.high_watermark,
+        highWatermarkFrom=request.high_watermark_from,
         pickOrder=[str(plan.log.partition) for plan in order],
         maxCompactionDelayMs=max((each.compaction_delay_ms for each in compactions), default=0),
         delayedPartitions=sum(each.need_compaction_now for each in compactions),
@@ -76,15 +84,18 @@ def _show_objects(
 
 def _show_text(
     request: Request,
-    plans: Sequence[CleanPlan],
+    works: Sequence[LogUpkeep],
     forecasts: Mapping[str, Forecast | None],
     *,
     with_causes: bool,
 ) -> None:
-    output = request.output
+    output, plans = request.output, [work.plan for work in works]
     reclaimed = {name: reclaimed_bytes(forecast) for name, forecast in forecasts.items()}
+    at_end = request.high_watermark == "end"
+    committed = "the end of each log" if at_end else HIGH_WATERMARK_CHECKPOINT
     output.text(f"{request.log_dir}: {clock(request.now_ms)}")
-    show_plans(output, plans, reclaimed)
+    output.text(f"high watermark: {committed} ({request.high_watermark_from})")
+    show_plans(output, works, reclaimed)
     if with_causes:
         show_forecasts(output, plans, forecasts, now_ms=request.now_ms)
     if output.verbose:

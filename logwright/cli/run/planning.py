@@ -8,7 +8,8 @@ from pathlib import Path
 
 from logwright.cli.output import Cell, Output, size_cell
 from logwright.cli.request import Request
-from logwright.cli.wording import open_transaction, reason, short_names
+from logwright.cli.run.upkeep import LogUpkeep
+from logwright.cli.wording import open_transaction, short_names
 from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.format.names import TopicPartition
@@ -138,15 +139,16 @@ def _transaction_object(plan: CleanPlan) -> dict[str, int | None] | None:
 
 
 def show_plans(
-    output: Output, plans: Sequence[CleanPlan], forecasts: Mapping[str, int | None]
+    output: Output, works: Sequence[LogUpkeep], forecasts: Mapping[str, int | None]
 ) -> None:
-    """Print a line for each plan. Effects: stdout, text only.
+    """Print a line for each log. Effects: stdout, text only.
 
     Args:
         output: where to.
-        plans: of all partitions.
+        works: what is due for each partition.
         forecasts: bytes that a cleaning would reclaim by plan id, None if that is not known.
     """
+    plans = [work.plan for work in works]
     whole = [str(plan.log.partition) for plan in plans]
     short = {name: name for name in whole} if output.verbose else short_names(whole)
     header = ("partition", "policy", "segments", "size", "offsets", "dirty", "reclaims", "plan")
@@ -157,19 +159,19 @@ def show_plans(
             len(plan.log.segments),
             size_cell(plan.log.log_bytes),
             f"{plan.log.log_start_offset}..{plan.log.log_end_offset}",
-            size_cell(plan.compaction.cleanable_bytes),
+            size_cell(plan.compaction.cleanable_bytes if plan.config.compact else None),
             size_cell(forecasts[plan.plan_id] or None),
-            Cell(text=reason(plan), colour=_colour(plan)),
+            Cell(text=work.reason, colour=_colour(work)),
         )
-        for name, plan in zip(whole, plans, strict=True)
+        for name, plan, work in zip(whole, plans, works, strict=True)
     ]
     output.table(header, rows)
 
 
-def _colour(plan: CleanPlan) -> str | None:
-    if not plan.config.policy_known:
+def _colour(work: LogUpkeep) -> str | None:
+    if not work.plan.config.policy_known:
         return "yellow"
-    return "green" if changes(plan) else None
+    return "green" if changes(work.plan) or work.retains or work.purges else None
 
 
 def plan_lines(plan: CleanPlan) -> list[str]:

@@ -31,7 +31,7 @@ def run(request: Request) -> None:
     plans: dict[TopicPartition, PurgeResult] = {}
     for partition in leave_held(request, sorted({*present} - unfinished | {*recovered})):
         with request.failures.of(partition):
-            plans[partition] = _plan(request, partition)
+            plans[partition] = plan_purge_of(request, partition)
     if not request.dry_run:
         _ask(request, plans, deleted)
         plans = _purge(request, plans)
@@ -44,7 +44,7 @@ def _is_unfinished(request: Request, partition: TopicPartition) -> bool:
     directory.
     """
     try:
-        _plan(request, partition)
+        plan_purge_of(request, partition)
     except UncleanLogDir:
         return True
     except LogwrightError:
@@ -52,7 +52,7 @@ def _is_unfinished(request: Request, partition: TopicPartition) -> bool:
     return False
 
 
-def _plan(request: Request, partition: TopicPartition) -> PurgeResult:
+def plan_purge_of(request: Request, partition: TopicPartition) -> PurgeResult:
     """Return what a purge would remove now. Effects: lists the partition's directory."""
     config, _ = request.settings(partition.topic)
     return plan_purge(
@@ -76,6 +76,7 @@ def _purge(
                 now_ms=request.now_ms,
                 file_delete_delay_ms=config.file_delete_delay_ms,
             )
+            request.changed.append(partition)
     return results
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from logwright.cli.request import Request
 from logwright.cli.run.pause import show_pauses
+from logwright.cli.wording import counted
 from logwright.state.store import change_state, read_state
 
 
@@ -19,6 +20,8 @@ def run(request: Request, *, owner: str | None) -> None:
     if request.dry_run:
         for line in lines:
             request.output.text(line)
+        if not lines:
+            request.output.text("Nothing is paused.")
         return
     if lines:
         request.confirm(f"Remove {len(lines)} pauses in {request.log_dir}?", lines)
@@ -30,4 +33,5 @@ def run(request: Request, *, owner: str | None) -> None:
         if pauses
     }
     show_pauses(request, changed)
-    request.output.text(f"Pauses removed: {len(lines)}.")
+    removed = f"{counted(len(lines), 'pause')} removed" if lines else "Nothing was paused"
+    request.output.text(f"{removed}.")

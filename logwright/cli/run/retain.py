@@ -72,7 +72,7 @@ def _ask(request: Request, plans: Sequence[RetentionPlan]) -> None:
         freed = human_bytes(sum(plan.freed_bytes for plan in plans))
         request.confirm(
             f"Delete {segments} segments ({freed}) from {request.log_dir}?",
-            [line for plan in plans for line in _lines(plan)],
+            [line for plan in plans for line in _lines(plan, done=False)],
         )
 
 
@@ -82,6 +82,7 @@ def _retain(request: Request, plans: Sequence[RetentionPlan]) -> list[RetentionP
     for plan in plans:
         with request.failures.of(plan.log.partition):
             retain(plan)
+            request.changed.append(plan.log.partition)
             done.append(plan)
     return done
 
@@ -89,37 +90,38 @@ def _retain(request: Request, plans: Sequence[RetentionPlan]) -> list[RetentionP
 def show(request: Request, plans: Sequence[RetentionPlan], *, done: bool) -> None:
     """Show which segments are deleted and kept, and why. Effects: writes to stdout."""
     for plan in plans:
-        for line in _lines(plan):
+        for line in _lines(plan, done=done):
             request.output.text(line)
     request.output.show(
         [plan_object(plan, done=done) for plan in plans],
         {
             "partition": "topicPartition",
             "segments": lambda plan: len(plan["segmentsBefore"]),
-            "deleted": "deletedSegments",
+            "deleted" if done else "to delete": "deletedSegments",
             "bytes": "bytesBefore",
             "after": "bytesAfter",
-            "freed": "bytesToBeFreed",
+            "freed" if done else "to free": "bytesToBeFreed",
             "log start": "logStartOffset",
             "was": "logStartOffsetBefore",
         },
     )
 
 
-def _lines(plan: RetentionPlan) -> list[str]:
+def _lines(plan: RetentionPlan, *, done: bool) -> list[str]:
     """Return one line per deleted segment, and for the first kept ones."""
     partition = plan.log.partition
+    delete, keep = ("deleted", "kept") if done else ("delete", "keep")
     kept = [verdict for verdict in plan.verdicts if not verdict.deleted]
     lines = [
-        f"{partition}: delete segment {verdict.base_offset} by {verdict.cause}: {verdict.reason}"
+        f"{partition}: {delete} segment {verdict.base_offset} by {verdict.cause}: {verdict.reason}"
         for verdict in plan.deleted
     ]
     lines += [
-        f"{partition}: keep segment {verdict.base_offset}: {verdict.reason}"
+        f"{partition}: {keep} segment {verdict.base_offset}: {verdict.reason}"
         for verdict in kept[:_MOST_KEPT]
     ]
     more = len(kept) - _MOST_KEPT
-    return lines + ([f"{partition}: keep the {more} segments after it"] if more > 0 else [])
+    return lines + ([f"{partition}: {keep} the {more} segments after it"] if more > 0 else [])
 
 
 def plan_object(plan: RetentionPlan, *, done: bool) -> dict[str, object]:

@@ -60,5 +60,6 @@ def _roll(request: Request, plans: _Plans) -> _Plans:
     for log, decision in plans:
         with request.failures.of(log.partition):
             roll_partition(log, decision)
+            request.changed.append(log.partition)
             done.append((log, decision))
     return done

@@ -35,14 +35,15 @@ def _undo_last(request: Request, partition: TopicPartition) -> None:
     plan = plan_undo_of(request.log_dir, partition)
     bases = list(plan.bases)
     what = (
-        f"{partition}: restore {len(bases)} segments ({human_bytes(plan.bytes)}) from before the"
+        f"{len(bases)} segments ({human_bytes(plan.bytes)}) from before the"
         f" {plan.operation} of {instant(plan.at_ms)}"
     )
     if not request.dry_run:
-        request.confirm(f"{what}?")
+        request.confirm(f"{partition}: restore {what}?")
         undo_partition(plan, now_ms=request.now_ms)
+        request.changed.append(partition)
     request.output.result(
-        what,
+        f"{partition}: {'restore' if request.dry_run else 'restored'} {what}",
         topicPartition=str(partition),
         now=request.now_ms,
         undone=not request.dry_run,
@@ -57,14 +58,13 @@ def _undo_last(request: Request, partition: TopicPartition) -> None:
 def _undo_deletion(request: Request, partition: TopicPartition) -> None:
     """Undo the deletion of a log. Effects: changes the log directory, unless it is a dry run."""
     deletion = find_deleted(request.log_dir, partition)
-    what = (
-        f"{partition}: restore {deletion.directory} from the deletion of {instant(deletion.at_ms)}"
-    )
+    what = f"{deletion.directory} from the deletion of {instant(deletion.at_ms)}"
     if not request.dry_run:
-        request.confirm(f"{what}?")
+        request.confirm(f"{partition}: restore {what}?")
         restore_log(request.log_dir, deletion)
+        request.changed.append(partition)
     request.output.result(
-        what,
+        f"{partition}: {'restore' if request.dry_run else 'restored'} {what}",
         topicPartition=str(partition),
         now=request.now_ms,
         undone=not request.dry_run,

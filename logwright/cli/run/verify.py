@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from logwright.cli.request import Request
+from logwright.cli.wording import counted
 from logwright.errors import CorruptLogError
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.place.files import exists
@@ -25,8 +26,8 @@ def run(request: Request, *, against: Path | None) -> int:
     wrong = 0 if request.named else _check_root(request)
     for partition in partitions:
         with request.failures.of(partition):
-            for fault in _verify(request, partition, pair):
-                wrong += 1
+            faults = _verify(request, partition, pair)
+            for fault in faults:
                 request.output.result(
                     str(fault),
                     topicPartition=str(partition),
@@ -34,6 +35,11 @@ def run(request: Request, *, against: Path | None) -> int:
                     position=fault.position,
                     problem=fault.problem,
                 )
+            wrong += len(faults)
+            result = counted(len(faults), "problem") if faults else "no problems found"
+            request.output.result(
+                f"{partition}: {result}", topicPartition=str(partition), problems=len(faults)
+            )
     if not wrong and not request.failures.failures:
         request.output.text(f"{len(partitions)} partitions checked, no problems found.")
     return CorruptLogError.exit_status if wrong else 0

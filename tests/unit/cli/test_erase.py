@@ -370,7 +370,7 @@ def test_tables_hold_the_person_until_their_next_update(tmp_path: Path) -> None:
     missing = erase(tmp_path, *at_once, "--dry-run")
     assert 0 == missing.status, missing.err
     update = call(
-        *("latest", log_dir, "t", "--to", tmp_path / "table", "--format", "delta", "--yes"),
+        *("latest", log_dir, "t", "--to", tmp_path / "table", "--format", "delta"),
         *("--key", "string", "--value", "string", *COMPACT, "--now", NOW),
     )
     assert 0 == update.status, update.err

@@ -43,7 +43,7 @@ def words(tmp_path: Path, policies: str | None, option: str | None) -> list[str 
         ((None, "checkpoint"), COMMITTED),
         ((SECTION["checkpoint"], None), COMMITTED),
         ((SECTION["end"], None), END),
-        ((SECTION[None], None), COMMITTED),
+        ((SECTION[None], None), END),
         ((SECTION["checkpoint"], "end"), END),
         ((SECTION["end"], "checkpoint"), COMMITTED),
     ],
@@ -63,3 +63,47 @@ def test_nothing_above_it_is_cleaned(
     answer = call("clean", log_dir, *options, "--force", "--yes")
     assert 0 == answer.status, answer.err
     assert expected == answer.lines[0]["newFirstDirtyOffset"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ((None, None), "the end of each log (the default of the command line)"),
+        ((SECTION[None], None), "the end of each log (the default of the command line)"),
+        (
+            (SECTION["checkpoint"], None),
+            "replication-offset-checkpoint (high_watermark: checkpoint of the policies)",
+        ),
+        ((SECTION["checkpoint"], "end"), "the end of each log (--high-watermark end)"),
+    ],
+)
+def test_a_plan_names_where_it_is_from(
+    call: Call,
+    tmp_path: Path,
+    log_dir: Path,
+    given: tuple[str | None, str | None],
+    expected: str,
+) -> None:
+    """What counts as committed, and what says so: the same with and without other policies."""
+    options = words(tmp_path, *given)
+    text = call("plan", log_dir, *options, "--output", "text")
+    assert f"high watermark: {expected}" == text.out.splitlines()[1]
+    summary = call("plan", log_dir, *options).lines[-1]
+    assert expected.endswith(f"({summary['highWatermarkFrom']})")
+
+
+def test_a_reason_names_the_checkpoint(call: Call, tmp_path: Path, log_dir: Path) -> None:
+    """Where the high watermark holds a cleaning back, the reason has its file, not only "the last
+    stable offset".
+    """
+    builder = LogBuilder(tmp_path / "held")
+    builder.segment(0).batch(0, [("a", "1"), ("b", "1"), ("a", "2")])
+    builder.segment(COMMITTED).batch(COMMITTED, [("b", "2")])
+    builder.segment(END)
+    log_dir = builder.write(high_watermark=2).log_dir
+    options = words(tmp_path, SECTION["checkpoint"], None)
+    line = call("plan", log_dir, *options).lines[0]
+    expected = "first uncleanable offset 0: the high watermark of replication-offset-checkpoint"
+    assert expected in " ".join(line["reasons"])
+    text = call("plan", log_dir, *options, "--output", "text").out
+    assert "not cleaned from offset 2 on: the high watermark of replication-off" in text

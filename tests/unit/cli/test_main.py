@@ -76,7 +76,7 @@ def test_each_command_has_help(call: Call, command: str) -> None:
     answer = call(command, "--help")
     assert answer.status == 0
     if command != "demo":
-        for option in ("--config", "--policies", "--now", "--high-watermark", "--yes"):
+        for option in ("--config", "--policies", "--now", "--high-watermark"):
             assert option in answer.out
         assert ("--engine" in answer.out) == (command == "clean")
         assert ("--like-kafka" in answer.out) == (command in {"plan", "clean"})

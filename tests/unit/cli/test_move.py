@@ -104,10 +104,11 @@ def test_refuses_the_source_itself(move: Call, pair: Pair, tmp_path: Path) -> No
 
 
 def test_refuses_what_is_no_log_dir(move: Call, pair: Pair, tmp_path: Path) -> None:
-    """A missing directory, an empty one, one inside the source."""
+    """A missing directory, one of other files, one inside the source."""
     before = tree(pair.root)
-    (tmp_path / "empty").mkdir()
-    refused(move("--yes", to=tmp_path / "empty"), pair, before, "not a log directory")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").touch()
+    refused(move("--yes", to=tmp_path / "other"), pair, before, "not a log directory")
     refused(move("--yes", to=tmp_path / "none"), pair, before, "does not exist")
     inside = pair.source / "u-0"
     inside.mkdir()
@@ -273,3 +274,12 @@ def test_a_copy_with_other_bytes_is_refused(pair: Pair, times: int) -> None:
         pair.move(lambda inner: Flipping(inner, name, times))
     assert [pair.source / "t-0"] == pair.current()
     assert pair.files == files_of(pair.source / "t-0")
+
+
+def test_takes_an_empty_directory(move: Call, pair: Pair, tmp_path: Path) -> None:
+    """As one that was just added to log.dirs."""
+    new = tmp_path / "new"
+    new.mkdir()
+    answer = move("--yes", to=new)
+    assert 0 == answer.status, answer.err
+    assert (new / "t-0").is_dir()

@@ -12,7 +12,8 @@ import click
 import pytest
 
 from logwright.cli.output import Cell, table_lines
-from logwright.cli.wording import LONGEST_NAME, duration, moment, retired, short_names
+from logwright.cli.wording import LONGEST_NAME, moment, retired, short_names
+from logwright.times import duration, duration_ms
 from tests.fixtures import case_dir
 
 DAY = 86_400_000
@@ -96,13 +97,21 @@ def test_a_time_has_its_date_if_it_is_not_today(time_ms: int | None, expected: s
 
 @pytest.mark.parametrize(
     ("time_ms", "expected"),
-    [(0, "0 ms"), (1999, "1999 ms"), (2000, "2 s"), (DAY, "24 h"), (2 * DAY, "2 d")],
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (1999, "1 s 999 ms"),
+        (2000, "2 s"),
+        (5_400_000, "1 h 30 min"),
+        (DAY, "1 d"),
+        (2 * DAY + 6 * 3_600_000 + 59_000, "2 d 6 h"),
+        (413 * DAY + 1, "413 d"),
+    ],
 )
-def test_a_duration_is_in_the_largest_unit_of_which_there_are_two(
-    time_ms: int, expected: str
-) -> None:
-    """Rounded down."""
+def test_a_duration_is_in_its_two_largest_units(time_ms: int, expected: str) -> None:
+    """Rounded down; what is printed can be typed."""
     assert expected == duration(time_ms)
+    assert expected == duration(duration_ms(expected) or 0)
 
 
 def test_retired_files_of_several_times_have_the_first_and_the_last() -> None:

@@ -160,9 +160,10 @@ def test_verify_names_file_and_position(call: Call, name: str) -> None:
     """Exit status 3, and a line for each thing that is wrong."""
     answer = call("verify", case_dir(name) / "before", "--output", "json")
     assert 3 == answer.status
-    assert answer.lines
-    assert all(Path(line["path"]).exists() for line in answer.lines)
-    assert any(line["position"] is not None for line in answer.lines)
+    faults = [line for line in answer.lines if "problem" in line]
+    assert faults
+    assert all(Path(line["path"]).exists() for line in faults)
+    assert any(line["position"] is not None for line in faults)
 
 
 @pytest.mark.parametrize("name", ["txn-2-second", "odd-records", "gap-huge-2", "real-broker"])
@@ -311,12 +312,13 @@ def test_dry_runs_show_the_recovery_that_comes_first(
     before = contents(log_dir)
     name, *options = words
     options += settings("torn-tail")
-    text = call(name, log_dir, *options, "--dry-run", "--now", NOW_MS)
+    options += [] if name == "plan" else ["--dry-run"]
+    text = call(name, log_dir, *options, "--now", NOW_MS)
     assert 0 == text.status, text.err
     assert f"Recovered first: t-0: cut {152:020d}.log at byte 3047 from offset 182" in text.out
     assert "t-0: to be planned after its recovery" in text.out
     assert "Nothing" not in text.out
-    line, *_ = call(name, log_dir, *options, "--dry-run", "--output", "json").lines
+    line, *_ = call(name, log_dir, *options, "--output", "json").lines
     assert (line["topicPartition"], line["planned"]) == ("t-0", False)
     assert "cut" in {finding["action"] for finding in line["recoveredFirst"]}
     assert before == contents(log_dir)

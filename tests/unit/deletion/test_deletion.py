@@ -142,7 +142,7 @@ def test_purge_waits_for_the_brokers_delay(log_dir: Path) -> None:
     delete_log(log_dir, T0, now_ms=NOW_MS)
     os.utime(deleted(log_dir)[0], ns=(0, 0))
     early = purge(log_dir, DELAY_MS - 1)
-    reason = "deleted 59999 ms ago, log.segment.delete.delay.ms=60000"
+    reason = "deleted 59 s 999 ms ago, log.segment.delete.delay.ms is 1 min"
     assert [("t-0", False, reason)] == early
     assert 1 == len(deleted(log_dir))
     assert [True] == [goes for _, goes, _ in purge(log_dir, DELAY_MS)]
@@ -275,12 +275,12 @@ def test_commands_from_end_to_end(log_dir: Path) -> None:
     assert NOW_MS + 5000 == told["purgeDueAtMs"]
     dry_undo = json.loads(run("undo", log_dir, "t-0", "--dry-run", "--output", "json").stdout)
     assert (False, "delete") == (dry_undo["undone"], dry_undo["operation"])
-    assert "restore t-0." in run("undo", log_dir, "t-0").stdout
+    assert "restored t-0." in run("undo", log_dir, "t-0").stdout
     assert before == content(log_dir / "t-0")
     run("undo", log_dir, "t-0", status=5)
     run("delete", log_dir, "t-0", "t-1")
     early = run("purge", log_dir, *broker, "--now", str(NOW_MS + 4999))
-    assert "kept: deleted 4999 ms ago" in early.stdout
+    assert "kept: deleted 4 s 999 ms ago" in early.stdout
     late = run("purge", log_dir, "t-0", *broker, *topic, "--now", str(NOW_MS + 5000))
     assert [("t-0", True)] == [
         (line["topicPartition"], line["purged"])

@@ -93,7 +93,7 @@ def test_young_segment_shields_the_old_active_one() -> None:
     result = plan(log(aged(8000, 9500, 8500), 30), {"retention.ms": "1000"})
     assert [(0, "time")] == gone(result)
     assert [
-        "its newest record is 500 ms old, retention.ms=1000",
+        "its newest record is 500 ms old, retention.ms is 1 s",
         "segment 10 before it stays",
     ] == [verdict.reason for verdict in result.verdicts[1:]]
 
@@ -117,7 +117,7 @@ def test_file_time_counts_without_timestamps() -> None:
     observed = log([segment(0, largest_ms=1, dated=False), segment(10, largest_ms=9999)], 20)
     (first,) = plan(observed, {"retention.ms": "1000"}).deleted
     assert not first.from_records
-    assert "its file, without timestamps, is 9999 ms old" in first.reason
+    assert "its file, without timestamps, is 9 s 999 ms old" in first.reason
 
 
 def test_all_segments_go_and_the_log_is_rolled() -> None:

@@ -45,7 +45,7 @@ def test_not_due_says_when(log: PartitionLog) -> None:
     assert first_ms is not None
     decision = decide(log, first_ms + 1000, segment_ms="1000")
     assert (False, first_ms + 1001) == (decision.due, decision.due_at_ms)
-    assert "1000 of 1000 ms old" in decision.reason
+    assert "its first batch is 1 s old, the limit is 1 s" in decision.reason
     assert "time" == decide(log, first_ms + 1001, segment_ms="1000").cause
 
 

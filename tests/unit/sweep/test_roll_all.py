@@ -141,6 +141,6 @@ def test_the_history_has_the_roll_once(tmp_path: Path) -> None:
     state = rolled(state_of(builder.log_dir, settings), settings)
     (row,) = roll_rows(state, run_id="r")
     assert ("roll", "r", "t-0") == (row.operation, row.run_id, row.log)
-    assert "its first batch is 9999 ms old, more than 5000 ms" == row.why
+    assert "its first batch is 9 s 999 ms old, the limit is 5 s" == row.why
     assert row.bytes_before == row.bytes_after == planned(state.works[0]).log.log_bytes
     assert ["clean"] == [row.operation for row in sweep_rows(finish(state), run_id="r")]

@@ -1,0 +1,130 @@
+"""Help: short, with the common options in a group of their own and examples that work."""
+
+from __future__ import annotations
+
+import resource
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from logwright.cli.main import main
+from logwright.cli.options.examples import EXAMPLES
+from tests.log_builder import LogBuilder
+
+NAMES = tuple(main.list_commands(click.Context(main)))
+MOST_LINES = 40
+MOST_EXAMPLES = 3
+NEEDS_MORE = {"demo"}
+"""Run by tests/e2e/test_demo.py, since it starts Dagster."""
+FOUND = {"find": {8, 10}, "erase": {0, 8, 9}, "certificate": {0, 6}, "verify-certificate": {0, 6}}
+"""Exit statuses other than 0, which say what is in the logs."""
+POLICY = "version: 1\ntopics: [{name: orders, cleanup.policy: 'compact,delete'}]\n"
+
+
+def help_of(name: str) -> list[str]:
+    answer = CliRunner().invoke(main, [*name.split(), "--help"], terminal_width=80)
+    assert 0 == answer.exit_code
+    return answer.stdout.splitlines()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_help_fits_on_a_screen(name: str) -> None:
+    """Of each command, at 80 columns."""
+    assert len(help_of(name)) < MOST_LINES
+
+
+def test_common_options_are_a_group() -> None:
+    """Below the command's own, by name; --help-all explains them."""
+    lines = help_of("plan")
+    own, common = lines.index("Options:"), lines.index("Common options:")
+    assert any("--forecast" in line for line in lines[own:common])
+    assert not any("--metadata" in line for line in lines[own:common])
+    assert any("--metadata DIR" in line for line in lines[common:])
+    explained = CliRunner().invoke(main, ["plan", "--help-all"], terminal_width=80).stdout
+    assert "The broker's server.properties." in explained
+    assert "The broker's server.properties." not in "\n".join(lines)
+
+
+def test_every_command_has_examples() -> None:
+    """One to three, shown in its help as they are typed."""
+    commands = {name for name in NAMES if name != "policies"} | {"policies check"}
+    assert commands == set(EXAMPLES)
+    for name, examples in EXAMPLES.items():
+        assert 1 <= len(examples) <= MOST_EXAMPLES
+        shown = help_of(name)
+        assert all(f"  logwright {name} {words}" in shown for words in examples)
+
+
+def numbered() -> Iterator[tuple[str, int]]:
+    for name, lines in EXAMPLES.items():
+        if name not in NEEDS_MORE:
+            yield from ((name, number) for number in range(len(lines)))
+
+
+def run(root: Path, words: str) -> int:
+    typed = words.replace("/kafka/", f"{root}/kafka/").replace("/backup/", f"{root}/backup/")
+    answer = CliRunner().invoke(main, shlex.split(typed))
+    if answer.exception is not None and not isinstance(answer.exception, SystemExit):
+        raise answer.exception
+    return answer.exit_code
+
+
+@pytest.mark.parametrize(("name", "number"), tuple(numbered()))
+def test_examples_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    """Each does what it says, in a directory with the files that it names."""
+    log = LogBuilder(tmp_path / "kafka" / "data", "orders-0")
+    log.segment(0).batch(0, [("a", "1"), ("b", "1"), ("a", "2")])
+    log.segment(3).batch(3, [("b", "2")])
+    log.segment(4).batch(4, [("c", "1")])
+    log.write()
+    assert 0 == run(tmp_path, "roll /kafka/data --force --yes")  # with a producer snapshot
+    shutil.copytree(tmp_path / "kafka" / "data", tmp_path / "backup" / "data")
+    (tmp_path / "kafka" / "data2").mkdir()
+    (tmp_path / "kafka" / "data2" / "meta.properties").write_text("version=1\n")
+    monkeypatch.chdir(tmp_path)
+    Path("policies").mkdir()
+    Path("policies/topics.yml").write_text(POLICY)
+    Path("keys.txt").write_text("a\n")
+    Path("patterns.txt").write_text("customer-1001\n")
+    Path("orders.json").write_text('{"key": "a", "value": "3"}\n')
+    if name == "undo":
+        retain = "--config cleanup.policy=delete --config retention.ms=1 --yes"
+        assert 0 == run(tmp_path, f"retain /kafka/data {retain}")
+    if name in {"certificate", "verify-certificate"} and (name, number) != ("certificate", 0):
+        assert 0 == run(tmp_path, f"certificate {EXAMPLES['certificate'][0]}")
+    if name == "verify-certificate":
+        run(tmp_path, f"certificate {EXAMPLES['certificate'][1]}")
+    assert run(tmp_path, f"{name} {EXAMPLES[name][number]}") in FOUND.get(name, set()) | {0}
+
+
+def test_help_is_fast() -> None:
+    """Under 0.15 s of processor time, which other load does not change: the best of five."""
+    seconds = []
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(
+            [sys.executable, "-c", "from logwright.cli.main import main; main(['--help'])"],
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(seconds) < 0.15
+
+
+def test_completion_names_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As docs/installing.md has it: the shell asks with an environment variable."""
+    monkeypatch.setenv("_LOGWRIGHT_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", "logwright ver")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    answer = CliRunner().invoke(main, prog_name="logwright")
+    assert {"plain,verify", "plain,verify-certificate"} == set(answer.stdout.split())
