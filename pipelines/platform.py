@@ -22,11 +22,11 @@ from logwright.pipelines.failures import failed_runs
 from logwright.pipelines.fleet import fleet_report
 from logwright.pipelines.ingest import ingest, landing
 from logwright.pipelines.retention.disk import disk_space
-from logwright.pipelines.retention.purge import purge, purge_asset, purge_due
+from logwright.pipelines.retention.purge import purge, purge_asset, purge_due, purge_range
 from logwright.pipelines.retention.retain import retention, retention_asset, retention_check
 from logwright.pipelines.segments.pauses import pauses
-from logwright.pipelines.segments.sensors import discovery, due_logs
-from logwright.pipelines.segments.sweep import sweep
+from logwright.pipelines.segments.sensors import discover, discovery, due_logs
+from logwright.pipelines.segments.sweep import sweep, sweep_range
 from logwright.resources.policies import PolicyDirectory
 
 
@@ -56,7 +56,10 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
             ],
         ),
         asset_checks=[equal_check(topic) for topic in tables],
-        jobs=[sweep, retention, purge, ingest, *((erasure, erase) if erases else ())],
+        jobs=[
+            *(discover, sweep, sweep_range, retention, purge, purge_range, ingest),
+            *((erasure, erase) if erases else ()),
+        ],
         sensors=[
             *(discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs),
             *([erasure_deadlines] if erases else []),
