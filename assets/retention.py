@@ -1,12 +1,13 @@
 """What is recorded of the retention and the purge of logs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import dagster as dg
 
 from logwright.assets.lib.evaluations import evaluations_of
+from logwright.assets.lib.maintained import maintained
 from logwright.assets.lib.partitions import PURGE_ASSET, RETENTION_ASSET, SEGMENT_SET
 from logwright.assets.lib.report import markdown_table
 from logwright.assets.lib.verdict import PURGE_CHECKS, RETENTION_CHECKS, Verdict, due_verdict
@@ -54,6 +55,33 @@ def retention_metadata(
     }
 
 
+def retention_outcome(work: LogWork, settings: DirectorySettings) -> dict[str, Any]:
+    """Return the metadata of a log's partition of the asset. Raises LogwrightError as
+    `settings.of`.
+    """
+    if work.held is not None:
+        return {"outcome": "skipped", "why": work.held.sentence}
+    if work.retained is None:
+        return {"outcome": "nothing was due"}
+    outcome = "segments deleted" if work.retained.deleted else "nothing was due"
+    return {"outcome": outcome, **retention_metadata(work, work.retained, settings)}
+
+
+def retention_materializations(
+    context: dg.OpExecutionContext, works: Iterable[LogWork], settings: DirectorySettings
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield the materializations of the logs that a job's retention looked at; see `maintained`.
+    Raises LogwrightError as `settings.of`.
+    """
+    looked = [work for work in works if work.retained is not None and work.failure is None]
+    yield from maintained(
+        context,
+        RETENTION_ASSET,
+        {work.key: retention_outcome(work, settings) for work in looked},
+        changed={work.key for work in looked if work.retained and work.retained.deleted},
+    )
+
+
 def retention_evaluations(
     state: SweepState, settings: DirectorySettings
 ) -> Iterator[dg.AssetCheckEvaluation]:
@@ -84,6 +112,13 @@ def purge_events(
     """Yield what was purged of each log, then what the checks found, both by log key."""
     yield from map(_purge_observation, results.items())
     yield from evaluations_of(PURGE_ASSET, PURGE_CHECKS, judged)
+
+
+def purge_outcome(result: PurgeResult | None) -> dict[str, Any]:
+    """Return the metadata of a log's partition of the asset. `result`: None if nothing was due."""
+    if result is None:
+        return {"outcome": "nothing was due"}
+    return {"outcome": "purged", **purge_metadata(result)}
 
 
 def _purge_observation(purged: tuple[str, PurgeResult]) -> dg.AssetObservation:

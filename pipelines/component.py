@@ -171,8 +171,9 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
         return changed
 
 
-def _assets(made: dg.Definitions) -> list[dg.AssetsDefinition]:
-    return [one for one in made.assets or () if isinstance(one, dg.AssetsDefinition)]
+def _assets(made: dg.Definitions) -> list[dg.AssetsDefinition | dg.AssetSpec]:
+    kinds = dg.AssetsDefinition | dg.AssetSpec
+    return [one for one in made.assets or () if isinstance(one, kinds)]
 
 
 def _check_names(running: Iterable[str], made: dg.Definitions) -> None:

@@ -35,6 +35,9 @@ from logwright.spark.session import end_session
 RUN_TAGS: Final = {".dagster/repository": "__repository__@logwright"}
 """Tags by which Dagster's web UI finds a job's runs."""
 
+EVENTS: Final = {"loggers": {"console": {"config": {"log_level": "DEBUG"}}}}
+"""Prints the start and success of each step, which the demo shows."""
+
 _EVENTS: Final = (
     dg.DagsterEventType.ASSET_MATERIALIZATION,
     dg.DagsterEventType.ASSET_OBSERVATION,
@@ -51,17 +54,18 @@ def main(report: Path) -> int:
     tables = tables_of(PolicyDirectory().load())
     with dg.DagsterInstance.get() as instance:
         swept = defs.get_job_def(SWEEP).execute_in_process(
-            instance=instance, tags=RUN_TAGS, raise_on_error=False
+            run_config=EVENTS, instance=instance, tags=RUN_TAGS, raise_on_error=False
         )
         if not swept.success:
             return 1
         retained = defs.get_job_def(RETENTION).execute_in_process(
-            instance=instance, tags=RUN_TAGS, raise_on_error=False
+            run_config=EVENTS, instance=instance, tags=RUN_TAGS, raise_on_error=False
         )
         if not retained.success:
             return 1
         assets = defs.resolve_implicit_global_asset_job_def()
         listed = assets.execute_in_process(
+            run_config=EVENTS,
             instance=instance,
             tags=RUN_TAGS,
             asset_selection=[

@@ -5,8 +5,12 @@ from typing import Any
 
 import dagster as dg
 
-from logwright.assets.erasure.deadlines import deletion_deadlines, erasure_requests
-from logwright.assets.fleet.inventory import described, fleet_inventory
+from logwright.assets.erasure.deadlines import (
+    deletion_deadline,
+    deletion_deadlines,
+    erasure_requests,
+)
+from logwright.assets.fleet.inventory import fleet_inventory
 from logwright.assets.fleet.page import fleet_page
 from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
@@ -16,17 +20,18 @@ from logwright.assets.tables.latest_state import latest_state_assets
 from logwright.config.policies import Policies
 from logwright.config.table import tables_of
 from logwright.errors import PolicyError
+from logwright.pipelines.described import described
 from logwright.pipelines.erasure.deadlines import erasure, erasure_deadlines
 from logwright.pipelines.erasure.erase import erase
 from logwright.pipelines.failures import failed_runs
-from logwright.pipelines.fleet import fleet_report
+from logwright.pipelines.fleet import fleet, fleet_report
 from logwright.pipelines.ingest import ingest, landing
 from logwright.pipelines.retention.disk import disk_space
-from logwright.pipelines.retention.purge import purge, purge_asset, purge_due
+from logwright.pipelines.retention.purge import purge, purge_asset, purge_due, purge_range
 from logwright.pipelines.retention.retain import retention, retention_asset, retention_check
 from logwright.pipelines.segments.pauses import pauses
-from logwright.pipelines.segments.sensors import discovery, due_logs
-from logwright.pipelines.segments.sweep import sweep
+from logwright.pipelines.segments.sensors import discover, discovery, due_logs
+from logwright.pipelines.segments.sweep import sweep, sweep_range
 from logwright.resources.policies import PolicyDirectory
 
 
@@ -52,11 +57,14 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
                 fleet_page,
                 ingested,
                 *latest_state_assets(tables, policies),
-                *((erasure_requests, deletion_deadlines) if erases else ()),
+                *((erasure_requests, deletion_deadlines, deletion_deadline) if erases else ()),
             ],
         ),
         asset_checks=[equal_check(topic) for topic in tables],
-        jobs=[sweep, retention, purge, ingest, *((erasure, erase) if erases else ())],
+        jobs=[
+            *(discover, sweep, sweep_range, retention, purge, purge_range, ingest, fleet),
+            *((erasure, erase) if erases else ()),
+        ],
         sensors=[
             *(discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs),
             *([erasure_deadlines] if erases else []),

@@ -115,7 +115,9 @@ class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]
         if not entries:
             raise PolicyError(
                 "No log directories are configured.",
-                remedy=f"Set {LOG_DIRS_VARIABLE}=/path/to/kafka-logs[,/path/to/another].",
+                remedy=f"Name a broker's log.dirs: in {LOG_DIRS_VARIABLE}=/path[,/another], as"
+                " `log_dirs: {name: /path}` in the defs.yaml of a component, or as"
+                " `log_dirs: [/path]` in the policies.",
             )
         return _named(entries)
 

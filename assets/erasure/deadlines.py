@@ -46,13 +46,27 @@ from logwright.units import TimestampMs
 
 ERASURE_REQUESTS: Final = dg.AssetKey(["kafka_logs", "erasure_requests"])
 DELETION_DEADLINES: Final = dg.AssetKey(["kafka_logs", "deletion_deadlines"])
-DEADLINE: Final = "deletion_deadline"
 POOL: Final = "erasure"
 
 
-def deadline_key(topic: str) -> dg.AssetKey:
-    """Return the key under which a topic's deadline is observed."""
-    return dg.AssetKey([DEADLINE, topic])
+TOPICS: Final = dg.DynamicPartitionsDefinition(name="erasure_topics")
+"""The topics of the requests; a search adds and removes them."""
+DELETION_DEADLINE: Final = dg.AssetKey(["kafka_logs", "deletion_deadline"])
+
+deletion_deadline = dg.AssetSpec(
+    DELETION_DEADLINE,
+    deps=[DELETION_DEADLINES],
+    partitions_def=TOPICS,
+    group_name="kafka_logs",
+    kinds={"kafka"},
+    description="The next deadline of the erasure requests of each topic, and what remains in it:"
+    " recorded by each search for `deletion_deadlines`.",
+)
+
+
+def deadline_partition(topic: str) -> str:
+    """Return a topic's key among the partitions, in which Dagster refuses ``...``."""
+    return topic.replace(".", "%2E") if "..." in topic else topic
 
 
 @dg.asset(
@@ -106,6 +120,7 @@ def erasure_requests(policies: PolicyDirectory, clock: Clock) -> dg.MaterializeR
         dg.AssetCheckSpec(
             MET,
             asset=DELETION_DEADLINES,
+            blocking=True,  # a run that finds a missed deadline fails
             description="Of requests whose deadline has passed nothing remains, and all that could"
             " hold records of them was searched.",
         ),
@@ -119,10 +134,10 @@ def erasure_requests(policies: PolicyDirectory, clock: Clock) -> dg.MaterializeR
 )
 def deletion_deadlines(
     context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
-) -> Iterator[dg.AssetObservation | dg.MaterializeResult]:  # type: ignore[type-arg]  # as above
+) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult]:  # type: ignore[type-arg]  # as above
     """What remains of each erasure request in the log directories and in the tables of the
     policies, and until when it may: the result of a search of all files. Archives are not searched.
-    Each topic's deadline is observed as ``deletion_deadline/<topic>``.
+    Each topic's deadline is a partition of `deletion_deadline`.
     """
     with boundary("deletion_deadlines"):
         countdown = _countdown(log_dirs, policies, clock)
@@ -133,13 +148,28 @@ def deletion_deadlines(
         raise dg.Failure(
             description=f"the countdown cannot be written: {error}", allow_retries=False
         ) from error
-    for row in filter(lambda one: one.topic, countdown.topics):
-        yield dg.AssetObservation(
-            asset_key=deadline_key(row.topic), metadata=topic_metadata(row, countdown.looked_ms)
-        )
+    yield from _deadlines(context.instance, countdown)
     yield dg.MaterializeResult(
         check_results=deadline_checks(countdown), metadata=countdown_metadata(countdown)
     )
+
+
+def _deadlines(
+    instance: dg.DagsterInstance, countdown: Countdown
+) -> Iterator[dg.AssetMaterialization]:
+    """Yield each topic's deadline. Effects: adds and removes the partitions."""
+    rows = {deadline_partition(row.topic): row for row in countdown.topics if row.topic}
+    known = set(instance.get_dynamic_partitions(TOPICS.name or ""))
+    instance.add_dynamic_partitions(TOPICS.name or "", sorted(rows.keys() - known))
+    for key in known - rows.keys():
+        instance.delete_dynamic_partition(TOPICS.name or "", key)
+    for key, row in rows.items():
+        yield dg.AssetMaterialization(
+            asset_key=DELETION_DEADLINE,
+            partition=key,
+            description=f"{row.state}: {row.records:,} records remain.",
+            metadata=topic_metadata(row, countdown.looked_ms),
+        )
 
 
 def _landed(places: RequestPlaces) -> Landed:

@@ -8,30 +8,35 @@ import dagster as dg
 from logwright.assets.lib.human import human_ms, human_time
 from logwright.assets.lib.report import rows_table
 from logwright.erasure.landing import Refusal
-from logwright.erasure.outlook.countdown import NEVER, Countdown, TopicCountdown
+from logwright.erasure.outlook.countdown import NEVER, Countdown, Overdue, TopicCountdown
 
 CONTRACT: Final = "contract"
 MET: Final = "no_deadline_missed"
 IN_TIME: Final = "all_in_time"
 SHOWN_ROWS: Final = 500
 SHOWN_DOUBTS: Final = 20
+NAMED_REQUESTS: Final = 10
+"""Maximum requests in a check's description; its table has more."""
 NO_TOPIC: Final = "(no log is known)"
 """Of requests that match no topic, and of records whose topic is not known."""
 ATTENTION: Final = frozenset(("missed", "will be late", "not proved"))
 
 _COLUMNS: Final = dg.TableSchema(
     columns=[
-        dg.TableColumn("topic", "string"),
-        dg.TableColumn("state", "string"),
-        dg.TableColumn("next deadline", "string"),
-        dg.TableColumn("time left", "string"),
-        dg.TableColumn("requests", "int"),
-        dg.TableColumn("open", "int"),
-        dg.TableColumn("records", "int"),
-        dg.TableColumn("gone by", "string"),
-        dg.TableColumn("missed", "int"),
-        dg.TableColumn("will be late", "int"),
-        dg.TableColumn("not proved", "int"),
+        dg.TableColumn(name, kind, description=description)
+        for name, kind, description in (
+            ("topic", "string", "of the log, or of the requests that match no log"),
+            ("state", "string", "the worst of its requests"),
+            ("next deadline", "string", "to come, of open requests, UTC"),
+            ("time left", "string", "until the next deadline"),
+            ("requests", "int", "that name the topic or match it"),
+            ("open", "int", "requests of which something remains, or may"),
+            ("records", "int", "that remain"),
+            ("gone by", "string", "when the last record is gone by itself, UTC"),
+            ("missed", "int", "requests whose deadline has passed while records remain"),
+            ("will be late", "int", "requests whose deadline passes before all is gone"),
+            ("not proved", "int", "requests of which something may remain that was not searched"),
+        )
     ]
 )
 
@@ -113,10 +118,48 @@ def deadline_checks(countdown: Countdown) -> list[dg.AssetCheckResult]:
     """Return the checks: no deadline has passed while something remains, or may, an error; and none
     will, a warning.
     """
+    met = _check(MET, countdown.missed, dg.AssetCheckSeverity.ERROR, ("missed", "past_not_proved"))
+    if countdown.overdue:
+        met = met._replace(
+            description=_overdue_sentence(countdown),
+            metadata={**met.metadata, **_overdue_metadata(countdown)},
+        )
     return [
-        _check(MET, countdown.missed, dg.AssetCheckSeverity.ERROR, ("missed", "past_not_proved")),
+        met,
         _check(IN_TIME, countdown.late, dg.AssetCheckSeverity.WARN, ("late", "not_proved")),
     ]
+
+
+def _overdue_sentence(countdown: Countdown) -> str:
+    """Return which requests are overdue, since when, and what to do."""
+    rows = countdown.overdue
+    named = ", ".join(f"{row.id} ({human_time(row.deadline_ms)})" for row in rows[:NAMED_REQUESTS])
+    more = len(rows) - NAMED_REQUESTS
+    steps = dict.fromkeys(_next_step(row) for row in rows)
+    return f"{named}{f' and {more:,} more' if more > 0 else ''}. {' '.join(steps)}"
+
+
+def _overdue_metadata(countdown: Countdown) -> dict[str, Any]:
+    rows = [
+        {
+            "request": row.id,
+            "deadline": human_time(row.deadline_ms),
+            "state": row.state,
+            "records": row.records,
+            "next step": _next_step(row),
+        }
+        for row in countdown.overdue
+    ]
+    return {
+        "requests overdue": len(rows),
+        "overdue": rows_table(rows, most=SHOWN_ROWS),
+    }
+
+
+def _next_step(row: Overdue) -> str:
+    if row.records:
+        return "Erase the records: `logwright erase LOG_DIR --keys FILE --now-and-for-good`."
+    return "Search the places that were not searched: `logwright find` names them and why."
 
 
 def _check(

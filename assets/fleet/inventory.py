@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import timedelta
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -10,7 +9,6 @@ from typing import Any, Final
 import dagster as dg
 
 from logwright.assets.history import recent_rows
-from logwright.assets.lib.automation import after_changes
 from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.holds import state_of, strays, uncleanable
 from logwright.assets.lib.partitions import FLEET_INVENTORY, SEGMENT_SET
@@ -38,20 +36,37 @@ SHOWN_LOGS: Final = 500
 
 COLUMN_TYPES: Final = MappingProxyType({str: "string", int: "int", float: "float"})
 
-FRESHNESS: Final = dg.FreshnessPolicy.time_window(
-    warn_window=timedelta(minutes=90), fail_window=timedelta(hours=3)
+_COLUMNS: Final = MappingProxyType(
+    {
+        "log": "the partition key",
+        "state": "due, in order, or refused; a log that needs recovery is due",
+        "segments": "of the log, with the active one",
+        "bytes": "of all .log files",
+        "log_start_offset": "-1 if the log was refused",
+        "log_end_offset": "-1 if the log was refused",
+        "dirty_ratio": "cleanable bytes / compactable bytes; 0 if the log was refused",
+        "min_dirty_ratio": "min.cleanable.dirty.ratio of the topic",
+        "due_at_ms": "when max.compaction.lag.ms makes it due, ms since the epoch; -1: never",
+        "paused": "who paused it, why and until when; empty if it is not paused",
+        "quarantined": "why it cannot be cleaned and when it is retried; empty if it can",
+        "stray": "why a broker would not serve it from this directory; empty if it would",
+        "policy": "cleanup.policy, or unknown",
+        "why": "the reasons for its state",
+        "compaction_delay_ms": "by how much max.compaction.lag.ms is exceeded; 0 if it is not",
+        "log_dir": "path of the log directory",
+    }
 )
-"""Of the inventory: one of the hourly reports may be late or fail; three may not."""
+"""Of `FleetRow`, as the catalogue shows them."""
 
 _SPACE_SCHEMA: Final = dg.TableSchema(
     columns=[
-        dg.TableColumn("name", "string"),
-        dg.TableColumn("log_dir", "string"),
-        dg.TableColumn("total_bytes", "int"),
-        dg.TableColumn("free_bytes", "int"),
+        dg.TableColumn("name", "string", description="of the log directory"),
+        dg.TableColumn("log_dir", "string", description="its path"),
+        dg.TableColumn("total_bytes", "int", description="of its file system"),
+        dg.TableColumn("free_bytes", "int", description="of its file system"),
         dg.TableColumn("retired_bytes", "int", description="what a purge will free"),
         dg.TableColumn("retired_due_bytes", "int", description="what a purge would free now"),
-        dg.TableColumn("problem", "string"),
+        dg.TableColumn("problem", "string", description="why its space is not known"),
     ]
 )
 
@@ -268,19 +283,9 @@ def fleet_schema() -> dg.TableSchema:
         dg.TableColumn(
             name,
             COLUMN_TYPES[kind],
+            description=_COLUMNS[name],
             constraints=dg.TableColumnConstraints(nullable=False, unique=name == "log"),
         )
         for name, kind in types.items()
     ]
     return dg.TableSchema(columns=columns)
-
-
-def described(spec: dg.AssetSpec) -> dg.AssetSpec:
-    """Return the spec of an asset of the platform, with what its decorator cannot take."""
-    if spec.key == FLEET_INVENTORY:
-        spec = spec.replace_attributes(
-            freshness_policy=FRESHNESS,
-            automation_condition=after_changes(),
-            metadata={**spec.metadata, "dagster/column_schema": fleet_schema()},
-        )
-    return spec

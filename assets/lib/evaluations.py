@@ -122,6 +122,8 @@ def _sums(verdicts: Iterable[Verdict]) -> Counter[str]:
 
 def _description(checked: int, failed: Sequence[str]) -> str:
     if not failed:
+        if checked == 1:
+            return "The log that was checked passed."
         return f"All {checked:,} logs passed."
     names = ", ".join(failed[:NAMED_LOGS])
     more = len(failed) - NAMED_LOGS

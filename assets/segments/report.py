@@ -6,6 +6,7 @@ from typing import Final
 
 import dagster as dg
 
+from logwright.assets.lib.human import human_bytes
 from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.assets.lib.report import Metadata, markdown_table
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
@@ -164,8 +165,27 @@ def run_metadata(state: SweepState) -> Metadata:
 
 
 def run_line(state: SweepState) -> str:
-    """Return the totals as one line for the run's log."""
-    return ", ".join(f"{name}: {value}" for name, value in run_metadata(state).items())
+    """Return what was looked at, changed and reclaimed, as one line for the run's log."""
+    if not state.works:
+        return "There are no logs in the log directories: nothing was looked at."
+    results = [work.result for work in state.works if work.result is not None]
+    before = sum(result.bytes_before for result in results)
+    after = sum(result.bytes_after for result in results)
+    stats = [work.staged.stats for work in state.works if work.staged and work.result]
+    removed = sum(one.records_read - one.records_written for one in stats)
+    counts = {
+        "cleaned": len(stats),
+        "rolled": sum(work.rolled is not None for work in state.works),
+        "in order": sum(work.in_order for work in state.works),
+        "skipped": sum(work.held is not None for work in state.works),
+        "failed": len(state.failures),
+    }
+    logs = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    reclaimed = f" ({human_bytes(before)} → {human_bytes(after)})" if before else ""
+    return (
+        f"{len(state.works):,} logs: {logs}. Reclaimed {human_bytes(before - after)}{reclaimed};"
+        f" {removed:,} records were removed."
+    )
 
 
 def _outcome(work: LogWork, plan: CleanPlan) -> str:

@@ -47,6 +47,7 @@ from logwright.sweep.stages import (
     commit_all,
     discard_failed,
     roll_all,
+    to_clean,
     unstaged_on_error,
 )
 from logwright.units import TimestampMs
@@ -144,9 +145,10 @@ def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
 @dg.op(out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
 def dedupe(context: dg.OpExecutionContext, rolled: SweepState) -> SweepState:
     """Build the compacted segments of all logs in one Spark job, next to the live ones."""
-    import_in_background()
     spark = context.resources.spark
     rolled = restored(context, rolled, before="dedupe")
+    if to_clean(rolled):
+        import_in_background()
     with unstaged_on_error(rolled):
         state = build_all(rolled, SparkExecutor(lambda: spark.session))
     discard_failed(state)

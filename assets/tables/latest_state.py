@@ -6,6 +6,7 @@ in each run. A table is updated after each change of a log, since a run without 
 nothing.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
@@ -33,6 +34,8 @@ from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.tables.topic import LocatedTable, TopicUpdate, table_errors, update_topic
 
+_TAG: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}")
+"""Tags of a topic's entry that Dagster accepts as one."""
 POOL: Final = "latest_state"
 """Its limit is how many tables are updated at once."""
 
@@ -52,6 +55,11 @@ def latest_state_assets(
     return [latest_state(topic, table, policies) for topic, table in tables.items()]
 
 
+def owner_of(owner: str) -> str:
+    """Return the `owner` of a topic's entry as Dagster's: an e-mail address, or a team."""
+    return owner if "@" in owner or owner.startswith("team:") else f"team:{owner}"
+
+
 def latest_state(topic: str, table: TopicTable, policies: Policies) -> dg.AssetsDefinition:
     """Return the asset of a topic's table."""
     key = table_key(topic)
@@ -68,7 +76,8 @@ def latest_state(topic: str, table: TopicTable, policies: Policies) -> dg.Assets
                 automation_condition=after_changes(),
                 description=f"The latest state of topic {topic} as a table: one row for each key,"
                 " without tombstones.",
-                metadata={} if labels.owner is None else {"owner": labels.owner},
+                owners=[owner_of(labels.owner)] if labels.owner else [],
+                tags={tag: "" for tag in labels.tags if _TAG.fullmatch(tag)},
             )
         ],
         pool=POOL,

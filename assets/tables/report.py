@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import dagster as dg
 
 from logwright.assets.lib.partitions import SEGMENT_SET
-from logwright.tables.columns import BUCKET, KEY, OFFSET, PARTITION, RAW_KEY, TIMESTAMP
+from logwright.tables.columns import (
+    BUCKET,
+    KEY,
+    OFFSET,
+    PARTITION,
+    RAW_KEY,
+    TIMESTAMP,
+    VALUE,
+)
 from logwright.tables.logs import TopicLog, first_time_ms
 from logwright.tables.model import Snapshot
 from logwright.tables.store import Store
@@ -24,6 +32,16 @@ SHOWN_PARTITIONS: Final = 500
 PREVIEW_ROWS: Final = 10
 _LONGEST_CELL: Final = 100
 _MS: Final = 1000
+_MEANING: Final = {
+    PARTITION: "partition of the record; part of the file's path",
+    BUCKET: "bucket of the key; part of the file's path",
+    OFFSET: "offset of the record",
+    TIMESTAMP: "timestamp of the record, UTC",
+    RAW_KEY: "the key as it is in the log",
+    KEY: "the record's key",
+    VALUE: "the record's value",
+}
+"""The columns that are not decoded from a key or a value, as the catalogue shows them."""
 _OWN: Final = frozenset({PARTITION, BUCKET, OFFSET, TIMESTAMP})
 
 Metadata = dict[str, Any]
@@ -137,7 +155,17 @@ def _table(rows: list[dict[str, Any]]) -> dg.TableMetadataValue | str:
 
 
 def _schema(schema: "pa.Schema") -> dg.TableSchema:
-    return dg.TableSchema([dg.TableColumn(field.name, str(field.type)) for field in schema])
+    return dg.TableSchema(
+        [
+            dg.TableColumn(
+                field.name,
+                str(field.type),
+                description=_MEANING.get(field.name, "decoded"),
+                constraints=dg.TableColumnConstraints(nullable=field.nullable),
+            )
+            for field in schema
+        ]
+    )
 
 
 def _lineage(schema: "pa.Schema", key: str) -> dg.TableColumnLineage:

@@ -9,8 +9,9 @@ from typing import Final
 
 from logwright.errors import StepFailed
 
-SENSORS: Final = ("due_logs", "purge_due")
-"""Stopped by default; `discovery` and `failed_runs` run by default."""
+SENSORS: Final = ("due_logs", "purge_due", "default_automation_condition_sensor")
+"""Stopped by default; the last is Dagster's own, for automation conditions. `discovery` and
+`failed_runs` run by default."""
 
 SCHEDULES: Final = ("retention_check", "fleet_report")
 """Stopped by default."""

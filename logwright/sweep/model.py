@@ -103,6 +103,12 @@ class LogWork:
         return self.rolled is not None or self.result is not None
 
     @property
+    def in_order(self) -> bool:
+        """Whether a sweep looked at the log and had nothing to change."""
+        looked = self.plan is not None and self.held is None and self.failure is None
+        return looked and not self.changed
+
+    @property
     def changes(self) -> bool:
         """Whether a commit changes something; see `logwright.sweep.order.changes`."""
         return self.plan is not None and changes(self.plan)

@@ -20,7 +20,7 @@ from logwright.pipelines.erasure.due import (
 )
 from logwright.pipelines.lib.runs import PLAN_SWEEP, SWEEP, logs_in_flight, runs_in_flight
 from logwright.pipelines.lib.skipped import RETRY_AFTER_MS, hold_reason, skip_message
-from logwright.pipelines.segments.sweep import sweep
+from logwright.pipelines.segments.sweep import sweep, sweep_range
 from logwright.resources.clock import Clock
 from logwright.resources.erasure import countdown_path
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
@@ -39,7 +39,7 @@ erasure = dg.define_asset_job(
 
 
 @dg.sensor(
-    jobs=[erasure, sweep],
+    jobs=[erasure, sweep, sweep_range],
     description="Searches the logs for what remains of erasure requests, and requests sweeps in"
     " time for their deadlines.",
     minimum_interval_seconds=DEADLINE_SECONDS,

@@ -19,6 +19,7 @@ from logwright.pipelines.retention.purge import (
     PURGE_LOGS,
     purge,
     purge_outlook,
+    purge_range,
 )
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
@@ -61,7 +62,7 @@ def find_crossings(
 
 
 @dg.sensor(
-    job=purge,
+    jobs=[purge, purge_range],
     description="Reports log directories that are low on space, once, and requests a purge if"
     " retired files are due there.",
     minimum_interval_seconds=DISK_SECONDS,
@@ -100,6 +101,7 @@ def disk_space(
         requests.append(
             dg.RunRequest(
                 run_key=f"disk:{now_ms}",
+                job_name=PURGE,
                 run_config={"ops": {PURGE_LOGS: {"config": {"logs": list(due)}}}},
                 tags={"logwright/logs": str(len(due))},
             )

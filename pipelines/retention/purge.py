@@ -1,6 +1,6 @@
 """Purging: remove `.deleted` files after `file.delete.delay.ms`."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,10 +12,13 @@ from pydantic import Field
 from logwright.assets.history import record_history
 from logwright.assets.lib.boundary import boundary, dagster_failure, recorded
 from logwright.assets.lib.check_outputs import asset_outputs, check_specs, checks_made, op_outputs
+from logwright.assets.lib.events import in_batches, many_events
 from logwright.assets.lib.holds import holds_of
-from logwright.assets.lib.partitions import LOGS, PURGE_ASSET, RETENTION_ASSET
+from logwright.assets.lib.human import human_bytes
+from logwright.assets.lib.maintained import maintained
+from logwright.assets.lib.partitions import LOGS, LOGS_NAME, PURGE_ASSET, RETENTION_ASSET
 from logwright.assets.lib.verdict import PURGE_CHECKS, Verdict, due_verdict
-from logwright.assets.retention import SHOWN_FILES, purge_events, purge_metadata
+from logwright.assets.retention import SHOWN_FILES, purge_events, purge_outcome
 from logwright.assets.segments.segment_set import POOL
 from logwright.checks.due import check_purge
 from logwright.config.sources import DirectorySettings
@@ -108,7 +111,9 @@ def purge_logs(
     log_dirs: LogDirs,
     policies: PolicyDirectory,
     clock: Clock,
-) -> Iterator[dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]]:
+) -> Iterator[
+    dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]
+]:
     """Remove the retired files that are due in each log; report freed and pending bytes, and check
     what was purged and what is left.
     """
@@ -116,9 +121,14 @@ def purge_logs(
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
         settings = policies.settings()
+        context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
     done = purge_each(logs, settings, clock)
     failures = done.failures
     yield from purge_events(done.results, done.judged)
+    looked = {key: purge_outcome(done.results.get(key)) for key in done.judged}
+    with many_events(context):
+        made = maintained(context, PURGE_ASSET, looked, changed=done.results)
+        yield from in_batches(context, made)
     rows = _rows_of(context, logs, done.results, clock)
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
@@ -131,6 +141,7 @@ def purge_logs(
             purged += purged_logs
             rows += _rows(context, (name, log_dir), purged_logs, clock)
     record_history(context, rows)
+    context.log.info(_line(done, [one for one in purged if one.goes]))
     if failures:
         raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
     gone = [one for one in purged if one.goes]
@@ -142,6 +153,17 @@ def purge_logs(
                 "\n".join(f"- `{one.directory}`: {one.reason}" for one in purged[:SHOWN_FILES])
             ),
         },
+    )
+
+
+def _line(done: Purged, gone: Sequence[PurgedLog]) -> str:
+    """Return what was looked at and freed, as one line for the run's log."""
+    results = done.results.values()
+    files = sum(len(one.removed) for one in results)
+    freed = sum(one.removed_bytes for one in results)
+    return (
+        f"{len(done.judged):,} logs were looked at: {files:,} files purged,"
+        f" {human_bytes(freed)} freed; {len(gone):,} deleted logs purged."
     )
 
 
@@ -210,11 +232,7 @@ def purge_partitions(
     yield from checks_made(PURGE_CHECKS)
     op_context = context.op_execution_context
     record_history(op_context, _rows_of(op_context, logs, results, clock))
-    idle = {log.key: {"outcome": "nothing was due"} for log in logs}
-    metadata = idle | {
-        key: {"outcome": "purged", **purge_metadata(result)} for key, result in results.items()
-    }
-    good = {key: one for key, one in metadata.items() if key not in failures}
+    good = {log.key: purge_outcome(results.get(log.key)) for log in logs if log.key not in failures}
     yield from recorded(context, PURGE_ASSET, good, failures)
 
 
@@ -232,6 +250,14 @@ def purge_asset(retained: Any) -> Any:  # noqa: ANN401 - of the composition
     the same, and removes deleted logs.
     """
     return asset_outputs(PURGE_ASSET, PURGE_CHECKS, purge_partitions(retained))
+
+
+purge_range = dg.define_asset_job(
+    "purge_range",
+    selection=dg.AssetSelection.assets(purge_asset),
+    description="Purge the partitions of a backfill, as the job `purge`, which sensors request.",
+)
+"""A target of the sensors, by which Dagster shows them as the asset's automation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,7 +355,7 @@ def deleted_outlook(
 
 
 @dg.sensor(
-    job=purge,
+    jobs=[purge, purge_range],
     description="Requests a purge of the logs with retired files whose delay has passed.",
     minimum_interval_seconds=PURGE_SECONDS,
     default_status=dg.DefaultSensorStatus.STOPPED,
@@ -359,6 +385,7 @@ def purge_due(
         run_requests=[
             dg.RunRequest(
                 run_key=f"{now_ms}:{[*logs, *deleted.due][0]}:{len(logs)}",
+                job_name=PURGE,
                 run_config={"ops": {PURGE_LOGS: {"config": {"logs": logs}}}},
                 tags={"logwright/logs": str(len(logs))},
             )

@@ -11,14 +11,17 @@ from pydantic import Field
 from logwright.assets.history import record_history
 from logwright.assets.lib.boundary import boundary, dagster_failure, recorded
 from logwright.assets.lib.check_outputs import asset_outputs, check_specs, checks_made, op_outputs
+from logwright.assets.lib.events import in_batches, many_events
 from logwright.assets.lib.holds import state_of
-from logwright.assets.lib.partitions import LOGS, RETENTION_ASSET, SEGMENT_SET
+from logwright.assets.lib.human import human_bytes
+from logwright.assets.lib.partitions import LOGS, LOGS_NAME, RETENTION_ASSET, SEGMENT_SET
 from logwright.assets.lib.report import metadata_in_use, recovery_metadata
 from logwright.assets.lib.verdict import RETENTION_CHECKS
 from logwright.assets.retention import (
     retention_evaluations,
-    retention_metadata,
+    retention_materializations,
     retention_observation,
+    retention_outcome,
 )
 from logwright.assets.segments.segment_set import POOL
 from logwright.config.sources import DirectorySettings
@@ -29,7 +32,7 @@ from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.sweep.holds import hold_from_retention
-from logwright.sweep.model import LogWork, SweepState
+from logwright.sweep.model import SweepState
 from logwright.sweep.recover import recover
 from logwright.sweep.retain import retain_log
 from logwright.units import TimestampMs
@@ -96,7 +99,9 @@ def retain_logs(
     log_dirs: LogDirs,
     policies: PolicyDirectory,
     clock: Clock,
-) -> Iterator[dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]]:
+) -> Iterator[
+    dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]
+]:
     """Recover unclean logs, then delete old segments by each log's policy and record why; a failing
     log does not stop the others. Then check what was deleted and what is left.
     """
@@ -104,12 +109,13 @@ def retain_logs(
         listing = log_dirs.listing()
         logs = listing.find_all(config.logs or listing.logs)
         settings = policies.settings()
+        context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
     state = retained(context, logs, settings, now_ms=clock.now_ms(), force=config.force)
     record_history(context, sweep_rows(state, run_id=context.run_id, ended_ms=clock.now_ms()))
     yield from _events(state, settings)
-    failures = state.failures if config.logs else {**listing.unreadable, **state.failures}
-    if failures:
-        raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
+    with many_events(context):
+        made = retention_materializations(context, state.works, settings)
+        yield from in_batches(context, made)
     plans = [work.retained for work in state.works if work.retained is not None]
     totals = {
         "logs": len(logs),
@@ -117,6 +123,14 @@ def retain_logs(
         "segments deleted": sum(len(plan.deleted) for plan in plans),
         "bytes to be freed": sum(plan.freed_bytes for plan in plans),
     }
+    context.log.info(
+        "%d of %d logs were looked at: %d segments deleted, %s to be freed by a purge.",
+        *(len(plans), len(logs), totals["segments deleted"]),
+        human_bytes(totals["bytes to be freed"]),
+    )
+    failures = state.failures if config.logs else {**listing.unreadable, **state.failures}
+    if failures:
+        raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
     more = recovery_metadata(state) | metadata_in_use(settings, logs)
     yield dg.Output(None, metadata=totals | more)
 
@@ -154,7 +168,7 @@ def retain_partitions(
     yield from recorded(
         context,
         RETENTION_ASSET,
-        {work.key: _metadata(work, settings) for work in state.going_on},
+        {work.key: retention_outcome(work, settings) for work in state.going_on},
         state.failures,
     )
 
@@ -173,15 +187,6 @@ def retention_asset(swept: Any) -> Any:  # noqa: ANN401 - of the composition
     offset: older ones are deleted. The job `retention` does the same at the broker's interval.
     """
     return asset_outputs(RETENTION_ASSET, RETENTION_CHECKS, retain_partitions(swept))
-
-
-def _metadata(work: LogWork, settings: DirectorySettings) -> dict[str, Any]:
-    if work.held is not None:
-        return {"outcome": "skipped", "why": work.held.sentence}
-    if work.retained is None:
-        return {"outcome": "nothing was due"}
-    outcome = "segments deleted" if work.retained.deleted else "nothing was due"
-    return {"outcome": outcome, **retention_metadata(work, work.retained, settings)}
 
 
 @dg.job(name=RETENTION, executor_def=dg.in_process_executor)

@@ -5,6 +5,7 @@ from typing import Final
 
 import dagster as dg
 
+from logwright.assets.lib.boundary import RETRIES, boundary, dagster_failure
 from logwright.assets.lib.holds import holds_of, state_of
 from logwright.assets.lib.partitions import LOGS, LOGS_NAME
 from logwright.config.sources import DirectorySettings
@@ -30,7 +31,7 @@ from logwright.pipelines.segments.due import (
 from logwright.pipelines.segments.forecasts import free_space, with_forecasts
 from logwright.pipelines.segments.markers import Markers, read_markers
 from logwright.pipelines.segments.signature import Signatures
-from logwright.pipelines.segments.sweep import sweep, sweep_run_config
+from logwright.pipelines.segments.sweep import sweep, sweep_range, sweep_run_config
 from logwright.pipelines.segments.tags import run_tags
 from logwright.place.files import open_partition_dir
 from logwright.resources.clock import Clock
@@ -82,6 +83,24 @@ def discovered(listing: Listing, known: Sequence[str]) -> dg.SensorResult:
     )
 
 
+@dg.op(out=dg.Out(dg.Nothing))
+def discover_logs(context: dg.OpExecutionContext, log_dirs: LogDirs) -> dg.Output[None]:
+    """Add the assets' partitions of the logs that are in the log directories; none is removed."""
+    with boundary("discover"):
+        listing = log_dirs.listing()
+    keys = sorted(listing.logs, key=_natural_order)
+    context.instance.add_dynamic_partitions(LOGS_NAME, keys)
+    if listing.unreadable:
+        raise dagster_failure(listing.unreadable, logs=len(keys), retry_number=RETRIES)
+    return dg.Output(None, metadata={"logs": len(keys)})
+
+
+@dg.job(executor_def=dg.in_process_executor)
+def discover() -> None:
+    """Add the assets' partitions, as the sensor `discovery` does where Dagster's daemon runs."""
+    discover_logs()
+
+
 def _natural_order(key: str) -> tuple[str, int]:
     """Return a sort key of topic name and partition number: Dagster keeps the insertion order."""
     topic, _, number = key.rpartition("-")
@@ -89,7 +108,7 @@ def _natural_order(key: str) -> tuple[str, int]:
 
 
 @dg.sensor(
-    job=sweep,
+    jobs=[sweep, sweep_range],
     description="Requests a sweep of the logs that exceed their dirty ratio or compaction lag, or"
     " that need recovery.",
     minimum_interval_seconds=DUE_SECONDS,
@@ -150,6 +169,7 @@ def sweep_request(choice: Choice, readings: Mapping[str, Reading], now_ms: int) 
     forecasts = {key: forecast for key, forecast in known.items() if forecast >= 0}
     return dg.RunRequest(
         run_key=f"{now_ms}:{logs[0]}:{len(logs)}",
+        job_name=SWEEP,
         run_config=sweep_run_config(list(logs), ahead_ms=choice.ahead_ms, forecasts=forecasts),
         tags=run_tags(logs, readings, now_ms=now_ms),
     )

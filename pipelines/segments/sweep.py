@@ -23,13 +23,19 @@ from logwright.assets.lib.boundary import (
 )
 from logwright.assets.lib.events import in_batches, many_events
 from logwright.assets.lib.holds import uncleanable
-from logwright.assets.lib.partitions import LOGS_NAME
-from logwright.assets.retention import retention_evaluations, retention_observation
+from logwright.assets.lib.maintained import maintained
+from logwright.assets.lib.partitions import LOGS_NAME, SEGMENT_SET
+from logwright.assets.retention import (
+    retention_evaluations,
+    retention_materializations,
+    retention_observation,
+)
 from logwright.assets.segments.report import (
     failure_observations,
     materialization,
     run_line,
     run_metadata,
+    swap_metadata,
     unchanged_observations,
 )
 from logwright.assets.segments.restored import NEEDED, restored
@@ -41,6 +47,7 @@ from logwright.assets.segments.segment_set import (
     quality,
     recovered_plan,
     roll,
+    segment_set,
 )
 from logwright.errors import LogwrightError
 from logwright.history.model import sweep_rows
@@ -121,6 +128,8 @@ def swap_sweep(
         context.log.info(run_line(state))
         yield from unchanged_observations(work for work in state.going_on if not work.changed)
         yield from failure_observations(state)
+        in_order = {work.key: swap_metadata(work) for work in state.works if work.in_order}
+        yield from in_batches(context, maintained(context, SEGMENT_SET, in_order))
         retained: list[LogWork] = []
         for work in retain_compacted(
             state,
@@ -133,6 +142,7 @@ def swap_sweep(
                 failures[work.key] = work.failure
             elif work.retained is not None and work.retained.deleted:
                 yield retention_observation(work, work.retained, settings)
+        yield from in_batches(context, retention_materializations(context, retained, settings))
         yield from retention_evaluations(replace(state, works=tuple(retained)), settings)
         record_history(context, sweep_rows(state.with_works(retained), run_id=context.run_id))
         for key, error in failures.items():
@@ -174,6 +184,15 @@ def sweep() -> None:
     compact,delete; a failing log does not stop the others.
     """
     swap_sweep(quality(dedupe(roll(plan_sweep()))).validated)
+
+
+sweep_range = dg.define_asset_job(
+    "sweep_range",
+    selection=dg.AssetSelection.assets(segment_set),
+    description="Sweep the partitions of a backfill: the steps of the job `sweep`, which sensors"
+    " request for the logs that are due.",
+)
+"""A target of the sensors, by which Dagster shows them as the asset's automation."""
 
 
 def sweep_run_config(

@@ -10,7 +10,12 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.assets.erasure.deadlines import DELETION_DEADLINES, ERASURE_REQUESTS, deadline_key
+from logwright.assets.erasure.deadlines import (
+    DELETION_DEADLINE,
+    DELETION_DEADLINES,
+    ERASURE_REQUESTS,
+    TOPICS,
+)
 from logwright.assets.erasure.report import CONTRACT, IN_TIME, MET
 from logwright.config.topic import parse_settings
 from logwright.erasure.outlook.countdown import Countdown, read_countdown
@@ -152,9 +157,16 @@ def test_requests_are_counted_down(platform: Platform) -> None:
         topic.next_deadline_ms,
         topic.state,
     )
-    (seen,) = platform.instance.fetch_observations(deadline_key("t"), limit=5).records
-    assert seen.asset_observation is not None
-    assert DEADLINE_MS / 1000 == seen.asset_observation.metadata["next deadline"].value
+    (seen,) = platform.instance.fetch_materializations(DELETION_DEADLINE, limit=5).records
+    assert seen.asset_materialization is not None
+    assert ("t", "will be late: 8 records remain.") == (
+        seen.partition_key,
+        seen.asset_materialization.description,
+    )
+    assert DEADLINE_MS / 1000 == seen.asset_materialization.metadata["next deadline"].value
+    spec = platform_definitions(platform.resources()).resolve_asset_graph().get(DELETION_DEADLINE)
+    assert ("kafka_logs", TOPICS) == (spec.group_name, spec.partitions_def)
+    assert "deadline" in (spec.description or "")
 
 
 def test_a_refused_row_fails_the_check(platform: Platform, tmp_path: Path) -> None:
@@ -211,7 +223,9 @@ def test_the_sensor_sweeps_in_time(platform: Platform, *, declared: bool) -> Non
 
 
 def test_a_missed_deadline_fails_the_check(platform: Platform) -> None:
-    """An error from the ms of the deadline on; a search is requested then."""
+    """An error from the ms of the deadline on, which names the requests and fails the run; a search
+    is requested then.
+    """
     before = platform.at(DEADLINE_MS - 1)
     assert checks(run(before, ERASURE))[MET][0]
     ticked = tick(platform.at(DEADLINE_MS))
@@ -220,8 +234,23 @@ def test_a_missed_deadline_fails_the_check(platform: Platform) -> None:
         for request in ticked.run_requests
         if request.job_name == ERASURE
     ]
-    assert (False, "ERROR") == checks(run(platform.at(DEADLINE_MS), ERASURE))[MET]
+    result = run(platform.at(DEADLINE_MS), ERASURE)
+    assert not result.success
+    assert (False, "ERROR") == checks(result)[MET]
     assert "missed" == counted(platform).topics[0].state
+    (evaluation,) = (one for one in result.get_asset_check_evaluations() if one.check_name == MET)
+    assert all(f"first-{number} (" in str(evaluation.description) for number in range(5))
+    assert "logwright erase LOG_DIR --keys FILE --now-and-for-good" in str(evaluation.description)
+    assert 5 == evaluation.metadata["requests overdue"].value
+    overdue = evaluation.metadata["overdue"]
+    assert isinstance(overdue, dg.TableMetadataValue)
+    assert {"request", "deadline", "state", "records", "next step"} == overdue.records[
+        0
+    ].data.keys()
+    assert not any(key in str(evaluation) for key in KEYS)
+    recorded = platform.instance.get_latest_materialization_event(DELETION_DEADLINES)
+    assert recorded is not None
+    assert recorded.run_id == result.run_id
 
 
 def test_requests_that_land_are_searched_for(platform: Platform, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from logwright.assets.lib.partitions import LOGS_NAME
+from logwright.assets.lib.partitions import LOGS_NAME, SEGMENT_SET
 from logwright.pipelines.definitions import defs
 from logwright.pipelines.failures import LEDGER, failed_runs
 from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
@@ -133,7 +133,7 @@ def test_swap_shows_the_error_of_the_forecast(tmp_path: Path) -> None:
     shown = [
         event.step_materialization_data.materialization.metadata
         for event in run.all_events
-        if event.is_step_materialization
+        if event.is_step_materialization and event.asset_key == SEGMENT_SET
     ]
     assert len(shown) == len(LOGS)
     for metadata in shown:

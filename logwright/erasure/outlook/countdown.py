@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from logwright import durable
 from logwright.erasure.account import Account
 from logwright.erasure.certificate.files import read_small
+from logwright.erasure.certificate.model import State
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding
 from logwright.erasure.outlook.cleanings import SWEEP
@@ -108,6 +109,23 @@ class TopicCountdown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Overdue:
+    """A request whose deadline has passed while something remains, or may.
+
+    Attributes:
+        id: its name in the operator's system; not its key.
+        deadline_ms: when it had to be met.
+        records: that remain.
+        state: ``missed``, or ``not proved`` if nothing was found where was searched.
+    """
+
+    id: str
+    deadline_ms: int
+    records: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Countdown:
     """The result of one search.
 
@@ -118,6 +136,7 @@ class Countdown:
         records: that remain.
         not_read: places that were not searched.
         topics: sorted by the next deadline; logs: those with records, by their deadline.
+        overdue: the requests of `missed`, the longest overdue first.
     """
 
     looked_ms: int
@@ -128,6 +147,7 @@ class Countdown:
     not_read: int = 0
     topics: tuple[TopicCountdown, ...] = ()
     logs: tuple[LogCountdown, ...] = ()
+    overdue: tuple[Overdue, ...] = ()
 
     @property
     def missed(self) -> tuple[TopicCountdown, ...]:
@@ -166,15 +186,16 @@ def count_down(
         for number in concerned.by(record.request, record.topic):
             left.setdefault(number, []).append(record.gone_by_ms)
             by_topic.setdefault((record.topic, number), []).append(record.gone_by_ms)
-    states = [
+    became = [
         verdict(
             left.get(number, []),
             request.deadline_ms,
             now_ms=now_ms,
             look=account.look(request.topics, request.hmac.hex()),
-        ).state
+        )
         for number, request in enumerate(requests)
     ]
+    states = [one.state for one in became]
     return Countdown(
         looked_ms=now_ms,
         requests=len(requests),
@@ -184,7 +205,21 @@ def count_down(
         not_read=len(account.unsearched),
         topics=tuple(sorted(_rows(requests, by_topic, account, now_ms), key=_urgency)),
         logs=_logs(requests, concerned, records, now_ms),
+        overdue=_overdue(requests, became, now_ms),
     )
+
+
+def _overdue(
+    requests: Sequence[Request], became: Sequence[Verdict], now_ms: int
+) -> tuple[Overdue, ...]:
+    rows = [
+        Overdue(
+            id=request.id, deadline_ms=request.deadline_ms, records=each.found, state=each.state
+        )
+        for request, each in zip(requests, became, strict=True)
+        if each.state not in CLOSED and now_ms >= request.deadline_ms
+    ]
+    return tuple(sorted(rows, key=lambda row: (row.deadline_ms, row.id)))
 
 
 def _rows(

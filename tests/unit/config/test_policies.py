@@ -289,7 +289,7 @@ def test_shipped_policies(topic: str, policy: tuple[str, ...]) -> None:
     assert policy == parse_settings(pairs_of(policies, topic))[0].cleanup_policy
     assert not {"retention.ms", "retention.bytes"} & policies.defaults.keys()
     assert policies.high_watermark == "checkpoint"
-    assert policies.log_dirs
+    assert policies.log_dirs == ()
 
 
 def test_entries_are_judged_as_configs_are(tmp_path: Path, seed: int) -> None:

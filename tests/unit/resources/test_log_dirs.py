@@ -81,9 +81,12 @@ def test_two_directories_of_one_name_need_names() -> None:
     ).named()
 
 
-def test_environment_is_asked_before_the_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_is_asked_before_the_policies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """LOGWRIGHT_LOG_DIRS, in the form of Kafka's log.dirs."""
-    configured = LogDirs(policies=PolicyDirectory())
+    (tmp_path / "p.yml").write_text("version: 1\nlog_dirs: [kafka-logs]\n")
+    configured = LogDirs(policies=PolicyDirectory(directory=str(tmp_path)))
     monkeypatch.setenv(LOG_DIRS_VARIABLE, "/data/a, b=/data/c")
     assert {"a": Path("/data/a"), "b": Path("/data/c")} == configured.named()
     monkeypatch.delenv(LOG_DIRS_VARIABLE)

@@ -1,0 +1,64 @@
+"""What the catalogue shows of each asset, which its decorator cannot take or all of them share."""
+
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Final
+
+import dagster as dg
+
+from logwright.assets.erasure.deadlines import (
+    DELETION_DEADLINE,
+    DELETION_DEADLINES,
+    ERASURE_REQUESTS,
+)
+from logwright.assets.fleet.inventory import fleet_schema
+from logwright.assets.ingest import INGESTED
+from logwright.assets.lib.automation import after_changes
+from logwright.assets.lib.partitions import (
+    FLEET_INVENTORY,
+    FLEET_PAGE,
+    MAINTENANCE_HISTORY,
+    PURGE_ASSET,
+    RETENTION_ASSET,
+    SEGMENT_SET,
+)
+
+HOURLY: Final = dg.FreshnessPolicy.time_window(
+    warn_window=timedelta(minutes=90), fail_window=timedelta(hours=3)
+)
+"""Of what is made each hour: one run may be late or fail; three may not."""
+HOURLY_ASSETS: Final = frozenset((FLEET_INVENTORY, FLEET_PAGE, MAINTENANCE_HISTORY))
+
+PART: Final = "logwright/part"
+"""Tag: by which an asset is found in the catalogue."""
+PARTS: Final = MappingProxyType(
+    {
+        SEGMENT_SET: "maintenance",
+        RETENTION_ASSET: "maintenance",
+        PURGE_ASSET: "maintenance",
+        FLEET_INVENTORY: "reports",
+        FLEET_PAGE: "reports",
+        MAINTENANCE_HISTORY: "reports",
+        INGESTED: "ingest",
+        ERASURE_REQUESTS: "erasure",
+        DELETION_DEADLINES: "erasure",
+        DELETION_DEADLINE: "erasure",
+    }
+)
+TABLES: Final = "tables"
+"""The part of all other assets."""
+
+
+def described(spec: dg.AssetSpec) -> dg.AssetSpec:
+    """Return the spec of an asset of the platform with its tags, its freshness policy and, of the
+    inventory, its columns and when it is made.
+    """
+    spec = spec.merge_attributes(tags={"domain": "kafka", PART: PARTS.get(spec.key, TABLES)})
+    if spec.key in HOURLY_ASSETS:
+        spec = spec.replace_attributes(freshness_policy=HOURLY)
+    if spec.key == FLEET_INVENTORY:
+        spec = spec.replace_attributes(
+            automation_condition=after_changes(),
+            metadata={**spec.metadata, "dagster/column_schema": fleet_schema()},
+        )
+    return spec
