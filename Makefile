@@ -20,7 +20,7 @@ need-demo:
 	@.ci/need checkout python
 
 need-test:
-	@.ci/need checkout python java17 maven browser
+	@.ci/need checkout python java17 maven browser systemd
 
 $(BIN)/python:
 	@.ci/need checkout python
