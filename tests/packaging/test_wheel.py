@@ -49,6 +49,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     others = {re.sub(r"[\w-]+\.yml$", "*.yml", name) for name in names - expected}
     assert others == {
         "logwright/assets/fleet/page.html",
+        "logwright/assets/segments/data_docs.css",
         "logwright/dbt_like_configs/*.yml",
         "logwright/demo/settings.json",
         "logwright/erasure/certificate/page.html",
