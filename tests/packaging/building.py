@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,13 +12,23 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent.parent
 
 
-def uv(*words: str | Path, cwd: Path) -> str:
-    """What uv prints; it is among the tools of development."""
+def uv(*words: str | Path, cwd: Path, **more: str) -> str:
+    """What uv prints; it is among the tools of development.
+
+    Args:
+        more: variables of its environment.
+    """
     program = Path(sys.executable).with_name("uv")
     tool = program if program.exists() else shutil.which("uv")
     assert tool is not None, "uv is not installed: make setup"
     done = subprocess.run(
-        [tool, *words], cwd=cwd, capture_output=True, text=True, timeout=1800, check=False
+        [tool, *words],
+        cwd=cwd,
+        env=os.environ | more,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout
@@ -34,10 +45,14 @@ def copy_sources(target: Path) -> Path:
     return target
 
 
-def build(kind: str, source: Path, target: Path) -> Path:
-    """The `wheel` or `sdist` of a source tree or of a source distribution, by the locked tools."""
+def build(kind: str, source: Path, target: Path, **more: str) -> Path:
+    """The `wheel` or `sdist` of a source tree or of a source distribution, by the locked tools.
+
+    Args:
+        more: variables of the build's environment.
+    """
     uv("build", f"--{kind}", "--no-build-isolation", "--python", sys.executable,
-       "--out-dir", target, source, cwd=target.parent)  # fmt: skip
+       "--out-dir", target, source, cwd=target.parent, **more)  # fmt: skip
     (built,) = target.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return built
 

@@ -34,6 +34,12 @@ pytestmark = [
 CASES = ("basic-mixed", "txn-1-mixed")
 """All codecs; transactions."""
 PROJECT = Path(__file__).with_name("project.py")
+READ = """
+import sys
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print(spark.read.format("kafka-log").option("subscribe", "t").load(sys.argv[1]).count())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +103,19 @@ def test_the_platform_runs_in_a_project_of_somebody_else(
     assert verified.returncode == 0, verified.stdout + verified.stderr
     refused = platform.run("logwright", "demo", "--no-ui", "--home", tmp_path / "demo")
     assert "Run 'make demo' in a checkout" in refused.stderr
+
+
+def test_spark_finds_the_format(
+    tmp_path: Path, root: Path, published: Published, version: str, ends: Ends
+) -> None:
+    """With the Python of the environment; without it, where nothing is activated, it does not."""
+    spark = published.install(root, version=version, ends=ends, extra="spark")
+    log_dir = copy_before("basic-none", tmp_path)
+    wanting = spark.run("python", "-c", READ, log_dir, PYSPARK_PYTHON="python3")
+    assert "DATA_SOURCE_NOT_FOUND" in wanting.stdout + wanting.stderr
+    named = spark.run("python", "-c", READ, log_dir, PYSPARK_PYTHON=str(root / "bin" / "python"))
+    assert named.returncode == 0, named.stderr[-4000:]
+    assert int(named.stdout.split()[-1]) > 0
 
 
 def test_a_dg_project_sweeps_by_a_scaffolded_component(
