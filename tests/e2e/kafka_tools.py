@@ -129,6 +129,7 @@ class Verdict:
         produced, consumed: rows.
         values: keys with a value that were compared.
         mismatches: of these, those that differ.
+        missing: values that were produced are left over after the last that was consumed.
     """
 
     status: int
@@ -136,6 +137,7 @@ class Verdict:
     consumed: int
     values: int
     mismatches: int
+    missing: bool
 
 
 class CompactionTester(Tool):
@@ -162,6 +164,7 @@ class CompactionTester(Tool):
             consumed=int(rows[2]),
             values=int(compared[1]),
             mismatches=int(compared[2]),
+            missing="Additional values produced not found in consumer log" in self.errors(),
         )
 
 

@@ -265,9 +265,13 @@ def test_kafkas_tester_finds_the_last_value_of_every_key(story: Story) -> None:
 
 
 def test_kafkas_tester_notices_one_record_that_is_not_there(story: Story) -> None:
-    """The same tester fails when a single record with a value was taken out of a cleaned log."""
+    """The same tester fails when a single record with a value was taken out of a cleaned log.
+
+    It compares in the order of the keys, so that a key which is the last has nothing to differ
+    from: then it says that values are left over.
+    """
     assert 1 == story.short.status
-    assert 0 < story.short.mismatches
+    assert 0 < story.short.mismatches or story.short.missing
 
 
 def test_groups_keep_their_offsets(story: Story) -> None:
