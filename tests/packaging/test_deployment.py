@@ -79,8 +79,11 @@ def test_a_service_has_no_right_that_it_does_not_need(name: str) -> None:
     assert service["read_only"]
     assert ["ALL"] == service["cap_drop"]
     assert ["no-new-privileges:true"] == service["security_opt"]
-    (logs,) = [volume for volume in service["volumes"] if "/var/lib/kafka/data" in volume]
-    assert (name == "webserver") == logs.endswith(":ro")
+    bound = {volume["target"]: volume for volume in service["volumes"] if type(volume) is dict}
+    assert {"/var/lib/kafka/data", "/etc/logwright/policies"} == set(bound)
+    assert all(not volume["bind"]["create_host_path"] for volume in bound.values())
+    assert (name == "webserver") == bound["/var/lib/kafka/data"].get("read_only", False)
+    assert bound["/etc/logwright/policies"]["read_only"]
 
 
 def test_the_page_is_on_the_loopback_and_the_database_on_no_port() -> None:
