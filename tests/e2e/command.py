@@ -27,9 +27,10 @@ import io, os, sys
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from logwright.cli.main import main
 if os.geteuid() == 0:
+    words = [*sys.argv[1:], *(["--dry-run"] if "--yes" in sys.argv else [])]
     for _ in range(2):
         with suppress(SystemExit), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            main([*sys.argv[1:], "--dry-run"])
+            main(words)
     os.setgroups([])
     os.setresgid(*[{NOBODY}] * 3)
     os.setresuid(*[{NOBODY}] * 3)
