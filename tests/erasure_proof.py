@@ -86,7 +86,7 @@ class World:
     @property
     def words(self) -> list[str | Path]:
         """Options of all commands."""
-        return ["--policies", self.root / "policies", "--yes"]
+        return ["--policies", self.root / "policies"]
 
     @property
     def keys(self) -> list[str | Path]:
@@ -171,7 +171,9 @@ def make_copies(world: World) -> None:
         shutil.copytree(logs / f"{topic}-0", logs / f"{topic}-0.{hexed}-{mark}")
     first = f"{0:020d}.log"
     shutil.copy(logs / "zstd-0" / first, logs / "zstd-0" / f"{first}.cleaned")
-    run(world, "clean", logs, "none-0", "lz4-0", "--force", *world.words, *at(world.now_ms))
+    run(
+        world, "clean", logs, "none-0", "lz4-0", "--force", "--yes", *world.words, *at(world.now_ms)
+    )
     failed = logs / "snappy-0/.logwright/staging/0123456789abcdef"
     failed.mkdir(parents=True, mode=0o700)
     shutil.copy(logs / "snappy-0" / first, failed / first)
@@ -310,7 +312,7 @@ def prove_at_once(world: World) -> Iterator[str]:
     for place in (world.logs, world.archive):
         run(
             world,
-            *("erase", place, *world.keys, "--now-and-for-good", *world.words),
+            *("erase", place, *world.keys, "--now-and-for-good", "--yes", *world.words),
             *at(world.now_ms),
         )
     run(world, "latest", world.logs, "none", "--to", world.table)
@@ -330,7 +332,7 @@ def prove_by_rules(world: World) -> Iterator[str]:
     for path in [*world.logs.glob("*-stray"), *world.logs.glob("*-future"), world.archive]:
         shutil.rmtree(path)
     for day in range(5):
-        done = call("erase", world.logs, *world.keys, *world.words, *at(now_ms))
+        done = call("erase", world.logs, *world.keys, "--yes", *world.words, *at(now_ms))
         remains = any(path.startswith(str(world.logs)) for path in searched(world))
         assert done.status in ((8, 9) if remains else (0,)), (day, done.status, done.err[-2000:])
         run(world, "latest", world.logs, "none", "--to", world.table)
@@ -340,7 +342,7 @@ def prove_by_rules(world: World) -> Iterator[str]:
         yield f"day {day}: {counts}; {dict(search.kinds)}"
         if not left:
             break
-        run(world, "purge", world.logs, *world.words, *at(now_ms))
+        run(world, "purge", world.logs, "--yes", *world.words, *at(now_ms))
         now_ms += DAY_MS + 120_000
     assert searched(world) == Counter()
     certificate = certified(world, now_ms, deadline_ms, 0)
