@@ -1,0 +1,13 @@
+/* What the theme lacks for keys and screen readers: the search has a name, and code that scrolls
+   has the focus, which the theme gives only to what is in sight. */
+document.querySelector(".md-search").setAttribute("aria-label", "Search");
+
+function reach(code) {
+  if (code.matches("pre > code") && code.scrollWidth > code.clientWidth && !code.hasAttribute("tabindex")) {
+    code.tabIndex = 0;
+  }
+}
+
+document.querySelectorAll("pre > code").forEach(reach);
+new MutationObserver((changes) => changes.forEach((change) => reach(change.target)))
+  .observe(document.body, { attributeFilter: ["tabindex"], subtree: true });
