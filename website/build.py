@@ -30,6 +30,7 @@ DOCUMENTS = (
 )
 """Those that are not in docs/."""
 LINK = re.compile(r"(?<=\]\()([^)#\s:]+)")
+FENCE = re.compile(r"^( *```\w+) .*$", re.MULTILINE)
 CODE = re.compile(r"`[^`\n]+`")
 SENTENCE = re.compile(r"(?!Status:)\w.+?\.(?=\s|\Z)", re.DOTALL)
 
@@ -75,8 +76,8 @@ def collected() -> dict[str, str]:
 
 
 def page(name: str, path: Path, names: Collection[str]) -> str:
-    """Return the text of a document; what it links to is where the site has it, and a `|` in the
-    code of a table is not escaped, which Python-Markdown would show.
+    """Return the text of a document; what it links to is where the site has it. Python-Markdown
+    would show the escape of a `|` in a table's code, and knows a fence with one word only.
     """
 
     def moved(link: re.Match[str]) -> str:
@@ -85,7 +86,7 @@ def page(name: str, path: Path, names: Collection[str]) -> str:
             target += "/README.md"
         return os.path.relpath(target, Path(name).parent)
 
-    text = LINK.sub(moved, path.read_text())
+    text = FENCE.sub(r"\1", LINK.sub(moved, path.read_text()))
     return CODE.sub(lambda code: code[0].replace("\\|", "|"), text)
 
 

@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
 import click
 import pytest
+from markdown_it import MarkdownIt
 
 from logwright.cli.main import main
 from tests.tidy.trees import ROOT
@@ -58,10 +60,14 @@ class Elements(HTMLParser):
         self.started.append((tag, {name: value or "" for name, value in attrs}))
 
 
-def elements(path: Path) -> list[tuple[str, dict[str, str]]]:
+def elements_of(html: str) -> list[tuple[str, dict[str, str]]]:
     parser = Elements()
-    parser.feed(path.read_text())
+    parser.feed(html)
     return parser.started
+
+
+def elements(path: Path) -> list[tuple[str, dict[str, str]]]:
+    return elements_of(path.read_text())
 
 
 def test_every_document_is_a_page(site: Path) -> None:
@@ -80,6 +86,23 @@ def test_every_page_is_in_the_navigation(site: Path) -> None:
         if tag == "a" and "md-nav__link" in attributes.get("class", "")
     }
     assert set() == pages_of(site) - linked
+
+
+def test_pages_have_the_parts_that_a_forge_shows(site: Path) -> None:
+    """As many entries of lists, tables and blocks of code: dialects of Markdown differ in what
+    begins one.
+    """
+    forge = MarkdownIt("commonmark").enable("table")
+    for page in pages_of(site):
+        folder, _, name = page.rpartition("/")
+        source = site / folder / f"{'README' if name == 'index' else name}.md"
+        if folder == "commands":
+            continue  # made for the site; a forge does not know its definitions
+        tokens = Counter(each.tag for each in forge.parse(source.read_text()) if each.nesting >= 0)
+        article = (site / f"{page}.html").read_text().partition("<article")[2]
+        shown = Counter(tag for tag, _ in elements_of(article.partition("</article>")[0]))
+        expected = (tokens["li"], tokens["table"], tokens["code"])
+        assert expected == (shown["li"], shown["table"], shown["pre"]), page
 
 
 def test_nothing_is_loaded_from_another_host(site: Path) -> None:
