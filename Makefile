@@ -11,7 +11,7 @@ PYTEST_ARGS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo unit test check pictures fix dev dist bench nightly lock need-demo need-test clean
+.PHONY: help setup demo unit test check pictures site fix dev dist bench nightly lock need-demo need-test clean
 
 help: ## this list; how long each takes, on two cores with nothing else to do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,7 +37,7 @@ $(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py | $(BIN)/pyth
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt pyproject.toml setup.py | $(BIN)/python
-	@echo "Installing the locked dependencies and tools (1.9 GB of packages; some minutes the first time)"
+	@echo "Installing the locked dependencies and tools (2.2 GB of packages; some minutes the first time)"
 	@$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
 	@$(INSTALL_PROJECT)
 	@touch $@ $(VENV)/.runtime
@@ -67,6 +67,9 @@ test: need-test check ## lint, types and all tests; PYTEST_ARGS="-k name" [15 mi
 
 pictures: need-test $(VENV)/.dev ## make the README's pictures of Dagster's pages again, in docs/images [3 min]
 	@SCREENSHOTS=docs/images $(BIN)/pytest tests/browser
+
+site: need-demo $(VENV)/.dev ## the documents as web pages, into build/site; a broken link is an error [10 s]
+	@$(BIN)/python website/build.py
 
 fix: need-demo $(VENV)/.dev ## format, and fix what ruff can fix [seconds]
 	@$(BIN)/ruff check --fix .

@@ -85,6 +85,7 @@ CHANGING: Final = frozenset(
         "recover",
         "resume",
         "retain",
+        "undo",
     )
 )
 """They ask, unless they have ``--yes``; the documents leave that to the reader."""
@@ -98,7 +99,7 @@ def commands() -> list[str]:
     written = {
         re.split(r" +(?:#|&&|\||>) ?", command)[0].strip()
         for document, command in documented()
-        if document == "README.md" or re.fullmatch(r"docs/[^/]+", document)
+        if document == "README.md" or re.fullmatch(r"docs/(for/)?[^/]+", document)
     }
     return sorted(one for one in written if not re.fullmatch(r"logwright [a-z]+", one))
 
