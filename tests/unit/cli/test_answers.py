@@ -28,7 +28,11 @@ ONLY_READ = (
     "verify-certificate",
 )
 OLD = ("--config", "cleanup.policy=delete", "--config", "retention.ms=1")
-LOGWRIGHT = "from logwright.cli.main import main; main()"
+LOGWRIGHT = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from logwright.cli.main import main; main()"
+)
+"""A shell that starts the tests in the background lets them, and what they start, ignore Ctrl-C."""
 WAIT_SECONDS = 60
 
 
