@@ -194,7 +194,7 @@ def update(world: World, table: Table) -> int | str:
     here = any(one.startswith(f"{table.topic}-") for one in partitions(world))
     source = world.first if here else world.other
     given = ("latest", source, table.topic, "--to", table.path, *formats)
-    more = ("--policies", policies, "--high-watermark", "end", *world.config, "--yes")
+    more = ("--policies", policies, "--high-watermark", "end", *world.config)
     answer = run(world, *given, *more)
     status = answer.status
     world.note(f"act latest {table.form}: {status}")

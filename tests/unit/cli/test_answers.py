@@ -34,7 +34,7 @@ LOGWRIGHT = (
     "from logwright.cli.main import main; main()"
 )
 """A shell that starts the tests in the background lets them, and what they start, ignore Ctrl-C."""
-WAIT_SECONDS = 60
+WAIT_SECONDS = 300
 
 
 def options_of(name: str) -> set[str]:

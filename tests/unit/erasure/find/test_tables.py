@@ -57,7 +57,7 @@ def _table(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
         for number in range(last + 2):  # the batches of the last update stay: it is the same log
             segment.batch(number, [(f"person-{number}@example.org", "v")])
         builder.write()
-        words = ("--to", tmp_path / "t", "--format", request.param, "--key", "string", "--yes")
+        words = ("--to", tmp_path / "t", "--format", request.param, "--key", "string")
         assert 0 == call("latest", tmp_path / "logs", "t", *words, "--value", "string").status
     return tmp_path / "t"
 
