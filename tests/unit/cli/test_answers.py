@@ -161,8 +161,8 @@ def test_a_missing_directory_is_said_once(call: Call, tmp_path: Path, name: str)
     words = {"find": ("--keys", keys, "--secret", secret), "purge": ("--yes",)}.get(name, ())
     missing = tmp_path / "dta"
     answer = call(name, missing, *words)
-    said = f"Error: {missing}: the log directory does not exist. Give a directory of log.dirs."
-    assert (5, said) == (answer.status, answer.err.strip())
+    expected = f"Error: {missing}: the log directory does not exist. Give a directory of log.dirs."
+    assert (5, expected) == (answer.status, answer.err.strip())
 
 
 @pytest.mark.parametrize("option", ["--metadata", "--server-properties"])
