@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
-from itertools import pairwise
 from typing import Final
 
 from logwright.units import INT64_MAX
@@ -40,13 +39,29 @@ def time_ms(value: int | str, *, zone: tzinfo | None = None) -> int | None:
     return value if 0 <= value <= INT64_MAX else None
 
 
-def duration(time_ms: int) -> str:
-    """Return ``2 d 6 h``, ``5 min``: in the two largest units, rounded down."""
-    for (unit, size), (smaller, part) in pairwise(_UNITS):
-        if time_ms >= size:
-            rest = time_ms % size // part
-            return f"{time_ms // size} {unit}" + (f" {rest} {smaller}" if rest else "")
-    return f"{time_ms} ms"
+def duration(time_ms: int, *, units: int = 2) -> str:
+    """Return ``2 d 6 h``, ``5 min``: in the largest units, rounded down.
+
+    Args:
+        units: of how many; those of which there is none are not written.
+    """
+    first = next((n for n, (_, size) in enumerate(_UNITS) if time_ms >= size), len(_UNITS) - 1)
+    parts, rest_ms = [], time_ms
+    for unit, size in _UNITS[first : first + units]:
+        count, rest_ms = divmod(rest_ms, size)
+        parts += [f"{count} {unit}"] if count else []
+    return " ".join(parts) or "0 ms"
+
+
+def durations_apart(time_ms: int, other_ms: int) -> tuple[str, str]:
+    """Return both as durations, in as many units as it takes to tell them apart; in two if they
+    are equal.
+    """
+    for units in range(2, len(_UNITS) + 1):
+        texts = duration(time_ms, units=units), duration(other_ms, units=units)
+        if texts[0] != texts[1]:
+            return texts
+    return duration(time_ms), duration(other_ms)
 
 
 def duration_ms(text: str) -> int | None:

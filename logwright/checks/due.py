@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright.format.names import DELETED, LOG
+from logwright.times import duration, durations_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -151,13 +152,15 @@ class _Rules:
     def _numbers(self, segment: Segment, newest_ms: int | None) -> str:
         """Return what the rules compare."""
         log, config = self._account.log, self._config
-        age = "not known" if newest_ms is None else f"{self._now_ms - newest_ms} ms"
+        age, limit = "not known", duration(config.retention_ms)
+        if newest_ms is not None:
+            age, limit = durations_apart(self._now_ms - newest_ms, config.retention_ms)
+        limit = limit if config.retention_ms >= 0 else "unlimited"
         return (
             f"it ends at {self._end[segment.base_offset]} (log start offset"
             f" {log.log_start_offset}), {self._bytes_after[segment.base_offset]} bytes come after"
             f" it (retention.bytes={config.retention_bytes}), its age is {age}"
-            f" (retention.ms={config.retention_ms}), cleanup.policy="
-            f"{','.join(config.cleanup_policy)}"
+            f" (retention.ms is {limit}), cleanup.policy={','.join(config.cleanup_policy)}"
         )
 
 
@@ -177,8 +180,8 @@ def check_purge(
     early, late = [], []
     for file in account.files:
         waited_ms = now_ms - file.since_ms
-        waited = f"{file.name} was retired {waited_ms} ms ago"
-        rule = f"file.delete.delay.ms={file_delete_delay_ms}"
+        ago, delay = durations_apart(waited_ms, file_delete_delay_ms)
+        waited, rule = f"{file.name} was retired {ago} ago", f"file.delete.delay.ms is {delay}"
         if not file.name.endswith(DELETED) or file.name.endswith(_METADATA_SNAPSHOT):
             if not file.left and not _is_leftover(file.name, logs):
                 purged.append(file)

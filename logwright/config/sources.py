@@ -69,7 +69,8 @@ def read_sources(
             kept = read_kept(log_dir)
             _refuse_another_cluster(log_dir, ids, metadata_read)
         except LogwrightError as error:
-            error.remedy = f"{error.remedy} {WITHOUT_IT}" if error.remedy else WITHOUT_IT
+            if error.path != Path(str(log_dir)):  # without metadata that could not be read either
+                error.remedy = f"{error.remedy} {WITHOUT_IT}" if error.remedy else WITHOUT_IT
             raise
     return Sources(
         command_line=command_line,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from logwright.errors import CannotUndo
 from logwright.format.deleted_logs import DeletedLog
 from logwright.format.names import TopicPartition
-from logwright.times import duration
+from logwright.times import durations_apart
 from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def plan_purge_log(directory: DeletedDirectory, *, now_ms: TimestampMs, delay_ms
     """Decide about one deleted log; the arguments as for `plan_purge_logs`."""
     due_at_ms = TimestampMs(directory.at_ms + delay_ms)
     whose = "deleted" if directory.record is not None else "deleted by a broker, last touched"
-    waited, delay = duration(max(now_ms - directory.at_ms, 0)), duration(delay_ms)
+    waited, delay = durations_apart(max(now_ms - directory.at_ms, 0), delay_ms)
     reason = f"{whose} {waited} ago, log.segment.delete.delay.ms is {delay}"
     if directory.foreign:
         reason = f"it holds {directory.foreign[0]}, which no log has"

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from logwright.erasure.key_text import doubts_about, from_base64, refused_key
 from logwright.errors import PolicyError
+from logwright.place.files import require_named
 from logwright.place.mapped import map_file
 
 KeysFormat = Literal["text", "base64", "hex"]
@@ -52,6 +53,7 @@ def read_keys(path: Path, form: KeysFormat) -> KeysFile:
         PolicyError: a line is empty or malformed.
         UnreadableFile: it cannot be read.
     """
+    require_named(path)
     content = map_file(path).tobytes()
     if content.startswith(_UTF16):
         raise _refusal(path, "line 1 begins with a byte order mark of UTF-16.", WAY_OUT)

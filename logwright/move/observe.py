@@ -22,6 +22,7 @@ from logwright.format.names import (
     INGEST_JOURNAL,
     WORK_DIRECTORY,
 )
+from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.log.listing import read_listing, segment_stems, stamp_files, stamp_of
 from logwright.log.load import META_PROPERTIES, list_partitions
 from logwright.move.plan import Places
@@ -107,10 +108,11 @@ def check_directories(source: Path, destination: Path) -> None:
 
 def _is_new(log_dir: Path) -> bool:
     """Return whether a directory has nothing but what moves to it have begun, as an entry that was
-    just added to log.dirs: a broker formats it when it starts. Effects: lists it.
+    just added to log.dirs and is not formatted yet. Effects: lists it.
     """
+    begun = {BROKER_LOCK, *(f"{name}.tmp" for name in CHECKPOINT_FILES)}
     return log_dir.is_dir() and all(
-        name == BROKER_LOCK or name.startswith(_OWN_FILES) or name.endswith(FUTURE_DIRECTORY)
+        name in begun or name.startswith(_OWN_FILES) or name.endswith(FUTURE_DIRECTORY)
         for name in names_in(log_dir)
     )
 

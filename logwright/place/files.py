@@ -9,7 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
-from logwright.errors import NotALogDir, link_or_file, no_directory, unreadable, unreadable_file
+from logwright.errors import (
+    NotALogDir,
+    UnreadableFile,
+    link_or_file,
+    no_directory,
+    unreadable,
+    unreadable_file,
+)
 from logwright.place.local import ROOT_FLAGS, LocalDir, entry_of, open_local
 from logwright.place.model import Bytes, Entry, Kind, OpenDir, Place, PlaceOrText, ReadOnlyPlace
 
@@ -150,6 +157,16 @@ def entry_at(path: Place) -> Entry | None:
         return None
     except OSError as error:
         raise unreadable(error, path) from error
+
+
+def require_named(path: Path) -> None:
+    """Refuse a file that the operator names and that is not there. Effects: looks.
+
+    Raises:
+        UnreadableFile: it is not there, or the device fails.
+    """
+    if entry_at(path) is None:
+        raise UnreadableFile("there is no such file.", path=path)
 
 
 def absolute(path: Place) -> Place:

@@ -22,7 +22,7 @@ from logwright.errors import PolicyError
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.log.watermark import is_without_high_watermark
 from logwright.state.model import Hold
-from logwright.times import duration
+from logwright.times import duration, durations_apart
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
@@ -282,14 +282,14 @@ def _by_size(left: Sequence[Segment], limit: int) -> _Predicate:
 
 
 def _by_time(limit: int, now_ms: TimestampMs) -> _Predicate:
-    rule = f"retention.ms is {duration(limit)}"
-
     def breach(segment: Segment, _: Segment | None) -> _Breach | str:
         age_ms = now_ms - segment.largest_timestamp_ms
         whose = "its newest record" if from_records(segment) else "its file, without timestamps,"
         if age_ms < 0:
-            return f"{whose} is {duration(-age_ms)} in the future, {rule}"
-        reason = f"{whose} is {duration(age_ms)} old, {rule}"
+            ahead = duration(-age_ms)
+            return f"{whose} is {ahead} in the future, retention.ms is {duration(limit)}"
+        age, most = durations_apart(age_ms, limit)
+        reason = f"{whose} is {age} old, retention.ms is {most}"
         if age_ms <= limit:
             return reason
         return _Breach("time", limit, age_ms, reason)

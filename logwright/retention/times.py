@@ -9,6 +9,7 @@ from logwright.errors import CorruptIndex
 from logwright.format.names import LOG, TIMEINDEX, segment_file_name
 from logwright.format.scan import scan_segment
 from logwright.place.mapped import map_file
+from logwright.times import durations_apart
 from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def require_old(plan: RetentionPlan) -> dict[Offset, TimestampMs]:
     ends = dict(pairwise(segment.base_offset for segment in log.segments))
     sizes = {segment.base_offset: segment.log_bytes for segment in log.segments}
     for verdict in plan.deleted:
-        base, limit_ms = verdict.base_offset, verdict.limit
-        if verdict.cause != "time" or limit_ms is None or not sizes[base]:
+        base, limit_ms, looks_ms = verdict.base_offset, verdict.limit, verdict.value
+        if verdict.cause != "time" or limit_ms is None or looks_ms is None or not sizes[base]:
             continue
         path = log.directory / segment_file_name(base, LOG)
         batches = scan_segment(
@@ -50,9 +51,9 @@ def require_old(plan: RetentionPlan) -> dict[Offset, TimestampMs]:
         newest = TimestampMs(int(batches["max_timestamp"].max()))
         read[base] = newest
         if newest >= 0 and plan.now_ms - newest <= limit_ms:
+            age, age_by_index = durations_apart(plan.now_ms - newest, looks_ms)
             raise CorruptIndex(
-                f"the segment's newest record is {plan.now_ms - newest} ms old, by this index"
-                f" {verdict.value} ms.",
+                f"the segment's newest record is {age} old, by this index {age_by_index}.",
                 path=log.directory / segment_file_name(base, TIMEINDEX),
                 remedy=_REBUILD,
             )

@@ -14,7 +14,7 @@ from logwright.config.jitter import segment_jitter_ms
 from logwright.config.topic import TopicConfig
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.log.model import PartitionLog, Segment
-from logwright.times import duration
+from logwright.times import durations_apart
 from logwright.units import INT32_MAX, ByteCount, Offset, TimestampMs
 
 RollCause = Literal[
@@ -94,7 +94,7 @@ def plan_roll(
         return decision
     limit_ms = config.max_segment_ms - segment_jitter_ms(config, log.partition, active.base_offset)
     due_at_ms = TimestampMs(first_ms + limit_ms + 1)
-    age, limit = duration(max(now_ms - first_ms, 0)), duration(limit_ms)
+    age, limit = durations_apart(max(now_ms - first_ms, 0), limit_ms)
     if now_ms >= due_at_ms:
         return decision._replace(
             cause="time",

@@ -8,7 +8,7 @@ import os
 import random
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,11 +49,13 @@ class Pair:
     Attributes:
         files: content and time of the moved partition's files, by name.
         entries: its entry in each checkpoint file.
+        formatted: both are; else the destination was just added to ``log.dirs``, and is empty.
     """
 
     root: Path
     files: dict[str, tuple[bytes, int]]
     entries: dict[str, int | None]
+    formatted: bool = True
 
     @property
     def source(self) -> Path:
@@ -65,7 +67,7 @@ class Pair:
 
     def at(self, root: Path) -> Pair:
         """The same pair elsewhere."""
-        return Pair(root, self.files, self.entries)
+        return replace(self, root=root)
 
     def copied(self, root: Path) -> Pair:
         """A copy of what is on disk now."""
@@ -96,18 +98,23 @@ class Pair:
         left = {path.name for path in self.source.iterdir() if path.name.startswith("t-")}
         assert all(name.endswith("-delete") for name in left)
         for log_dir in (self.source, self.destination):
-            assert entries_of(log_dir, NEIGHBOUR) == dict.fromkeys(CHECKPOINT_FILES, 7)
+            neighbour = 7 if self.formatted or log_dir == self.source else None
+            assert entries_of(log_dir, NEIGHBOUR) == dict.fromkeys(CHECKPOINT_FILES, neighbour)
             assert not [path for path in log_dir.rglob("*") if "-future" in path.name]
             assert not (log_dir / ".logwright-state.json").exists()
 
 
-def make_pair(root: Path) -> Pair:
-    """A log that Kafka wrote, in the first of two directories; both have a neighbour's entries."""
+def make_pair(root: Path, *, formatted: bool = True) -> Pair:
+    """A log that Kafka wrote, in the first of two directories; both have a neighbour's entries, if
+    the second is formatted.
+    """
     root.mkdir(parents=True)
     copy_before(CASE, root / "copied").rename(root / "source")
     (root / "destination").mkdir()
     for name, directory_id in (("source", "D" * 22), ("destination", "B" * 22)):
         log_dir = root / name
+        if not formatted and name == "destination":
+            continue
         (log_dir / "meta.properties").write_text(META.format(directory_id))
         (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
         for file in CHECKPOINT_FILES:
@@ -125,7 +132,7 @@ def make_pair(root: Path) -> Pair:
     entries = dict(parse_offset_checkpoint(path.read_bytes(), path))
     path.write_bytes(serialize_offset_checkpoint({**entries, T0: 5}))
     shutil.rmtree(root / "copied", ignore_errors=True)
-    return Pair(root, files_of(live), entries_of(root / "source"))
+    return Pair(root, files_of(live), entries_of(root / "source"), formatted)
 
 
 def files_of(directory: Path) -> dict[str, tuple[bytes, int]]:

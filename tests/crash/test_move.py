@@ -67,12 +67,17 @@ def assert_one_or_hidden(pair: Pair) -> None:
         assert files_of(source) == pair.files
 
 
-def test_process_that_dies_at_any_step_is_finished_by_the_next_run(tmp_path: Path) -> None:
-    """Whichever step was the last, there is one log at most, and the next run ends the move."""
-    count = counted(make_pair(tmp_path / "whole"))
+@pytest.mark.parametrize("formatted", [True, False], ids=["formatted", "new"])
+def test_process_that_dies_at_any_step_is_finished_by_the_next_run(
+    tmp_path: Path, formatted: bool
+) -> None:
+    """Whichever step was the last, there is one log at most, and the next run ends the move; also
+    to a directory that no broker has formatted yet.
+    """
+    count = counted(make_pair(tmp_path / "whole", formatted=formatted))
     assert count > 60
     for number in range(1, count + 1):
-        pair = make_pair(tmp_path / str(number))
+        pair = make_pair(tmp_path / str(number), formatted=formatted)
         die_at(pair, number)
         assert_one_or_hidden(pair)
         pair.move()
@@ -128,14 +133,16 @@ def test_move_that_died_can_be_given_up(tmp_path: Path) -> None:
     assert given_up > 10
 
 
+@pytest.mark.parametrize("formatted", [True, False], ids=["formatted", "new"])
 def test_power_loss_with_any_order_of_writing_is_finished_by_the_next_run(
-    tmp_path: Path, seed: int
+    tmp_path: Path, seed: int, formatted: bool
 ) -> None:
     """Any subset of what is not synced may be on disk: there is one whole log at most, and the next
     run ends the move.
     """
     chosen = random.Random(f"{seed} power")
-    states = power_losses(make_pair(tmp_path / "whole"), tmp_path / "states", chosen)
+    pair = make_pair(tmp_path / "whole", formatted=formatted)
+    states = power_losses(pair, tmp_path / "states", chosen)
     assert len(states) >= POWER_LOSSES
     hidden = 0
     for pair in states:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,10 +25,15 @@ from logwright.ingest.model import AppendOptions, AppendPlan
 from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
+from logwright.move.commit import move_partition
+from logwright.units import TimestampMs
 from tests import fixtures
+from tests.crash.filesystems import Crash
+from tests.crash.moves import DyingFileSystem
 from tests.e2e.broker_life import broker
 from tests.e2e.command import call
 from tests.ingested import arrow, planned, random_rows
+from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
 
@@ -43,10 +49,13 @@ Record = tuple[int, int, bytes | None, bytes | None]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The two log directories of one broker."""
+    """The log directories of one broker: two that are formatted, and one that was just added to
+    ``log.dirs``, and is empty.
+    """
 
     log_dir: Path
     other: Path
+    new: Path
 
     def run(self, command: str, name: str, *words: str | Path | int) -> None:
         """A command line on one log."""
@@ -115,6 +124,43 @@ def move(place: Place, name: str) -> None:
     place.run("move", name, "--to", place.other)
 
 
+def move_anew(place: Place, name: str) -> None:
+    """The process dies while it copies; the next one finishes, and a recovery marks the directory
+    clean, as no broker has stopped on it. It is formatted last, as `move` says.
+    """
+    place.new.mkdir()
+    with pytest.raises(Crash):
+        move_partition(
+            place.log_dir,
+            TopicPartition("anew", 0),
+            place.new,
+            now_ms=TimestampMs(NOW),
+            progress=lambda _what, _done, _total: None,
+            wrap=lambda disk: DyingFileSystem(disk, crash_at=30),
+        )
+    assert (place.log_dir / name).is_dir()
+    assert [True] == [path.name.endswith("-future") for path in place.new.glob("anew-0*")]
+    place.run("move", name, "--to", place.new)
+    answer = call("recover", place.new, "--yes")
+    assert 0 == answer.status, answer.err
+    format_new(place)
+
+
+def format_new(place: Place) -> None:
+    """Kafka's storage tool formats those of ``log.dirs`` that are not."""
+    text = (place.log_dir.parent / "server.properties").read_text()
+    dirs = f"log.dirs={place.log_dir},{place.other},{place.new}"
+    lines = [dirs if line.startswith("log.dirs=") else line for line in text.splitlines()]
+    settings = place.log_dir.parent / "three.properties"
+    settings.write_text("\n".join(lines))
+    meta = (place.log_dir / "meta.properties").read_text()
+    cluster = meta.partition("cluster.id=")[2].partition("\n")[0]
+    words = ("format", "--ignore-formatted", "-t", cluster, "-c", str(settings))
+    tool = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), "kafka.tools.StorageTool", *words]
+    done = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=False)
+    assert 0 == done.returncode, done.stdout + done.stderr
+
+
 def append(place: Place, name: str, *, keep_offsets: bool = False) -> None:
     rows = random_rows(Random(name), 120, around_ms=NOW, spread_ms=5000)
     partition = TopicPartition.parse(name)
@@ -149,6 +195,7 @@ LOGS: dict[str, tuple[str, Callable[[Place, str], None]]] = {
     "purged-0": ("recleaned-3", purge),
     "appended-0": ("idempotent-1-retained", append),
     "moved-0": ("leader-epochs", move),
+    "anew-0": ("leader-epochs", move_anew),
 }
 GROWN = {"grown-1": append, "grown-2": archive}
 """Partitions that the broker knows, that are not there, and that we make next to one that is."""
@@ -191,7 +238,7 @@ def second_directory(place: Place) -> None:
 def logs_of(place: Place) -> dict[str, tuple[PartitionLog, list[Record]]]:
     """What our own loader and dump say is there, by name."""
     logs = {}
-    for log_dir in (place.log_dir, place.other):
+    for log_dir in (place.log_dir, place.other, place.new):
         for path in log_dir.glob("*-[0-9]"):
             partition = TopicPartition.parse(path.name)
             assert partition is not None
@@ -282,7 +329,8 @@ def test_a_broker_finds_nothing_to_mend_in_what_we_leave(tmp_path: Path) -> None
     """After each operation: no recovery, no directory offline, the records and the offsets that we
     say, and the next record goes after them.
     """
-    place = Place(tmp_path / "broker" / "logs", tmp_path / "broker" / "other")
+    root = tmp_path / "broker"
+    place = Place(root / "logs", root / "other", root / "new")
     with broker(tmp_path, "first", "--server-config", *UNTOUCHED) as (process, bootstrap):
         make_topics(bootstrap)
         (tmp_path / "first.stop").touch()
@@ -296,12 +344,16 @@ def test_a_broker_finds_nothing_to_mend_in_what_we_leave(tmp_path: Path) -> None
     ours = logs_of(place)
     assert {*LOGS, *GROWN, "grown-0"} - {"deleted-0"} == ours.keys()
     assert (place.other / "moved-0").is_dir()
+    assert (place.new / "anew-0").is_dir()
     loaded = {  # deleted logs too, and what a move left: the broker opens and deletes them
         log_dir: sum(path.is_dir() for path in log_dir.iterdir())
-        for log_dir in (place.log_dir, place.other)
+        for log_dir in (place.log_dir, place.other, place.new)
     }
-    both = f"log.dirs={place.log_dir},{place.other}"
-    with broker(tmp_path, "second", "--server-config", *UNTOUCHED, both) as (process, bootstrap):
+    all_three = f"log.dirs={place.log_dir},{place.other},{place.new}"
+    with broker(tmp_path, "second", "--server-config", *UNTOUCHED, all_three) as (
+        process,
+        bootstrap,
+    ):
         client = {
             "bootstrap.servers": bootstrap,
             "group.id": "reader",
@@ -324,6 +376,7 @@ def test_a_broker_finds_nothing_to_mend_in_what_we_leave(tmp_path: Path) -> None
         assert [line for line in lines if wanted in line], log_dir
     told = [line for line in lines if "__cluster_metadata" not in line]
     assert [] == [line for line in told if any(word in line for word in WRONG)]
+    assert (place.new / "meta.properties").is_file()
     for log_dir in loaded:
         verified = call("verify", log_dir)
         assert 0 == verified.status, verified.out + verified.err

@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ def larger_pair(root: Path) -> Pair:
     shutil.rmtree(pair.source / str(T0))
     (copied / str(T0)).rename(pair.source / str(T0))
     (pair.source / str(T0) / "partition.metadata").write_bytes(metadata)
-    return Pair(pair.root, files_of(pair.source / str(T0)), entries_of(pair.source))
+    files, entries = files_of(pair.source / str(T0)), entries_of(pair.source)
+    return replace(pair, files=files, entries=entries)
 
 
 def words(pair: Pair) -> tuple[str | Path, ...]:

@@ -28,6 +28,7 @@ from logwright.erasure.remains import (
     ReplicasNotErased,
     TableNotSearched,
 )
+from logwright.times import duration
 
 _MOST_LINES: Final = 1000
 
@@ -168,9 +169,10 @@ class Shown:
     @show.register
     def _table(self, left: LeftInTable) -> None:
         old = ""
-        if left.until_ms is not None:
+        if left.until_ms is not None and left.keep_versions_ms is not None:
+            kept = duration(left.keep_versions_ms)
             old = (
-                f", and in its files for twice keep_versions_ms={left.keep_versions_ms} after it:"
+                f", and in its files for twice keep_versions_ms, {kept}, after it:"
                 f" {instant(left.until_ms)} at the earliest"
             )
         self._output.result(

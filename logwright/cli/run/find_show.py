@@ -14,6 +14,7 @@ from logwright.erasure.find.model import Finding
 from logwright.erasure.find.result import SearchResult
 from logwright.erasure.outlook.suggestions import LogForecast
 from logwright.format.names import TopicPartition
+from logwright.times import duration
 
 _MOST_ROWS: Final = 1000
 
@@ -127,7 +128,8 @@ def show_forecast(
     if deadline_ms is None:
         return
     for suggestion in forecast.suggestions:
-        output.text(f"  {suggestion.setting}={suggestion.value_ms} makes the deadline.")
+        value = f"{suggestion.value_ms} ({duration(suggestion.value_ms)})"
+        output.text(f"  {suggestion.setting}={value} makes the deadline.")
     if not forecast.suggestions and is_late(forecast.latest_ms, deadline_ms):
         earliest = _instant(forecast.earliest_ms) or "no known time"
         output.text(f"  No setting alone makes the deadline; all together: {earliest}.")

@@ -12,6 +12,7 @@ import click
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.format.names import TopicPartition
+from logwright.log.load import META_PROPERTIES
 from logwright.move.commit import (
     MoveOutlook,
     MoveResult,
@@ -19,6 +20,7 @@ from logwright.move.commit import (
     look_at_move,
     move_partition,
 )
+from logwright.place.files import exists
 
 
 def run(request: Request, *, destination: Path | None, abandon: bool) -> None:
@@ -40,6 +42,11 @@ def _move(request: Request, destination: Path) -> None:
     for partition in sorted(set(request.named)):
         with request.failures.of(partition):
             outlooks[partition] = look_at_move(request.log_dir, partition, destination)
+    if outlooks and not exists(destination / META_PROPERTIES):
+        request.output.message(
+            f"{destination} is not formatted: a broker starts on it only after"
+            " `kafka-storage.sh format --ignore-formatted`."
+        )
     lines = {partition: _outlook_line(partition, outlooks[partition]) for partition in outlooks}
     if request.dry_run:
         for partition, outlook in outlooks.items():

@@ -34,7 +34,9 @@ def run(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
     """Run the command."""
     request = replace(request, dry_run=True)
     options = CleaningOptions(like_kafka=like_kafka)
-    served = leave_strays(request, request.partitions())
+    partitions = request.partitions()
+    request.sources()  # what is wrong with them is wrong for all logs: said once
+    served = leave_strays(request, partitions)
     recovered = recover_first(request, served, like_kafka=like_kafka)
     logs = leave_held(request, recovered, force=forecast is True)
     report_sources(request, logs)

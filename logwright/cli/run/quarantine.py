@@ -9,6 +9,7 @@ import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
+from logwright.cli.wording import counted
 from logwright.errors import CorruptLogError
 from logwright.format.names import TopicPartition
 from logwright.state.file import quarantine_object
@@ -57,6 +58,8 @@ def _clear(request: Request) -> None:
         for partition, state in sorted(read_state(request.log_dir).items())
         if state.quarantine is not None and request.is_wanted(partition)
     ]
+    if not held:
+        request.partitions()  # refuse names of which there is nothing
     if held and not request.dry_run:
         request.confirm(f"Release {', '.join(map(str, held))} from quarantine?")
         for partition in held:
@@ -90,6 +93,6 @@ def _show(request: Request, states: Mapping[TopicPartition, PartitionState]) -> 
         )
     if sizes:
         total = human_bytes(sum(sizes))
-        request.output.text(f"uncleanable-partitions-count: {len(sizes)}, {total}")
+        request.output.text(f"{counted(len(sizes), 'log')} in quarantine, {total} not cleaned.")
     else:
         request.output.text("Nothing is in quarantine.")

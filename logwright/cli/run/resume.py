@@ -16,6 +16,8 @@ def run(request: Request, *, owner: str | None) -> None:
         for partition, state in sorted(read_state(request.log_dir).items())
         if request.is_wanted(partition)
     }
+    if not lifted:
+        request.partitions()  # refuse names of which there is nothing
     lines = [f"{name}: {pause.sentence}" for name, pauses in lifted.items() for pause in pauses]
     if request.dry_run:
         for line in lines:

@@ -8,6 +8,7 @@ from logwright.cli.request import Request
 from logwright.cli.wording import counted
 from logwright.errors import CorruptLogError
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
+from logwright.log.load import list_partitions
 from logwright.place.files import exists
 from logwright.recovery.root import look_at_root
 from logwright.verify.against import compare_partition
@@ -18,11 +19,13 @@ from logwright.verify.partition import verify_partition
 def run(request: Request, *, against: Path | None) -> int:
     """Run the command."""
     pair = None if against is None else (against, request.log_dir)
+    partitions = request.partitions()
+    if against is not None:
+        list_partitions(against)  # refuse one that is none, also where nothing is compared
     if not exists(request.place / CLEAN_SHUTDOWN_MARKER):
         request.output.message(
             f"{request.place} was not shut down cleanly: indexes may have unused space."
         )
-    partitions = request.partitions()
     wrong = 0 if request.named else _check_root(request)
     for partition in partitions:
         with request.failures.of(partition):

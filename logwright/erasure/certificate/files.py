@@ -23,6 +23,8 @@ def read_small(path: Path, *, most: int) -> tuple[bytes, os.stat_result]:
     """
     try:
         fd = os.open(path, _FLAGS)
+    except FileNotFoundError as error:
+        raise UnreadableFile("there is no such file.", path=path) from error
     except OSError as error:
         raise unreadable(error, path) from error
     with os.fdopen(fd, "rb") as file:

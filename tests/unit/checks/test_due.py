@@ -132,7 +132,32 @@ def test_an_age_that_was_not_read_is_no_reason() -> None:
     results = check_retention(account, config, TimestampMs(NOW_MS))
     (deleted, _) = results
     assert [0] == [one.offset for one in deleted.wrong]
-    assert "its age is not known" in deleted.wrong[0].sentence
+    assert "its age is not known (retention.ms is 1 ms)" in deleted.wrong[0].sentence
+
+
+DAY = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("limit_ms", "expected"),
+    [
+        (6 * DAY, "its age is 5 d 2 h (retention.ms is 6 d)"),
+        (5 * DAY + 7_200_000, "its age is 5 d 2 h (retention.ms is 5 d 2 h)"),
+        (5 * DAY + 7_200_001, "its age is 5 d 2 h (retention.ms is 5 d 2 h 1 ms)"),
+        (-1, "its age is 5 d 2 h (retention.ms is unlimited)"),
+    ],
+)
+def test_an_age_is_written_as_people_read_it(limit_ms: int, expected: str) -> None:
+    """And never so that a difference cannot be seen."""
+    config, _ = parse_settings({"cleanup.policy": "delete", "retention.ms": str(limit_ms)})
+    now_ms = TimestampMs(THREE[0].largest_timestamp_ms + 5 * DAY + 7_200_000)
+    account = RetentionAccount(
+        log=log(THREE, 30),
+        left=frozenset({Offset(10), Offset(20)}),
+        newest_ms={Offset(0): TimestampMs(THREE[0].largest_timestamp_ms)},
+    )
+    (deleted, *_) = check_retention(account, config, now_ms)
+    assert expected in deleted.wrong[0].sentence
 
 
 def test_records_without_timestamps_have_the_age_of_their_file() -> None:
@@ -260,3 +285,12 @@ def test_a_snapshot_of_the_metadata_is_not_a_retired_file() -> None:
     name = f"{OLD}-0000000000.checkpoint.deleted"
     assert {} == purge_results({name: (DELAY_MS * 9, True)})
     assert {FILES_PURGED: [name]} == purge_results({name: (DELAY_MS * 9, False)})
+
+
+def test_a_retired_file_waits_as_people_read_it() -> None:
+    """How long it waited, and how long it had to."""
+    file = AccountedFile(name=f"{OLD}.log.deleted", since_ms=NOW_MS - 59_999, left=False)
+    (purged,) = check_purge(PurgeAccount((file,)), TimestampMs(NOW_MS), 3 * DAY)
+    assert [
+        f"{file.name} was retired 59 s 999 ms ago and is purged, file.delete.delay.ms is 3 d"
+    ] == [one.sentence for one in purged.wrong]

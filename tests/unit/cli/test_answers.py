@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,8 +29,12 @@ ONLY_READ = (
     "verify-certificate",
 )
 OLD = ("--config", "cleanup.policy=delete", "--config", "retention.ms=1")
-LOGWRIGHT = "from logwright.cli.main import main; main()"
-WAIT_SECONDS = 60
+LOGWRIGHT = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+    "from logwright.cli.main import main; main()"
+)
+"""A shell that starts the tests in the background lets them, and what they start, ignore Ctrl-C."""
+WAIT_SECONDS = 300
 
 
 def options_of(name: str) -> set[str]:
@@ -143,3 +148,86 @@ def test_verify_has_a_result_for_each_log(call: Call, tmp_path: Path) -> None:
     assert "t-0: no problems found" in call("verify", log_dir).out.splitlines()
     (line,) = call("verify", log_dir, "--output", "json").lines
     assert {"topicPartition": "t-0", "problems": 0} == line
+
+
+@pytest.mark.parametrize("name", ["verify", "config", "find", "purge", "plan", "inspect"])
+def test_a_missing_directory_is_said_once(call: Call, tmp_path: Path, name: str) -> None:
+    """With what to do about it, and nothing about what it would contain."""
+    keys = tmp_path / "keys"
+    keys.write_text("a\n")
+    secret = tmp_path / "secret"
+    secret.write_text("0123456789abcdef" * 4)
+    secret.chmod(0o600)
+    words = {"find": ("--keys", keys, "--secret", secret), "purge": ("--yes",)}.get(name, ())
+    missing = tmp_path / "dta"
+    answer = call(name, missing, *words)
+    expected = f"Error: {missing}: the log directory does not exist. Give a directory of log.dirs."
+    assert (5, expected) == (answer.status, answer.err.strip())
+
+
+@pytest.mark.parametrize("option", ["--metadata", "--server-properties"])
+def test_what_is_wrong_for_all_logs_is_said_once(call: Call, tmp_path: Path, option: str) -> None:
+    """And not for each of them."""
+    log_dir = write_logs(tmp_path / "logs", 3)
+    answer = call("plan", log_dir, option, tmp_path / "missing")
+    assert answer.status in {2, 5}
+    assert 1 == answer.err.count("Error:")
+    assert f"Error: {tmp_path / 'missing'}: " in answer.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("find", "--keys", "MISSING"),
+        ("find", "--keys", "KEYS", "--pattern", "MISSING"),
+        ("certificate", "--keys", "KEYS", "--signing-key", "MISSING", "--out", "OUT"),
+    ],
+)
+def test_a_named_file_that_is_missing(call: Call, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Nobody took it away: there is none of that name."""
+    log_dir = write_logs(tmp_path / "logs", 1)
+    missing = tmp_path / "kyes"
+    (tmp_path / "keys").write_text("a\n")
+    named = {"MISSING": missing, "KEYS": tmp_path / "keys", "OUT": tmp_path / "out"}
+    name, *rest = (named.get(word, word) for word in words)
+    answer = call(name, log_dir, *rest)
+    assert 5 == answer.status
+    assert f"Error: {missing}: there is no such file." == answer.err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", [("resume",), ("quarantine", "--clear")])
+def test_a_log_that_is_not_there_is_refused(
+    call: Call, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """To say of it that nothing is paused would hide a mistyped name; one that is deleted and
+    paused can be resumed.
+    """
+    log_dir = write_logs(tmp_path, 1)
+    name, *options = words
+    answer = call(name, log_dir, "t-9", *options, "--yes")
+    assert (5, f"Error: {log_dir}: has no partition t-9.") == (
+        answer.status,
+        answer.err.strip().partition(" `")[0],
+    )
+    assert 0 == call(name, log_dir, "t-0", *options, "--yes").status
+    call("pause", log_dir, "t-0", "--reason", "x", "--yes")
+    shutil.rmtree(log_dir / "t-0")
+    assert "1 pause removed." in call("resume", log_dir, "t-0", "--yes").out
+
+
+def test_verify_against_a_missing_directory(call: Call, tmp_path: Path) -> None:
+    """Is refused, also where each log has a problem of its own, so that nothing is compared."""
+    log_dir = write_logs(tmp_path / "logs", 1)
+    assert 3 == call("verify", log_dir).status
+    answer = call("verify", log_dir, "--against", tmp_path / "missing")
+    assert 5 == answer.status
+    assert f"{tmp_path / 'missing'}: the log directory does not exist." in answer.err
+
+
+def test_quarantine_counts_in_words(call: Call, tmp_path: Path) -> None:
+    """Not by the name of a metric."""
+    log_dir = write_logs(tmp_path, 1)
+    call("quarantine", log_dir, "t-0", "--set", "bad disk", "--yes")
+    last = call("quarantine", log_dir).out.splitlines()[-1]
+    assert last.startswith("1 log in quarantine, ")
+    assert last.endswith(" not cleaned.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from logwright.times import duration
 from tests.found import plain_bytes
 from tests.ingested import Row, append
 from tests.log_builder import START_MS
@@ -118,7 +119,7 @@ def test_a_deadline_and_what_makes_it(call: Call, tmp_path: Path) -> None:
     keys.write_bytes(KEY + b"\n")
     log.append(KEY, PLANTED_VALUE, START_MS)
     log.now_ms = START_MS + 1_000
-    words = ("--keys", keys, "--forecast", "--appends-continue", "--run-interval", "1000")
+    words = ("--keys", keys, "--forecast", "--appends-continue", "--run-interval", "1 s")
     (whole,) = [one for one in log.find(*words).lines if "suggestions" in one]
     deadline = whole["goneByMs"] - 3_000
     answer = log.find(*words, "--deadline", str(deadline))
@@ -130,7 +131,10 @@ def test_a_deadline_and_what_makes_it(call: Call, tmp_path: Path) -> None:
         "file.delete.delay.ms",
         "run interval",
     } == set(late["suggestions"])
+    when = ("--now", log.now_ms, "--deadline", deadline)
+    shown = call("find", log.log_dir, *OPTIONS, *words, *when).out.splitlines()
     for setting, value in late["suggestions"].items():
+        assert f"  {setting}={value} ({duration(value)}) makes the deadline." in shown
         for more, makes in ((0, True), (1, False)):
             changed = (
                 ("--run-interval", str(value + more))

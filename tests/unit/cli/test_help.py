@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import resource
+import os
 import shlex
 import shutil
 import subprocess
@@ -19,6 +19,7 @@ from logwright.cli.options.examples import EXAMPLES
 from tests.log_builder import LogBuilder
 
 NAMES = tuple(main.list_commands(click.Context(main)))
+ROOT = Path(__file__).parents[3]
 MOST_LINES = 40
 MOST_EXAMPLES = 3
 NEEDS_MORE = {"demo"}
@@ -106,25 +107,55 @@ def test_examples_work(
     assert run(tmp_path, f"{name} {EXAMPLES[name][number]}") in FOUND.get(name, set()) | {0}
 
 
-def test_help_is_fast() -> None:
-    """Under 0.15 s of processor time, which other load does not change: the best of five."""
-    seconds = []
-    for _ in range(5):
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [sys.executable, "-c", "from logwright.cli.main import main; main(['--help'])"],
-            stdout=subprocess.DEVNULL,
-            check=True,
-        )
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(seconds) < 0.15
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("logwright ver", {"verify", "verify-certificate"}),
+        ("logwright plan --high", {"--high-watermark"}),
+        ("logwright plan --high-watermark ", {"end", "checkpoint"}),
+        ("logwright plan --output j", {"json"}),
+    ],
+)
+def test_bash_completes(typed: str, expected: set[str]) -> None:
+    """In a shell with the line of docs/installing.md: commands, options and their values."""
+    *words, last = typed.split(" ")
+    line = 'eval "$(_LOGWRIGHT_COMPLETE=bash_source logwright)"'
+    assert f"`{line}`" in (ROOT / "docs/installing.md").read_text()
+    script = (
+        f"{line}\nCOMP_WORDS=({shlex.join([*words, last])}) COMP_CWORD={len(words)}\n"
+        "_logwright_completion logwright\nprintf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    shown = subprocess.run(
+        [shutil.which("bash") or "bash is not installed", "-c", script],
+        env=dict(os.environ) | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert expected == set(shown.stdout.split())
 
 
-def test_completion_names_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As docs/installing.md has it: the shell asks with an environment variable."""
-    monkeypatch.setenv("_LOGWRIGHT_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", "logwright ver")
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell(monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    """That of which docs/installing.md has the line; it asks for candidates by the same name."""
+    assert f"_LOGWRIGHT_COMPLETE={shell}_source logwright" in (
+        ROOT / "docs/installing.md"
+    ).read_text(encoding="utf-8")
+    monkeypatch.setenv("_LOGWRIGHT_COMPLETE", f"{shell}_source")
+    script = CliRunner().invoke(main, prog_name="logwright").stdout
+    assert f"_LOGWRIGHT_COMPLETE={shell}_complete" in script
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"), [("ver", {"verify", "verify-certificate"}), ("xyz", set())]
+)
+def test_zsh_gets_candidates(
+    monkeypatch: pytest.MonkeyPatch, typed: str, expected: set[str]
+) -> None:
+    """Three lines each: of what kind it is, the word, and its help."""
+    monkeypatch.setenv("_LOGWRIGHT_COMPLETE", "zsh_complete")
+    monkeypatch.setenv("COMP_WORDS", f"logwright {typed}")
     monkeypatch.setenv("COMP_CWORD", "1")
-    answer = CliRunner().invoke(main, prog_name="logwright")
-    assert {"plain,verify", "plain,verify-certificate"} == set(answer.stdout.split())
+    lines = CliRunner().invoke(main, prog_name="logwright").stdout.splitlines()
+    assert expected == set(lines[1::3])

@@ -277,9 +277,19 @@ def test_a_copy_with_other_bytes_is_refused(pair: Pair, times: int) -> None:
 
 
 def test_takes_an_empty_directory(move: Call, pair: Pair, tmp_path: Path) -> None:
-    """As one that was just added to log.dirs."""
+    """As one that was just added to log.dirs; what a broker then needs is said before, and after a
+    formatted one nothing is.
+    """
     new = tmp_path / "new"
     new.mkdir()
+    needed = f"{new} is not formatted: a broker starts on it only after"
+    assert needed in move("--dry-run", to=new).err
     answer = move("--yes", to=new)
     assert 0 == answer.status, answer.err
+    assert needed in answer.err
     assert (new / "t-0").is_dir()
+
+
+def test_a_formatted_directory_needs_nothing(move: Call, pair: Pair) -> None:
+    """So nothing is said of it."""
+    assert "not formatted" not in move("--dry-run", to=pair.destination).err
