@@ -111,7 +111,7 @@ def test_run_deletes_by_policy_and_says_why(tmp_path: Path) -> None:
         bases = [int(path.stem) for path in platform.partition(key).glob("*.log")]
         assert kafkas["segmentsAfter"] == sorted(bases)
     assert "| 0 | 3897 | size | 28143 bytes are left" in metadata["size-0"]["reasons"]
-    assert "retention.ms=10800000" in metadata["time-0"]["reasons"]
+    assert "retention.ms is 3 h" in metadata["time-0"]["reasons"]
     assert "in the future" not in metadata["size-0"]["reasons"]
     retired = list(platform.partition("size-0").glob("*.deleted"))
     freed = sum(path.stat().st_size for path in retired if "snapshot" not in path.name)
