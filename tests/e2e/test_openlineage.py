@@ -84,7 +84,8 @@ def test_a_server_gets_the_columns_of_a_table_and_its_checks(
     with dg.DagsterInstance.local_temp(str(tmp_path / "home"), overrides=overrides) as instance:
         assert update(replace(platform, instance=instance)).success
     assert {"/api/v1/lineage"} == {event["path"] for event in events}
-    tables = [one for event in events for one in event.get("outputs", []) if one["name"] == TABLE]
+    outputs = [output for event in events for output in event.get("outputs", [])]
+    tables = [output for output in outputs if output["name"] == TABLE]
     facets = {name: facet for table in tables for name, facet in table["facets"].items()}
     columns = {field["name"] for field in facets["schema"]["fields"]}
     assert {"key", "value", "partition"} <= columns
@@ -92,13 +93,8 @@ def test_a_server_gets_the_columns_of_a_table_and_its_checks(
     assert columns == lineage.keys()
     (source,) = lineage["value"]["inputFields"]
     assert ("kafka_logs/segment_set", "value") == (source["name"], source["field"])
-    checked = [
-        assertion
-        for event in events
-        for one in event.get("inputs", [])
-        for assertion in one.get("inputFacets", {})
-        .get("dataQualityAssertions", {})
-        .get("assertions", [])
-    ]
+    inputs = [dataset for event in events for dataset in event.get("inputs", [])]
+    quality = [dataset.get("inputFacets", {}).get("dataQualityAssertions") for dataset in inputs]
+    checked = [assertion for facet in quality if facet for assertion in facet["assertions"]]
     assert checked
     assert all(assertion["success"] for assertion in checked)
