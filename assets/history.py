@@ -107,7 +107,7 @@ def maintenance_history(
         metadata={
             "dagster/row_count": len(table),
             "directory": dg.MetadataValue.path(str(directory)),
-            "schema version": SCHEMA_VERSION,
+            "schema version": str(SCHEMA_VERSION),
             "files merged": merged,
             **history_totals(table),
             "newest rows": dg.MetadataValue.table(_newest(table), _SHOWN_SCHEMA),

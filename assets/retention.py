@@ -9,7 +9,7 @@ import dagster as dg
 from logwright.assets.lib.evaluations import evaluations_of
 from logwright.assets.lib.maintained import maintained
 from logwright.assets.lib.partitions import PURGE_ASSET, RETENTION_ASSET, SEGMENT_SET
-from logwright.assets.lib.report import markdown_table
+from logwright.assets.lib.report import table, unplotted
 from logwright.assets.lib.verdict import PURGE_CHECKS, RETENTION_CHECKS, Verdict, due_verdict
 from logwright.checks.due import check_retention
 from logwright.config.sources import DirectorySettings
@@ -30,7 +30,7 @@ def retention_observation(
     work: LogWork, plan: RetentionPlan, settings: DirectorySettings
 ) -> dg.AssetObservation:
     """Return what one log lost, segment by segment with the reason, and what it still has."""
-    metadata = retention_metadata(work, plan, settings)
+    metadata = unplotted(retention_metadata(work, plan, settings))
     return dg.AssetObservation(asset_key=SEGMENT_SET, partition=work.key, metadata=metadata)
 
 
@@ -97,13 +97,13 @@ def retention_evaluations(
     yield from evaluations_of(RETENTION_ASSET, RETENTION_CHECKS, judged)
 
 
-def _table(plan: RetentionPlan) -> dg.MarkdownMetadataValue:
+def _table(plan: RetentionPlan) -> dg.TableMetadataValue:
     kept = [verdict for verdict in plan.verdicts if not verdict.deleted][:1]
     rows = [
         (verdict.base_offset, verdict.bytes, verdict.cause or "stays", verdict.reason)
         for verdict in (*plan.deleted[:SHOWN_SEGMENTS], *kept)
     ]
-    return markdown_table(("segment", "bytes", "by", "why"), rows)
+    return table(("segment", "bytes", "by", "why"), rows)
 
 
 def purge_events(
@@ -124,7 +124,7 @@ def purge_outcome(result: PurgeResult | None) -> dict[str, Any]:
 def _purge_observation(purged: tuple[str, PurgeResult]) -> dg.AssetObservation:
     key, result = purged
     return dg.AssetObservation(
-        asset_key=SEGMENT_SET, partition=key, metadata=purge_metadata(result)
+        asset_key=SEGMENT_SET, partition=key, metadata=unplotted(purge_metadata(result))
     )
 
 
@@ -135,9 +135,7 @@ def purge_metadata(result: PurgeResult) -> dict[str, Any]:
         "bytes freed": result.removed_bytes,
         "leftovers removed": len(result.leftovers) + len(result.staging),
         "files still waiting": len(result.pending),
-        "purged": dg.MetadataValue.md(
-            "\n".join(f"- `{name}`" for name in result.removed[:SHOWN_FILES])
-        ),
+        "purged": table(("file",), ((name,) for name in result.removed), most=SHOWN_FILES),
     }
     if result.pending:
         soonest_ms = min(pending.due_at_ms for pending in result.pending)

@@ -107,19 +107,23 @@ def _metadata(event: dg.DagsterEvent) -> dict[str, Any]:
 
 def _row(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return the demo's table row of one log, without its size on disk."""
-    if "segments deleted" in metadata:
+    if "segments deleted" in metadata or "dirty ratio" not in metadata:
         why = "retention"
     elif "max-compaction-delay" in metadata:
         why = "compaction lag"
     else:
-        why = f"dirty ratio {metadata['dirty ratio']:.2f}"
+        why = f"dirty ratio {float(metadata['dirty ratio']):.2f}"
     return {
         "why": why,
-        "records": metadata.get("records before", 0),
+        "records": _count(metadata, "records before"),
         "removed": {
-            cause: metadata.get(name.replace("_", " "), 0) for name, cause in REMOVED.items()
+            cause: _count(metadata, name.replace("_", " ")) for name, cause in REMOVED.items()
         },
     }
+
+
+def _count(metadata: dict[str, Any], name: str) -> int:
+    return int(str(metadata.get(name, 0)).replace(",", ""))
 
 
 if __name__ == "__main__":

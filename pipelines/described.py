@@ -29,6 +29,24 @@ HOURLY: Final = dg.FreshnessPolicy.time_window(
 """Of what is made each hour: one run may be late or fail; three may not."""
 HOURLY_ASSETS: Final = frozenset((FLEET_INVENTORY, FLEET_PAGE, MAINTENANCE_HISTORY))
 
+RECORDS: Final = MappingProxyType(
+    {
+        "key": ("binary", "the record's key, not decoded"),
+        "value": ("binary", "the record's value, not decoded; null: a tombstone"),
+        "topic": ("string", "of the log"),
+        "partition": ("int32", "of the log"),
+        "offset": ("int64", "of the record"),
+        "timestamp": ("timestamp[us, tz=UTC]", "of the record, by its producer or the broker"),
+        "timestampType": ("int32", "0: by its producer; 1: by the broker"),
+        "headers": (
+            "list<element: struct<key: string not null, value: binary> not null>",
+            "if `includeHeaders` is set",
+        ),
+    }
+)
+"""The columns of the records in a log, as the format ``kafka-log`` reads them: those that a table's
+columns are from. (type, description)."""
+
 PART: Final = "logwright/part"
 """Tag: by which an asset is found in the catalogue."""
 PARTS: Final = MappingProxyType(
@@ -50,8 +68,8 @@ TABLES: Final = "tables"
 
 
 def described(spec: dg.AssetSpec) -> dg.AssetSpec:
-    """Return the spec of an asset of the platform with its tags, its freshness policy and, of the
-    inventory, its columns and when it is made.
+    """Return the spec of an asset of the platform with its tags, its freshness policy, of the
+    segment set the columns of its records and, of the inventory, its columns and when it is made.
     """
     spec = spec.merge_attributes(tags={"domain": "kafka", PART: PARTS.get(spec.key, TABLES)})
     if spec.key in HOURLY_ASSETS:
@@ -61,4 +79,11 @@ def described(spec: dg.AssetSpec) -> dg.AssetSpec:
             automation_condition=after_changes(),
             metadata={**spec.metadata, "dagster/column_schema": fleet_schema()},
         )
+    if spec.key == SEGMENT_SET:
+        columns = [
+            dg.TableColumn(name, kind, description=meaning)
+            for name, (kind, meaning) in RECORDS.items()
+        ]
+        schema = dg.TableSchema(columns)
+        spec = spec.merge_attributes(metadata={"dagster/column_schema": schema})
     return spec

@@ -25,6 +25,7 @@ from logwright.assets.erasure.table_search import search_tables
 from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.human import human_time
 from logwright.assets.lib.partitions import SEGMENT_SET
+from logwright.assets.lib.report import unplotted
 from logwright.config.sources import DirectorySettings
 from logwright.erasure.account import account_of
 from logwright.erasure.certificate.search import replicas_elsewhere
@@ -168,7 +169,7 @@ def _deadlines(
             asset_key=DELETION_DEADLINE,
             partition=key,
             description=f"{row.state}: {row.records:,} records remain.",
-            metadata=topic_metadata(row, countdown.looked_ms),
+            metadata=unplotted(topic_metadata(row, countdown.looked_ms)),
         )
 
 

@@ -5,10 +5,11 @@ from typing import Any, Final
 
 import dagster as dg
 
-from logwright.assets.lib.human import human_ms, human_time
+from logwright.assets.lib.human import human_time
 from logwright.assets.lib.report import rows_table
 from logwright.erasure.landing import Refusal
 from logwright.erasure.outlook.countdown import NEVER, Countdown, Overdue, TopicCountdown
+from logwright.times import duration
 
 CONTRACT: Final = "contract"
 MET: Final = "no_deadline_missed"
@@ -48,7 +49,7 @@ def time_left(row: TopicCountdown, now_ms: int) -> str:
     if row.next_deadline_ms == NEVER:
         return ""
     left_ms = row.next_deadline_ms - now_ms
-    return f"in {human_ms(left_ms)}" if left_ms > 0 else "passed"
+    return f"in {duration(left_ms)}" if left_ms > 0 else "passed"
 
 
 def gone_by(row: TopicCountdown) -> str:

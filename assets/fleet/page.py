@@ -16,7 +16,7 @@ from logwright.assets.erasure.report import countdown_rows
 from logwright.assets.fleet.inventory import spaces_of
 from logwright.assets.history import recent_rows
 from logwright.assets.lib.boundary import boundary
-from logwright.assets.lib.human import DAY_MS, HOUR_MS, human_bytes, human_ms, human_time, unit_of
+from logwright.assets.lib.human import DAY_MS, HOUR_MS, human_bytes, human_time, unit_of
 from logwright.assets.lib.partitions import FLEET_INVENTORY, FLEET_PAGE, MAINTENANCE_HISTORY
 from logwright.config.policy_models import DiskLimits
 from logwright.erasure.outlook.countdown import Countdown, read_countdown
@@ -27,6 +27,7 @@ from logwright.resources.erasure import countdown_path
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.page import page_path
 from logwright.resources.policies import PolicyDirectory
+from logwright.times import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,7 +212,7 @@ def _row(row: Row) -> dict[str, Any]:
         "holds": holds,
         "size": human_bytes(row["bytes"]),
         "due_at": human_time(row["due_at_ms"]),
-        "delay": human_ms(delay_ms) if delay_ms else "",
+        "delay": duration(delay_ms) if delay_ms else "",
         "why": reasons,
     }
 
@@ -334,11 +335,11 @@ def tiles(
     coming = [row["due_at_ms"] for row in rows if row["due_at_ms"] > now_ms]
     refused = sum(row["state"] == "refused" for row in rows)
     held = [sum(bool(row[name]) for row in rows) for name in ("paused", "quarantined", "stray")]
-    delay = f"{overdue:,}, up to {human_ms(worst_ms)}" if overdue else "0"
+    delay = f"{overdue:,}, up to {duration(worst_ms)}" if overdue else "0"
     due = sum(row["state"] == "due" for row in rows)
     past, longest_ms = passed_horizons(rows, history, now_ms)
-    horizons = f"{past:,}, up to {human_ms(longest_ms)}" if past else "0"
-    deadline = f"in {human_ms(min(coming) - now_ms)}" if coming else "none"
+    horizons = f"{past:,}, up to {duration(longest_ms)}" if past else "0"
+    deadline = f"in {duration(min(coming) - now_ms)}" if coming else "none"
     return [
         ("logs", f"{len(rows):,}", False),
         ("size", human_bytes(sum(row["bytes"] for row in rows)), False),

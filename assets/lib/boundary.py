@@ -9,7 +9,7 @@ import dagster as dg
 from logwright.assets.lib.check_outputs import RESULT
 from logwright.assets.lib.events import show_as_failed
 from logwright.assets.lib.holds import quarantine_failed
-from logwright.assets.lib.report import markdown_table
+from logwright.assets.lib.report import table, unplotted
 from logwright.errors import LogwrightError, NotALogDir, PreconditionError, StalePlan
 from logwright.sweep.model import SweepState
 from logwright.sweep.stages import discard_failed
@@ -105,13 +105,15 @@ def recorded(
     """
     if failures:
         for key, shown in metadata.items():
-            yield dg.AssetMaterialization(asset_key=asset_key, partition=key, metadata=dict(shown))
+            yield dg.AssetMaterialization(
+                asset_key=asset_key, partition=key, metadata=unplotted(shown)
+            )
         logs = len(metadata) + len(failures)
         raise dagster_failure(
             failures, logs=logs, retry_number=context.op_execution_context.retry_number
         )
     for key, shown in metadata.items():
-        context.add_asset_metadata(dict(shown), partition_key=key)
+        context.add_asset_metadata(unplotted(shown), partition_key=key)
     yield dg.Output(None, RESULT)
 
 
@@ -131,7 +133,7 @@ def boundary(what: str) -> Iterator[None]:
         raise dagster_failure({what: error}, logs=0, retry_number=RETRIES) from error
 
 
-def failure_table(failures: Mapping[str, LogwrightError]) -> dg.MarkdownMetadataValue:
+def failure_table(failures: Mapping[str, LogwrightError]) -> dg.TableMetadataValue:
     """Return failures as a table."""
     rows = [(key, type(error).__name__, str(error)) for key, error in failures.items()]
-    return markdown_table(("log", "error", "what"), rows, most=SHOWN_FAILURES)
+    return table(("log", "error", "what"), rows, most=SHOWN_FAILURES)

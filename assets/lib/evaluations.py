@@ -12,8 +12,8 @@ from typing import Final
 
 import dagster as dg
 
-from logwright.assets.lib.report import Metadata, markdown_table
-from logwright.assets.lib.verdict import Verdict
+from logwright.assets.lib.report import Metadata, table
+from logwright.assets.lib.verdict import PASSED, Verdict
 
 NAMED_LOGS: Final = 5
 """Maximum failed logs in an evaluation's description."""
@@ -63,15 +63,20 @@ def evaluations_of(
                     partition=key,
                     blocking=blocking,
                     severity=dg.AssetCheckSeverity[verdict.severity],
-                    description=verdict.sentence,
+                    description=_sentence(verdict),
                     metadata=_metadata(verdict) | extra,
                 )
         if not alone:
             yield _together(dg.AssetCheckKey(asset_key, check), verdicts, unstaged, extra)
 
 
+def _sentence(verdict: Verdict) -> str:
+    return verdict.sentence if verdict.passed else f"{verdict.sentence}. {verdict.next_step}"
+
+
 def _metadata(verdict: Verdict) -> Metadata:
-    metadata: Metadata = {"violations": verdict.violations, **verdict.details}
+    metadata: Metadata = {} if verdict.passed else {"next step": verdict.next_step}
+    metadata |= {"violations": verdict.violations, **verdict.details}
     if verdict.first_offset is not None:
         metadata["first offending offset"] = verdict.first_offset
     if verdict.broken:
@@ -90,16 +95,18 @@ def _together(
     warns = all(verdict.severity == "WARN" for verdict in failed.values())
     rows = [
         *((key, verdict.sentence) for key, verdict in failed.items()),
-        *((key, "passed") for key, verdict in verdicts.items() if verdict.passed),
+        *((key, PASSED) for key, verdict in verdicts.items() if verdict.passed),
         *((key, NOTHING_STAGED) for key in unstaged),
     ]
+    steps = dict.fromkeys(verdict.next_step for verdict in failed.values())
     metadata: Metadata = {
+        **({"next step": " ".join(steps)} if failed else {}),
+        "logs": table(("log", "result"), rows),
         "logs checked": len(verdicts),
         "logs failed": len(failed),
         "logs without output": len(unstaged),
         "violations": sum(verdict.violations for verdict in verdicts.values()),
         **_sums(verdicts.values()),
-        "logs": markdown_table(("log", "result"), rows),
     }
     return dg.AssetCheckEvaluation(
         asset_key=check.asset_key,
@@ -107,7 +114,7 @@ def _together(
         passed=not failed,
         blocking=False,
         severity=dg.AssetCheckSeverity.WARN if failed and warns else dg.AssetCheckSeverity.ERROR,
-        description=_description(len(verdicts), list(failed)),
+        description=" ".join((_description(len(verdicts), list(failed)), *steps)),
         metadata=metadata | extra,
     )
 

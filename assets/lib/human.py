@@ -1,4 +1,4 @@
-"""Sizes, lengths of time and times for people. Pure."""
+"""Sizes and times for people; lengths of time are in `logwright.times`. Pure."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -26,14 +26,6 @@ def unit_of(largest: float) -> tuple[str, int]:
     while largest >= _KIB ** (power + 1) and power < len(_UNITS) - 1:
         power += 1
     return _UNITS[power], _KIB**power
-
-
-def human_ms(length_ms: int) -> str:
-    """Return a length of time for people: ``3 d``, ``2 h``, ``5 min``, ``4 s``."""
-    for unit, unit_ms in (("d", DAY_MS), ("h", HOUR_MS), ("min", MINUTE_MS), ("s", 1_000)):
-        if abs(length_ms) >= 2 * unit_ms:
-            return f"{length_ms // unit_ms:,} {unit}"
-    return f"{length_ms / 1_000:.1f} s"
 
 
 def human_time(time_ms: int) -> str:

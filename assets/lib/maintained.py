@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import dagster as dg
 
-from logwright.assets.lib.report import Metadata
+from logwright.assets.lib.report import Metadata, unplotted
 
 
 def maintained(
@@ -29,4 +29,6 @@ def maintained(
     known = context.instance.get_materialized_partitions(asset_key)
     for key, shown in metadata.items():
         if key in changed or key not in known:
-            yield dg.AssetMaterialization(asset_key=asset_key, partition=key, metadata=shown)
+            yield dg.AssetMaterialization(
+                asset_key=asset_key, partition=key, metadata=unplotted(shown)
+            )

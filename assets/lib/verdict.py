@@ -26,6 +26,8 @@ Severity = Literal["WARN", "ERROR"]
 
 SEGMENT_CONTRACT: Final = "segment_contract"
 LOG_PROFILE: Final = "log_profile"
+PASSED: Final = "passed"
+"""The result of a check that nothing broke."""
 VALUE_CONTRACT: Final = "value_contract"
 
 CHECKS: Final = {
@@ -49,6 +51,24 @@ PURGE_CHECKS: Final = {
     FILES_PURGED: "Every file that went was retired at least file.delete.delay.ms before.",
     FILES_LEFT: "No retired file that is left has waited for file.delete.delay.ms.",
 }
+_OUTPUT_WRONG: Final = (
+    "Run it once more, after `logwright resume`, which ends the quarantine. If it fails again,"
+    " `logwright verify` says whether the log is damaged; if it is not, report a bug of logwright."
+)
+NEXT_STEPS: Final = {
+    **dict.fromkeys((*CHECKS,), _OUTPUT_WRONG),
+    LOG_PROFILE: "See which expectation failed in the data docs. Correct the producer or the limit:"
+    " `expectations` of the policies, `tests` of the topic's entry. Then `logwright resume`.",
+    VALUE_CONTRACT: "`logwright dump` shows the records at these offsets. Correct the producer, or"
+    " the contract in `tests` of the topic's entry. Then `logwright resume`.",
+    SEGMENTS_DELETED: "`logwright pause` the log, then `logwright undo`: it restores the segments,"
+    " until a purge. Report a bug of logwright.",
+    SEGMENTS_LEFT: "Run the job `retention` again. If it fails again, report a bug of logwright.",
+    FILES_PURGED: "`logwright pause` the log, and compare it with another replica's: the files are"
+    " gone. Report a bug of logwright.",
+    FILES_LEFT: "Run the job `purge` again. If it fails again, report a bug of logwright.",
+}
+"""Check → what to do if it fails."""
 _MEANING: Final = CHECKS | RETENTION_CHECKS | PURGE_CHECKS
 _NAMED: Final = 20
 """Maximum segments or files that a verdict names; the count is exact."""
@@ -91,6 +111,11 @@ class Verdict:
         result = CheckResult(self.check, self.violations, self.first_offset)
         rules = f" ({', '.join(self.broken)})" if self.broken else ""
         return f"{result.sentence}{rules}"
+
+    @property
+    def next_step(self) -> str:
+        """What to do if it failed."""
+        return NEXT_STEPS[self.check]
 
 
 def due_verdict(result: DueResult) -> Verdict:

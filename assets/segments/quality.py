@@ -11,7 +11,7 @@ import dagster as dg
 
 from logwright.assets.lib.evaluations import evaluations_of
 from logwright.assets.lib.partitions import SEGMENT_SET
-from logwright.assets.lib.verdict import CHECKS, LOG_PROFILE, Severity, Verdict
+from logwright.assets.lib.verdict import CHECKS, LOG_PROFILE, PASSED, Severity, Verdict
 from logwright.assets.segments.contract import contract_verdicts
 from logwright.assets.segments.expectations import Suite, profile_verdicts, with_limits
 from logwright.assets.segments.profile import log_profiles
@@ -48,7 +48,7 @@ class Judgement:
             replace(
                 work,
                 checked={
-                    verdict.check: "passed" if verdict.passed else verdict.sentence
+                    verdict.check: PASSED if verdict.passed else verdict.sentence
                     for verdict in self.verdicts.get(work.key, ())
                 },
             )

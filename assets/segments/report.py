@@ -8,7 +8,8 @@ import dagster as dg
 
 from logwright.assets.lib.human import human_bytes
 from logwright.assets.lib.partitions import SEGMENT_SET
-from logwright.assets.lib.report import Metadata, markdown_table
+from logwright.assets.lib.report import Metadata, table, unplotted
+from logwright.assets.lib.verdict import PASSED
 from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
 from logwright.forecast.model import forecast_error
 from logwright.sweep.commit import CommitResult, lag_metrics
@@ -34,7 +35,7 @@ def decision_metadata(state: SweepState) -> Metadata:
         "to roll": sum(plan.roll.due for plan in planned),
         "skipped": sum(work.held is not None for work in state.works),
         "failed": len(state.failures),
-        "decisions": markdown_table(("log", "cleaning", "roll", "why"), rows),
+        "decisions": table(("log", "cleaning", "roll", "why"), rows),
     }
 
 
@@ -61,7 +62,7 @@ def roll_metadata(state: SweepState) -> Metadata:
         "rolled": len(rolled),
         "to clean": sum(work.plan is not None and work.plan.clean for work in state.works),
         "failed": len(state.failures),
-        **({"rolls": markdown_table(("log", "new segment", "by", "why"), rows)} if rolled else {}),
+        **({"rolls": table(("log", "new segment", "by", "why"), rows)} if rolled else {}),
     }
 
 
@@ -89,15 +90,15 @@ def swap_metadata(work: LogWork) -> Metadata:
     metadata: Metadata = {"outcome": _outcome(work, plan)}
     if work.staged is not None and work.result is not None:
         metadata |= _cleaned_metadata(work.staged, work.result, work.commit_seconds)
+        rolls = int(work.rolled is not None or plan.roll.due)
+        metadata["summary"] = dg.MetadataValue.md(_summary(work.staged.stats, rolls=rolls))
         metadata |= _forecast_metadata(work.staged, work.forecast_bytes)
     metadata |= _checks(work)
     decided_at = datetime.fromtimestamp(plan.now_ms / 1000, tz=UTC)
     return metadata | {
         "why": "; ".join(plan.compaction.reasons),
         "roll": (plan.roll if work.rolled is None else work.rolled.decision).reason,
-        "dirty ratio": round(plan.compaction.cleanable_ratio, 4),
-        "first dirty offset": plan.compaction.first_dirty_offset,
-        "first uncleanable offset": plan.compaction.first_uncleanable_offset,
+        **(_cleanable(plan) if plan.config.compact else {}),
         "log end offset": plan.log.log_end_offset,
         "log directory": dg.MetadataValue.path(str(plan.log.log_dir)),
         "decided at": dg.MetadataValue.timestamp(decided_at),
@@ -105,11 +106,21 @@ def swap_metadata(work: LogWork) -> Metadata:
     }
 
 
+def _cleanable(plan: CleanPlan) -> Metadata:
+    """Return what decides about a compaction; a log that is only deleted from has nothing of it."""
+    return {
+        "dirty ratio": round(plan.compaction.cleanable_ratio, 4),
+        "first dirty offset": plan.compaction.first_dirty_offset,
+        "first uncleanable offset": plan.compaction.first_uncleanable_offset,
+    }
+
+
 def _checks(work: LogWork) -> Metadata:
     """Return what each check found in this log's output; empty if nothing was staged."""
     if not work.checked:
         return {}
-    return {"checks": markdown_table(("check", "result"), work.checked.items())}
+    failed_first = sorted(work.checked.items(), key=lambda check: check[1] == PASSED)
+    return {"checks": table(("check", "result"), failed_first)}
 
 
 def _cleaned_metadata(
@@ -118,7 +129,6 @@ def _cleaned_metadata(
     stats = staged.stats
     before, after = stats.bytes_read, stats.bytes_read - stats.bytes_removed
     return {
-        "summary": dg.MetadataValue.md(_summary(stats)),
         "bytes before": before,
         "bytes after": after,
         "bytes not rewritten": stats.bytes_kept,
@@ -196,12 +206,15 @@ def _outcome(work: LogWork, plan: CleanPlan) -> str:
     return "cleaned" if cleaned else "nothing was due"
 
 
-def _summary(stats: CleaningStats) -> str:
+def _summary(stats: CleaningStats, *, rolls: int) -> str:
+    """Return the figures as Markdown. `rolls`: segments that the roll before the cleaning added,
+    which the cleaning counts as there before it.
+    """
     return "\n".join(
         [
             "| | before | after |",
             "|---|---:|---:|",
-            f"| segments | {stats.segments_before:,} | {stats.segments_after:,} |",
+            f"| segments | {stats.segments_before - rolls:,} | {stats.segments_after:,} |",
             f"| records | {stats.records_read:,} | {stats.records_written:,} |",
             f"| bytes | {stats.bytes_read:,} | {stats.bytes_read - stats.bytes_removed:,} |",
             "",
@@ -229,7 +242,7 @@ def materialization(work: LogWork) -> dg.AssetMaterialization:
     return dg.AssetMaterialization(
         asset_key=SEGMENT_SET,
         partition=work.key,
-        metadata=swap_metadata(work),
+        metadata=unplotted(swap_metadata(work)),
     )
 
 
@@ -264,7 +277,7 @@ def unchanged_observations(works: Iterable[LogWork]) -> Iterable[dg.AssetObserva
         alone, others = [*alone, *others], []
     for work in alone:
         yield dg.AssetObservation(
-            asset_key=SEGMENT_SET, partition=work.key, metadata=swap_metadata(work)
+            asset_key=SEGMENT_SET, partition=work.key, metadata=unplotted(swap_metadata(work))
         )
     if others:
         rows = [
@@ -277,6 +290,6 @@ def unchanged_observations(works: Iterable[LogWork]) -> Iterable[dg.AssetObserva
             description=f"Nothing was due in {len(others):,} logs.",
             metadata={
                 "logs": len(others),
-                "reasons": markdown_table(("log", "why"), rows),
+                "reasons": table(("log", "why"), rows),
             },
         )

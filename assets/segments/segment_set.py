@@ -18,7 +18,7 @@ from logwright.assets.lib.boundary import after_failed_swap, boundary, checked
 from logwright.assets.lib.events import many_events
 from logwright.assets.lib.holds import state_of
 from logwright.assets.lib.partitions import LOGS, SEGMENT_SET
-from logwright.assets.lib.report import metadata_in_use, recovery_metadata
+from logwright.assets.lib.report import metadata_in_use, recovery_metadata, unplotted
 from logwright.assets.lib.verdict import CHECKS
 from logwright.assets.segments.expectations import import_in_background
 from logwright.assets.segments.quality import check_evaluations, examine_and_judge
@@ -200,7 +200,7 @@ def swap(
             yield from failure_observations(state)
             raise after_failed_swap(state, context.op_execution_context)
         for work in state.works:
-            context.add_asset_metadata(swap_metadata(work), partition_key=work.key)
+            context.add_asset_metadata(unplotted(swap_metadata(work)), partition_key=work.key)
         yield dg.MaterializeResult()
 
 

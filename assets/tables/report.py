@@ -93,8 +93,8 @@ def update_metadata(
             "bytes": snapshot.bytes,
             "files": len(snapshot.files),
             "deleted rows in files": sum(snapshot.deleted.values()),
-            "version": snapshot.version,
-            "buckets": snapshot.form.buckets,
+            "version": str(snapshot.version),
+            "buckets": str(snapshot.form.buckets),
         }
     return shown
 

@@ -232,7 +232,8 @@ def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:
 def _write_policies(home: DemoHome, topics: Mapping[str, Mapping[str, str]]) -> None:
     every = {**topics, landing.TOPIC: landing.POLICY}
     table = {**TABLE, "path": str(home.tables / TABLE_TOPIC)}
-    more = {TABLE_TOPIC: {"table": table, "tests": [CONTRACT]}}
+    labels = {"owner": "crm", "tags": ["pii"]}
+    more = {TABLE_TOPIC: {**labels, "table": table, "tests": [CONTRACT]}}
     entries = [
         {"name": topic, **configs, **more.get(topic, {})} for topic, configs in every.items()
     ]

@@ -18,7 +18,7 @@ from rich.progress import Progress
 
 from logwright.demo.home import DemoHome, opened, prepare
 from logwright.demo.pages import check_port, serve
-from logwright.demo.sensors import SCHEDULES, SENSORS
+from logwright.demo.sensors import RUNNING_BY_DEFAULT, SCHEDULES, SENSORS
 from logwright.demo.survey import Account, causes, comparison, survey
 from logwright.errors import StepFailed
 
@@ -165,5 +165,6 @@ def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, secon
 
 
 def _invite(console: Console, address: str) -> None:
-    console.print(f"Running: sensors {', '.join(SENSORS)}; schedules {', '.join(SCHEDULES)}.")
+    sensors = ", ".join((*RUNNING_BY_DEFAULT, *SENSORS))
+    console.print(f"Running: sensors {sensors}; schedules {', '.join(SCHEDULES)}.", soft_wrap=True)
     console.print(f"[bold]{address}/assets/kafka_logs/segment_set[/bold]   Press Ctrl-C to stop.")

@@ -9,9 +9,10 @@ from typing import Final
 
 from logwright.errors import StepFailed
 
+RUNNING_BY_DEFAULT: Final = ("discovery", "pauses", "failed_runs")
+
 SENSORS: Final = ("due_logs", "purge_due", "default_automation_condition_sensor")
-"""Stopped by default; the last is Dagster's own, for automation conditions. `discovery` and
-`failed_runs` run by default."""
+"""Stopped by default; the last is Dagster's own, for automation conditions."""
 
 SCHEDULES: Final = ("retention_check", "fleet_report")
 """Stopped by default."""

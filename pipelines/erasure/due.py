@@ -18,6 +18,7 @@ from datetime import UTC, datetime
 
 from logwright.erasure.outlook.countdown import LogCountdown
 from logwright.erasure.outlook.upkeep import SweepTimes, next_sweep_ms
+from logwright.times import duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ def _wait(
         return f"first deadline {deadline}; swept for a deadline from {_instant(due_ms)} on"
     if requested_ms < times.second_ms:
         return f"swept for a deadline; again from {_instant(due_ms)} on"
-    return f"a sweep was requested; again in {(due_ms - now_ms) // 1000} s"
+    return f"a sweep was requested; again in {duration(due_ms - now_ms)}"
 
 
 def _instant(time_ms: int) -> str:

@@ -17,6 +17,7 @@ from logwright.assets.lib.holds import holds_of
 from logwright.assets.lib.human import human_bytes
 from logwright.assets.lib.maintained import maintained
 from logwright.assets.lib.partitions import LOGS, LOGS_NAME, PURGE_ASSET, RETENTION_ASSET
+from logwright.assets.lib.report import table
 from logwright.assets.lib.verdict import PURGE_CHECKS, Verdict, due_verdict
 from logwright.assets.retention import SHOWN_FILES, purge_events, purge_outcome
 from logwright.assets.segments.segment_set import POOL
@@ -149,8 +150,10 @@ def purge_logs(
         None,
         metadata={
             "deleted logs purged": len(gone),
-            "deleted logs": dg.MetadataValue.md(
-                "\n".join(f"- `{one.directory}`: {one.reason}" for one in purged[:SHOWN_FILES])
+            "deleted logs": table(
+                ("directory", "why"),
+                ((one.directory, one.reason) for one in purged),
+                most=SHOWN_FILES,
             ),
         },
     )

@@ -35,6 +35,7 @@ from logwright.sweep.holds import hold_from_retention
 from logwright.sweep.model import SweepState
 from logwright.sweep.recover import recover
 from logwright.sweep.retain import retain_log
+from logwright.times import duration
 from logwright.units import TimestampMs
 
 RETENTION: Final = "retention"
@@ -213,7 +214,9 @@ def retention_check(
     scheduled_ms = int(context.scheduled_execution_time.timestamp() * 1000)
     interval_ms = broker_settings(policies.load().defaults).retention_check_interval_ms
     if not is_due(scheduled_ms, interval_ms):
-        return dg.SkipReason(f"log.retention.check.interval.ms={interval_ms} has not passed.")
+        return dg.SkipReason(
+            f"log.retention.check.interval.ms, {duration(interval_ms)}, has not passed."
+        )
     running = runs_in_flight(context.instance, RETENTION)
     if running:
         return dg.SkipReason("A retention is running.")

@@ -15,21 +15,21 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final
 
+from logwright.assets.lib.human import human_bytes
 from logwright.compaction.model import CleanPlan
 from logwright.errors import UncleanLogDir
 from logwright.pipelines.lib.skipped import RETRY_AFTER_MS, shortened
 from logwright.sweep.plan import POLICY_UNKNOWN
 from logwright.sweep.schedule import Candidate, Occasion, Spent, schedule
+from logwright.times import duration
 
 REFUSED_LOOK_AGAIN_MS: Final = 60 * 1000
 """Time until a log that could not be planned is read again: lock and marker are not part of the
@@ -40,8 +40,6 @@ UNKNOWN: Final = -1
 REFUSED: Final = -2
 """A forecast was not possible: it is not tried again until the log changes."""
 
-_BUDGET: Final = ""
-"""The key of the budget's row in a cursor: no log has it."""
 _NO_LIMIT_MS: Final = 100 * 365 * 86_400_000
 """A longer `max.compaction.lag.ms` is taken for none."""
 
@@ -231,7 +229,7 @@ def choose(
         elif key in in_flight:
             skipped[key] = "a run is working on it"
         elif reading.requested_ms != NEVER_MS and waits_ms > 0:
-            skipped[key] = f"unchanged since its last sweep; retry in {waits_ms // 1000} s"
+            skipped[key] = f"unchanged since its last sweep; retry in {duration(waits_ms)}"
         else:
             candidates.append(_candidate(key, reading, now_ms, volumes.get(key, "")))
     scheduled = schedule(candidates, _without_running(occasion, readings, in_flight, volumes))
@@ -290,7 +288,7 @@ def _when(at_ms: int | None) -> str:
 def _frees(reading: Reading) -> str:
     if reading.forecast_bytes < 0:
         return ""
-    return f"; frees about {reading.forecast_bytes / 1e6:.1f} MB"
+    return f"; frees about {human_bytes(reading.forecast_bytes)}"
 
 
 def with_requests(
@@ -304,41 +302,38 @@ def with_requests(
     }
 
 
-def dump_cursor(readings: Mapping[str, Reading], spent: Spent | None = None) -> str:
-    """Serialize readings and the used budget as a sensor's cursor; compressed, because Dagster
-    stores it every tick.
-    """
+def dump_readings(readings: Mapping[str, Reading]) -> str:
+    """Serialize readings as JSON: key → the values of the attributes."""
     fields = attrgetter(*Reading.__dataclass_fields__)
     rows = {key: fields(reading) for key, reading in readings.items()}
-    if spent is not None:
-        rows[_BUDGET] = astuple(spent)
-    packed = zlib.compress(json.dumps(rows, separators=(",", ":")).encode())
-    return base64.b64encode(packed).decode()
+    return json.dumps(rows, separators=(",", ":"))
 
 
-def load_cursor(cursor: str | None) -> dict[str, Reading]:
-    """Parse a cursor; a cursor of another version has no readings, so all logs are read again."""
+def load_readings(document: str) -> dict[str, Reading]:
+    """Parse what `dump_readings` wrote; of another version there are no readings, so all logs are
+    read again.
+    """
     names = tuple(Reading.__dataclass_fields__)
+    try:
+        rows = json.loads(document or "{}")
+    except ValueError:
+        return {}
     return {
         key: Reading(**dict(zip(names, row, strict=True)))
-        for key, row in _rows(cursor).items()
-        if key != _BUDGET and len(row) == len(names)
+        for key, row in (rows.items() if isinstance(rows, dict) else ())
+        if isinstance(row, list) and len(row) == len(names)
     }
 
 
-def load_spent(cursor: str | None) -> Spent:
-    """Return the used budget of a cursor; none is used in a cursor of another version."""
-    row = _rows(cursor).get(_BUDGET, [])
-    if len(row) != len(Spent.__dataclass_fields__):
-        return Spent()
-    return Spent(hour_ms=row[0], bytes=row[1])
+def shown_cursor(readings: Mapping[str, Reading], spent: Spent) -> dict[str, Any]:
+    """Return what a cursor shows of a tick: numbers of logs, and the used budget."""
+    due = sum(reading.due for reading in readings.values())
+    return {"logs": len(readings), "due": due, "spent": asdict(spent)}
 
 
-def _rows(cursor: str | None) -> dict[str, list[Any]]:
-    if not cursor:
-        return {}
+def load_spent(cursor: Mapping[str, Any]) -> Spent:
+    """Return the used budget of a cursor; none is used in a cursor of another form."""
     try:
-        rows = json.loads(zlib.decompress(base64.b64decode(cursor)))
-    except (ValueError, zlib.error):
-        return {}
-    return rows if isinstance(rows, dict) else {}
+        return Spent(**{name: int(value) for name, value in cursor.get("spent", {}).items()})
+    except (TypeError, ValueError, AttributeError):
+        return Spent()

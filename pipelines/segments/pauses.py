@@ -4,9 +4,7 @@ A log that stays due for too long is reported as unmaintained with the cause: a 
 a stopped sensor, sweeps that fail.
 """
 
-import base64
 import json
-import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass
@@ -21,8 +19,9 @@ from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.garbage import rare_collections
+from logwright.pipelines.lib.kept import keep, kept
 from logwright.pipelines.lib.skipped import shortened
-from logwright.pipelines.segments.due import Reading, dump_cursor, load_cursor
+from logwright.pipelines.segments.due import Reading, dump_readings, load_readings
 from logwright.pipelines.segments.markers import read_markers
 from logwright.pipelines.segments.sensors import read_changed
 from logwright.resources.clock import Clock
@@ -30,6 +29,7 @@ from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.state.model import Hold, Pause
 from logwright.state.store import change_state, read_state
+from logwright.times import duration
 from logwright.units import TimestampMs
 
 PAUSES_SECONDS: Final = 300
@@ -145,7 +145,7 @@ def pauses(
     listing = log_dirs.listing()
     logs = listing.logs
     lifted = lift_expired((log.log_dir for log in logs.values()), now_ms)
-    known, before = _load(context.cursor)
+    known, before = _load(kept(context)[0])
     markers = read_markers(log.log_dir for log in logs.values())
     readings = read_changed(logs, settings, known, markers=markers, now_ms=now_ms)
     causes = {
@@ -167,7 +167,9 @@ def pauses(
     return dg.SensorResult(
         asset_events=events,
         skip_reason=None if events else listing.sentence(message),
-        cursor=_dump(readings, waiting),
+        cursor=keep(
+            context, _dump(readings, waiting), {"logs": len(readings), "waiting": len(waiting)}
+        ),
     )
 
 
@@ -188,7 +190,7 @@ def _lifted(key: str, over: list[Pause]) -> dg.AssetObservation:
         asset_key=SEGMENT_SET,
         partition=key,
         description="Removed expired pauses: " + "; ".join(pause.sentence for pause in over),
-        metadata={"pauses lifted": len(over)},
+        metadata={"pauses lifted": str(len(over))},
     )
 
 
@@ -201,7 +203,7 @@ def _unmaintained(log: Unmaintained) -> dg.AssetObservation:
         metadata={
             "unmaintained": True,
             "due since": dg.MetadataValue.timestamp(since),
-            "limit (ms)": log.limit_ms,
+            "limit": duration(log.limit_ms),
             "why": log.cause,
         },
     )
@@ -213,21 +215,17 @@ def _sentence(hold: Hold | LogwrightError) -> str:
 
 def _dump(readings: Mapping[str, Reading], waiting: Mapping[str, Waiting]) -> str:
     rows = {key: astuple(one) for key, one in waiting.items()}
-    packed = base64.b64encode(zlib.compress(json.dumps(rows).encode())).decode()
-    return json.dumps([dump_cursor(readings), packed])
+    return json.dumps([dump_readings(readings), rows])
 
 
-def _load(cursor: str | None) -> tuple[dict[str, Reading], dict[str, Waiting]]:
-    """Parse a cursor of `_dump`; one of another version is empty."""
-    if not cursor:
-        return {}, {}
+def _load(document: str) -> tuple[dict[str, Reading], dict[str, Waiting]]:
+    """Parse what `_dump` wrote; a document of another version is empty."""
     try:
-        readings, packed = json.loads(cursor)
-        rows = json.loads(zlib.decompress(base64.b64decode(packed)))
+        readings, rows = json.loads(document)
         waiting = {
             key: Waiting(since_ms=since_ms, flagged_ms=flagged_ms)
             for key, (since_ms, flagged_ms) in rows.items()
         }
-    except (ValueError, TypeError, AttributeError, zlib.error):
+    except (ValueError, TypeError, AttributeError):
         return {}, {}
-    return load_cursor(readings), waiting
+    return load_readings(readings), waiting

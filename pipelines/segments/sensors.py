@@ -13,6 +13,7 @@ from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import LOG
 from logwright.garbage import rare_collections
 from logwright.log.listing import stamp_files
+from logwright.pipelines.lib.kept import keep, kept
 from logwright.pipelines.lib.runs import SWEEP, logs_in_flight, runs_in_flight
 from logwright.pipelines.lib.skipped import hold_reason, skip_message
 from logwright.pipelines.segments.due import (
@@ -20,11 +21,12 @@ from logwright.pipelines.segments.due import (
     Reading,
     carried,
     choose,
-    dump_cursor,
-    load_cursor,
+    dump_readings,
+    load_readings,
     load_spent,
     reading_of,
     refused_reading,
+    shown_cursor,
     unclean_reading,
     with_requests,
 )
@@ -129,7 +131,8 @@ def due_logs(
     listing = log_dirs.listing()
     logs = listing.logs
     markers = read_markers(log.log_dir for log in logs.values())
-    known = load_cursor(context.cursor)
+    document, before = kept(context)
+    known = load_readings(document)
     readings = read_changed(logs, settings, known, markers=markers, now_ms=now_ms)
     held = {
         key: hold_reason(hold)
@@ -140,7 +143,7 @@ def due_logs(
     occasion = Occasion(
         now_ms=now_ms,
         limits=settings.policies.sweep,
-        spent=load_spent(context.cursor),
+        spent=load_spent(before),
         free_bytes=free,
         runs=runs_in_flight(context.instance, SWEEP),
     )
@@ -154,7 +157,8 @@ def due_logs(
     unread = dict.fromkeys(logs.keys() - readings.keys(), "not read yet")
     message = listing.sentence(skip_message({**choice.skipped, **unread}))
     requested = markers.together(choice.logs, logs)
-    cursor = dump_cursor(with_requests(readings, requested, now_ms=now_ms), choice.spent)
+    readings = with_requests(readings, requested, now_ms=now_ms)
+    cursor = keep(context, dump_readings(readings), shown_cursor(readings, choice.spent))
     if not choice.logs:
         return dg.SensorResult(skip_reason=message, cursor=cursor)
     context.log.info("requested %s logs; skipped:\n%s", len(choice.logs), message)

@@ -84,7 +84,7 @@ def test_a_newcomer_sees_what_the_demo_did(site: Site) -> None:
     )
     shown = site.see(
         f"{ASSET}?view=partitions&partition=customers-0",
-        *("Materialized (8)", "Missing (1)", "records before", "40,000", "38,200"),
+        *("Materialized (9)", "records before", "40,000", "38,200"),
         *("data of an aborted transaction", "a transaction marker past its horizon"),
         name="partitions",
     )

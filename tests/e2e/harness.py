@@ -214,8 +214,9 @@ def evaluations(run: dg.ExecuteInProcessResult, key: str) -> dict[str, AssetChec
 
 def _results(evaluation: AssetCheckEvaluation) -> dict[str, str]:
     """The table of an evaluation of several logs: key → result."""
-    lines = str(evaluation.metadata["logs"].value).splitlines()[2:]
-    return {line.split("|")[1].strip(): line.split("|")[2].strip() for line in lines}
+    rows = evaluation.metadata["logs"]
+    assert isinstance(rows, dg.TableMetadataValue)
+    return {str(row.data["log"]): str(row.data["result"]) for row in rows.records}
 
 
 def failed_checks(run: dg.ExecuteInProcessResult, key: str) -> set[str]:

@@ -6,8 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import dagster as dg
 import pytest
@@ -35,7 +36,9 @@ from tests.tidy.trees import ROOT
 pytestmark = [pytest.mark.e2e, *(mark for mark in MARKS if mark.name == "filterwarnings")]
 
 LATER_MS: Final = 600_000_000
-RUN_SECONDS: Final = 240
+OBSERVATION: Final = dg.DagsterEventType.ASSET_OBSERVATION
+RUN_SECONDS: Final = 600
+"""Of one command on a busy machine; on two idle cores it takes 10 s."""
 SELECTED: Final = ("--select", "kafka_logs/segment_set", "--partition", "compacted-0")
 
 
@@ -72,6 +75,36 @@ def test_jobs_materialize_what_they_maintain(platform: Platform) -> None:
     for asset in (RETENTION_ASSET, PURGE_ASSET):
         assert set(LOGS) == known.get_materialized_partitions(asset)
     assert set(LOGS) == set(known.get_dynamic_partitions(LOGS_NAME))
+
+
+def numbers_of_partitions(done: dg.ExecuteInProcessResult) -> list[tuple[str | None, str]]:
+    """Partition and name of each number in the metadata of a partition's event."""
+    numbers = dg.IntMetadataValue | dg.FloatMetadataValue
+    return [
+        (event.partition, name)
+        for event in done.all_events
+        if (event.is_step_materialization or event.event_type is OBSERVATION)
+        and event.partition is not None
+        for name, entry in metadata_of(event).items()
+        if isinstance(entry, numbers)
+    ]
+
+
+def metadata_of(event: dg.DagsterEvent) -> Mapping[str, Any]:
+    if event.event_type is OBSERVATION:
+        return event.asset_observation_data.asset_observation.metadata
+    return event.step_materialization_data.materialization.metadata
+
+
+def test_no_line_is_plotted_between_logs(platform: Platform) -> None:
+    """Dagster plots the numbers of an asset's partitions, which are different logs."""
+    swept = platform.sweep(["compacted-0"])
+    retained = run(platform, retention)
+    later = platform.at(platform.now_ms + LATER_MS)
+    purged = run(later, purge)
+    for done, asset in ((swept, SEGMENT_SET), (retained, RETENTION_ASSET), (purged, PURGE_ASSET)):
+        assert recorded(done, asset)
+        assert [] == numbers_of_partitions(done)
 
 
 def test_a_log_that_is_in_order_is_not_missing(platform: Platform) -> None:
@@ -155,6 +188,7 @@ def command(platform: Platform, tmp_path: Path, *words: str) -> subprocess.Compl
     return done
 
 
+@pytest.mark.nightly
 def test_one_log_is_materialized_in_a_fresh_instance(platform: Platform, tmp_path: Path) -> None:
     """After the job `discover`, as the README says: its command knows the partition."""
     module = ("-m", "logwright.pipelines.definitions")
@@ -193,6 +227,7 @@ def test_the_log_of_a_run_is_a_summary(platform: Platform) -> None:
     assert line.startswith(f"3 logs were looked at: {files} files purged, ")
 
 
+@pytest.mark.nightly
 def test_a_run_does_not_print_each_event(platform: Platform, tmp_path: Path) -> None:
     """An instance with the configuration that logwright ships prints no line below INFO."""
     module = ("-m", "logwright.pipelines.definitions")

@@ -18,6 +18,7 @@ from logwright.state.store import change_state, read_state
 from logwright.units import TimestampMs
 from tests.e2e.faults import bit_flipped
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform, tree
+from tests.shown import values
 
 pytestmark = MARKS
 
@@ -54,15 +55,12 @@ def output_metadata(run: dg.ExecuteInProcessResult, step: str) -> dict[str, Any]
         for event in run.all_events
         if event.event_type is dg.DagsterEventType.STEP_OUTPUT and event.step_key == step
     ]
-    return {name: value.value for name, value in metadata.items()}
+    return values(metadata)
 
 
 def observations(run: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
     return {
-        str(event.partition): {
-            name: value.value
-            for name, value in event.asset_observation_data.asset_observation.metadata.items()
-        }
+        str(event.partition): values(event.asset_observation_data.asset_observation.metadata)
         for event in run.all_events
         if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION
     }

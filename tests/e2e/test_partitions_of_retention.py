@@ -23,6 +23,7 @@ from logwright.pipelines.retention.purge import purge_asset
 from logwright.pipelines.retention.retain import retention_asset
 from tests.e2e.harness import MARKS, Platform, make_platform, tree
 from tests.e2e.test_retention import LOGS, POLICY
+from tests.shown import values
 
 pytestmark = [pytest.mark.e2e, *(mark for mark in MARKS if mark.name == "filterwarnings")]
 
@@ -38,9 +39,7 @@ def platform(tmp_path: Path) -> Platform:
 def recorded(run: dg.ExecuteInProcessResult, asset: dg.AssetKey) -> dict[str, dict[str, Any]]:
     """Metadata of each partition's materialization."""
     return {
-        str(event.partition): {
-            name: value.value for name, value in event.materialization.metadata.items()
-        }
+        str(event.partition): values(event.materialization.metadata)
         for event in run.all_events
         if event.is_step_materialization and event.asset_key == asset
     }

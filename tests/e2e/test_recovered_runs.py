@@ -7,6 +7,7 @@ from pathlib import Path
 import dagster as dg
 
 from tests.e2e.harness import MARKS, POLICY, make_platform
+from tests.shown import values
 
 pytestmark = MARKS
 
@@ -18,7 +19,7 @@ def planned_metadata(run: dg.ExecuteInProcessResult, step: str) -> dict[str, obj
     outputs = [event for event in run.all_events if event.is_successful_output]
     (event,) = [one for one in outputs if one.step_key is not None and one.step_key.endswith(step)]
     metadata = event.step_output_data.metadata
-    return {name: value.value for name, value in metadata.items()}
+    return values(metadata)
 
 
 def test_an_unclean_log_is_recovered_and_cleaned(tmp_path: Path) -> None:

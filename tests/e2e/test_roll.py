@@ -8,11 +8,13 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.history.store import read_history
 from logwright.pipelines.segments.sweep import sweep
 from logwright.resources.history import history_directory
 from tests.e2e.faults import faulty_asset, faulty_sweep, last_batch_lost
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform, steps_run, tree
+from tests.shown import values
 
 pytestmark = MARKS
 
@@ -42,7 +44,7 @@ def output_of(run: dg.ExecuteInProcessResult, step: str) -> dict[str, Any]:
         for event in run.all_events
         if event.is_successful_output and str(event.step_key).endswith(step)
     ]
-    return {name: value.value for name, value in metadata.items()}
+    return values(metadata)
 
 
 def operations(platform: Platform) -> list[tuple[str, str]]:
@@ -69,12 +71,21 @@ def test_a_sweep_rolls_what_is_due_and_says_so(platform: Platform) -> None:
     outcomes = {
         str(event.partition): event.metadata["outcome"].value
         for event in run.asset_materializations_for_node("swap_sweep")
+        if event.asset_key == SEGMENT_SET
     }
     assert {
         "orders-0": "rolled and cleaned",
         "events-0": "rolled",
         "young-0": "cleaned",
     } == outcomes
+    summaries = {
+        str(event.partition): event.metadata["summary"].value
+        for event in run.asset_materializations_for_node("swap_sweep")
+        if "summary" in event.metadata  # a log that was only rolled has none
+    }
+    for key in ("orders-0", "young-0"):
+        counts = f"| segments | {len(before[key])} | {len(bases(platform, key))} |"
+        assert counts in str(summaries[key])
     swapped = output_of(run, "swap_sweep")
     assert (3, 2) == (swapped["logs changed"], swapped["logs rolled"])
     assert [

@@ -18,6 +18,7 @@ from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
 from logwright.pipelines.retention.purge import purge
 from logwright.sweep.commit import lag_metrics
+from logwright.times import duration
 from tests.e2e.faults import bit_flipped, faulty_asset, faulty_sweep, last_batch_lost
 from tests.e2e.harness import (
     MARKS,
@@ -29,6 +30,7 @@ from tests.e2e.harness import (
     tree,
 )
 from tests.fixtures import case_dir, dump_lines
+from tests.shown import values
 from tests.spark_session import Observed
 
 pytestmark = MARKS
@@ -66,7 +68,7 @@ def test_run_reports_figures(tmp_path: Path) -> None:
     platform = make_platform(tmp_path, {"orders-0": "basic-none"}, POLICY + SMALL_SEGMENTS)
     run = platform.materialize(["orders-0"])
     (event,) = run.asset_materializations_for_node("kafka_logs__segment_set.swap")
-    metadata: dict[str, Any] = {name: value.value for name, value in event.metadata.items()}
+    metadata = values(event.metadata)
     assert ("cleaned", 482, 90) == (
         metadata["outcome"],
         metadata["records before"],
@@ -94,7 +96,7 @@ def test_run_reports_transactions_and_overdue_logs(tmp_path: Path) -> None:
     run = platform.sweep(list(logs))
     assert run.success
     by_log: dict[str, dict[str, Any]] = {
-        str(event.partition): {name: value.value for name, value in event.metadata.items()}
+        str(event.partition): values(event.metadata)
         for event in run.asset_materializations_for_node("swap_sweep")
         if event.asset_key == SEGMENT_SET
     }
@@ -108,16 +110,15 @@ def test_run_reports_transactions_and_overdue_logs(tmp_path: Path) -> None:
     assert "max-compaction-delay" not in by_log["ledger-0"]
     assert 1 == by_log["lagging-0"]["num-logs-compacted-by-max-compaction-lag"]
     delay = by_log["lagging-0"]["max-compaction-delay"]
-    assert delay > 0
     (output,) = [
         event.step_output_data.metadata
         for event in run.all_events
         if event.event_type is dg.DagsterEventType.STEP_OUTPUT and event.step_key == "swap_sweep"
     ]
-    reported = {name: value.value for name, value in output.items()}
-    assert {"num-logs-compacted-by-max-compaction-lag": 1, "max-compaction-delay": delay} == {
-        name: reported[name] for name in lag_metrics([])
-    }
+    reported = values(output)
+    logs_too_late, delay_ms = (reported[name] for name in lag_metrics([]))
+    assert (1, delay) == (logs_too_late, duration(delay_ms))
+    assert delay_ms > 0
     assert 3 == reported["logs changed"]
 
 
@@ -283,8 +284,8 @@ def test_purge_waits_for_the_delay(tmp_path: Path) -> None:
         assert ([] if left else [("orders-0", len(retired), freed)]) == [
             (
                 event.partition,
-                event.metadata["files purged"].value,
-                event.metadata["bytes freed"].value,
+                values(event.metadata)["files purged"],
+                values(event.metadata)["bytes freed"],
             )
             for event in events
         ]
@@ -351,5 +352,5 @@ def test_a_log_that_failed_is_seen_in_its_partition(tmp_path: Path) -> None:
         and event.asset_key == SEGMENT_SET
     ]
     for each in materialized:
-        table = str(each.metadata["checks"].value)
+        table = values(each.metadata)["checks"]
         assert len(made) == table.count("| passed |")

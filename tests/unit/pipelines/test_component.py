@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import dagster as dg
@@ -84,3 +86,37 @@ def test_every_attribute_is_in_the_scaffolded_file() -> None:
     """The file loads as it is, and with each example in use."""
     assert yaml.safe_load(ATTRIBUTES) == {"attributes": {"log_dirs": {}}}
     assert all(f" {name}: " in ATTRIBUTES for name in LogwrightComponent.model_fields)
+
+
+READS = """
+import sys
+from pathlib import Path
+from logwright.pipelines.component import LogwrightComponent
+
+directory, reads = Path(sys.argv[1]), []
+below = str(directory / "logs")
+
+def hook(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir"):
+        path = str(arguments[0])
+        if path.startswith((below, str(directory / "policies"))):
+            reads.append(path)
+
+sys.addaudithook(hook)
+LogwrightComponent(log_dirs={"a": "logs"}, policies="policies").definitions_in(directory)
+print(*sorted(path.removeprefix(str(directory)) for path in set(reads)))
+"""
+
+
+def test_loading_reads_the_policies_and_no_log_directory(tmp_path: Path) -> None:
+    """What there is in the log directories is in Dagster's partitions, which `discovery` keeps."""
+    (tmp_path / "logs/orders-0").mkdir(parents=True)
+    (tmp_path / "logs/__cluster_metadata-0").mkdir()
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies/p.yml").write_text("version: 1\n")
+    done = subprocess.run(
+        [sys.executable, "-c", READS, tmp_path], capture_output=True, text=True, check=True
+    )
+    reads = done.stdout.split()
+    assert "/policies/p.yml" in reads
+    assert [] == [path for path in reads if path.startswith("/logs")]

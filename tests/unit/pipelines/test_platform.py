@@ -7,8 +7,9 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from logwright.pipelines.described import HOURLY_ASSETS, PART
+from logwright.pipelines.described import HOURLY_ASSETS, PART, RECORDS
 from logwright.pipelines.platform import platform_definitions
+from logwright.records import schema
 from logwright.resources.catalogue import platform_resources
 from logwright.resources.policies import PolicyDirectory
 from tests.e2e.test_erasure_secrets import secret_file
@@ -76,3 +77,12 @@ def test_every_column_of_the_inventory_is_described(defs: dg.Definitions) -> Non
     """In the catalogue."""
     schema = specs(defs)["kafka_logs/fleet_inventory"].metadata["dagster/column_schema"]
     assert [] == [one.name for one in schema.columns if not one.description]
+
+
+def test_the_records_of_a_log_have_columns(defs: dg.Definitions) -> None:
+    """Those of the format `kafka-log`, which the column lineage of a table names."""
+    shown = specs(defs)["kafka_logs/segment_set"].metadata["dagster/column_schema"]
+    columns = {column.name: column.type for column in shown.columns}
+    assert {field.name: str(field.type) for field in schema.RECORDS} == columns
+    assert all(column.description for column in shown.columns)
+    assert columns.keys() == RECORDS.keys()

@@ -16,6 +16,7 @@ from logwright.sweep.model import LogWork, SweepState
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
 from tests.plans import forced_plan
+from tests.shown import values
 
 pytestmark = pytest.mark.filterwarnings("ignore:::great_expectations.*")
 
@@ -86,7 +87,7 @@ def test_several_logs_share_the_evaluation_of_those_that_were_checked(tmp_path: 
     assert (None, True, "The log that was checked passed.") == by_check.pop(VALUE_CONTRACT)
     assert {(None, True, "All 2 logs passed.")} == set(by_check.values())
     for evaluation in check_evaluations(state, judgement):
-        assert f"| idle | {NOTHING_STAGED} |" in str(evaluation.metadata["logs"].value)
+        assert f"| idle | {NOTHING_STAGED} |" in values(evaluation.metadata)["logs"]
 
 
 def test_a_sample_has_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,9 +20,10 @@ from logwright.pipelines.segments.due import (
     Reading,
     carried,
     choose,
-    dump_cursor,
-    load_cursor,
+    dump_readings,
+    load_readings,
     load_spent,
+    shown_cursor,
     with_requests,
 )
 from logwright.pipelines.segments.forecasts import FORECAST_BYTES, to_forecast
@@ -139,21 +140,27 @@ def test_reading_is_kept_until_the_log_or_its_time_changes(
     assert expected is reading(**changed).is_fresh(signature, now_ms)
 
 
-def test_cursor_brings_back_what_was_read() -> None:
-    """And it is small: Dagster stores one with every tick."""
+def test_readings_are_brought_back() -> None:
+    """As they were."""
     readings = {
         f"orders.{number}-{number % 7}": reading(signature=f"{number:016x}", ratio=number / 9_999)
         for number in range(10_000)
     }
-    cursor = dump_cursor(readings)
-    assert readings == load_cursor(cursor)
-    assert len(cursor) < 400_000
+    assert readings == load_readings(dump_readings(readings))
 
 
-@pytest.mark.parametrize("cursor", [None, "", "no base64!", "e30=", dump_cursor({})])
-def test_cursor_of_another_version_is_as_none(cursor: str | None) -> None:
+@pytest.mark.parametrize("document", ["", "no JSON", "7", "[]", '{"t-0": [1]}', '{"t-0": 7}', "{}"])
+def test_readings_of_another_version_are_none(document: str) -> None:
     """All is read again."""
-    assert {} == load_cursor(cursor)
+    assert {} == load_readings(document)
+
+
+@pytest.mark.parametrize(
+    "cursor", [{}, {"spent": 3}, {"spent": {"x": 1}}, {"spent": {"bytes": "x"}}]
+)
+def test_a_budget_of_another_version_is_not_used(cursor: dict[str, object]) -> None:
+    """Nothing of it is spent."""
+    assert Spent() == load_spent(cursor)
 
 
 def test_message_is_bounded() -> None:
@@ -178,9 +185,9 @@ def test_budget_of_an_hour_is_kept_over_ticks() -> None:
     first = choice_of(readings, limits=limits, now_ms=hour_ms)
     assert ("a",) == first.logs
     assert ("b", "c") == first.next
-    assert first.skipped["b"].endswith("; goes about 2025-10-09 09:00Z; frees about 80.0 MB")
-    assert first.skipped["c"].endswith("; goes about 2025-10-09 10:00Z; frees about 70.0 MB")
-    spent = load_spent(dump_cursor(readings, first.spent))
+    assert first.skipped["b"].endswith("; goes about 2025-10-09 09:00Z; frees about 76.3 MiB")
+    assert first.skipped["c"].endswith("; goes about 2025-10-09 10:00Z; frees about 66.8 MiB")
+    spent = load_spent(shown_cursor(readings, first.spent))
     assert spent == Spent(hour_ms=hour_ms, bytes=100)
     del readings["a"]
     for minutes, expected in ((1, ()), (59, ()), (60, ("b",))):
