@@ -51,7 +51,7 @@ return [...document.querySelectorAll("td i.fas, td span.fas, td, th, h4, .alert"
     const icon = each.classList.contains("fas") ? "::before" : null;
     const both = [light(getComputedStyle(each, icon).color), light(below(each))];
     return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05); })"""
-"""The contrast of each word with the colour that it stands on, by WCAG; axe does not look at these words."""
+"""The contrast of each word with the colour that it stands on, by WCAG; axe leaves these out."""
 READABLE = 4.5
 
 
