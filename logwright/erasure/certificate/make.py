@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logwright.erasure.account import Account, erased_of
@@ -23,6 +23,7 @@ from logwright.erasure.certificate.model import (
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.result import Unsearched
+from logwright.erasure.mark import Erasure
 from logwright.erasure.outlook.verdict import verdict
 from logwright.log.tree import Tree
 
@@ -68,7 +69,7 @@ class Searched:
     unsearched: Sequence[Unsearched] = ()
     topics: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
-    erased: Mapping[str, Collection[str]] = field(default_factory=dict)
+    erased: Mapping[str, Mapping[str, Erasure]] = field(default_factory=dict)
 
 
 def make_certificate(
@@ -152,15 +153,17 @@ def _manifest(searched: Sequence[Searched]) -> Iterator[ManifestFile]:
             )
 
 
-def _listed(earlier: Sequence[Certificate]) -> dict[str, frozenset[str]]:
-    """Return HMAC → topics of the records that earlier certificates list."""
-    topics: dict[str, frozenset[str]] = {}
-    for certificate in earlier:
+def _listed(earlier: Sequence[Certificate]) -> dict[str, dict[str, int]]:
+    """Return HMAC → topic → when the last of the earlier certificates that list such records was
+    made.
+    """
+    listed: dict[str, dict[str, int]] = {}
+    for certificate in sorted(earlier, key=lambda each: each.issued_at_ms):
         for record in certificate.remains:
             if record.request >= 0:
                 hmac = certificate.requests[record.request].hmac
-                topics[hmac] = topics.get(hmac, frozenset()) | {record.topic}
-    return topics
+                listed.setdefault(hmac, {})[record.topic] = certificate.issued_at_ms
+    return listed
 
 
 def _asked(

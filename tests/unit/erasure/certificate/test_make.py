@@ -24,6 +24,7 @@ from logwright.erasure.certificate.model import (
 )
 from logwright.erasure.certificate.page import SHOWN, certificate_html
 from logwright.erasure.find.result import Unsearched
+from logwright.erasure.mark import Erasure
 from logwright.format.names import TopicPartition
 from tests.unit.erasure.certificate.samples import (
     GONE,
@@ -105,14 +106,19 @@ def test_gone_needs_an_erasure_on_record(tmp_path: Path) -> None:
     root = tmp_path / "logs"
     assert {"not found"} == set(states(sample(root, deleted=frozenset())).values())
     assert {"not found"} == set(states(sample(root, deleted=frozenset({"u"}))).values())
-    for erased, expected in (
-        ({"t": {f"{SECRET}:{GONE[:16]}"}}, "gone"),
-        ({"t": {f"{SECRET}:{LEFT[:16]}"}}, "not found"),
-        ({"t": {f"{'0' * 16}:{GONE[:16]}"}}, "not found"),
-        ({"u": {f"{SECRET}:{GONE[:16]}"}}, "not found"),
+    never = "never found: nothing that was searched shows that this key was ever here"
+    other = f"{never}; erasures under another secret are on record, which cannot be compared"
+    for topic, key, expected, why in (
+        ("t", f"{SECRET}:{GONE[:16]}", "gone", "erased at once on 2023-11-14 22:13:20Z, topic t"),
+        ("t", f"{SECRET}:{LEFT[:16]}", "not found", never),
+        ("t", f"{'0' * 16}:{GONE[:16]}", "not found", other),
+        ("u", f"{SECRET}:{GONE[:16]}", "not found", never),
     ):
+        erased = {topic: {key: Erasure(NOW_MS, "at once")}}
         made = sample(root, deleted=frozenset(), erased=erased)
-        assert expected == states(made)[GONE]
+        assert (expected, why) == (states(made)[GONE], made.requests[0].why)
+    (why,) = {one.why for one in sample(root).requests}
+    assert "a log was deleted, and nothing shows that this key was in it, topic t" == why
     nowhere = sample(root, topics=frozenset({"u"}), deleted=frozenset({"u"}))
     assert {"not proved"} == set(states(nowhere).values())
     assert {"no log of its topics was found"} == {one.why for one in nowhere.requests}
