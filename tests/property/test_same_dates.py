@@ -142,3 +142,8 @@ def test_an_erasure_and_a_search_say_the_same(tmp_path: Path, lag_hours: int) ->
     assert dates == by_find(tmp_path, words)
     rows = [row for row in dates if row[1] == "delete.retention.ms"]
     assert {None} == {time for _, _, time in rows}
+    texts = [
+        call(command, tmp_path / "logs", *words, "--now", NOW_MS, *more).out
+        for command, more in (("erase", ("--yes",)), ("find", ()))
+    ]
+    assert all("no later cleaning is foreseen" in text for text in texts)
