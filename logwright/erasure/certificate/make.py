@@ -38,12 +38,14 @@ class Requested:
     Attributes:
         hmac: of the key, in hex.
         topics: a topic, or a pattern with ``regex:`` before it.
+        id: its name in the operator's system, or the line of a key given in clear; not signed.
     """
 
     hmac: str
     topics: str
     received_at_ms: int | None = None
     deadline_ms: int | None = None
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +98,7 @@ def make_certificate(
         earlier: certificates of before, whose keys have HMACs with the same secret.
     """
     not_read = _not_read(searched)
-    account = Account(
-        topics=frozenset().union(
-            *(one.topics for one in searched), *(one.topics for one in earlier)
-        ),
-        deleted=frozenset().union(*(one.deleted for one in searched)),
-        erased=erased_of(one.erased for one in searched),
-        secret=secret,
-        unsearched=(*(one.topic for one in not_read), *(one.topic for one in replicas)),
-        earlier=_listed(earlier),
-    )
+    account = account_of_searched(searched, replicas=replicas, secret=secret, earlier=earlier)
     return Certificate(
         issued_at_ms=now_ms,
         signing_key_sha256=signing_key_sha256,
@@ -126,6 +119,27 @@ def make_certificate(
         erased=tuple(
             sorted({*account.deleted, *(one for one, keys in account.erased.items() if keys)})
         ),
+    )
+
+
+def account_of_searched(
+    searched: Sequence[Searched],
+    *,
+    replicas: Sequence[Replicas],
+    secret: str,
+    earlier: Sequence[Certificate] = (),
+) -> Account:
+    """Return the account of a certificate; see `make_certificate`."""
+    unsearched = (*(one.topic for one in _not_read(searched)), *(one.topic for one in replicas))
+    return Account(
+        topics=frozenset().union(
+            *(one.topics for one in searched), *(one.topics for one in earlier)
+        ),
+        deleted=frozenset().union(*(one.deleted for one in searched)),
+        erased=erased_of(one.erased for one in searched),
+        secret=secret,
+        unsearched=unsearched,
+        earlier=_listed(earlier),
     )
 
 
