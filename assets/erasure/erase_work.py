@@ -17,6 +17,7 @@ from logwright.assets.lib.holds import state_of
 from logwright.config.resolved import Sources
 from logwright.config.sources import DirectorySettings
 from logwright.config.table import tables_of
+from logwright.erasure.case.certified import add_certified, certified_by
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.keys import KeySet
 from logwright.erasure.outcome import Result
@@ -37,6 +38,7 @@ from logwright.ingest.commit import prepare_log_dir
 from logwright.locks import broker_kept_out, lock_log_dir
 from logwright.resources.erasure import certificate_path, request_places
 from logwright.resources.log_dirs import LogDirs
+from logwright.resources.page import cases_directory
 from logwright.sweep.holds import hold_from_erasure
 from logwright.sweep.model import SweepState
 from logwright.sweep.recover import recover
@@ -247,11 +249,14 @@ def certify(work: ErasureWork, status: int) -> tuple[int, dict[str, Any]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     account = account_of_searched(searched, replicas=replicas, secret=secret)
     written = write_certificate(made, key, path, records_of(requested, account))
+    directory = cases_directory(work.context.instance.storage_directory())
+    add_certified(directory, certified_by(written.shown, written.certificate))
     status = status or (TOO_LITTLE if proves_too_little(made) else 0)
     return status, {
         "certificate": dg.MetadataValue.path(str(written.certificate)),
         "certificate page": dg.MetadataValue.path(str(written.page)),
         "certificate sha256": written.sha256,
+        "next step": written.next_step,
     }
 
 

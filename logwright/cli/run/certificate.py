@@ -57,6 +57,7 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     page, sha256 = str(written.page), written.sha256
     _show(request.output, certificate, certificate=str(given["out"]), page=page, sha256=sha256)
     request.output.text(f"{given['out']}: signed; {page}: for reading.")
+    request.output.text(f"Next step: {written.next_step}")
     return QualityError.exit_status if proves_too_little(certificate) else 0
 
 

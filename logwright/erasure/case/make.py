@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from logwright.erasure.case.model import Case, CasePage, Directory, Left, Signed, Unread
+from logwright.erasure.case.model import (
+    Case,
+    CasePage,
+    Directory,
+    Left,
+    Signed,
+    Unread,
+    place_name,
+)
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.outlook.verdict import last_gone_ms, verdict
 from logwright.erasure.request import applies_to
@@ -14,6 +22,7 @@ from logwright.log.inventory import file_place_at
 
 if TYPE_CHECKING:
     from logwright.erasure.account import Account, Deed
+    from logwright.erasure.case.certified import Certified
     from logwright.erasure.certificate.model import PathName, Replicas
     from logwright.erasure.find.model import Finding, Kind
     from logwright.erasure.find.result import Unsearched
@@ -93,7 +102,7 @@ def page_of_certificate(signed: Signed, records: Sequence[OnRecord]) -> CasePage
         left=_left(
             _Row(
                 record.directory,
-                _log(record.topic, record.partition),
+                _log_name(record.topic, record.partition),
                 record.place,
                 shown_path(record.path),
                 record.kind,
@@ -116,12 +125,14 @@ def pages_of_search(
     *,
     now_ms: int,
     version: str,
+    certified: Mapping[str, Certified] | None = None,
 ) -> Iterator[CasePage]:
     """Yield a page for each request, in their order.
 
     Args:
         requests: in the order in which findings number them.
         unread: what was not searched; `account`: of the search, with the topics of these.
+        certified: id → the last certificate.
     """
     concerned = Concerned([(request.hmac, request.topics) for request in requests])
     found: dict[int, list[tuple[int, Finding]]] = {}
@@ -158,7 +169,7 @@ def pages_of_search(
             left=_left(
                 _Row(
                     directory,
-                    _log(finding.topic, finding.partition),
+                    _log_name(finding.topic, finding.partition),
                     finding.place,
                     printable(finding.path),
                     finding.kind,
@@ -168,6 +179,7 @@ def pages_of_search(
                 for directory, finding in rows
             ),
             unread=_of_topics(unread, {request.topics}),
+            last=(certified or {}).get(request.id),
         )
 
 
@@ -217,7 +229,14 @@ def _of_topics(unread: Iterable[Unread], topics: Iterable[str]) -> tuple[Unread,
     return tuple(kept)
 
 
-def _log(topic: str, partition: int) -> str:
+def left_by_erasure(finding: Finding) -> str | None:
+    """Return the name of the place of a record that an erasure at once leaves, else None."""
+    if not _stays(finding.place, finding.path):
+        return None
+    return place_name(finding.place, _log_name(finding.topic, finding.partition))
+
+
+def _log_name(topic: str, partition: int) -> str:
     if not topic:
         return ""
     return f"{topic}-{partition}" if partition >= 0 else topic
@@ -234,7 +253,7 @@ def _left(rows: Iterable[_Row]) -> tuple[Left, ...]:
             place=place,
             kinds=Counter(row.kind for row in group),
             files=tuple(dict.fromkeys(row.path for row in group)),
-            stays=place in _OUTSIDE or any(_is_left(row.path) for row in group),
+            stays=any(_stays(place, row.path) for row in group),
             rules=tuple(dict.fromkeys(row.rule for row in group)),
             gone_by_ms=last_gone_ms([row.gone_by_ms for row in group]),
         )
@@ -242,5 +261,5 @@ def _left(rows: Iterable[_Row]) -> tuple[Left, ...]:
     )
 
 
-def _is_left(path: str) -> bool:
-    return file_place_at(path).erasure == "left"
+def _stays(place: str, path: str) -> bool:
+    return place in _OUTSIDE or file_place_at(path).erasure == "left"

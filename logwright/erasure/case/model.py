@@ -15,6 +15,7 @@ from logwright.erasure.outlook.removals import DELETE_RETENTION
 
 if TYPE_CHECKING:
     from logwright.erasure.account import Deed
+    from logwright.erasure.case.certified import Certified
     from logwright.erasure.certificate.model import Certificate
     from logwright.erasure.find.model import Kind
 
@@ -70,6 +71,11 @@ class Left:
     gone_by_ms: int | None
 
     @property
+    def name(self) -> str:
+        """The place, by what it is and of which log."""
+        return place_name(self.place, self.log)
+
+    @property
     def waits(self) -> bool:
         """Whether only tombstones remain whose cleaning is not foreseen."""
         return self.gone_by_ms is None and set(self.rules) == {DELETE_RETENTION}
@@ -119,6 +125,7 @@ class CasePage:
         cases: at least one.
         left: in the order of the directories. patterns: records with a byte pattern, in others'.
         signed: None: no certificate was made of this search.
+        last: without one, the last certificate of a single case.
     """
 
     now_ms: int
@@ -129,11 +136,25 @@ class CasePage:
     unread: tuple[Unread, ...]
     patterns: int = 0
     signed: Signed | None = None
+    last: Certified | None = None
+
+    @property
+    def is_certified(self) -> bool:
+        """Whether a certificate says of the worst case what the page says."""
+        return self.signed is not None or (
+            self.last is not None
+            and (self.last.state, self.last.topics) == (self.worst.state, self.worst.topics)
+        )
 
     @property
     def worst(self) -> Case:
         """The case that needs attention first."""
         return min(self.cases, key=urgency)
+
+
+def place_name(place: str, log: str) -> str:
+    """Return the name of a place: what it is, and of which log; empty: not known."""
+    return f"{place} of {log or 'no known log'}"
 
 
 def urgency(case: Case) -> tuple[int, int, str]:

@@ -88,10 +88,8 @@ def of_page(page: CasePage) -> str:
         gone_by_ms=worst.gone_by_ms,
         deadline_ms=worst.deadline_ms,
         unsearched=len(page.unread),
-        by_hand=[
-            f"{left.place} of {left.log or 'no known log'}" for left in page.left if left.stays
-        ],
-        certified=page.signed is not None,
+        by_hand=sorted({left.name for left in page.left if left.stays}),
+        certified=page.is_certified,
     )
 
 

@@ -6,10 +6,11 @@ and its SHA-256.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_args
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 
 from logwright.erasure.case.make import shown_path
 from logwright.erasure.case.model import urgency
@@ -45,13 +46,11 @@ _CLASS: Final[dict[State, str]] = {
 
 def case_html(page: CasePage) -> str:
     """Return the page. Effects: reads its template."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined)
-    environment.filters |= {"number": "{:,}".format, "path": shown_path, "time": _time}
     states = [case.state for case in page.cases]
     counts = {state: states.count(state) for state in get_args(State)}
     only = page.cases[0] if len(page.cases) == 1 else None
     good = _GOOD.issuperset(states) and not page.left and not page.unread and not page.patterns
-    return environment.from_string(_TEMPLATE.read_text("utf-8")).render(
+    return _template().render(
         page=page,
         cases=sorted(page.cases, key=urgency),
         only=only,
@@ -71,6 +70,14 @@ def case_html(page: CasePage) -> str:
         shown=SHOWN,
         shown_unread=SHOWN_UNREAD,
     )
+
+
+@cache
+def _template() -> Template:
+    """Return the template. Effects: reads it."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined)
+    environment.filters |= {"number": "{:,}".format, "path": shown_path, "time": _time}
+    return environment.from_string(_TEMPLATE.read_text("utf-8"))
 
 
 def _sentence(case: Case) -> str:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright import durable
 from logwright.erasure.case.make import OnRecord, page_of_certificate
-from logwright.erasure.case.model import Signed
+from logwright.erasure.case.model import CasePage, Signed
+from logwright.erasure.case.next_step import of_page
 from logwright.erasure.case.page import case_html
 from logwright.erasure.certificate.files import written
 from logwright.erasure.certificate.make import Requested, Searched
@@ -40,11 +41,21 @@ _NOT_ENOUGH: Final = frozenset(("missed", "not proved"))
 
 
 class Written(NamedTuple):
-    """The files of a certificate; `sha256`: of the certificate, in hex."""
+    """The files of a certificate.
+
+    Attributes:
+        sha256: of the certificate, in hex. shown: what its page shows.
+    """
 
     certificate: Path
     page: Path
     sha256: str
+    shown: CasePage
+
+    @property
+    def next_step(self) -> str:
+        """What is to be done next, a sentence."""
+        return of_page(self.shown)
 
 
 def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested]:
@@ -127,9 +138,9 @@ def write_certificate(
     digest = hashlib.sha256(content).hexdigest()
     page = path.with_suffix(PAGE)
     signed = Signed(certificate=certificate, file_name=path.name, file_sha256=digest)
-    text = case_html(page_of_certificate(signed, records))
+    shown = page_of_certificate(signed, records)
     with written(path):
         durable.replace(path, content)
     with written(page):
-        durable.replace(page, text.encode())
-    return Written(path, page, digest)
+        durable.replace(page, case_html(shown).encode())
+    return Written(path, page, digest, shown)

@@ -11,6 +11,13 @@ from pathlib import Path
 import pytest
 
 from logwright.erasure.account import Account, Deed
+from logwright.erasure.case.certified import (
+    CERTIFIED,
+    Certified,
+    add_certified,
+    certified_by,
+    read_certified,
+)
 from logwright.erasure.case.make import (
     OnRecord,
     Searched,
@@ -36,6 +43,7 @@ from logwright.erasure.find.model import Finding
 from logwright.erasure.find.result import Unsearched
 from logwright.erasure.mark import Erasure
 from logwright.erasure.request import Request
+from logwright.errors import UnreadableFile
 from logwright.format.names import TopicPartition
 from tests.unit.erasure.certificate.samples import GONE, LEFT, NOW_MS, SECRET, finding, sample
 
@@ -335,7 +343,7 @@ def test_places_with_their_dates() -> None:
     html = case_html(page)
     assert "2023-11-14 22:13:27Z" in html
     assert LEFT[:16] not in html
-    assert "None was made of this search." in html
+    assert "none was made of this search." in html
     assert "12 files" in case_html(page_of())
 
 
@@ -419,3 +427,46 @@ def test_texts_have_contrast(theme: str) -> None:
         text = luminance(colours[name])
         ratio = (max(text, paper) + 0.05) / (min(text, paper) + 0.05)
         assert ratio >= 4.5, (name, ratio)
+
+
+@pytest.mark.parametrize(
+    ("state", "topics", "same"),
+    [("gone", "t", True), ("in time", "t", False), ("gone", "u", False)],
+)
+def test_the_last_certificate_is_named(
+    tmp_path: Path, state: State, topics: str, *, same: bool
+) -> None:
+    """Only one that says the same of the same topics closes the case."""
+    last = Certified(
+        path="/c/erase-1.json",
+        sha256="ab" * 32,
+        topics=topics,
+        state=state,
+        issued_at_ms=NOW_MS - DAY_MS,
+    )
+    add_certified(tmp_path, {"r-2041": last, "r-1": last})
+    page = replace(page_of(erased=True), last=read_certified(tmp_path)["r-2041"])
+    html = case_html(page)
+    assert "The last one, of 2023-11-13 22:13:20Z, says:" in html
+    assert "/c/erase-1.json" in html
+    assert same == ("So does this search." in html)
+    step = "Close the case, and keep the certificate."
+    other = "Make the certificate, by the job erase or logwright certificate."
+    assert (step if same else other) == of_page(page)
+
+
+def test_the_last_certificate_of_each_request_is_kept(tmp_path: Path) -> None:
+    """A later one replaces it; a damaged file is named."""
+    assert {} == read_certified(tmp_path)
+    made = sample(tmp_path / "logs")
+    signed = Signed(certificate=made, file_name="c.json", file_sha256="ab" * 32)
+    page = page_of_certificate(signed, [OnRecord("r-0"), OnRecord("r-1")])
+    add_certified(tmp_path, certified_by(page, Path("/c/c.json")))
+    add_certified(tmp_path, certified_by(replace(page, cases=page.cases[:1]), Path("/c/d.json")))
+    known = read_certified(tmp_path)
+    assert {"r-0": "/c/d.json", "r-1": "/c/c.json"} == {
+        name: one.path for name, one in known.items()
+    }
+    (tmp_path / CERTIFIED).write_text("[]")
+    with pytest.raises(UnreadableFile, match="not a list of certificates"):
+        read_certified(tmp_path)
