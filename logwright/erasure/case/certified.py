@@ -87,5 +87,5 @@ def add_certified(directory: Path, new: Mapping[str, Certified]) -> None:
         OSError: it cannot be written.
     """
     durable.make_directory(directory)
-    known = {name: asdict(entry) for name, entry in (read_certified(directory) | new).items()}
+    known = {name: asdict(entry) for name, entry in {**read_certified(directory), **new}.items()}
     durable.replace(directory / CERTIFIED, json.dumps(known).encode())

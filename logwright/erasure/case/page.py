@@ -36,7 +36,7 @@ _WORDS: Final[dict[State, str]] = {
     "will be late": "will be late",
     "missed": "deadline missed",
 }
-_GOOD: Final = frozenset(("gone", "not found"))
+_GOOD: Final[frozenset[State]] = frozenset(("gone", "not found"))
 _CLASS: Final[dict[State, str]] = {
     **dict.fromkeys(("missed", "will be late", "remains", "not proved"), "bad"),
     **dict.fromkeys(_GOOD, "good"),
