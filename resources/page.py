@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 PAGE_VARIABLE: Final = "LOGWRIGHT_FLEET_PAGE"
 CASES: Final = "erasure_cases"
-"""The directory of the pages of cases, beside the fleet page."""
+"""The directory of the pages of cases, next to the fleet page."""
 _LONGEST_ID: Final = 60
 """Of a request in the name of its page; a longer one is a digest."""
 

@@ -154,7 +154,7 @@ def deletion_deadlines(
     storage = context.instance.storage_directory()
     directory = cases_directory(storage)
     with boundary("deletion_deadlines"):
-        certified = read_certified(directory)
+        certified = _certified(context, directory)
         countdown, pages = search_deadlines(log_dirs, policies, clock, certified)
     try:
         write_countdown(countdown_path(storage), countdown)
@@ -206,6 +206,17 @@ def _write(places: RequestPlaces, requests: tuple[Request, ...]) -> None:
             description=f"the requests cannot be stored: {places.store}: {error.strerror}",
             allow_retries=False,
         ) from error
+
+
+def _certified(context: dg.AssetExecutionContext, directory: Path) -> Mapping[str, Certified]:
+    """Return id → its last certificate; none, with a warning, if the list cannot be read. Effects:
+    reads it.
+    """
+    try:
+        return read_certified(directory)
+    except LogwrightError as error:
+        context.log.warning("the last certificates are not shown: %s", error)
+        return {}
 
 
 def write_pages(directory: Path, pages: Iterable[CasePage]) -> None:
@@ -278,8 +289,8 @@ def search_deadlines(
         [
             *(
                 part
-                for one in searches.values()
-                for part in unread_of(str(one.directory), one.unsearched)
+                for each in searches.values()
+                for part in unread_of(str(each.directory), each.unsearched)
             ),
             *elsewhere,
         ],

@@ -250,7 +250,10 @@ def certify(work: ErasureWork, status: int) -> tuple[int, dict[str, Any]]:
     account = account_of_searched(searched, replicas=replicas, secret=secret)
     written = write_certificate(made, key, path, records_of(requested, account))
     directory = cases_directory(work.context.instance.storage_directory())
-    add_certified(directory, certified_by(written.shown, written.certificate))
+    try:
+        add_certified(directory, certified_by(written.shown, written.certificate))
+    except (LogwrightError, OSError) as error:
+        work.context.log.warning("pages of cases will not name this certificate: %s", error)
     status = status or (TOO_LITTLE if proves_too_little(made) else 0)
     return status, {
         "certificate": dg.MetadataValue.path(str(written.certificate)),

@@ -49,7 +49,7 @@ class Deed:
 
     Attributes:
         at_ms: when, None: not known.
-        of_key: the key was there; else nothing says so.
+        of_key: it shows that the key was there.
     """
 
     topic: str

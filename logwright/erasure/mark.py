@@ -6,7 +6,7 @@ carries it. A copy that is made in another way may be without it: see `logwright
 
 It also has which keys were erased, as the first 8 bytes of their HMACs with the id of the secret
 before them, when and how, those of earlier erasures too: nothing else says that a key was there. An
-erasure by tombstones adds its keys, too; then the mark is no other one for readers, who see the
+erasure by tombstones adds its keys, too; for readers the mark stays the same then: they see the
 tombstones.
 
 It is written before the first segment is replaced and again after the last, so that nobody who

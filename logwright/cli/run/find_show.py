@@ -73,24 +73,24 @@ def _show_absent(
     request: Request, wanted: Wanted, searched: Sequence[SearchResult], account: Account
 ) -> None:
     """Show of each request without a record whether its key was ever there. Effects: output."""
-    asked = [wanted.keys.request(number) for number in range(len(wanted.keys))]
-    concerned = Concerned([(each.hmac, each.topics) for each in asked])
-    found = {
+    requests = [wanted.keys.request(number) for number in range(len(wanted.keys))]
+    concerned = Concerned([(each.hmac, each.topics) for each in requests])
+    present = {
         number
         for place in searched
         for finding in place.findings
-        if 0 <= finding.request < len(asked)
+        if 0 <= finding.request < len(requests)
         for number in concerned.by(finding.request, finding.topic)
     }
-    absent = [number for number in range(len(asked)) if number not in found]
+    absent = [number for number in range(len(requests)) if number not in present]
     for row, number in enumerate(absent):
-        hmac = asked[number].hmac.hex()
-        look = account.look(asked[number].topics, hmac)
+        hmac = requests[number].hmac.hex()
+        look = account.look(requests[number].topics, hmac)
         became = verdict((), None, now_ms=request.now_ms, look=look)
         nothing = "nothing was found where was searched; " if became.state == "not proved" else ""
         request.output.result(
-            f"{asked[number].id}: {nothing}{became.why}." if row < _MOST_ABSENT else None,
-            request=asked[number].id,
+            f"{requests[number].id}: {nothing}{became.why}." if row < _MOST_ABSENT else None,
+            request=requests[number].id,
             hmac=hmac,
             state=became.state,
             why=became.why,

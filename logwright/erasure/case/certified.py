@@ -1,4 +1,4 @@
-"""What the last certificate said of each request: a small file of the platform beside the pages of
+"""What the last certificate said of each request: a small file of the platform with the pages of
 cases, so that a page of a later search can name it. No keys, no HMACs.
 """
 
@@ -6,38 +6,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
 from logwright import durable
+from logwright.erasure.case.model import CasePage, Certified
 from logwright.erasure.certificate.files import read_small
-from logwright.erasure.certificate.model import State
 from logwright.errors import UnreadableFile
-
-if TYPE_CHECKING:
-    from logwright.erasure.case.model import CasePage
 
 CERTIFIED: Final = "certified.json"
 """Name of the file."""
 _MOST_BYTES: Final = 64 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certified:
-    """The last certificate of a request: its file, and what it says.
-
-    Attributes:
-        topics: of the request then. issued_at_ms: when it was made.
-    """
-
-    path: str
-    sha256: str
-    topics: str
-    state: State
-    issued_at_ms: int
 
 
 _CERTIFIED: Final = TypeAdapter(dict[str, Certified])

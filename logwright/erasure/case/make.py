@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from logwright.erasure.case.model import (
     Case,
     CasePage,
+    Certified,
     Directory,
     Left,
     Signed,
@@ -22,7 +23,6 @@ from logwright.log.inventory import file_place_at
 
 if TYPE_CHECKING:
     from logwright.erasure.account import Account, Deed
-    from logwright.erasure.case.certified import Certified
     from logwright.erasure.certificate.model import PathName, Replicas
     from logwright.erasure.find.model import Finding, Kind
     from logwright.erasure.find.result import Unsearched
@@ -70,7 +70,7 @@ def page_of_certificate(signed: Signed, records: Sequence[OnRecord]) -> CasePage
         records: of its requests, in their order.
     """
     made = signed.certificate
-    found = [record for record in made.remains if record.request >= 0]
+    hits = [record for record in made.remains if record.request >= 0]
     topics = {asked.topics for asked in made.requests}
     unread = [
         Unread(
@@ -84,17 +84,17 @@ def page_of_certificate(signed: Signed, records: Sequence[OnRecord]) -> CasePage
         cases=tuple(
             Case(
                 id=record.id,
-                topics=asked.topics,
-                received_at_ms=asked.received_at_ms,
-                deadline_ms=asked.deadline_ms,
-                state=asked.state,
-                found=asked.found,
-                gone_by_ms=asked.gone_by_ms,
-                why=asked.why,
+                topics=request.topics,
+                received_at_ms=request.received_at_ms,
+                deadline_ms=request.deadline_ms,
+                state=request.state,
+                found=request.found,
+                gone_by_ms=request.gone_by_ms,
+                why=request.why,
                 deeds=record.deeds,
-                hmac=asked.hmac,
+                hmac=request.hmac,
             )
-            for asked, record in zip(made.requests, records, strict=True)
+            for request, record in zip(made.requests, records, strict=True)
         ),
         directories=tuple(
             Directory(path=shown_path(each.name), files=each.files) for each in made.directories
@@ -109,10 +109,10 @@ def page_of_certificate(signed: Signed, records: Sequence[OnRecord]) -> CasePage
                 record.rule,
                 record.gone_by_ms,
             )
-            for record in found
+            for record in hits
         ),
         unread=_of_topics([*unread, *replicas_unread(made.replicas_not_searched)], topics),
-        patterns=len(made.remains) - len(found),
+        patterns=len(made.remains) - len(hits),
         signed=signed,
     )
 
@@ -134,53 +134,60 @@ def pages_of_search(
         unread: what was not searched; `account`: of the search, with the topics of these.
         certified: id → the last certificate.
     """
-    concerned = Concerned([(request.hmac, request.topics) for request in requests])
-    found: dict[int, list[tuple[int, Finding]]] = {}
-    for directory, place in enumerate(searched):
-        for finding in place.findings:
-            if finding.request >= 0:
-                for number in concerned.by(finding.request, finding.topic):
-                    found.setdefault(number, []).append((directory, finding))
+    rows_of = _by_request(requests, searched)
+    directories = tuple(Directory(path=each.path, files=each.files) for each in searched)
     for number, request in enumerate(requests):
-        rows, hmac = found.get(number, []), request.hmac.hex()
-        became = verdict(
-            [finding.gone_by_ms for _, finding in rows],
-            request.deadline_ms,
-            now_ms=now_ms,
-            look=account.look(request.topics, hmac),
-        )
+        rows = rows_of.get(number, [])
         yield CasePage(
             now_ms=now_ms,
             version=version,
-            cases=(
-                Case(
-                    id=request.id,
-                    topics=request.topics,
-                    received_at_ms=request.received_at_ms,
-                    deadline_ms=request.deadline_ms,
-                    state=became.state,
-                    found=became.found,
-                    gone_by_ms=became.gone_by_ms,
-                    why=became.why,
-                    deeds=account.deeds(request.topics, hmac),
-                ),
-            ),
-            directories=tuple(Directory(path=each.path, files=each.files) for each in searched),
-            left=_left(
-                _Row(
-                    directory,
-                    _log_name(finding.topic, finding.partition),
-                    finding.place,
-                    printable(finding.path),
-                    finding.kind,
-                    finding.rule,
-                    finding.gone_by_ms,
-                )
-                for directory, finding in rows
-            ),
+            cases=(_case(request, [row.gone_by_ms for row in rows], account, now_ms=now_ms),),
+            directories=directories,
+            left=_left(rows),
             unread=_of_topics(unread, {request.topics}),
             last=(certified or {}).get(request.id),
         )
+
+
+def _by_request(requests: Sequence[Request], searched: Sequence[Searched]) -> dict[int, list[_Row]]:
+    """Return the number of each request with records → these."""
+    concerned = Concerned([(request.hmac, request.topics) for request in requests])
+    rows: dict[int, list[_Row]] = {}
+    for directory, place in enumerate(searched):
+        for finding in place.findings:
+            if finding.request < 0:
+                continue
+            row = _Row(
+                directory,
+                _log_name(finding.topic, finding.partition),
+                finding.place,
+                printable(finding.path),
+                finding.kind,
+                finding.rule,
+                finding.gone_by_ms,
+            )
+            for number in concerned.by(finding.request, finding.topic):
+                rows.setdefault(number, []).append(row)
+    return rows
+
+
+def _case(
+    request: Request, gone_by_ms: Sequence[int | None], account: Account, *, now_ms: int
+) -> Case:
+    hmac = request.hmac.hex()
+    look = account.look(request.topics, hmac)
+    became = verdict(gone_by_ms, request.deadline_ms, now_ms=now_ms, look=look)
+    return Case(
+        id=request.id,
+        topics=request.topics,
+        received_at_ms=request.received_at_ms,
+        deadline_ms=request.deadline_ms,
+        state=became.state,
+        found=became.found,
+        gone_by_ms=became.gone_by_ms,
+        why=became.why,
+        deeds=account.deeds(request.topics, hmac),
+    )
 
 
 def unread_of(directory: str, parts: Iterable[Unsearched]) -> Iterator[Unread]:
@@ -218,12 +225,12 @@ def _span(where: str, position: int, size: int) -> str:
 
 def _of_topics(unread: Iterable[Unread], topics: Iterable[str]) -> tuple[Unread, ...]:
     """Return what can hold records of requests with these topics."""
-    asked = set(topics)
+    patterns = set(topics)
     known: dict[str, bool] = {"": True}
     kept = []
     for each in unread:
         if each.topic not in known:
-            known[each.topic] = any(applies_to(one, each.topic) for one in asked)
+            known[each.topic] = any(applies_to(one, each.topic) for one in patterns)
         if known[each.topic]:
             kept.append(each)
     return tuple(kept)

@@ -1,4 +1,4 @@
-"""What a page of cases shows, as values. A key is in none of them; an HMAC is only beside a
+"""What a page of cases shows, as values. A key is in none of them; an HMAC is only with a
 certificate, which has it too.
 
 Times are ms since the epoch (UTC).
@@ -15,7 +15,6 @@ from logwright.erasure.outlook.removals import DELETE_RETENTION
 
 if TYPE_CHECKING:
     from logwright.erasure.account import Deed
-    from logwright.erasure.case.certified import Certified
     from logwright.erasure.certificate.model import Certificate
     from logwright.erasure.find.model import Kind
 
@@ -114,6 +113,21 @@ class Signed:
     certificate: Certificate
     file_name: str
     file_sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certified:
+    """The last certificate of a request: its file, and what it says.
+
+    Attributes:
+        topics: of the request then. issued_at_ms: when it was made.
+    """
+
+    path: str
+    sha256: str
+    topics: str
+    state: State
+    issued_at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -91,8 +91,8 @@ def _sentence(case: Case) -> str:
         case "not found":
             text = case.why[0].upper() + case.why[1:]
         case "not proved":
-            found = f"{records} found" if case.found else "nothing was found where was searched"
-            text = f"Not proved: {found}; {case.why}"
+            what = f"{records} found" if case.found else "nothing was found where was searched"
+            text = f"Not proved: {what}; {case.why}"
         case "in time":
             text = f"Goes in time: {records} left, the last until {_time(case.gone_by_ms)}"
         case _:

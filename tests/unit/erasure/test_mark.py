@@ -163,7 +163,7 @@ def note(log: LogBuilder, now_ms: int, missing: list[bytes], present: list[bytes
 
 def test_an_erasure_by_tombstones_is_noted(tmp_path: Path) -> None:
     """A key has the time of its last erasure; that its tombstone is still there is no new one. For
-    readers of the log the mark is no other one.
+    readers of the log the mark stays the same.
     """
     log = made(tmp_path)
     (log.directory / ".logwright").mkdir()

@@ -318,9 +318,9 @@ def test_what_an_erasure_leaves_is_removed_by_hand() -> None:
 def test_a_deleted_log_does_not_show_that_the_key_was_there(tmp_path: Path) -> None:
     """The status does not begin with gone."""
     made = sample(tmp_path / "logs")
-    one = made.model_copy(update={"requests": made.requests[:1]})
+    single = made.model_copy(update={"requests": made.requests[:1]})
     deeds = Account(topics=frozenset("t"), deleted=frozenset("t")).deeds("t", GONE)
-    page = certificate_html(one, records=[OnRecord("r-1", deeds)])
+    page = certificate_html(single, records=[OnRecord("r-1", deeds)])
     why = "a log was deleted, and nothing shows that this key was in it, topic t"
     assert f"<strong>Nothing of it was found: {why}.</strong>" in page
     assert "Close the case, and keep the certificate." in page
@@ -465,7 +465,7 @@ def test_the_last_certificate_of_each_request_is_kept(tmp_path: Path) -> None:
     add_certified(tmp_path, certified_by(replace(page, cases=page.cases[:1]), Path("/c/d.json")))
     known = read_certified(tmp_path)
     assert {"r-0": "/c/d.json", "r-1": "/c/c.json"} == {
-        name: one.path for name, one in known.items()
+        name: entry.path for name, entry in known.items()
     }
     (tmp_path / CERTIFIED).write_text("[]")
     with pytest.raises(UnreadableFile, match="not a list of certificates"):
