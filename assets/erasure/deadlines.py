@@ -31,9 +31,9 @@ from logwright.assets.lib.human import human_time
 from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.config.sources import DirectorySettings
 from logwright.erasure.account import account_of
-from logwright.erasure.case.certified import Certified, read_certified
+from logwright.erasure.case.certified import read_certified
 from logwright.erasure.case.make import Searched, pages_of_search, replicas_unread, unread_of
-from logwright.erasure.case.model import CasePage, Unread, urgency
+from logwright.erasure.case.model import CasePage, Certified, Unread, urgency
 from logwright.erasure.case.page import case_html
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.find.result import Settings

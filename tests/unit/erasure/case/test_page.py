@@ -13,7 +13,6 @@ import pytest
 from logwright.erasure.account import Account, Deed
 from logwright.erasure.case.certified import (
     CERTIFIED,
-    Certified,
     add_certified,
     certified_by,
     read_certified,
@@ -25,7 +24,7 @@ from logwright.erasure.case.make import (
     pages_of_search,
     unread_of,
 )
-from logwright.erasure.case.model import CasePage, Signed, Unread
+from logwright.erasure.case.model import CasePage, Certified, Signed, Unread
 from logwright.erasure.case.next_step import of_page
 from logwright.erasure.case.page import SHOWN, SHOWN_UNREAD, case_html
 from logwright.erasure.certificate.model import (
