@@ -9,10 +9,10 @@ from typing import Final
 import pytest
 from selenium import webdriver
 
-from logwright.erasure.certificate.page import certificate_html
 from tests.browser.accessible import LOOKS, Look, open_page, unreached, violations
 from tests.browser.site import chromium
 from tests.unit.assets.fleet.test_page import ROW, html, saved
+from tests.unit.erasure.case.test_page import certificate_html
 from tests.unit.erasure.certificate.samples import finding, sample
 
 pytestmark = pytest.mark.browser
@@ -37,8 +37,7 @@ def fleet_page(directory: Path) -> Path:
 def certificate(directory: Path) -> Path:
     """The page of a certificate: a request is gone, another one is not."""
     path = directory / "certificate.html"
-    made = sample(directory / "logs", finding())
-    path.write_text(certificate_html(made, file_name="certificate.json", file_sha256="0" * 64))
+    path.write_text(certificate_html(sample(directory / "logs", finding())))
     return path
 
 

@@ -48,7 +48,7 @@ def _policies(tmp_path: Path) -> Path:
     builder = LogBuilder(tmp_path / "logs")
     builder.segment(0).batch(0, [("alice", "1"), ("bob", "1")])
     builder.write()
-    words = ("--to", tmp_path / "table", "--format", "delta", "--key", "string", "--yes")
+    words = ("--to", tmp_path / "table", "--format", "delta", "--key", "string")
     assert 0 == call("latest", tmp_path / "logs", "t", *words, "--value", "string").status
     write(tmp_path, tmp_path / "table")
     return tmp_path / "policies"
