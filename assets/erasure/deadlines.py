@@ -4,12 +4,16 @@ They are part of the platform if the policies have ``erasure:`` with a store (do
 metadata has a key, and none an HMAC.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from heapq import nsmallest
+from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 import dagster as dg
 
+from logwright import durable
 from logwright.assets.erasure.contract import broken_rules
 from logwright.assets.erasure.report import (
     CONTRACT,
@@ -28,6 +32,10 @@ from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.assets.lib.report import unplotted
 from logwright.config.sources import DirectorySettings
 from logwright.erasure.account import account_of
+from logwright.erasure.case.certified import read_certified
+from logwright.erasure.case.make import Searched, pages_of_search, replicas_unread, unread_of
+from logwright.erasure.case.model import CasePage, Certified, Unread, urgency
+from logwright.erasure.case.page import case_html
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.find.result import Settings
 from logwright.erasure.find.search import search_log_dir
@@ -42,12 +50,16 @@ from logwright.errors import LogwrightError
 from logwright.resources.clock import Clock
 from logwright.resources.erasure import RequestPlaces, countdown_path, request_places
 from logwright.resources.log_dirs import LogDirs
+from logwright.resources.page import case_name, cases_directory
 from logwright.resources.policies import PolicyDirectory
 from logwright.units import TimestampMs
 
 ERASURE_REQUESTS: Final = dg.AssetKey(["kafka_logs", "erasure_requests"])
 DELETION_DEADLINES: Final = dg.AssetKey(["kafka_logs", "deletion_deadlines"])
 POOL: Final = "erasure"
+MOST_PAGES: Final = 1_000
+"""Maximum pages of cases; those that need attention are among them."""
+_TABLE: Final = "it, or a part of it, was not searched"
 
 
 TOPICS: Final = dg.DynamicPartitionsDefinition(name="erasure_topics")
@@ -140,23 +152,26 @@ def deletion_deadlines(
     policies, and until when it may: the result of a search of all files. Archives are not searched.
     Each topic's deadline is a partition of `deletion_deadline`.
     """
+    storage = context.instance.storage_directory()
+    directory = cases_directory(storage)
     with boundary("deletion_deadlines"):
-        countdown = _countdown(log_dirs, policies, clock)
-    path = countdown_path(context.instance.storage_directory())
+        certified = _certified(context, directory)
+        countdown, pages = search_deadlines(log_dirs, policies, clock, certified)
     try:
-        write_countdown(path, countdown)
+        write_countdown(countdown_path(storage), countdown)
+        write_pages(directory, pages)
     except (OSError, LogwrightError) as error:
         raise dg.Failure(
-            description=f"the countdown cannot be written: {error}", allow_retries=False
+            description=f"what was found cannot be written: {error}", allow_retries=False
         ) from error
-    yield from _deadlines(context.instance, countdown)
+    yield from _deadlines(context.instance, countdown, directory)
     yield dg.MaterializeResult(
-        check_results=deadline_checks(countdown), metadata=countdown_metadata(countdown)
+        check_results=deadline_checks(countdown), metadata=countdown_metadata(countdown, directory)
     )
 
 
 def _deadlines(
-    instance: dg.DagsterInstance, countdown: Countdown
+    instance: dg.DagsterInstance, countdown: Countdown, pages: Path
 ) -> Iterator[dg.AssetMaterialization]:
     """Yield each topic's deadline. Effects: adds and removes the partitions."""
     rows = {deadline_partition(row.topic): row for row in countdown.topics if row.topic}
@@ -169,7 +184,7 @@ def _deadlines(
             asset_key=DELETION_DEADLINE,
             partition=key,
             description=f"{row.state}: {row.records:,} records remain.",
-            metadata=unplotted(topic_metadata(row, countdown.looked_ms)),
+            metadata=unplotted(topic_metadata(row, countdown.looked_ms, countdown.cases, pages)),
         )
 
 
@@ -194,8 +209,52 @@ def _write(places: RequestPlaces, requests: tuple[Request, ...]) -> None:
         ) from error
 
 
-def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Countdown:
-    """Search all log directories and the tables of the policies. Effects: reads all files."""
+def _certified(context: dg.AssetExecutionContext, directory: Path) -> Mapping[str, Certified]:
+    """Return id → its last certificate; none, with a warning, if the list cannot be read. Effects:
+    reads it.
+    """
+    try:
+        return read_certified(directory)
+    except LogwrightError as error:
+        context.log.warning("the last certificates are not shown: %s", error)
+        return {}
+
+
+def write_pages(directory: Path, pages: Iterable[CasePage]) -> None:
+    """Write the pages of the cases that need attention first, and remove those of others. Effects:
+    changes the directory; makes it.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    durable.make_directory(directory)
+    shown = nsmallest(MOST_PAGES, pages, key=lambda page: urgency(page.worst))
+    names = {case_name(page.worst.id): page for page in shown}
+    for name, page in names.items():
+        durable.replace(directory / name, case_html(page).encode())
+    for path in directory.glob("case-*.html"):
+        if path.name not in names:
+            path.unlink()
+
+
+class Search(NamedTuple):
+    """The result of a search: the countdown, and the page of each case."""
+
+    countdown: Countdown
+    pages: tuple[CasePage, ...]
+
+
+def search_deadlines(
+    log_dirs: LogDirs,
+    policies: PolicyDirectory,
+    clock: Clock,
+    certified: Mapping[str, Certified] = MappingProxyType({}),
+) -> Search:
+    """Search all log directories and the tables of the policies. Effects: reads all files.
+
+    Args:
+        certified: id → its last certificate.
+    """
     settings = policies.settings()
     places = request_places(settings.policies.erasure)
     keys = KeySet.of(places.secret, requests=read_store(places.store, places.secret))
@@ -207,18 +266,41 @@ def _countdown(log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock) -> Co
         for name, log_dir in log_dirs.named().items()
     }
     sources = [(log_dir, settings.sources(log_dir)) for log_dir in log_dirs.named().values()]
-    elsewhere = [one.topic for one in replicas_elsewhere(sources, keys)]
     logs = {name: one.findings for name, one in searches.items()}
     tables = search_tables(settings.policies, keys, logs.values(), now_ms=now_ms)
-    return count_down(
-        keys.requests,
-        logs | tables.findings,
-        {log.partition.topic for log in log_dirs.listing().logs.values()},
-        now_ms=now_ms,
-        account=account_of(
-            searches.values(), secret=keys.secret.id, unsearched=(*elsewhere, *tables.unsearched)
-        ),
+    elsewhere = [
+        *replicas_unread(replicas_elsewhere(sources, keys)),
+        *(Unread(where=f"table of {each}", topic=each, why=_TABLE) for each in tables.unsearched),
+    ]
+    account = account_of(
+        searches.values(),
+        secret=keys.secret.id,
+        topics={log.partition.topic for log in log_dirs.listing().logs.values()},
+        unsearched=[each.topic for each in elsewhere],
     )
+    countdown = count_down(
+        keys.requests, logs | tables.findings, account.topics, now_ms=now_ms, account=account
+    )
+    pages = pages_of_search(
+        keys.requests,
+        [
+            *(Searched(str(one.directory), one.files, one.findings) for one in searches.values()),
+            *(Searched(path, None, findings) for path, findings in tables.findings.items()),
+        ],
+        [
+            *(
+                part
+                for each in searches.values()
+                for part in unread_of(str(each.directory), each.unsearched)
+            ),
+            *elsewhere,
+        ],
+        account,
+        now_ms=now_ms,
+        version=version("logwright"),
+        certified=certified,
+    )
+    return Search(countdown, tuple(pages))
 
 
 def search_settings(settings: DirectorySettings, log_dir: Path, now_ms: TimestampMs) -> Settings:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import dagster as dg
 
@@ -17,6 +17,7 @@ from logwright.assets.lib.holds import state_of
 from logwright.config.resolved import Sources
 from logwright.config.sources import DirectorySettings
 from logwright.config.table import tables_of
+from logwright.erasure.case.certified import add_certified, certified_by
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.keys import KeySet
 from logwright.erasure.outcome import Result
@@ -29,19 +30,18 @@ from logwright.erasure.run import (
     plan_logs,
     silent,
 )
-from logwright.erasure.store import read_store
-from logwright.errors import LogwrightError, PolicyError, PreconditionError
+from logwright.erasure.store import chosen, read_store
+from logwright.errors import LogwrightError, PreconditionError
 from logwright.extras import require
 from logwright.format.names import TopicPartition
 from logwright.ingest.commit import prepare_log_dir
 from logwright.locks import broker_kept_out, lock_log_dir
 from logwright.resources.erasure import certificate_path, request_places
 from logwright.resources.log_dirs import LogDirs
+from logwright.resources.page import cases_directory
 from logwright.sweep.holds import hold_from_erasure
 from logwright.sweep.model import SweepState
 from logwright.sweep.recover import recover
-
-_SHOWN_IDS: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,17 +194,8 @@ class ErasureWork:
 def _keys(settings: DirectorySettings, ids: tuple[str, ...]) -> KeySet:
     """Return the stored requests of these ids; without any all of them."""
     places = request_places(settings.policies.erasure)
-    stored = {request.id: request for request in read_store(places.store, places.secret)}
-    unknown = sorted({*ids} - {*stored})
-    if unknown:
-        more = f" and {len(unknown) - _SHOWN_IDS} more" if len(unknown) > _SHOWN_IDS else ""
-        raise PolicyError(
-            f"there are no stored requests with the ids {', '.join(unknown[:_SHOWN_IDS])}{more}.",
-            remedy="Run the job `erasure` first: it stores what has landed.",
-        )
-    return KeySet.of(
-        places.secret, requests=[stored[name] for name in dict.fromkeys(ids or sorted(stored))]
-    )
+    stored = read_store(places.store, places.secret)
+    return KeySet.of(places.secret, requests=chosen(stored, ids) if ids else stored)
 
 
 def _logs(state: SweepState, log_dir: Path) -> dict[str, TopicPartition]:
@@ -226,35 +217,49 @@ def certify(work: ErasureWork, status: int) -> tuple[int, dict[str, Any]]:
     require("erasure", by="a certificate")
     from logwright.erasure.certificate.issue import (  # noqa: PLC0415 -- of an extra
         proves_too_little,
+        records_of,
         requested_of,
         search_live,
         versions,
         write_certificate,
     )
     from logwright.erasure.certificate.keys import fingerprint, load_private  # noqa: PLC0415
-    from logwright.erasure.certificate.make import make_certificate  # noqa: PLC0415
+    from logwright.erasure.certificate.make import (  # noqa: PLC0415
+        account_of_searched,
+        make_certificate,
+    )
 
     _refuse_inside(path, work)
     key, sources = load_private(Path(settings.signing_key)), work.sources()
+    requested, secret = requested_of(work.keys), work.keys.secret.id
+    replicas = replicas_elsewhere(sources, work.keys)
+    searched = [
+        search_live(log_dir, work.keys, erasure.search(), read, silent)
+        for erasure, (log_dir, read) in zip(work.erasures.values(), sources, strict=True)
+    ]
     made = make_certificate(
-        requested_of(work.keys),
-        [
-            search_live(log_dir, work.keys, erasure.search(), read, silent)
-            for erasure, (log_dir, read) in zip(work.erasures.values(), sources, strict=True)
-        ],
+        requested,
+        searched,
         now_ms=work.now_ms,
         signing_key_sha256=fingerprint(key.public_key()),
-        secret=work.keys.secret.id,
+        secret=secret,
         versions=versions(),
-        replicas=replicas_elsewhere(sources, work.keys),
+        replicas=replicas,
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    written = write_certificate(made, key, path)
+    account = account_of_searched(searched, replicas=replicas, secret=secret)
+    written = write_certificate(made, key, path, records_of(requested, account))
+    directory = cases_directory(work.context.instance.storage_directory())
+    try:
+        add_certified(directory, certified_by(written.shown, written.certificate))
+    except (LogwrightError, OSError) as error:
+        work.context.log.warning("pages of cases will not name this certificate: %s", error)
     status = status or (TOO_LITTLE if proves_too_little(made) else 0)
     return status, {
         "certificate": dg.MetadataValue.path(str(written.certificate)),
         "certificate page": dg.MetadataValue.path(str(written.page)),
         "certificate sha256": written.sha256,
+        "next step": written.next_step,
     }
 
 

@@ -1,14 +1,18 @@
 """What Dagster shows of erasure requests and their deadlines: counts and times. Pure."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import dagster as dg
 
 from logwright.assets.lib.human import human_time
 from logwright.assets.lib.report import rows_table
 from logwright.erasure.landing import Refusal
-from logwright.erasure.outlook.countdown import NEVER, Countdown, Overdue, TopicCountdown
+from logwright.erasure.outlook.countdown import NEVER, Countdown, OpenCase, TopicCountdown
+from logwright.erasure.request import applies_to
+from logwright.resources.page import CASES, case_name
 from logwright.times import duration
 
 CONTRACT: Final = "contract"
@@ -76,6 +80,33 @@ def table_row(row: TopicCountdown, now_ms: int) -> dict[str, Any]:
     }
 
 
+def case_row(case: OpenCase, now_ms: int) -> dict[str, Any]:
+    """Return the row of an open case, as tables and pages show it."""
+    left_ms = case.deadline_ms - now_ms
+    gone = human_time(case.gone_by_ms) or "never" if case.records else ""
+    return {
+        "request": case.id,
+        "state": case.state,
+        "deadline": human_time(case.deadline_ms),
+        "time left": f"in {duration(left_ms)}" if left_ms > 0 else "passed",
+        "records": case.records,
+        "gone by": gone,
+        "next step": case.next_step,
+    }
+
+
+def case_rows(countdown: Countdown | None, now_ms: int) -> list[dict[str, Any]]:
+    """Return the rows of the open cases on the fleet page, by their deadlines, each with the link
+    to its page.
+    """
+    cases = () if countdown is None else countdown.cases[:SHOWN_ROWS]
+    return [
+        {name.replace(" ", "_"): value for name, value in case_row(case, now_ms).items()}
+        | {"bad": case.state in ATTENTION, "link": f"{CASES}/{quote(case_name(case.id))}"}
+        for case in cases
+    ]
+
+
 def countdown_rows(countdown: Countdown | None, now_ms: int) -> list[dict[str, Any]]:
     """Return the rows of the fleet page: those that need attention first."""
     if countdown is None:
@@ -87,8 +118,8 @@ def countdown_rows(countdown: Countdown | None, now_ms: int) -> list[dict[str, A
     ]
 
 
-def countdown_metadata(countdown: Countdown) -> dict[str, Any]:
-    """Return the metadata of a search."""
+def countdown_metadata(countdown: Countdown, pages: Path) -> dict[str, Any]:
+    """Return the metadata of a search; `pages`: the directory of the cases' pages."""
     rows = countdown.topics
     coming = [row.next_deadline_ms for row in rows if row.next_deadline_ms != NEVER]
     return {
@@ -99,6 +130,8 @@ def countdown_metadata(countdown: Countdown) -> dict[str, Any]:
         "records that remain": countdown.records,
         "places that were not searched": countdown.not_read,
         "next deadline": human_time(min(coming, default=NEVER)) or "none",
+        "pages of the cases": dg.MetadataValue.path(str(pages)),
+        **_cases_metadata(countdown.cases, countdown.looked_ms, pages),
         "topics": dg.MetadataValue.table(
             [dg.TableRecord(table_row(row, countdown.looked_ms)) for row in rows[:SHOWN_ROWS]],
             schema=_COLUMNS,
@@ -106,9 +139,27 @@ def countdown_metadata(countdown: Countdown) -> dict[str, Any]:
     }
 
 
-def topic_metadata(row: TopicCountdown, now_ms: int) -> dict[str, Any]:
-    """Return the metadata of one topic's observation."""
+def _cases_metadata(cases: Sequence[OpenCase], now_ms: int, pages: Path) -> dict[str, Any]:
+    """Return the table of open cases, each with its page; nothing without one."""
+    rows = [
+        case_row(case, now_ms) | {"page": str(pages / case_name(case.id))}
+        for case in cases[:SHOWN_ROWS]
+    ]
+    return {"open cases": rows_table(rows, most=SHOWN_ROWS)} if rows else {}
+
+
+def topic_metadata(
+    row: TopicCountdown, now_ms: int, cases: Sequence[OpenCase], pages: Path
+) -> dict[str, Any]:
+    """Return the metadata of one topic's deadline.
+
+    Args:
+        cases: all that are open. pages: the directory of their pages.
+    """
     shown = table_row(row, now_ms)
+    shown |= _cases_metadata(
+        [case for case in cases if applies_to(case.topics, row.topic)], now_ms, pages
+    )
     del shown["topic"]
     if row.next_deadline_ms != NEVER:
         shown["next deadline"] = dg.MetadataValue.timestamp(row.next_deadline_ms / 1000)
@@ -136,31 +187,16 @@ def _overdue_sentence(countdown: Countdown) -> str:
     rows = countdown.overdue
     named = ", ".join(f"{row.id} ({human_time(row.deadline_ms)})" for row in rows[:NAMED_REQUESTS])
     more = len(rows) - NAMED_REQUESTS
-    steps = dict.fromkeys(_next_step(row) for row in rows)
+    steps = dict.fromkeys(row.next_step for row in rows[:NAMED_REQUESTS])
     return f"{named}{f' and {more:,} more' if more > 0 else ''}. {' '.join(steps)}"
 
 
 def _overdue_metadata(countdown: Countdown) -> dict[str, Any]:
-    rows = [
-        {
-            "request": row.id,
-            "deadline": human_time(row.deadline_ms),
-            "state": row.state,
-            "records": row.records,
-            "next step": _next_step(row),
-        }
-        for row in countdown.overdue
-    ]
+    rows = [case_row(case, countdown.looked_ms) for case in countdown.overdue]
     return {
         "requests overdue": len(rows),
         "overdue": rows_table(rows, most=SHOWN_ROWS),
     }
-
-
-def _next_step(row: Overdue) -> str:
-    if row.records:
-        return "Erase the records: `logwright erase LOG_DIR --keys FILE --now-and-for-good`."
-    return "Search the places that were not searched: `logwright find` names them and why."
 
 
 def _check(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import dagster as dg
 
 from logwright import durable
-from logwright.assets.erasure.report import countdown_rows
+from logwright.assets.erasure.report import case_rows, countdown_rows
 from logwright.assets.fleet.inventory import spaces_of
 from logwright.assets.history import recent_rows
 from logwright.assets.lib.boundary import boundary
@@ -168,6 +168,8 @@ def fleet_html(
         rows=[_row(row) for row in shown],
         hidden=len(rows) - len(shown),
         deadlines=countdown_rows(countdown, now_ms),
+        cases=case_rows(countdown, now_ms),
+        open_cases=0 if countdown is None else len(countdown.cases),
         looked="" if countdown is None else human_time(countdown.looked_ms),
         unsearched=0 if countdown is None else countdown.not_read,
     )

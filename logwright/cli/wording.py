@@ -16,8 +16,8 @@ from logwright.times import duration
 
 LONGEST_NAME: Final = 44
 """Maximum length of a name in a table, in characters; a longer one loses its middle."""
-
-
+UNFORESEEN: Final = "no later cleaning is foreseen"
+"""Of tombstones of a log that nothing cleans again by itself."""
 _LAST_DATETIME_MS: Final = 253_402_300_799_999
 """The last millisecond of the year 9999."""
 

@@ -36,6 +36,7 @@ class ErasureSettings(BaseModel):
         appends_continue: forecast as if records of other keys were appended all the time, which a
             tombstone needs to be removed.
         deadline_sweeps: the sensor `erasure_deadlines` runs: dates count on its sweeps.
+        owner: the team or e-mail address to ask about requests.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,6 +49,7 @@ class ErasureSettings(BaseModel):
     margin_ms: Annotated[Int64, Field(ge=0)] = _HOUR_MS
     appends_continue: Boolean = False
     deadline_sweeps: Boolean = False
+    owner: str | None = Field(None, min_length=1, max_length=200)
 
     @model_validator(mode="after")
     def _has_a_store(self) -> Self:

@@ -9,12 +9,18 @@ certificate lists records of the same key in the topic.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from logwright.erasure.find.result import SearchResult
+from logwright.erasure.mark import Erasure, add_erasures
 from logwright.erasure.request import applies_to
 from logwright.erasure.secret import SHORT_BYTES
+from logwright.times import instant
+
+_DELETED: Final = "a log was deleted, and nothing shows that this key was in it"
+_LISTED: Final = "records were there, by an earlier certificate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,11 +31,37 @@ class Look:
         topics: how many topics it names or matches.
         unsearched: how many places that could hold its records were not searched.
         erased: an erasure or a deletion that could be of it is on record.
+        record: the last of these as a sentence; empty without one.
+        other_secret: erasures are on record whose keys have HMACs with another secret: whether the
+            request's is one of them is not known.
     """
 
     topics: int
     unsearched: int
     erased: bool
+    record: str = ""
+    other_secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deed:
+    """Something on record that was done to a topic, or seen in it, and is of a request.
+
+    Attributes:
+        at_ms: when, None: not known.
+        of_key: it shows that the key was there.
+    """
+
+    topic: str
+    at_ms: int | None
+    what: str
+    of_key: bool = True
+
+    @property
+    def sentence(self) -> str:
+        """All of it."""
+        when = "" if self.at_ms is None else f" on {instant(self.at_ms)}"
+        return f"{self.what}{when}, topic {self.topic or 'not known'}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,19 +71,19 @@ class Account:
     Attributes:
         topics: that exist, by logs, metadata or earlier certificates.
         deleted: topics of which the deletion of a log is on record.
-        erased: topic → keys that were erased from its logs, as `Secret.short` has them.
+        erased: topic → key, as `Secret.short` has it, → its last erasure from a log of it.
         secret: id of the secret of the requests' HMACs.
         unsearched: the topic of each place that was not searched; empty: any.
-        earlier: HMAC in hex → topics of the records that earlier certificates list; empty: not
-            known.
+        earlier: HMAC in hex → topic, empty: not known, → when the last of the earlier certificates
+            that list such records was made.
     """
 
     topics: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
-    erased: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    erased: Mapping[str, Mapping[str, Erasure]] = field(default_factory=dict)
     secret: str = ""
     unsearched: tuple[str, ...] = ()
-    earlier: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    earlier: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     _known: dict[str, Look] = field(default_factory=dict, repr=False, compare=False)
 
     def look(self, topics: str, hmac: str) -> Look:
@@ -66,35 +98,65 @@ class Account:
                 unsearched=sum(not one for one in self.unsearched)
                 + _count((one for one in self.unsearched if one), topics),
                 erased=bool(_count(self.deleted, topics)),
+                other_secret=any(
+                    applies_to(topics, topic) and self._has_others(keys)
+                    for topic, keys in self.erased.items()
+                ),
             )
         look = self._known[topics]
-        on_record = look.erased or any(
-            not topic or applies_to(topics, topic) for topic in self._erased_from(hmac)
-        )
-        return replace(look, erased=on_record)
+        deeds = self.deeds(topics, hmac)
+        return replace(look, erased=bool(deeds), record=deeds[-1].sentence if deeds else "")
+
+    def deeds(self, topics: str, hmac: str) -> tuple[Deed, ...]:
+        """Return what is on record of a request: first what is not of its key, then by time.
+
+        Args:
+            topics, hmac: see `look`.
+        """
+        deeds = [
+            deed for deed in self._of_key(hmac) if not deed.topic or applies_to(topics, deed.topic)
+        ]
+        deeds += [
+            Deed(topic=topic, at_ms=None, what=_DELETED, of_key=False)
+            for topic in sorted(self.deleted)
+            if applies_to(topics, topic)
+        ]
+        return tuple(sorted(deeds, key=lambda deed: (deed.of_key, deed.at_ms or 0, deed.topic)))
 
     def of_topic(self, topic: str, hmac: str) -> Look:
         """Return how well was looked for the records of one topic and of this key."""
         return Look(
             topics=1,
             unsearched=sum(one in ("", topic) for one in self.unsearched),
-            erased=topic in self.deleted or topic in self._erased_from(hmac),
+            erased=topic in self.deleted or any(deed.topic == topic for deed in self._of_key(hmac)),
         )
 
-    def _erased_from(self, hmac: str) -> Iterator[str]:
-        """Yield the topics from which this key was erased, or has gone; empty: not known which."""
+    def _of_key(self, hmac: str) -> list[Deed]:
+        """Return what is on record of a key, in all topics."""
         short = f"{self.secret}:{hmac[: 2 * SHORT_BYTES]}"
-        yield from (topic for topic, keys in self.erased.items() if short in keys)
-        yield from self.earlier.get(hmac, ())
+        return [
+            Deed(topic=topic, at_ms=at_ms, what=f"erased {how}".rstrip())
+            for topic, keys in self.erased.items()
+            if short in keys
+            for at_ms, how in (keys[short],)
+        ] + [
+            Deed(topic=topic, at_ms=at_ms, what=_LISTED)
+            for topic, at_ms in self.earlier.get(hmac, {}).items()
+        ]
+
+    def _has_others(self, keys: Iterable[str]) -> bool:
+        return any(not key.startswith(f"{self.secret}:") for key in keys)
 
 
-def erased_of(directories: Iterable[Mapping[str, Iterable[str]]]) -> dict[str, frozenset[str]]:
-    """Return topic → keys that were erased, of several directories."""
-    together: dict[str, set[str]] = {}
+def erased_of(
+    directories: Iterable[Mapping[str, Mapping[str, Erasure]]],
+) -> dict[str, dict[str, Erasure]]:
+    """Return topic → key → its last erasure, of several directories."""
+    together: dict[str, dict[str, Erasure]] = {}
     for erased in directories:
         for topic, keys in erased.items():
-            together.setdefault(topic, set()).update(keys)
-    return {topic: frozenset(keys) for topic, keys in together.items()}
+            add_erasures(together.setdefault(topic, {}), keys)
+    return together
 
 
 def account_of(

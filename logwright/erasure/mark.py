@@ -5,7 +5,9 @@ such as a table of the latest state, must read all of it again when the mark is 
 carries it. A copy that is made in another way may be without it: see `logwright.tables.batches`.
 
 It also has which keys were erased, as the first 8 bytes of their HMACs with the id of the secret
-before them, those of earlier erasures too: nothing else says that a key was there.
+before them, when and how, those of earlier erasures too: nothing else says that a key was there. An
+erasure by tombstones adds its keys, too; for readers the mark stays the same then: they see the
+tombstones.
 
 It is written before the first segment is replaced and again after the last, so that nobody who
 reads in between takes what he has read for the log after the erasure. It is a line with a CRC; one
@@ -16,8 +18,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from logwright.format.lines import parse_lines, serialize_line
 from logwright.format.names import ERASURE_MARK, WORK_DIRECTORY
@@ -35,26 +37,80 @@ if TYPE_CHECKING:
 _IS_KEY: Final = re.compile(r"[0-9a-f]{16}:[0-9a-f]{16}").fullmatch
 MOST_KEYS: Final = 10_000
 """In one mark; the last ones."""
+How = Literal["at once", "by tombstones"]
+
+
+class Erasure(NamedTuple):
+    """The last erasure of a key from a log.
+
+    Attributes:
+        at_ms: the clock of the command, ms since the epoch; None: it was not noted.
+        how: empty: it was not noted.
+    """
+
+    at_ms: int | None = None
+    how: How | Literal[""] = ""
 
 
 def mark_steps(
-    directory: Path, erasure_id: str, keys: Iterable[str], *, done: bool
+    directory: Path, erasure_id: str, erased: Mapping[str, Erasure], *, done: bool
 ) -> tuple[FileStep, ...]:
     """Return the steps that mark a partition. Effects: reads the mark of an earlier erasure.
 
     Args:
         directory: the partition's; its work directory exists, since it is locked.
         erasure_id: of this erasure.
-        keys: that it erases, see `logwright.erasure.secret.Secret.short`.
+        erased: the keys that it erases, see `logwright.erasure.secret.Secret.short`.
         done: all segments are replaced.
     """
     path = directory / WORK_DIRECTORY / ERASURE_MARK
-    erased = list(dict.fromkeys((*_keys_of(_read(path)), *keys)))[-MOST_KEYS:]
-    content = serialize_line({"id": erasure_id, "done": done, "keys": erased})
+    return _written(path, erasure_id, _keys_of(_read(path)), erased, done=done)
+
+
+def note_steps(
+    directory: Path, erasure: Erasure, missing: Iterable[str], present: Iterable[str]
+) -> tuple[FileStep, ...]:
+    """Return the steps that note an erasure by tombstones; none if the mark has it. A mark that
+    cannot be read is left as it is. Effects: reads the mark.
+
+    Args:
+        directory: as of `mark_steps`.
+        erasure: what is noted.
+        missing: the keys whose tombstones were appended now.
+        present: all keys of which the log has records: tombstones of an interrupted erasure, too.
+    """
+    path = directory / WORK_DIRECTORY / ERASURE_MARK
+    entry = _read(path)
+    if entry is None and exists(path):
+        return ()
+    known, entry = _keys_of(entry), entry or {"id": "", "done": True}
+    new = dict.fromkeys((*missing, *(key for key in present if key not in known)), erasure)
+    if not new:
+        return ()
+    return _written(path, str(entry["id"]), known, new, done=entry["done"] is True)
+
+
+def add_erasures(known: dict[str, Erasure], new: Mapping[str, Erasure]) -> None:
+    """Add erasures of another log; of each key the last one stays. Effects: changes `known`."""
+    for key, erasure in new.items():
+        known[key] = max(known.get(key, erasure), erasure, key=lambda each: each.at_ms or -1)
+
+
+def _written(
+    path: Path,
+    erasure_id: str,
+    known: Mapping[str, Erasure],
+    new: Mapping[str, Erasure],
+    *,
+    done: bool,
+) -> tuple[FileStep, ...]:
+    kept = {key: erasure for key, erasure in known.items() if key not in new}
+    keys = [[key, *erasure] for key, erasure in (kept | dict(new)).items()][-MOST_KEYS:]
+    content = serialize_line({"id": erasure_id, "done": done, "keys": keys})
     return replace_file(path, content, like=None)
 
 
-def erased_keys(directory: Place) -> tuple[str, ...] | None:
+def erased_keys(directory: Place) -> dict[str, Erasure] | None:
     """Return which keys were erased by erasures that are done, None without one. Effects: reads the
     mark.
 
@@ -70,13 +126,30 @@ def _read(path: Place) -> dict[str, Any] | None:
     return next(parse_lines(content), None)
 
 
-def _keys_of(entry: dict[str, Any] | None) -> tuple[str, ...]:
+def _keys_of(entry: dict[str, Any] | None) -> dict[str, Erasure]:
+    """Return the keys of a mark; those of before 0.2 are texts, without time."""
     keys = None if entry is None else entry.get("keys")
-    return tuple(filter(_IS_KEY, map(str, keys))) if isinstance(keys, list) else ()
+    if not isinstance(keys, list):
+        return {}
+    rows = [row if isinstance(row, list) else [row] for row in keys]
+    return {
+        row[0]: Erasure(*_noted(row[1:]))
+        for row in rows
+        if row and isinstance(row[0], str) and _IS_KEY(row[0])
+    }
+
+
+def _noted(fields: list[Any]) -> tuple[int | None, How | Literal[""]]:
+    match fields:
+        case [int(at_ms), how] if how in get_args(How):
+            return at_ms, how
+        case _:
+            return None, ""
 
 
 def read_mark(directory: Place) -> str | None:
-    """Return what identifies the last erasure and its stage, None without one. Effects: reads.
+    """Return what identifies the last erasure at once and its stage, None without one. Effects:
+    reads.
 
     Raises:
         UnreadableFile: the mark is not a regular file.
@@ -86,5 +159,7 @@ def read_mark(directory: Place) -> str | None:
         return None
     content = map_file(path).tobytes()
     for entry in parse_lines(content):
+        if entry.get("id") == "":
+            return None
         return f"{entry.get('id')} {'done' if entry.get('done') is True else 'begun'}"
     return f"damaged {zlib.crc32(content)}"

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Final
@@ -110,6 +110,23 @@ def merge(stored: Iterable[Request], new: Iterable[Request]) -> tuple[Request, .
             )
         merged[request.id] = request
     return tuple(merged[name] for name in sorted(merged))
+
+
+def chosen(requests: Iterable[Request], ids: Sequence[str]) -> tuple[Request, ...]:
+    """Return the requests of these ids, in this order.
+
+    Raises:
+        PolicyError: there is none of an id.
+    """
+    known = {request.id: request for request in requests}
+    unknown = sorted({*ids} - {*known})
+    if unknown:
+        more = f" and {len(unknown) - _MOST_NAMED} more" if len(unknown) > _MOST_NAMED else ""
+        raise PolicyError(
+            f"there are no stored requests with the ids {', '.join(unknown[:_MOST_NAMED])}{more}.",
+            remedy="Give the id of one that has landed; the job `erasure` stores what has.",
+        )
+    return tuple(known[name] for name in dict.fromkeys(ids))
 
 
 def write_store(directory: Path, requests: Iterable[Request], secret: Secret) -> Path:

@@ -11,6 +11,7 @@ from logwright.assets.segments.expectations import Suite, profile_verdicts, with
 from logwright.assets.segments.profile import log_profiles
 from logwright.checks.model import OutputFacts, SegmentFacts
 from logwright.config.policy_models import Expectations
+from tests.browser.accessible import LOOKS, Look, open_page
 from tests.browser.site import chromium
 
 pytestmark = [
@@ -39,6 +40,19 @@ SEGMENT = SegmentFacts(
 )
 SHOWN = """return [...document.querySelectorAll("td i.fas, td span.fas")].map(
     icon => getComputedStyle(icon, "::before").content)"""
+
+CONTRASTS = """const light = colour => colour.match(/[\\d.]+/g).slice(0, 3).map(Number).map(part =>
+    part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+const below = each => { const own = getComputedStyle(each).backgroundColor;
+    return own !== "rgba(0, 0, 0, 0)" ? own : each.parentElement ? below(each.parentElement)
+        : "rgb(255, 255, 255)"; };
+return [...document.querySelectorAll("td i.fas, td span.fas, td, th, h4, .alert")].map(each => {
+    const icon = each.classList.contains("fas") ? "::before" : null;
+    const both = [light(getComputedStyle(each, icon).color), light(below(each))];
+    return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05); })"""
+"""The contrast of each word with the colour that it stands on, by WCAG; axe leaves these out."""
+READABLE = 4.5
 
 
 def page(storage: Path) -> Path:
@@ -70,3 +84,15 @@ def test_a_page_shows_without_the_internet_what_failed(tmp_path: Path) -> None:
         browser.get(page(tmp_path).as_uri())
         words = Counter(word.strip('"') for word in browser.execute_script(SHOWN))
     assert {"passed": 7, "failed": 1} == words
+
+
+@pytest.mark.parametrize("look", LOOKS[:2], ids=lambda look: look.colours)
+def test_a_page_has_contrast_without_the_internet(tmp_path: Path, look: Look) -> None:
+    """Great Expectations' own tables are dark for who prefers that; so is the page around them."""
+    with chromium() as browser:
+        browser.execute_cdp_cmd("Network.enable", {})
+        browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["http://*", "https://*"]})
+        open_page(browser, page(tmp_path).as_uri(), look)
+        contrasts = browser.execute_script(CONTRASTS)
+    assert len(contrasts) > 20
+    assert min(contrasts) >= READABLE

@@ -162,7 +162,7 @@ def _write_erasure(tmp_path: Path) -> None:
     (tmp_path / "keys.txt").write_text("nobody\n")
     (tmp_path / "requests").mkdir()
     (tmp_path / "requests/first.csv").write_text(
-        "id,topics,key,received_at,deadline\nr1,t,nobody,0,1000\n"
+        "id,topics,key,received_at,deadline\nr-2041,t,nobody,0,1000\n"
     )
 
 

@@ -19,6 +19,7 @@ from logwright.pipelines.erasure.erase import ERASE, erase
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.clock import NOW_VARIABLE
 from logwright.resources.log_dirs import LOG_DIRS_VARIABLE
+from logwright.resources.page import case_name, cases_directory
 from logwright.resources.policies import POLICIES_VARIABLE
 from logwright.state.model import Pause
 from logwright.state.store import change_state
@@ -159,7 +160,17 @@ def test_at_once(platform: Platform, tmp_path: Path) -> None:
     )
     made = read_certificate(Path(last["certificate"]), load_public(tmp_path / "signing.pem.pub"))
     assert ["gone", "gone"] == [one.state for one in made.requests]
-    assert Path(last["certificate page"]).exists()
+    assert "Close the case, and keep the certificate." == last["next step"]
+    page = Path(last["certificate page"]).read_text()
+    assert "<strong>2 gone</strong>" in page
+    assert "erased at once" in page
+    assert run(platform, ERASURE).success
+    cases = cases_directory(platform.instance.storage_directory())
+    case = (cases / case_name("all-1")).read_text()
+    assert "<h1>Erasure case all-1</h1>" in case
+    assert "Next step: Close the case, and keep the certificate." in case
+    assert "So does this search." in case
+    assert not any(text in case for one in made.requests for text in (one.hmac[:16], *KEYS))
     for key in KEYS:
         assert [] == bytes_anywhere(platform.log_dir, key.encode())
     assert [b"other"] == keys_in(logs_of(platform.log_dir / "t-0"))
@@ -242,6 +253,8 @@ def test_what_was_not_searched_fails_the_run(platform: Platform) -> None:
     step, description, values = failure(run_erase(platform, **AT_ONCE))
     assert ("certify_erased", 9, 1) == (step, values["exit status"], values["not searched"])
     assert description.startswith("9: something that may have records")
+    assert "Search what was not searched: 1 place, named below." == values["next step"]
+    assert "t-0/old.log.bak" in Path(values["certificate page"]).read_text()
 
 
 def test_without_a_place_no_certificate_is_made(platform: Platform, tmp_path: Path) -> None:

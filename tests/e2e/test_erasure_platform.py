@@ -164,6 +164,12 @@ def test_requests_are_counted_down(platform: Platform) -> None:
         seen.asset_materialization.description,
     )
     assert DEADLINE_MS / 1000 == seen.asset_materialization.metadata["next deadline"].value
+    cases = seen.asset_materialization.metadata["open cases"]
+    assert isinstance(cases, dg.TableMetadataValue)
+    assert [f"first-{number}" for number in range(5)] == [
+        row.data["request"] for row in cases.records
+    ]
+    assert all(Path(str(row.data["page"])).exists() for row in cases.records)
     spec = platform_definitions(platform.resources()).resolve_asset_graph().get(DELETION_DEADLINE)
     assert ("kafka_logs", TOPICS) == (spec.group_name, spec.partitions_def)
     assert "deadline" in (spec.description or "")
@@ -240,11 +246,11 @@ def test_a_missed_deadline_fails_the_check(platform: Platform) -> None:
     assert "missed" == counted(platform).topics[0].state
     (evaluation,) = (one for one in result.get_asset_check_evaluations() if one.check_name == MET)
     assert all(f"first-{number} (" in str(evaluation.description) for number in range(5))
-    assert "logwright erase LOG_DIR --keys FILE --now-and-for-good" in str(evaluation.description)
+    assert "logwright erase --now-and-for-good" in str(evaluation.description)
     assert 5 == evaluation.metadata["requests overdue"].value
     overdue = evaluation.metadata["overdue"]
     assert isinstance(overdue, dg.TableMetadataValue)
-    assert {"request", "deadline", "state", "records", "next step"} == overdue.records[
+    assert {"request", "deadline", "state", "records", "next step"} <= overdue.records[
         0
     ].data.keys()
     assert not any(key in str(evaluation) for key in KEYS)

@@ -47,8 +47,8 @@ CERTIFICATES = (
     Fault(
         family="certificate: an unreadable file is ignored",
         file="erasure/certificate/make.py",
-        right="        unsearched=(*(one.topic for one in not_read), ",
-        wrong="        unsearched=(*(), ",
+        right="    unsearched = (*(one.topic for one in _not_read(searched)), ",
+        wrong="    unsearched = (*(), ",
         tests=_MAKE,
     ),
     Fault(

@@ -191,6 +191,13 @@ ERASING = (
         tests=("tests/unit/erasure/test_mark.py",),
     ),
     Fault(
+        family="erase: tombstones are not on record",
+        file="erasure/erase/by_tombstones.py",
+        right="        _note(tombstones, keys, now_ms=now_ms)\n",
+        wrong="",
+        tests=("tests/unit/cli/test_find.py",),
+    ),
+    Fault(
         family="erase: tombstones are appended again",
         file="erasure/erase/by_tombstones.py",
         right="decided = value_length < 0 and offset < log.last_stable_offset",

@@ -52,7 +52,7 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
         "logwright/assets/segments/data_docs.css",
         "logwright/dbt_like_configs/*.yml",
         "logwright/demo/settings.json",
-        "logwright/erasure/certificate/page.html",
+        "logwright/erasure/case/page.html",
         "logwright/kernels.json",
         "logwright/pipelines/dagster-postgres.yaml",
         "logwright/pipelines/dagster.yaml",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from logwright.assets.erasure.deadlines import _countdown
+from logwright.assets.erasure.deadlines import search_deadlines
 from logwright.assets.erasure.report import IN_TIME, deadline_checks
 from logwright.erasure.outlook.countdown import NEVER
 from logwright.erasure.request import Request
@@ -106,10 +106,12 @@ def judge(tmp_path: Path, seed: int) -> set[str]:
     assert dates == by_certificate(tmp_path, words), seed
     policies = PolicyDirectory(directory=str(tmp_path / "policies"))
     log_dirs = LogDirs(directories=[f"d={tmp_path / 'logs'}"], policies=policies)
-    countdown = _countdown(log_dirs, policies, Clock(fixed_now_ms=NOW_MS))
+    countdown, pages = search_deadlines(log_dirs, policies, Clock(fixed_now_ms=NOW_MS))
     times = [time for _, _, time in dates]
     last = NEVER if None in times else max((time for time in times if time is not None), default=0)
     assert ([last] if dates else []) == [row.gone_by_ms for row in countdown.logs], seed
+    shown = {left.gone_by_ms for page in pages for left in page.left}
+    assert not dates or {None if last == NEVER else last} <= shown, seed
     deadline_ms = min((row.next_deadline_ms for row in countdown.topics), default=0)
     late = any(time is None or time > deadline_ms for time in times)
     (in_time,) = [one for one in deadline_checks(countdown) if one.check_name == IN_TIME]
@@ -144,3 +146,8 @@ def test_an_erasure_and_a_search_say_the_same(tmp_path: Path, lag_hours: int) ->
     assert dates == by_find(tmp_path, words)
     rows = [row for row in dates if row[1] == "delete.retention.ms"]
     assert {None} == {time for _, _, time in rows}
+    texts = [
+        call(command, tmp_path / "logs", *words, "--now", NOW_MS, *more).out
+        for command, more in (("erase", ("--yes",)), ("find", ()))
+    ]
+    assert all("no later cleaning is foreseen" in text for text in texts)

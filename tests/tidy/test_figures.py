@@ -47,6 +47,12 @@ def test_size_of_the_environment(lock: str) -> None:
     assert isclose(gigabytes * 1e9, size, rel_tol=0.1), size
 
 
+def test_what_is_installed_is_not_listed() -> None:
+    """`make` says in one line what it installs; a newcomer sees the demo, not pip."""
+    installs = re.findall(r"\$\(PIP\) install (\S+)", (ROOT / "Makefile").read_text())
+    assert 4 == installs.count("--quiet") == len(installs)
+
+
 def commands(at: click.Command, name: str = "") -> Iterator[tuple[str, frozenset[str]]]:
     """(Name, those of the shared options that it has) of every command."""
     if isinstance(at, click.Group):

@@ -77,7 +77,7 @@ ONLY_IN = {
     "pandera": ("logwright.assets",),
     "great_expectations": ("logwright.assets",),
     "click": ("logwright.cli",),
-    "jinja2": ("logwright.assets.fleet.page", "logwright.erasure.certificate.page"),
+    "jinja2": ("logwright.assets.fleet.page", "logwright.erasure.case.page"),
     "matplotlib": ("logwright.assets",),
     "prometheus_client": ("logwright.metrics",),
     "cryptography": ("logwright.erasure.certificate",),

@@ -146,7 +146,7 @@ def _put_on_record(world: World, command: str, given: Words) -> None:
     if command == "delete":
         topic = str(given[2]).rpartition("-")[0]
         world.deleted_tiers |= {topic} & begin_elsewhere(world.first)
-    if command == "erase now":
+    if command in ("erase", "erase now"):
         chosen = (world.root / "erase" / "keys").read_bytes().splitlines()
         files = [one for one in search_logs(world.first) if one.topic is not None]
         world.on_record |= {

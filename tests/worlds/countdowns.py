@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from logwright.assets.erasure.deadlines import _countdown
+from logwright.assets.erasure.deadlines import search_deadlines
 from logwright.erasure.outlook.countdown import Countdown
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
@@ -25,8 +25,8 @@ def count(world: World) -> Countdown:
     text = _POLICY.format(policy=world.policy, store=root / "store", secret=root / "secret")
     (policies / "p.yml").write_text(text)
     directories = [f"d{n}={path}" for n, path in enumerate(world.live)]
-    return _countdown(
+    return search_deadlines(
         LogDirs(directories=directories, policies=PolicyDirectory(directory=str(policies))),
         PolicyDirectory(directory=str(policies)),
         Clock(fixed_now_ms=NOW_MS),
-    )
+    ).countdown

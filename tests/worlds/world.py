@@ -76,7 +76,7 @@ class World:
         done: acts that were carried out, with their exit status; 'dead' of one that was killed.
         erased: topic and person of erasures at once that ended with 0.
         deleted_tiers: topics of deleted logs that began before their first segment.
-        on_record: of those that were begun, too.
+        on_record: of any erasure that was begun.
         notes: what is in the world, in words.
     """
 

@@ -37,6 +37,13 @@ _OPTIONS: Final = (
         help="Erasure requests: a landing directory, or a store.",
     ),
     click.option(
+        "--request",
+        "only",
+        metavar="ID",
+        multiple=True,
+        help="Only the request with this id; repeatable.",
+    ),
+    click.option(
         "--secret",
         metavar="FILE",
         type=_PATH,
@@ -70,7 +77,7 @@ _SEARCH: Final = (
         "--run-interval",
         "run_interval_ms",
         type=Duration(bare_ms=True),
-        help="Time between runs [default: 5m with erasure.store, else 0].",
+        help="Time between runs [default: 5m with a store, or 0].",
     ),
     click.option(
         "--appends-continue",
@@ -86,6 +93,7 @@ class KeyOptions(TypedDict):
     keys: Path | None
     keys_format: Literal["text", "base64", "hex"]
     requests: Path | None
+    only: tuple[str, ...]
     secret: Path | None
     topics: str | None
 

@@ -13,9 +13,11 @@ from logwright.cli.options.certificate import Given
 from logwright.cli.output import Output
 from logwright.cli.request import Request
 from logwright.cli.run.keys import Wanted, read_wanted, search_settings
+from logwright.erasure.case.make import OnRecord
 from logwright.erasure.certificate.issue import (
     PAGE,
     proves_too_little,
+    records_of,
     requested_of,
     search_live,
     versions,
@@ -26,7 +28,7 @@ from logwright.erasure.certificate.keys import (
     fingerprint,
     load_private,
 )
-from logwright.erasure.certificate.make import Searched, make_certificate
+from logwright.erasure.certificate.make import Searched, account_of_searched, make_certificate
 from logwright.erasure.certificate.model import Certificate, State
 from logwright.erasure.certificate.search import Report, replicas_elsewhere, search
 from logwright.erasure.certificate.signed import read_certificate
@@ -47,14 +49,15 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     wanted = read_wanted(request, given, given["pattern"])
     if not len(wanted.keys):
         raise PolicyError("there are no requests.", remedy="Give keys or a store with requests.")
-    certificate = _certificate(request, given, wanted, key)
+    certificate, records = _certificate(request, given, wanted, key)
     if request.dry_run:
         _show(request.output, certificate)
         return 0
-    written = write_certificate(certificate, key, given["out"])
+    written = write_certificate(certificate, key, given["out"], records)
     page, sha256 = str(written.page), written.sha256
     _show(request.output, certificate, certificate=str(given["out"]), page=page, sha256=sha256)
     request.output.text(f"{given['out']}: signed; {page}: for reading.")
+    request.output.text(f"Next step: {written.next_step}")
     return QualityError.exit_status if proves_too_little(certificate) else 0
 
 
@@ -68,8 +71,10 @@ def _refuse_inside(request: Request, given: Given) -> None:
             raise click.UsageError(f"--out {given['out']}: that is inside of {root}")
 
 
-def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey) -> Certificate:
-    """Search and return what is signed. Effects: reads all files.
+def _certificate(
+    request: Request, given: Given, wanted: Wanted, key: PrivateKey
+) -> tuple[Certificate, list[OnRecord]]:
+    """Search and return what is signed, and what its page says besides. Effects: reads all files.
 
     Raises:
         LogwrightError: a directory cannot be read, or changes meanwhile.
@@ -77,20 +82,26 @@ def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey
     live = [request.of(log_dir) for log_dir in (request.place, *given["more_dirs"])]
     with request.output.progress("certificate") as progress:
         searched = list(_searched(live, given, wanted, progress))
-    return make_certificate(
-        requested_of(wanted.keys, given["deadline_ms"]),
+    requested = requested_of(wanted.keys, given["deadline_ms"])
+    earlier = [read_certificate(path, key.public_key()) for path in given["earlier"]]
+    replicas = replicas_elsewhere(
+        [(each.place, each.sources()) for each in live],
+        wanted.keys,
+        every_topic=bool(wanted.patterns),
+    )
+    secret = wanted.keys.secret.id
+    account = account_of_searched(searched, replicas=replicas, secret=secret, earlier=earlier)
+    made = make_certificate(
+        requested,
         searched,
         now_ms=request.now_ms,
         signing_key_sha256=fingerprint(key.public_key()),
-        secret=wanted.keys.secret.id,
+        secret=secret,
         versions=versions(),
-        earlier=[read_certificate(path, key.public_key()) for path in given["earlier"]],
-        replicas=replicas_elsewhere(
-            [(each.place, each.sources()) for each in live],
-            wanted.keys,
-            every_topic=bool(wanted.patterns),
-        ),
+        earlier=earlier,
+        replicas=replicas,
     )
+    return made, records_of(requested, account)
 
 
 def _searched(

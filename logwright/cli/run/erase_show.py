@@ -7,7 +7,7 @@ from functools import singledispatchmethod
 from typing import Final
 
 from logwright.cli.request import Request
-from logwright.cli.wording import instant
+from logwright.cli.wording import UNFORESEEN, instant
 from logwright.erasure.erase.directories import MarkedPartition
 from logwright.erasure.erase.left import FileLeft
 from logwright.erasure.outcome import (
@@ -217,7 +217,7 @@ class Shown:
         rule = part.rule or "nothing removes them"
         until = "" if part.gone_by_ms is None else f", by {instant(part.gone_by_ms)}"
         if part.rule == DELETE_RETENTION and part.gone_by_ms is None:
-            until = "; run this again after that: no later cleaning is foreseen"
+            until = f"; run this again after that: {UNFORESEEN}"
         why = f"; {part.why}" if part.why else ""
         line = (
             f"left: {part.path}: {part.records} records, offsets {part.first_offset} to"

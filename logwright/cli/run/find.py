@@ -11,7 +11,8 @@ from logwright.cli.options.find import Given
 from logwright.cli.request import Request
 from logwright.cli.run.find_show import is_late, show_findings, show_forecast
 from logwright.cli.run.keys import Wanted, read_wanted, search_settings
-from logwright.erasure.account import account_of
+from logwright.erasure.account import Account, account_of
+from logwright.erasure.certificate.model import Replicas
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.find.result import SearchResult
 from logwright.erasure.find.search import search_log_dir
@@ -20,6 +21,7 @@ from logwright.erasure.outlook.removals import upkeep_of
 from logwright.erasure.outlook.suggestions import forecast_log
 from logwright.erasure.status import FOUND, INCOMPLETE, LATE
 from logwright.log.record_files import list_files
+from logwright.place.model import Place
 
 
 def run(request: Request, **given: Unpack[Given]) -> int:
@@ -33,29 +35,34 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         return 0
     searched = _search(request, given, wanted)
     findings = [finding for place in searched for finding in place.findings]
-    show_findings(request, wanted, searched)
+    replicas = replicas_elsewhere(
+        [(log_dir, request.of(log_dir).sources()) for log_dir in _live(request, given)],
+        wanted.keys,
+        every_topic=bool(wanted.patterns),
+    )
+    unsearched = [each.topic for each in replicas]
+    account = account_of(searched, secret=wanted.keys.secret.id, unsearched=unsearched)
+    show_findings(request, wanted, searched, account)
     late = any(is_late(finding.gone_by_ms, deadline_ms) for finding in findings)
     if given["forecast"]:
         late = _forecast(request, wanted, searched, given) or late
-    if _show_rest(request, given, wanted, searched):
+    if _show_rest(request, wanted, replicas, account):
         return INCOMPLETE
     if findings and late:
         return LATE
     return FOUND if findings else 0
 
 
+def _live(request: Request, given: Given) -> tuple[Place, ...]:
+    return (request.place, *given["more_dirs"])
+
+
 def _show_rest(
-    request: Request, given: Given, wanted: Wanted, searched: Sequence[SearchResult]
+    request: Request, wanted: Wanted, replicas: Sequence[Replicas], account: Account
 ) -> bool:
     """Name replicas elsewhere and topics without a log; return whether something that could hold
-    records was not searched. Effects: lists the directories; output.
+    records was not searched. Effects: output.
     """
-    log_dirs = (request.place, *given["more_dirs"])
-    replicas = replicas_elsewhere(
-        [(log_dir, request.of(log_dir).sources()) for log_dir in log_dirs],
-        wanted.keys,
-        every_topic=bool(wanted.patterns),
-    )
     for elsewhere in replicas:
         brokers = ", ".join(map(str, elsewhere.brokers))
         request.output.result(
@@ -63,9 +70,6 @@ def _show_rest(
             topic=elsewhere.topic,
             replicasNotSearched=list(elsewhere.brokers),
         )
-    account = account_of(
-        searched, secret=wanted.keys.secret.id, unsearched=[each.topic for each in replicas]
-    )
     incomplete = bool(wanted.patterns and account.unsearched)
     for topics in sorted(wanted.keys.topics_asked):
         look = account.look(topics, "")
@@ -82,7 +86,7 @@ def _show_rest(
 
 def _show_files(request: Request, given: Given) -> None:
     """Show what would be searched. Effects: lists the directories; output."""
-    for log_dir in (request.place, *given["more_dirs"], *given["archives"]):
+    for log_dir in (*_live(request, given), *given["archives"]):
         tree = list_files(log_dir).tree
         files, size = len(tree.files), tree.total_bytes
         request.output.result(
@@ -95,7 +99,7 @@ def _show_files(request: Request, given: Given) -> None:
 
 def _search(request: Request, given: Given, wanted: Wanted) -> list[SearchResult]:
     """Search all directories and tables. Effects: reads them."""
-    live = (request.place, *given["more_dirs"])
+    live = _live(request, given)
     searched: list[SearchResult] = []
     for log_dir in (*live, *given["archives"]):
         settings = search_settings(request.of(log_dir), given) if log_dir in live else None

@@ -10,19 +10,29 @@ from typing import Final
 
 from logwright.cli.request import Request
 from logwright.cli.run.keys import Wanted
+from logwright.cli.wording import UNFORESEEN
+from logwright.erasure.account import Account
+from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding
 from logwright.erasure.find.result import SearchResult
+from logwright.erasure.outlook.removals import DELETE_RETENTION
 from logwright.erasure.outlook.suggestions import LogForecast
+from logwright.erasure.outlook.verdict import verdict
 from logwright.format.names import TopicPartition
 from logwright.times import duration
 
 _MOST_ROWS: Final = 1000
 
 _SHORT: Final = 16
+_MOST_ABSENT: Final = 20
 
 
-def show_findings(request: Request, wanted: Wanted, searched: Sequence[SearchResult]) -> None:
-    """Show all records that were found, and what could not be searched. Effects: output."""
+def show_findings(
+    request: Request, wanted: Wanted, searched: Sequence[SearchResult], account: Account
+) -> None:
+    """Show all records that were found, what could not be searched, and what is on record of keys
+    without records. Effects: output.
+    """
     output = request.output
     rows = [_as_object(place, finding, wanted) for place in searched for finding in place.findings]
     if rows:
@@ -34,7 +44,7 @@ def show_findings(request: Request, wanted: Wanted, searched: Sequence[SearchRes
                 "place": "place",
                 "offset": lambda row: None if row["offset"] < 0 else row["offset"],
                 "kind": "kind",
-                "gone by": lambda row: _instant(row["goneByMs"]),
+                "gone by": lambda row: _instant(row["goneByMs"]) or _no_date(row["rule"]),
                 "rule": lambda row: row["rule"] or "nothing removes it",
             },
         )
@@ -56,7 +66,39 @@ def show_findings(request: Request, wanted: Wanted, searched: Sequence[SearchRes
             )
         for partition, problem in place.undecided.items():
             output.text(f"what removes the records of {partition} is not known: {problem}")
+    _show_absent(request, wanted, searched, account)
     _sum(request, wanted, searched)
+
+
+def _show_absent(
+    request: Request, wanted: Wanted, searched: Sequence[SearchResult], account: Account
+) -> None:
+    """Show of each request without a record whether its key was ever there. Effects: output."""
+    requests = [wanted.keys.request(number) for number in range(len(wanted.keys))]
+    concerned = Concerned([(each.hmac, each.topics) for each in requests])
+    present = {
+        number
+        for place in searched
+        for finding in place.findings
+        if 0 <= finding.request < len(requests)
+        for number in concerned.by(finding.request, finding.topic)
+    }
+    absent = [number for number in range(len(requests)) if number not in present]
+    for row, number in enumerate(absent):
+        hmac = requests[number].hmac.hex()
+        look = account.look(requests[number].topics, hmac)
+        became = verdict((), None, now_ms=request.now_ms, look=look)
+        nothing = "nothing was found where was searched; " if became.state == "not proved" else ""
+        request.output.result(
+            f"{requests[number].id}: {nothing}{became.why}." if row < _MOST_ABSENT else None,
+            request=requests[number].id,
+            hmac=hmac,
+            state=became.state,
+            why=became.why,
+        )
+    if len(absent) > _MOST_ABSENT:
+        more = len(absent) - _MOST_ABSENT
+        request.output.text(f"… and {more} more without a record: --output json has all.")
 
 
 def _sum(request: Request, wanted: Wanted, searched: Sequence[SearchResult]) -> None:
@@ -80,6 +122,11 @@ def _sum(request: Request, wanted: Wanted, searched: Sequence[SearchResult]) -> 
     )
     if unsearched:
         request.output.text(f"{unsearched} files, parts of them, or places were not searched.")
+
+
+def _no_date(rule: str) -> str | None:
+    """Return why there is no date, as `erase` says it."""
+    return UNFORESEEN if rule == DELETE_RETENTION else None
 
 
 def _as_object(place: SearchResult, finding: Finding, wanted: Wanted) -> dict[str, object]:

@@ -18,7 +18,7 @@ from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.erasure.request import ALL_TOPICS, topics_problem
 from logwright.erasure.request import Request as ErasureRequest
 from logwright.erasure.secret import ENVIRONMENT, Secret, load_secret
-from logwright.erasure.store import STORE, read_store
+from logwright.erasure.store import STORE, chosen, read_store
 from logwright.errors import PolicyError
 
 
@@ -86,6 +86,8 @@ def read_wanted(request: Request, given: KeyOptions, pattern: Path | None = None
         raise PolicyError(f"--topic {topics!r} {problem}.", remedy="Correct it.")
     secret = _secret(request, given)
     stored = () if given["requests"] is None else _stored(request, given["requests"], secret)
+    if given["only"]:
+        stored = chosen(stored, given["only"])
     clear: tuple[bytes, ...] = ()
     patterns: tuple[bytes, ...] = ()
     if given["keys"] is not None:

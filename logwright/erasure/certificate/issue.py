@@ -10,17 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright import durable
+from logwright.erasure.case.make import OnRecord, page_of_certificate
+from logwright.erasure.case.model import CasePage, Signed
+from logwright.erasure.case.next_step import of_page
+from logwright.erasure.case.page import case_html
 from logwright.erasure.certificate.files import written
 from logwright.erasure.certificate.make import Requested, Searched
 from logwright.erasure.certificate.model import Certificate, Versions
-from logwright.erasure.certificate.page import certificate_html
 from logwright.erasure.certificate.search import Report, search
 from logwright.erasure.certificate.signed import signed_file
 from logwright.erasure.find.search import search_log_dir
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from logwright.config.resolved import Sources
+    from logwright.erasure.account import Account
     from logwright.erasure.certificate.keys import PrivateKey
     from logwright.erasure.find.result import Settings
     from logwright.erasure.keys import KeySet
@@ -35,11 +41,21 @@ _NOT_ENOUGH: Final = frozenset(("missed", "not proved"))
 
 
 class Written(NamedTuple):
-    """The files of a certificate; `sha256`: of the certificate, in hex."""
+    """The files of a certificate.
+
+    Attributes:
+        sha256: of the certificate, in hex. shown: what its page shows.
+    """
 
     certificate: Path
     page: Path
     sha256: str
+    shown: CasePage
+
+    @property
+    def next_step(self) -> str:
+        """What is to be done next, a sentence."""
+        return of_page(self.shown)
 
 
 def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested]:
@@ -50,6 +66,7 @@ def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested
     """
     stored = [
         Requested(
+            id=request.id,
             hmac=request.hmac.hex(),
             topics=request.topics,
             received_at_ms=request.received_at_ms,
@@ -59,9 +76,16 @@ def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested
     ]
     clear = (keys.request(index) for index in range(len(stored), len(keys)))
     return stored + [
-        Requested(hmac=request.hmac.hex(), topics=request.topics, deadline_ms=deadline_ms)
+        Requested(
+            id=request.id, hmac=request.hmac.hex(), topics=request.topics, deadline_ms=deadline_ms
+        )
         for request in clear
     ]
+
+
+def records_of(requested: Iterable[Requested], account: Account) -> list[OnRecord]:
+    """Return what a page says of each request besides what is signed."""
+    return [OnRecord(each.id, account.deeds(each.topics, each.hmac)) for each in requested]
 
 
 def search_live(
@@ -99,8 +123,13 @@ def versions() -> Versions:
     )
 
 
-def write_certificate(certificate: Certificate, key: PrivateKey, path: Path) -> Written:
+def write_certificate(
+    certificate: Certificate, key: PrivateKey, path: Path, records: Sequence[OnRecord]
+) -> Written:
     """Sign and write a certificate and its page. Effects: two files.
+
+    Args:
+        records: what the page says of each request besides what is signed.
 
     Raises:
         PreconditionError: one cannot be written.
@@ -108,9 +137,10 @@ def write_certificate(certificate: Certificate, key: PrivateKey, path: Path) -> 
     content = signed_file(certificate, key)
     digest = hashlib.sha256(content).hexdigest()
     page = path.with_suffix(PAGE)
-    text = certificate_html(certificate, file_name=path.name, file_sha256=digest)
+    signed = Signed(certificate=certificate, file_name=path.name, file_sha256=digest)
+    shown = page_of_certificate(signed, records)
     with written(path):
         durable.replace(path, content)
     with written(page):
-        durable.replace(page, text.encode())
-    return Written(path, page, digest)
+        durable.replace(page, case_html(shown).encode())
+    return Written(path, page, digest, shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from logwright.erasure.account import Account, erased_of
@@ -23,6 +23,7 @@ from logwright.erasure.certificate.model import (
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.result import Unsearched
+from logwright.erasure.mark import Erasure
 from logwright.erasure.outlook.verdict import verdict
 from logwright.log.tree import Tree
 
@@ -37,12 +38,14 @@ class Requested:
     Attributes:
         hmac: of the key, in hex.
         topics: a topic, or a pattern with ``regex:`` before it.
+        id: its name in the operator's system, or the line of a key given in clear; not signed.
     """
 
     hmac: str
     topics: str
     received_at_ms: int | None = None
     deadline_ms: int | None = None
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,7 @@ class Searched:
     unsearched: Sequence[Unsearched] = ()
     topics: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
-    erased: Mapping[str, Collection[str]] = field(default_factory=dict)
+    erased: Mapping[str, Mapping[str, Erasure]] = field(default_factory=dict)
 
 
 def make_certificate(
@@ -95,16 +98,7 @@ def make_certificate(
         earlier: certificates of before, whose keys have HMACs with the same secret.
     """
     not_read = _not_read(searched)
-    account = Account(
-        topics=frozenset().union(
-            *(one.topics for one in searched), *(one.topics for one in earlier)
-        ),
-        deleted=frozenset().union(*(one.deleted for one in searched)),
-        erased=erased_of(one.erased for one in searched),
-        secret=secret,
-        unsearched=(*(one.topic for one in not_read), *(one.topic for one in replicas)),
-        earlier=_listed(earlier),
-    )
+    account = account_of_searched(searched, replicas=replicas, secret=secret, earlier=earlier)
     return Certificate(
         issued_at_ms=now_ms,
         signing_key_sha256=signing_key_sha256,
@@ -125,6 +119,27 @@ def make_certificate(
         erased=tuple(
             sorted({*account.deleted, *(one for one, keys in account.erased.items() if keys)})
         ),
+    )
+
+
+def account_of_searched(
+    searched: Sequence[Searched],
+    *,
+    replicas: Sequence[Replicas],
+    secret: str,
+    earlier: Sequence[Certificate] = (),
+) -> Account:
+    """Return the account of a certificate; see `make_certificate`."""
+    unsearched = (*(one.topic for one in _not_read(searched)), *(one.topic for one in replicas))
+    return Account(
+        topics=frozenset().union(
+            *(one.topics for one in searched), *(one.topics for one in earlier)
+        ),
+        deleted=frozenset().union(*(one.deleted for one in searched)),
+        erased=erased_of(one.erased for one in searched),
+        secret=secret,
+        unsearched=unsearched,
+        earlier=_listed(earlier),
     )
 
 
@@ -152,15 +167,17 @@ def _manifest(searched: Sequence[Searched]) -> Iterator[ManifestFile]:
             )
 
 
-def _listed(earlier: Sequence[Certificate]) -> dict[str, frozenset[str]]:
-    """Return HMAC → topics of the records that earlier certificates list."""
-    topics: dict[str, frozenset[str]] = {}
-    for certificate in earlier:
+def _listed(earlier: Sequence[Certificate]) -> dict[str, dict[str, int]]:
+    """Return HMAC → topic → when the last of the earlier certificates that list such records was
+    made.
+    """
+    listed: dict[str, dict[str, int]] = {}
+    for certificate in sorted(earlier, key=lambda each: each.issued_at_ms):
         for record in certificate.remains:
             if record.request >= 0:
                 hmac = certificate.requests[record.request].hmac
-                topics[hmac] = topics.get(hmac, frozenset()) | {record.topic}
-    return topics
+                listed.setdefault(hmac, {})[record.topic] = certificate.issued_at_ms
+    return listed
 
 
 def _asked(

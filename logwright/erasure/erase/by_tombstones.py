@@ -11,6 +11,7 @@ compact, and purge what is due.
 4. The tombstones stay until ``delete.retention.ms`` after it (KIP-534), the replaced files until
    ``file.delete.delay.ms``: run it again then. If nothing else is cleanable by then, the log is
    cleaned from its start, as by a broker that has lost its cleaner checkpoint.
+5. Once its tombstones are there, the mark of the log has which keys were erased, and when.
 
 A topic that is not compacted gets no tombstones: its records go by its retention.
 """
@@ -26,6 +27,7 @@ from logwright.batches.runtime import Runtime, available_cores
 from logwright.checks.kernels import discard_valueless
 from logwright.compaction.model import CleaningOptions
 from logwright.erasure.erase.scan import matches_of, open_segments
+from logwright.erasure.mark import Erasure, note_steps
 from logwright.errors import QualityError
 from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from logwright.ingest.commit import commit_append, plan_append, stage_append
@@ -34,6 +36,8 @@ from logwright.ingest.model import Appended, AppendOptions
 from logwright.observe import observe_unlocked
 from logwright.purge.commit import purge_partition
 from logwright.roll.commit import plan_roll_of, roll_partition
+from logwright.steps.interpreter import execute
+from logwright.steps.live import locked_partition
 from logwright.sweep.clean import clean_logs
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, SweepState
@@ -65,11 +69,12 @@ class Latest(NamedTuple):
     """The latest record of a key that a consumer may see.
 
     Attributes:
-        tombstone: it is one, and decided.
+        tombstone: it is one, and decided. request: the number of the key's.
     """
 
     offset: int
     tombstone: bool
+    request: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +83,15 @@ class Tombstones:
 
     Attributes:
         keys: in the order of their latest records; never shown. ingest_id: of their append.
+        missing: the requests of these keys. present: all requests that have records.
         matches: number of records of requested keys, aborted ones left out.
     """
 
     log: PartitionLog
     keys: tuple[bytes, ...]
     ingest_id: str
+    missing: frozenset[int]
+    present: frozenset[int]
     matches: int
 
     def __repr__(self) -> str:
@@ -129,7 +137,14 @@ def missing_tombstones(
     if not config.compact:
         lacking = {}
     ordered = sorted(lacking, key=lambda key: lacking[key].offset)
-    return Tombstones(log=log, keys=tuple(ordered), ingest_id=ingest_id, matches=matches)
+    return Tombstones(
+        log=log,
+        keys=tuple(ordered),
+        ingest_id=ingest_id,
+        missing=frozenset(record.request for record in lacking.values()),
+        present=frozenset(record.request for record in latest.values()),
+        matches=matches,
+    )
 
 
 def append_tombstones(
@@ -193,6 +208,7 @@ def erase_by_rules(
     appended = append_tombstones(tombstones, config, now_ms=now_ms)
     committed = None
     if config.compact and tombstones.matches:
+        _note(tombstones, keys, now_ms=now_ms)
         roll_partition(*plan_roll_of(log_dir, partition, config, now_ms=now_ms, force=True))
         committed = _clean(log_dir, partition, settings, keys, now_ms=now_ms, checks=checks)
     purged = purge_partition(
@@ -201,6 +217,14 @@ def erase_by_rules(
     return ErasedByRules(
         matches=tombstones.matches, appended=appended, committed=committed, purged=purged
     )
+
+
+def _note(tombstones: Tombstones, keys: Matcher, *, now_ms: TimestampMs) -> None:
+    """Note which keys are erased. Effects: may replace the mark, under the partition's lock."""
+    missing, present = keys.shorts(tombstones.missing), keys.shorts(tombstones.present)
+    erasure = Erasure(now_ms, "by tombstones")
+    with locked_partition(tombstones.log) as files:
+        execute(note_steps(tombstones.log.directory, erasure, missing, present), files)
 
 
 def _clean(
@@ -282,9 +306,10 @@ def _latest(
     for source in sources:
         for hits in matches_of(source, keys, runtime=runtime):
             columns = hits.records.rows[["offset", "value_length"]].tolist()
+            requests = hits.requests.tolist()
             for row, (offset, value_length) in enumerate(columns):
                 if offset < end_offset:
                     decided = value_length < 0 and offset < log.last_stable_offset
-                    latest[hits.key(row)] = Latest(offset, decided)
+                    latest[hits.key(row)] = Latest(offset, decided, requests[row])
                     count += 1
     return latest, count

@@ -14,7 +14,7 @@ from logwright.erasure.erase.model import Erased, ErasePlan, Matcher, StagedEras
 from logwright.erasure.erase.plan import plan_erasure
 from logwright.erasure.erase.scan import scan_log
 from logwright.erasure.erase.steps import ledger_steps, purge_steps, purged_files, replaced_files
-from logwright.erasure.mark import mark_steps
+from logwright.erasure.mark import Erasure, mark_steps
 from logwright.errors import LogDirLocked, enough_memory
 from logwright.live_plans import end_plan
 from logwright.observe import observe_unlocked
@@ -35,7 +35,7 @@ from logwright.steps.room import room_or_without
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from logwright.batches.runtime import Progress
@@ -128,7 +128,7 @@ def commit_erasure(
             _refuse_staged(list_partition(log.directory), plan.plan_id)
             require_complete(plan, staged.segments)
             copies = (*plan.copies, *inner_copies(log.directory, keys, runtime=runtime))
-            erased = keys.shorts(plan.scan.requests)
+            erased = dict.fromkeys(keys.shorts(plan.scan.requests), Erasure(plan.now_ms, "at once"))
             execute(_swap(staged, erased), files)
             end_plan(log.log_dir, plan.plan_id)
             listing = list_partition(log.directory)
@@ -151,7 +151,7 @@ def commit_erasure(
     return result
 
 
-def _swap(staged: StagedErasure, erased: tuple[str, ...]) -> Iterator[FileStep]:
+def _swap(staged: StagedErasure, erased: Mapping[str, Erasure]) -> Iterator[FileStep]:
     plan, log = staged.plan, staged.plan.log
     if staged.segments:
         yield from mark_steps(log.directory, plan.plan_id, erased, done=False)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.erasure.find.model import Finding, Looked
+from logwright.erasure.mark import Erasure
 from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.format.names import TopicPartition
 from logwright.log.model import PartitionLog
@@ -96,7 +97,7 @@ class SearchResult:
         looked: path → how the file was looked at, of every file: with `unsearched` the account.
         topics: of which the directory has a log, live or not, or the record of a deletion.
         deleted: of these, those of which the deletion of a log is on record.
-        erased: topic → the keys of which an erasure is on record, as `Secret.short` has them.
+        erased: topic → key, as `Secret.short` has it, → its last erasure that is on record.
         files, bytes: of the account.
     """
 
@@ -108,6 +109,6 @@ class SearchResult:
     looked: dict[str, Looked] = field(default_factory=dict)
     topics: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
-    erased: dict[str, set[str]] = field(default_factory=dict)
+    erased: dict[str, dict[str, Erasure]] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0

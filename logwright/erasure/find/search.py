@@ -37,7 +37,7 @@ from logwright.erasure.find.scan import (
 )
 from logwright.erasure.find.texts import scan_texts
 from logwright.erasure.keys import KeySet
-from logwright.erasure.mark import erased_keys
+from logwright.erasure.mark import add_erasures, erased_keys
 from logwright.erasure.outlook.removals import removal_of_file, removal_of_records
 from logwright.errors import LogwrightError, StalePlan, UnreadableFile
 from logwright.format.names import INDEX, LOG, TopicPartition
@@ -234,8 +234,8 @@ class _Search:
             with suppress(UnreadableFile):
                 entry = entry_at(directory)
                 if entry is not None and entry.kind == "directory":
-                    keys = erased_keys(directory) or ()
-                    self._found.erased.setdefault(partition.topic, set()).update(keys)
+                    keys = erased_keys(directory) or {}
+                    add_erasures(self._found.erased.setdefault(partition.topic, {}), keys)
 
     def _tasks(self, files: Iterable[RecordFile]) -> Iterator[Callable[[], _Part]]:
         """Yield what is to be read, in order."""

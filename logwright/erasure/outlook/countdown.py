@@ -18,6 +18,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from logwright import durable
 from logwright.erasure.account import Account
+from logwright.erasure.case.make import left_by_erasure
+from logwright.erasure.case.next_step import next_step
 from logwright.erasure.certificate.files import read_small
 from logwright.erasure.certificate.model import State
 from logwright.erasure.concerned import Concerned
@@ -109,20 +111,25 @@ class TopicCountdown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Overdue:
-    """A request whose deadline has passed while something remains, or may.
+class OpenCase:
+    """A request of which something remains, or may.
 
     Attributes:
         id: its name in the operator's system; not its key.
-        deadline_ms: when it had to be met.
+        topics: a topic, or a pattern with ``regex:`` before it.
+        deadline_ms: by when all must be gone.
         records: that remain.
-        state: ``missed``, or ``not proved`` if nothing was found where was searched.
+        gone_by_ms: when the last record is gone by itself, `NEVER` if never or if none is left.
+        next_step: a sentence.
     """
 
     id: str
+    topics: str
     deadline_ms: int
     records: int
+    gone_by_ms: int
     state: State
+    next_step: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +143,7 @@ class Countdown:
         records: that remain.
         not_read: places that were not searched.
         topics: sorted by the next deadline; logs: those with records, by their deadline.
-        overdue: the requests of `missed`, the longest overdue first.
+        cases: the requests that are open, by their deadlines.
     """
 
     looked_ms: int
@@ -147,7 +154,12 @@ class Countdown:
     not_read: int = 0
     topics: tuple[TopicCountdown, ...] = ()
     logs: tuple[LogCountdown, ...] = ()
-    overdue: tuple[Overdue, ...] = ()
+    cases: tuple[OpenCase, ...] = ()
+
+    @property
+    def overdue(self) -> tuple[OpenCase, ...]:
+        """The open requests whose deadline has passed, the longest overdue first."""
+        return tuple(case for case in self.cases if self.looked_ms >= case.deadline_ms)
 
     @property
     def missed(self) -> tuple[TopicCountdown, ...]:
@@ -182,10 +194,14 @@ def count_down(
     concerned = Concerned([(request.hmac, request.topics) for request in requests])
     left: dict[int, list[int | None]] = {}
     by_topic: dict[tuple[str, int], list[int | None]] = {}
+    by_hand: dict[int, set[str]] = {}
     for _, record in records:
+        stays = left_by_erasure(record)
         for number in concerned.by(record.request, record.topic):
             left.setdefault(number, []).append(record.gone_by_ms)
             by_topic.setdefault((record.topic, number), []).append(record.gone_by_ms)
+            if stays is not None:
+                by_hand.setdefault(number, set()).add(stays)
     became = [
         verdict(
             left.get(number, []),
@@ -205,19 +221,34 @@ def count_down(
         not_read=len(account.unsearched),
         topics=tuple(sorted(_rows(requests, by_topic, account, now_ms), key=_urgency)),
         logs=_logs(requests, concerned, records, now_ms),
-        overdue=_overdue(requests, became, now_ms),
+        cases=_cases(requests, became, account, by_hand),
     )
 
 
-def _overdue(
-    requests: Sequence[Request], became: Sequence[Verdict], now_ms: int
-) -> tuple[Overdue, ...]:
+def _cases(
+    requests: Sequence[Request],
+    became: Sequence[Verdict],
+    account: Account,
+    by_hand: Mapping[int, set[str]],
+) -> tuple[OpenCase, ...]:
     rows = [
-        Overdue(
-            id=request.id, deadline_ms=request.deadline_ms, records=each.found, state=each.state
+        OpenCase(
+            id=request.id,
+            topics=request.topics,
+            deadline_ms=request.deadline_ms,
+            records=each.found,
+            gone_by_ms=_or_never(each.gone_by_ms),
+            state=each.state,
+            next_step=next_step(
+                each.state,
+                gone_by_ms=each.gone_by_ms,
+                deadline_ms=request.deadline_ms,
+                unsearched=account.look(request.topics, request.hmac.hex()).unsearched,
+                by_hand=sorted(by_hand.get(number, ())),
+            ),
         )
-        for request, each in zip(requests, became, strict=True)
-        if each.state not in CLOSED and now_ms >= request.deadline_ms
+        for number, (request, each) in enumerate(zip(requests, became, strict=True))
+        if each.state not in CLOSED
     ]
     return tuple(sorted(rows, key=lambda row: (row.deadline_ms, row.id)))
 

@@ -31,6 +31,8 @@ from logwright.erasure.certificate.model import State
 
 CLOSED: Final[frozenset[State]] = frozenset(("gone", "not found"))
 """States in which nothing is to be done."""
+NEVER_SEEN: Final = "never found: nothing that was searched shows that this key was ever here"
+_NOT_COMPARED: Final = "; erasures under another secret are on record, which cannot be compared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +102,8 @@ def _why(state: State, look: Look) -> str:
     if state == "not proved":
         return "no log of its topics was found"
     if state == "not found":
-        return "no erasure is on record, and no record was found"
-    return ""
+        return NEVER_SEEN + (_NOT_COMPARED if look.other_secret else "")
+    return look.record if state == "gone" else ""
 
 
 def next_deadline_ms(deadlines: Iterable[tuple[State, int | None]], now_ms: int) -> int | None:

@@ -270,8 +270,52 @@ def test_nothing_is_found(call: Call, tmp_path: Path) -> None:
     answer = call("find", tmp_path / "logs", "--keys", keys_file(tmp_path))
     assert answer.status == 0
     files = sum(path.is_file() for path in (tmp_path / "logs").rglob("*"))
-    assert answer.out.startswith(f"0 records of 0 of 4 keys in {files} files")
+    never = "never found: nothing that was searched shows that this key was ever here."
+    lines = answer.out.splitlines()
+    assert [f"line {number}: {never}" for number in range(1, 5)] == lines[:4]
+    assert lines[4].startswith(f"0 records of 0 of 4 keys in {files} files")
     assert before == sorted(path.stat().st_mtime_ns for path in (tmp_path / "logs").rglob("*"))
+
+
+def absent(answer: Answer) -> list[tuple[str, str, str]]:
+    """What is said of the keys without a record."""
+    return [(line["request"], line["state"], line["why"]) for line in answer.lines if "why" in line]
+
+
+@pytest.mark.parametrize("how", ["at once", "by tombstones"])
+def test_what_was_erased_is_not_what_was_never_there(call: Call, tmp_path: Path, how: str) -> None:
+    """The one has the time of its erasure; of the other nothing shows that it was there. Neither is
+    claimed with another secret, or a file that was not searched.
+    """
+    alice, bob, carol, _ = SECRET_KEYS
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(0).batch(0, [(alice, b"x"), (bob, b"x"), (b"other", b"x")])
+    builder.segment(3)
+    builder.write()
+    keys, secret = tmp_path / "keys", tmp_path / "secret"
+    secret.write_bytes(b"s" * 40)
+    secret.chmod(0o600)
+    keys.write_bytes(alice)
+    more = ("--keys", keys, "--config", "file.delete.delay.ms=0")
+    at_once = ["--now-and-for-good"] if how == "at once" else []
+    words = (*more, *at_once, *COMPACT[:2], "--config", "delete.retention.ms=1000", "--yes")
+    for now_ms in (NOW, NOW + 2_000)[: 2 - len(at_once)]:
+        call("erase", tmp_path / "logs", *words, "--secret", secret, "--now", str(now_ms))
+    keys.write_bytes(b"\n".join((alice, bob, carol)))
+    never = "never found: nothing that was searched shows that this key was ever here"
+    other = f"{never}; erasures under another secret are on record, which cannot be compared"
+    assert [
+        ("line 1", "gone", f"erased {how} on 2025-10-10 08:53:20Z, topic t"),
+        ("line 3", "not found", never),
+    ] == absent(search(call, tmp_path / "logs", *more, "--secret", secret))
+    assert [("line 1", "not found", other), ("line 3", "not found", other)] == absent(
+        search(call, tmp_path / "logs", *more)
+    )
+    (tmp_path / "logs/t-0/letter.txt").write_text("x")
+    left = "1 place that could hold its records not searched"
+    assert [("line 1", "not proved", left), ("line 3", "not proved", left)] == absent(
+        search(call, tmp_path / "logs", *more, "--secret", secret)
+    )
 
 
 def test_no_key_is_shown(call: Call, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from logwright.resources.erasure import request_places
 ALL = (
     "{landing: in, store: kept, secret_file: s, certificates: c, signing_key: k,"
     " look_every_ms: 60000, margin_ms: 0, appends_continue: true,"
-    " deadline_sweeps: true}"
+    " deadline_sweeps: true, owner: privacy}"
 )
 
 
@@ -25,7 +25,7 @@ def load(tmp_path: Path, section: str) -> ErasureSettings:
 
 def test_section(tmp_path: Path) -> None:
     """All of its settings; none without the section."""
-    values = ("in", "kept", "s", "c", "k", 60_000, 0, True, True)
+    values = ("in", "kept", "s", "c", "k", 60_000, 0, True, True, "privacy")
     assert values == tuple(load(tmp_path, ALL).model_dump().values())
     assert load(tmp_path, "{}").store is None
     assert (3_600_000, 3_600_000) == (

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.commit import erase_partition
-from logwright.erasure.mark import MOST_KEYS, erased_keys, mark_steps, read_mark
+from logwright.erasure.mark import (
+    MOST_KEYS,
+    Erasure,
+    erased_keys,
+    mark_steps,
+    note_steps,
+    read_mark,
+)
+from logwright.format.lines import serialize_line
 from logwright.format.names import ERASURE_MARK, TopicPartition
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
@@ -34,6 +45,11 @@ def erase(log: LogBuilder, key: bytes, now_ms: int) -> None:
     erase_partition(
         log.log_dir, T0, SETTINGS, PlainKeys([key]), now_ms=TimestampMs(START_MS + now_ms)
     )
+
+
+def short(key: bytes) -> str:
+    """What a mark has of a key."""
+    return SECRET.short(SECRET.hmac(key))
 
 
 def test_each_erasure_leaves_a_mark_of_its_own(tmp_path: Path) -> None:
@@ -107,15 +123,17 @@ def test_a_mark_has_the_keys_of_all_erasures(tmp_path: Path) -> None:
     assert erased_keys(log.directory) is None
     for number, key in enumerate((b"me", b"a")):
         erase(log, key, number)
-    assert tuple(SECRET.short(SECRET.hmac(one)) for one in (b"me", b"a")) == erased_keys(
-        log.directory
-    )
-    content = mark_steps(log.directory, "x", ["0" * 16 + ":" + "1" * 16], done=False)
+    assert {
+        short(key): Erasure(START_MS + number, "at once")
+        for number, key in enumerate((b"me", b"a"))
+    } == erased_keys(log.directory)
+    begun = {"0" * 16 + ":" + "1" * 16: Erasure(1, "at once")}
+    content = mark_steps(log.directory, "x", begun, done=False)
     with RealFileSystem(log.log_dir) as files:
         execute(content, files)
     assert erased_keys(log.directory) is None
     with RealFileSystem(log.log_dir) as files:
-        execute(mark_steps(log.directory, "x", (), done=True), files)
+        execute(mark_steps(log.directory, "x", {}, done=True), files)
     assert 3 == len(erased_keys(log.directory) or ())
 
 
@@ -123,7 +141,76 @@ def test_a_mark_has_the_last_keys(tmp_path: Path) -> None:
     """It does not grow without bound."""
     log = made(tmp_path)
     erase(log, b"me", 1)
-    keys = [f"{'0' * 16}:{number:016x}" for number in range(MOST_KEYS)]
+    keys = {f"{'0' * 16}:{number:016x}": Erasure(1, "at once") for number in range(MOST_KEYS)}
     with RealFileSystem(log.log_dir) as files:
         execute(mark_steps(log.directory, "x", keys, done=True), files)
-    assert tuple(keys) == erased_keys(log.directory)
+    assert keys == erased_keys(log.directory)
+
+
+def note(log: LogBuilder, now_ms: int, missing: list[bytes], present: list[bytes]) -> None:
+    """What an erasure by tombstones notes."""
+    with RealFileSystem(log.log_dir) as files:
+        execute(
+            note_steps(
+                log.directory,
+                Erasure(now_ms, "by tombstones"),
+                map(short, missing),
+                map(short, present),
+            ),
+            files,
+        )
+
+
+def test_an_erasure_by_tombstones_is_noted(tmp_path: Path) -> None:
+    """A key has the time of its last erasure; that its tombstone is still there is no new one. For
+    readers of the log the mark stays the same.
+    """
+    log = made(tmp_path)
+    (log.directory / ".logwright").mkdir()
+    note(log, 5, [b"me"], [b"me"])
+    assert read_mark(log.directory) is None
+    assert {short(b"me"): Erasure(5, "by tombstones")} == erased_keys(log.directory)
+    note(log, 6, [], [b"me", b"a"])
+    assert {
+        short(b"me"): Erasure(5, "by tombstones"),
+        short(b"a"): Erasure(6, "by tombstones"),
+    } == erased_keys(log.directory)
+    erase(log, b"me", 7)
+    marked = read_mark(log.directory)
+    note(log, 8, [b"a"], [b"a"])
+    assert marked == read_mark(log.directory)
+    assert {
+        short(b"me"): Erasure(START_MS + 7, "at once"),
+        short(b"a"): Erasure(8, "by tombstones"),
+    } == erased_keys(log.directory)
+
+
+def test_a_damaged_mark_is_left(tmp_path: Path) -> None:
+    """A reader takes it for one of its own, and it stays that."""
+    log = made(tmp_path)
+    erase(log, b"me", 1)
+    path = log.directory / ".logwright" / ERASURE_MARK
+    path.write_bytes(path.read_bytes().replace(b"true", b"null"))
+    damaged = read_mark(log.directory)
+    note(log, 2, [b"a"], [b"a"])
+    assert damaged == read_mark(log.directory)
+
+
+@pytest.mark.parametrize(
+    ("keys", "known"),
+    [
+        (["{key}", 7, None, "x"], True),
+        ([["{key}", 5, "at once"], ["{key}"], [], [[]]], True),
+        ([["{key}", "5", "at once"]], True),
+        ([["{key}", 5, "by hand"]], True),
+        (7, False),
+    ],
+)
+def test_a_mark_of_before_and_others(tmp_path: Path, keys: object, *, known: bool) -> None:
+    """A mark without times still has its keys; what is not a key's entry is left out."""
+    log = made(tmp_path)
+    (log.directory / ".logwright").mkdir()
+    text = json.dumps(keys).replace("{key}", short(b"me"))
+    content = serialize_line({"id": "x", "done": True, "keys": json.loads(text)})
+    (log.directory / ".logwright" / ERASURE_MARK).write_bytes(content)
+    assert ({short(b"me"): Erasure()} if known else {}) == erased_keys(log.directory)

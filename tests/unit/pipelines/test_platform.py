@@ -23,7 +23,7 @@ topics:
     owner: crm
     tags: [pii, "with a blank"]
     table: {{format: parquet, path: "{table}"}}
-erasure: {{store: {store}, secret_file: {secret}}}
+erasure: {{store: {store}, secret_file: {secret}, owner: privacy@example.com}}
 """
 
 
@@ -71,6 +71,14 @@ def test_a_table_has_the_owner_and_the_tags_of_its_topic(defs: dg.Definitions) -
     assert ["team:crm"] == list(table.owners)
     assert "pii" in table.tags
     assert "with a blank" not in table.tags
+
+
+def test_erasure_requests_have_the_owner_of_the_policies(defs: dg.Definitions) -> None:
+    """Their deadlines, too."""
+    shown = specs(defs)
+    names = ("erasure_requests", "deletion_deadlines", "deletion_deadline")
+    owners = [list(shown[f"kafka_logs/{name}"].owners) for name in names]
+    assert [["privacy@example.com"]] * 3 == owners
 
 
 def test_every_column_of_the_inventory_is_described(defs: dg.Definitions) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import dagster as dg
 import pytest
 
 from logwright.assets.erasure.contract import REQUESTS, broken_rules
+from logwright.assets.erasure.deadlines import write_pages
 from logwright.assets.erasure.report import (
+    SHOWN_ROWS,
     contract_check,
     countdown_metadata,
     deadline_checks,
@@ -18,9 +21,12 @@ from logwright.assets.erasure.report import (
 )
 from logwright.assets.fleet.page import fleet_html
 from logwright.config.policy_models import DiskLimits
+from logwright.erasure.account import Account
+from logwright.erasure.case.make import pages_of_search
 from logwright.erasure.landing import Refusal
-from logwright.erasure.outlook.countdown import NEVER, Countdown, TopicCountdown
+from logwright.erasure.outlook.countdown import NEVER, Countdown, OpenCase, TopicCountdown
 from logwright.erasure.request import Request
+from logwright.resources.page import case_name
 
 NOW_MS = 1_767_268_800_000
 DAY_MS = 86_400_000
@@ -41,6 +47,20 @@ ROW = TopicCountdown(
 MISSED = replace(ROW, topic="users", missed=1, state="missed")
 LATE = replace(ROW, topic="carts", late=2, gone_by_ms=NEVER, state="will be late")
 COUNTDOWN = Countdown(looked_ms=NOW_MS, requests=9, gone=4, records=21, topics=(MISSED, LATE, ROW))
+
+PAGES = Path("/pages")
+CASE = OpenCase(
+    id="r-2041",
+    topics="users",
+    deadline_ms=NOW_MS - DAY_MS,
+    records=2,
+    gone_by_ms=NEVER,
+    state="missed",
+    next_step="Erase.",
+)
+COMING = replace(
+    CASE, id="r/<b>", topics="regex:.*", deadline_ms=NOW_MS + 9 * DAY_MS, state="in time"
+)
 
 
 BREACHES: dict[str, tuple[dict[str, object], tuple[str, ...]]] = {
@@ -141,12 +161,12 @@ def test_rows() -> None:
     assert ("", "", "") == tuple(
         table_row(done, NOW_MS)[name] for name in ("time left", "gone by", "next deadline")
     )
-    assert "next deadline" not in topic_metadata(done, NOW_MS)
+    assert "next deadline" not in topic_metadata(done, NOW_MS, (), PAGES)
 
 
 def test_metadata() -> None:
     """Totals, the first deadline, and a table."""
-    made = countdown_metadata(COUNTDOWN)
+    made = countdown_metadata(COUNTDOWN, PAGES)
     assert (9, 4, 21, "2026-01-04 12:00Z") == (
         made["requests"],
         made["requests that are gone"],
@@ -169,3 +189,51 @@ def test_fleet_page_counts_down() -> None:
     assert "<script>x" not in page
     assert "&lt;script&gt;x" in page
     assert "Deadlines of erasure" not in fleet_html([], [], [], limits=limits, now_ms=NOW_MS)
+
+
+def test_a_missed_deadline_names_its_requests() -> None:
+    """By id, deadline and next step; those with a deadline to come are not named."""
+    met, _ = deadline_checks(replace(COUNTDOWN, cases=(CASE, COMING)))
+    assert "r-2041 (2025-12-31 12:00Z). Erase." == met.description
+    assert 1 == met.metadata["requests overdue"]
+
+
+def test_open_cases_are_in_the_metadata() -> None:
+    """All of the search, and of a topic those that ask for it, each with its page."""
+    made = countdown_metadata(replace(COUNTDOWN, cases=(CASE, COMING)), PAGES)
+    rows = [record.data for record in made["open cases"].records]
+    assert [
+        ("r-2041", "passed", "never", "/pages/case-r-2041.html"),
+        ("r/<b>", "in 9 d", "never", "/pages/case-r%2F%3Cb%3E.html"),
+    ] == [(row["request"], row["time left"], row["gone by"], row["page"]) for row in rows]
+    orders = topic_metadata(ROW, NOW_MS, (CASE, COMING), PAGES)
+    assert ["r/<b>"] == [record.data["request"] for record in orders["open cases"].records]
+    assert "open cases" not in topic_metadata(ROW, NOW_MS, (CASE,), PAGES)
+
+
+def test_the_fleet_page_links_the_open_cases() -> None:
+    """By their deadlines, with the time left and the next step; ids are escaped, in links too."""
+    countdown = replace(COUNTDOWN, cases=(CASE, COMING))
+    page = fleet_html([], [], [], limits=DiskLimits(), now_ms=NOW_MS, countdown=countdown)
+    assert '<a href="erasure_cases/case-r-2041.html">r-2041</a>' in page
+    assert '<a href="erasure_cases/case-r%252F%253Cb%253E.html">r/&lt;b&gt;</a>' in page
+    assert "in 9 d" in page
+    assert page.index("r-2041") < page.index("r/&lt;b&gt;")
+    many = replace(countdown, cases=(CASE,) * (SHOWN_ROWS + 7))
+    page = fleet_html([], [], [], limits=DiskLimits(), now_ms=NOW_MS, countdown=many)
+    assert "And 7 more with later deadlines." in page
+
+
+def test_pages_of_cases(tmp_path: Path) -> None:
+    """One for each request; that of a request which is not stored any more is removed, another file
+    is not.
+    """
+    (tmp_path / "case-old.html").touch()
+    (tmp_path / "certified.json").touch()
+    account = Account(topics=frozenset({"t"}))
+    requests = [replace(GOOD, id=name) for name in ("r-1", "r/2", "x" * 300)]
+    pages = pages_of_search(requests, [], [], account, now_ms=NOW_MS, version="1")
+    write_pages(tmp_path, pages)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"case-r-1.html", "case-r%2F2.html", "certified.json", case_name("x" * 300)} == names
+    assert "Erasure case r/2" in (tmp_path / "case-r%2F2.html").read_text()
