@@ -61,7 +61,7 @@ def prepare(tmp_path: Path, draw: random.Random) -> list[str | Path]:
     }
     policies = tmp_path / "policies"
     policies.mkdir()
-    document = {"version": 1, "defaults": pairs, "erasure": erasure}
+    document = {"version": 1, "high_watermark": "end", "defaults": pairs, "erasure": erasure}
     (policies / "p.yml").write_text(json.dumps(document))
     return ["--policies", policies, "--requests", tmp_path / "store", "--secret", secret]
 
