@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
 from logwright.format.lines import parse_lines, serialize_line
@@ -67,27 +67,20 @@ def mark_steps(
     return _written(path, erasure_id, _keys_of(_read(path)), erased, done=done)
 
 
-def note_steps(
-    directory: Path, erasure: Erasure, missing: Iterable[str], present: Iterable[str]
-) -> tuple[FileStep, ...]:
-    """Return the steps that note an erasure by tombstones; none if the mark has it. A mark that
-    cannot be read is left as it is. Effects: reads the mark.
+def note_steps(directory: Path, erased: Mapping[str, Erasure]) -> tuple[FileStep, ...]:
+    """Return the steps that note an erasure by tombstones; none without a key. A mark that cannot
+    be read is left as it is. Effects: reads the mark.
 
     Args:
         directory: as of `mark_steps`.
-        erasure: what is noted.
-        missing: the keys whose tombstones were appended now.
-        present: all keys of which the log has records: tombstones of an interrupted erasure, too.
+        erased: the keys whose tombstones were appended, as of `mark_steps`.
     """
     path = directory / WORK_DIRECTORY / ERASURE_MARK
     entry = _read(path)
-    if entry is None and exists(path):
+    if not erased or (entry is None and exists(path)):
         return ()
-    known, entry = _keys_of(entry), entry or {"id": "", "done": True}
-    new = dict.fromkeys((*missing, *(key for key in present if key not in known)), erasure)
-    if not new:
-        return ()
-    return _written(path, str(entry["id"]), known, new, done=entry["done"] is True)
+    marked = entry or {"id": "", "done": True}
+    return _written(path, str(marked["id"]), _keys_of(entry), erased, done=marked["done"] is True)
 
 
 def add_erasures(known: dict[str, Erasure], new: Mapping[str, Erasure]) -> None:

@@ -83,7 +83,7 @@ class Tombstones:
 
     Attributes:
         keys: in the order of their latest records; never shown. ingest_id: of their append.
-        missing: the requests of these keys. present: all requests that have records.
+        missing: the requests of these keys.
         matches: number of records of requested keys, aborted ones left out.
     """
 
@@ -91,7 +91,6 @@ class Tombstones:
     keys: tuple[bytes, ...]
     ingest_id: str
     missing: frozenset[int]
-    present: frozenset[int]
     matches: int
 
     def __repr__(self) -> str:
@@ -142,7 +141,6 @@ def missing_tombstones(
         keys=tuple(ordered),
         ingest_id=ingest_id,
         missing=frozenset(record.request for record in lacking.values()),
-        present=frozenset(record.request for record in latest.values()),
         matches=matches,
     )
 
@@ -221,10 +219,9 @@ def erase_by_rules(
 
 def _note(tombstones: Tombstones, keys: Matcher, *, now_ms: TimestampMs) -> None:
     """Note which keys are erased. Effects: may replace the mark, under the partition's lock."""
-    missing, present = keys.shorts(tombstones.missing), keys.shorts(tombstones.present)
-    erasure = Erasure(now_ms, "by tombstones")
+    erased = dict.fromkeys(keys.shorts(tombstones.missing), Erasure(now_ms, "by tombstones"))
     with locked_partition(tombstones.log) as files:
-        execute(note_steps(tombstones.log.directory, erasure, missing, present), files)
+        execute(note_steps(tombstones.log.directory, erased), files)
 
 
 def _clean(

@@ -147,37 +147,27 @@ def test_a_mark_has_the_last_keys(tmp_path: Path) -> None:
     assert keys == erased_keys(log.directory)
 
 
-def note(log: LogBuilder, now_ms: int, missing: list[bytes], present: list[bytes]) -> None:
+def note(log: LogBuilder, now_ms: int, *keys: bytes) -> None:
     """What an erasure by tombstones notes."""
+    erased = dict.fromkeys(map(short, keys), Erasure(now_ms, "by tombstones"))
     with RealFileSystem(log.log_dir) as files:
-        execute(
-            note_steps(
-                log.directory,
-                Erasure(now_ms, "by tombstones"),
-                map(short, missing),
-                map(short, present),
-            ),
-            files,
-        )
+        execute(note_steps(log.directory, erased), files)
 
 
 def test_an_erasure_by_tombstones_is_noted(tmp_path: Path) -> None:
-    """A key has the time of its last erasure; that its tombstone is still there is no new one. For
+    """A key has the time of its last erasure; without a new tombstone nothing is written. For
     readers of the log the mark stays the same.
     """
     log = made(tmp_path)
     (log.directory / ".logwright").mkdir()
-    note(log, 5, [b"me"], [b"me"])
+    note(log, 4)
+    assert erased_keys(log.directory) is None
+    note(log, 5, b"me")
     assert read_mark(log.directory) is None
     assert {short(b"me"): Erasure(5, "by tombstones")} == erased_keys(log.directory)
-    note(log, 6, [], [b"me", b"a"])
-    assert {
-        short(b"me"): Erasure(5, "by tombstones"),
-        short(b"a"): Erasure(6, "by tombstones"),
-    } == erased_keys(log.directory)
     erase(log, b"me", 7)
     marked = read_mark(log.directory)
-    note(log, 8, [b"a"], [b"a"])
+    note(log, 8, b"a")
     assert marked == read_mark(log.directory)
     assert {
         short(b"me"): Erasure(START_MS + 7, "at once"),
@@ -192,7 +182,7 @@ def test_a_damaged_mark_is_left(tmp_path: Path) -> None:
     path = log.directory / ".logwright" / ERASURE_MARK
     path.write_bytes(path.read_bytes().replace(b"true", b"null"))
     damaged = read_mark(log.directory)
-    note(log, 2, [b"a"], [b"a"])
+    note(log, 2, b"a")
     assert damaged == read_mark(log.directory)
 
 
