@@ -37,7 +37,7 @@ $(VENV)/.runtime: requirements/runtime.txt pyproject.toml setup.py | $(BIN)/pyth
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt pyproject.toml setup.py | $(BIN)/python
-	@echo "Installing the locked dependencies and tools (1.9 GB of packages; some minutes the first time)"
+	@echo "Installing the locked dependencies and tools (2.2 GB of packages; some minutes the first time)"
 	@$(PIP) install --no-deps --require-hashes -r requirements/dev.txt
 	@$(INSTALL_PROJECT)
 	@touch $@ $(VENV)/.runtime

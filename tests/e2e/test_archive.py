@@ -173,6 +173,7 @@ def test_a_copy_explains_itself(tmp_path: Path) -> None:
     assert 1 == len(copied(log_dir, 0))
 
 
+@pytest.mark.nightly
 def test_a_copy_stays_small(tmp_path: Path) -> None:
     """Where the producers chose the codec, a copy takes about as much as the broker does, or as the
     given codec does.

@@ -340,6 +340,15 @@ with local_session() as spark:
     assert "40" == done.stdout.strip()
 
 
+def test_a_stream_has_no_offset(tmp_path: Path) -> None:
+    """The first thing that Spark asks for is refused by name, with what to use instead."""
+    stream = KafkaLog({"path": str(tmp_path), "subscribe": "t"}).streamReader(SCHEMA)
+    with pytest.raises(PolicyError, match="is read in batches, not as a stream") as raised:
+        stream.initialOffset()
+    assert 'Use spark.read.format("kafka-log")' in str(raised.value)
+
+
+@pytest.mark.nightly
 def test_a_stream_is_refused(observed: Observed, tmp_path: Path) -> None:
     """By name, with what to use instead, and without an error of Spark's own after it."""
     log_dir = three_logs(tmp_path / "logs")

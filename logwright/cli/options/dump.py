@@ -60,7 +60,7 @@ class Given(TypedDict):
     "--count",
     metavar="N",
     type=click.IntRange(min=0),
-    help="At most so many records of each partition.",
+    help="At most this number of records of each partition.",
 )
 def command() -> None:
     """Print every batch and record, index entry and snapshot as JSON lines; or, with --records,

@@ -13,7 +13,6 @@ from typing import Any, Unpack
 
 from logwright.cli.options.dump import Given
 from logwright.cli.request import Request
-from logwright.cli.run.dump_records import is_selection, record_lines
 from logwright.config.decoding import Decoding, decoding_of, default_decoding
 from logwright.decode import dumped
 from logwright.decode.look import MOST, look_at
@@ -29,7 +28,7 @@ def run(request: Request, **given: Unpack[Given]) -> None:
     spec = given["spec"]
     decoding = decoding_of(spec, Path.cwd()) if spec else None
     partitions = request.partitions()
-    selects = is_selection(given)
+    selects = _is_selection(given)
     if selects:
         require("tables", by="dump --records")
     for partition in partitions:
@@ -43,6 +42,12 @@ def run(request: Request, **given: Unpack[Given]) -> None:
                     seen += [line] if selects else islice(_data(line), MOST)
         if spec is None:
             _suggest(request, partition, seen)
+
+
+def _is_selection(given: Given) -> bool:
+    """Return whether only records are wanted."""
+    options = (given["offset"], given["time_ms"], given["key"], given["count"])
+    return given["records"] or any(option is not None for option in options)
 
 
 def _lines(
@@ -61,6 +66,8 @@ def _records(
     request: Request, partition: TopicPartition, given: Given, decoding: Decoding | None
 ) -> Iterator[_Line]:
     """Yield the lines of records. Effects: reads them; may read schemas."""
+    from logwright.cli.run.dump_records import record_lines  # noqa: PLC0415 -- pyarrow: an extra
+
     decode = None
     if given["spec"] is not None:
         sample = record_lines(request, partition, given)

@@ -1,46 +1,38 @@
 """Records of ``logwright dump``, one in each line: those that a consumer sees, from an offset or a
-time on, with a key. What is before is not read, where the indexes lead.
+time on, with a key. What is before is not read, where the indexes lead. Needs the extra tables.
 """
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from logwright.cli.options.dump import Given
 from logwright.cli.request import Request
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.log.watermark import require_high_watermark
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from logwright.records.model import ReadRequest
+from logwright.records.plan import plan_records
+from logwright.records.read import read_range
 
 _COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 _ROWS: Final = 1000
 """Records that are decoded together."""
 
 
-def is_selection(given: Given) -> bool:
-    """Return whether only records are wanted."""
-    options = (given["offset"], given["time_ms"], given["key"], given["count"])
-    return given["records"] or any(option is not None for option in options)
-
-
 def record_lines(
     request: Request, partition: TopicPartition, given: Given
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the wanted records, some at a time, with the fields of those of `dump_partition`; keys
-    and values are in base64. Effects: reads the log, with brokers kept out. Needs the extra tables.
+    and values are in base64. Effects: reads the log, with brokers kept out.
 
     Raises:
         LogwrightError: the log cannot be read, or a broker runs.
     """
-    from logwright.records.model import ReadRequest  # noqa: PLC0415 - pyarrow: an extra
-    from logwright.records.plan import plan_records  # noqa: PLC0415
-    from logwright.records.read import read_range  # noqa: PLC0415
-
     log = observe(request.place, partition, high_watermark=request.high_watermark)
     if request.high_watermark == "checkpoint":
         require_high_watermark(log)

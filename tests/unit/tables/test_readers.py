@@ -78,7 +78,7 @@ def test_a_table_of_an_earlier_version_is_continued(
     update(place("parquet", start / "table", buckets=1), logs[0])
     manifest_of(start / "table").rename(start / "table" / EARLIER_MANIFEST)
     moved = set()
-    for at in range(1, 11):  # the manifest is moved by then
+    for at in range(2, 17, 2):  # the manifest is moved by then
         shutil.copytree(start, tmp_path / "trial")
         path = tmp_path / "trial" / "table"
         where = place("parquet", path, buckets=1)
