@@ -184,7 +184,8 @@ def test_a_copy_stays_small(tmp_path: Path) -> None:
     ]
     zstd = ("--producer-config", "compression.type=zstd", "--producer-config", "linger.ms=50")
     with broker(tmp_path) as bootstrap:
-        produce(bootstrap, tmp_path / "1.jsonl", rows, "--create-partitions", "1", *zstd)
+        create = ("--create-partitions", "1", "--config", "retention.ms=-1")
+        produce(bootstrap, tmp_path / "1.jsonl", rows, *create, *zstd)
         words = ("--bootstrap", bootstrap, "--topic", "t", "--yes")
         for name, options in (("same", ()), ("plain", ("--compression", "none"))):
             (tmp_path / name).mkdir()

@@ -1,4 +1,4 @@
-"""`dump` of records, one in each line: from an offset or a time on, with a key, a number of them."""
+"""`dump` of records, one in each line: from an offset or a time on, with a key, some of them."""
 
 from __future__ import annotations
 
