@@ -36,10 +36,13 @@ def run(request: Request, **given: Unpack[Given]) -> None:
         seen: list[_Line] = []
         with request.failures.of(partition):
             lines = _lines if not selects else _records
+            line: _Line | None = None
             for line in lines(request, partition, given, decoding):
                 request.output.line(to_json(name | line))
                 if spec is None and len(seen) < MOST:
                     seen += [line] if selects else islice(_data(line), MOST)
+            if line is None:
+                request.output.message(f"{partition}: no record is selected.")
         if spec is None:
             _suggest(request, partition, seen)
 

@@ -77,6 +77,7 @@ def test_what_is_selected(call: Call, log: LogBuilder) -> None:
     for words, wanted in expected.items():
         answer = call("dump", log.log_dir, "--records", *words)
         assert (0, list(wanted)) == (answer.status, offsets(answer.lines)), words
+        assert (not wanted) == ("t-0: no record is selected.\n" == answer.err)
         if words:
             assert answer.lines == call("dump", log.log_dir, *words).lines
 
