@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable, QueryBuilder
 
+from logwright.tables.parquet import manifest_of
 from tests.latest_rows import replayed
 from tests.sequences.reading import read_content
 
@@ -117,7 +118,7 @@ def version_of(form: str, path: Path) -> object:
             return catalog.execute("SELECT metadata_location FROM iceberg_tables").fetchall()
     return [
         (str(file), file.stat().st_ino, file.stat().st_mtime_ns)
-        for file in sorted([*path.rglob("*.parquet"), path / "_logwright.json"])
+        for file in sorted([*path.rglob("*.parquet"), manifest_of(path)])
     ]
 
 

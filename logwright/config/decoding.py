@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 from types import MappingProxyType
 from typing import Annotated, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
@@ -23,11 +24,10 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from logwright.config.json_fields import JsonField, read_fields
-from logwright.config.marked import Entries, read_marked_text
+from logwright.config.marked import MAX_FILE_BYTES, Entries, Marked, read_marked_text
 from logwright.config.policy_checks import Checker
 from logwright.config.spec import (
     FORMAT,
-    FORMATS,
     FROZEN,
     DecoderSpec,
     Option,
@@ -35,6 +35,7 @@ from logwright.config.spec import (
     SpecPath,
     decoded_by,
     read_spec,
+    with_paths,
 )
 from logwright.config.values import Int32, contradiction, plain_message
 from logwright.errors import PolicyError
@@ -208,20 +209,6 @@ def with_value(spec: Spec) -> Decoding:
     return Decoding(key=spec if spec.use == "together" else ScalarSpec(), value=spec)
 
 
-def formats_without_options(*, of_keys: bool) -> tuple[str, ...]:
-    """Return the formats of keys or values that need no more than their name."""
-    usable = [name for name, model in FORMATS.items() if not of_keys or model.use == "part"]
-    return tuple(name for name in usable if spec_named(name) is not None)
-
-
-def spec_named(form: str) -> Spec | None:
-    """Return the spec of a format without options, None if it needs some."""
-    try:
-        return FORMATS[form](format=form)
-    except ValidationError:
-        return None
-
-
 DECODING_KEYS: Final = frozenset({"key", "value"})
 """The keys of a mapping that `read_decoding` reads."""
 
@@ -245,20 +232,18 @@ def read_decoding(checker: Checker, node: Entries) -> Decoding | None:
 
 
 def decoding_of(text: str, base: Path) -> Decoding:
-    """Return the decoding of a text of the command line: YAML of a value's spec, or of a mapping of
-    key and value. Effects: looks whether the files are there.
+    """Return the decoding of the SPEC of ``dump --decode``: YAML of a value's spec, or of a mapping
+    of key and value. Effects: as `_read`.
 
     Args:
-        text: such as ``json`` or ``{key: string, value: {format: avro, schema_file: v.avsc}}``.
-        base: the directory of relative paths.
+        text: such as ``json`` or ``{key: string, value: {format: avro, schema_file: v.avsc}}``, or
+            ``@FILE`` with it.
+        base: the directory of relative paths; those of a file are relative to its directory.
 
     Raises:
         PolicyError: it is not valid.
     """
-    document, problems = read_marked_text(f"decode: {text}", base / "--decode")
-    checker = Checker()
-    checker.problems += problems
-    (_, node) = document.entries.get("decode", (None, None))
+    checker, node, base = _read(text, base, "--decode")
     decoding = None
     if isinstance(node, Entries) and FORMAT not in node.entries:
         for name in node.entries.keys() - DECODING_KEYS:
@@ -267,7 +252,49 @@ def decoding_of(text: str, base: Path) -> Decoding:
     elif node is not None and (spec := read_spec(checker, node)) is not None:
         decoding = with_value(spec)
     if decoding is None or checker.problems:
-        sentences = [str(one).removeprefix(f"{one.mark}: ") for one in checker.problems]
-        lines = "; ".join(one.removeprefix("decode.").removeprefix("decode: ") for one in sentences)
-        raise PolicyError(f"--decode is invalid: {lines or 'needs a spec'}.")
-    return decoding
+        raise _invalid("--decode", checker)
+    return Decoding(key=with_paths(decoding.key, base), value=with_paths(decoding.value, base))
+
+
+def spec_of(text: str, base: Path, *, option: str) -> Spec:
+    """Return the spec of an option for keys or values alone. Effects, arguments and errors: as
+    `decoding_of`.
+
+    Args:
+        option: its name, for messages.
+    """
+    checker, node, base = _read(text, base, option)
+    spec = None if node is None else read_spec(checker, node)
+    if spec is None or checker.problems:
+        raise _invalid(option, checker)
+    return with_paths(spec, base)
+
+
+def _read(text: str, base: Path, option: str) -> tuple[Checker, Marked | None, Path]:
+    """Return a checker with the problems of a SPEC, its YAML, and the directory of its paths.
+    Effects: reads the file of ``@FILE``; whoever reads the specs looks whether theirs are there.
+
+    Raises:
+        PolicyError: the file cannot be read.
+    """
+    path = base / option
+    if text.startswith("@"):
+        path = (base / text[1:]).absolute()
+        try:
+            with path.open("rb") as file:
+                text = file.read(MAX_FILE_BYTES).decode()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+            raise PolicyError(f"{option}: the file cannot be read: {reason}.", path=path) from None
+        text = "\n" + indent(text, " ")
+    document, problems = read_marked_text(f"decode: {text}", path)
+    checker = Checker()
+    checker.problems += problems
+    (_, node) = document.entries.get("decode", (None, None))
+    return checker, node, path.parent
+
+
+def _invalid(option: str, checker: Checker) -> PolicyError:
+    sentences = [str(one).removeprefix(f"{one.mark}: ") for one in checker.problems]
+    lines = "; ".join(one.removeprefix("decode.").removeprefix("decode: ") for one in sentences)
+    return PolicyError(f"{option} is invalid: {lines or 'needs a spec'}.")

@@ -24,6 +24,8 @@ from logwright.config.marked import Entries, Marked, Text
 from logwright.config.policy_checks import Checker
 
 FORMAT: Final = "format"
+_FILES: Final = {"schema_file": "file", "schemas": "directory"}
+"""Options that are paths, and what is there."""
 FROZEN: Final = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -147,10 +149,25 @@ def resolve(base: Path, path: str) -> Path:
     return resolved
 
 
+def with_paths(spec: Spec, base: Path) -> Spec:
+    """Return a spec whose paths are absolute. Pure.
+
+    Args:
+        base: what they are relative to.
+    """
+    changes: dict[str, object] = {}
+    for name, value in spec:
+        if isinstance(value, Spec):
+            changes[name] = with_paths(value, base)
+        elif name in _FILES and isinstance(value, str):
+            changes[name] = str(base.absolute() / value)
+    return spec.model_copy(update=changes)
+
+
 def _has_its_files(checker: Checker, node: Entries) -> bool:
     """Return whether the files of a spec are there. Effects: looks for them."""
     complete = True
-    for name, kind in (("schema_file", "file"), ("schemas", "directory")):
+    for name, kind in _FILES.items():
         (_, value) = node.entries.get(name, (None, None))
         if not isinstance(value, Text) or value.text is None:
             continue

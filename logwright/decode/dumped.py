@@ -68,7 +68,7 @@ def internal_records(topic: str) -> Decode:
 
 
 def _internal(topic: str, record: Line) -> None:
-    key, value = (_bytes(record[part]) for part in _PARTS)
+    key, value = (content(record[part]) for part in _PARTS)
     part = "key"
     try:
         (kind, fields) = parse_key(topic, key)
@@ -82,30 +82,35 @@ def _internal(topic: str, record: Line) -> None:
         record[f"{part}Refused"] = refused.reason
 
 
-def _bytes(text: str | None) -> bytes | None:
+def content(text: str | None) -> bytes | None:
+    """Return the bytes of a key or value of a line."""
     return None if text is None else base64.b64decode(text)
 
 
-def decoded_records(topic: str, decoding: Decoding, base: Path, lines: Iterable[Line]) -> Decode:
+def records_in(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Yield the records of each batch of data among the lines of `dump_partition`."""
+    for line in lines:
+        if line["type"] == "batch" and not line["control"]:
+            yield line["records"]
+
+
+def decoded_records(
+    topic: str, decoding: Decoding, base: Path, sample: Iterable[list[Line]]
+) -> Decode:
     """Return what decodes records by specs. Effects: as `make_decoder`. Needs the extra tables.
 
     Args:
         topic: of the records.
         decoding: the specs.
         base: the directory of relative paths.
-        lines: of the dump, for what is inferred; taken only if something is.
+        sample: records, for what is inferred; taken only if something is.
 
     Raises:
         PolicyError, SchemaUnavailable: as `make_decoder`.
     """
     from logwright.decode.make import make_decoder  # noqa: PLC0415 - pyarrow: not for internal topics
 
-    batches = (
-        batch_of(line["records"])
-        for line in lines
-        if line["type"] == "batch" and not line["control"]
-    )
-    decoder = make_decoder(decoding, base=base, sample=batches, topic=topic)
+    decoder = make_decoder(decoding, base=base, sample=map(batch_of, sample), topic=topic)
     return lambda records: _by_specs(decoder, records)
 
 
@@ -116,8 +121,8 @@ def batch_of(records: list[Line]) -> pa.RecordBatch:
     count = len(records)
     return pa.record_batch(
         {
-            "key": pa.array([_bytes(one["key"]) for one in records], pa.binary()),
-            "value": pa.array([_bytes(one["value"]) for one in records], pa.binary()),
+            "key": pa.array([content(one["key"]) for one in records], pa.binary()),
+            "value": pa.array([content(one["value"]) for one in records], pa.binary()),
             "topic": pa.nulls(count, pa.string()),
             "partition": pa.nulls(count, pa.int32()),
             "offset": pa.array([one["offset"] for one in records], pa.int64()),

@@ -21,7 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import types as T  # noqa: N812 -- Spark's own convention
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceWriter,
+    InputPartition,
+)
 
 from logwright import durable
 from logwright.errors import PolicyError, StalePlan
@@ -87,6 +93,13 @@ class KafkaLog(DataSource):
         kind = FilteringReader if options.push_filters else KafkaLogReader
         return kind(options, schema)
 
+    def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
+        """Return what refuses a stream as soon as Spark uses it. An error of this method itself is
+        hidden by one of Spark's own.
+        """
+        del schema
+        return _NoStream()
+
     def writer(self, schema: T.StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 -- Spark's signature
         """Return a writer that appends rows to logs, see `logwright.spark.kafka_log_write`.
 
@@ -101,6 +114,26 @@ class KafkaLog(DataSource):
         from logwright.spark.kafka_log_options import read_options  # noqa: PLC0415 -- see the module
 
         return read_options(self.options)
+
+
+class _NoStream(DataSourceStreamReader):
+    """Refuses to read a stream."""
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 -- Spark's name
+        """Refuse it.
+
+        Raises:
+            PolicyError: always.
+        """
+        raise PolicyError(
+            f"{NAME} is read in batches, not as a stream.",
+            remedy=f'Use spark.read.format("{NAME}"); the option startingOffsets takes what is new'
+            " since an earlier batch.",
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Spark requires it; there is no offset to read from."""
+        raise AssertionError(partition)
 
 
 def refuse_schema(schema: T.StructType) -> None:

@@ -3,11 +3,13 @@
 ::
 
     <path>/partition=0/bucket=3/rows.parquet     the rows; each bucket has one file
-    <path>/_logwright.json                       form, progress and files: the manifest
     <path>/.logwright/staging/0-3.new            files of a change that is not committed
     <path>/.logwright/commit.json                a change that is committed: the journal
+    <path>/.logwright/lock                       empty
+    .<name>.logwright.json                       next to it: form, progress, files: the manifest
 
-Engines read ``partition=*/bucket=*/*.parquet`` and know nothing of a manifest. So a bucket keeps
+Engines read the directory and know nothing of a manifest. Polars even fails on a file of another
+kind, be it hidden, unless it is empty: outside of an update there is none. So a bucket keeps
 the name of its file: the new one replaces the old one by one rename, and a reader never sees a key
 twice. Of a change of several buckets a reader may see a part while the files are renamed, which
 takes milliseconds, or after a crash in that moment, until the next update.
@@ -22,7 +24,10 @@ A bucket that becomes empty keeps a file without rows, so that engines find the 
 
 The manifest has the size of each file and the CRC of its end, where Parquet has the positions and
 statistics of all columns: a file that another program has replaced is noticed. Files of other
-programs that readers would take for rows are refused by name.
+programs that readers would take for rows are refused by name. A table whose directory is gone, or
+was emptied, has been removed, whatever the manifest says.
+
+Versions before 0.2 have the manifest in the table, as ``_logwright.json``; `recover` moves it.
 """
 
 from __future__ import annotations
@@ -52,7 +57,7 @@ from logwright.tables.model import (
 )
 from logwright.tables.store import DirectoryStore, TableLocation
 
-MANIFEST: Final = "_logwright.json"
+EARLIER_MANIFEST: Final = "_logwright.json"
 ROWS: Final = "rows.parquet"
 _PARTS: Final = re.compile(r"(?!)")
 """Without a manifest and a journal nothing is there."""
@@ -72,9 +77,14 @@ class ParquetStore(DirectoryStore):
         super().__init__(location)
         self._work = self._directory / WORK
         self._staging = self._work / _STAGING
+        self._manifest = manifest_of(self._directory)
 
     def recover(self) -> None:
         """See `Store.recover`."""
+        earlier = self._directory / EARLIER_MANIFEST
+        if earlier.exists():
+            durable.replace(self._manifest, earlier.read_bytes())
+            earlier.unlink()
         journal = self._work / _JOURNAL
         if journal.exists():
             self._apply(_checked(journal))
@@ -86,7 +96,7 @@ class ParquetStore(DirectoryStore):
     def load(self) -> Snapshot | None:
         """See `Store.load`."""
         try:
-            content = (self._directory / MANIFEST).read_text()
+            content = self._manifest.read_text()
         except FileNotFoundError:
             if not (self._work / _JOURNAL).exists():
                 refuse_others(self._directory, _PARTS)
@@ -98,6 +108,8 @@ class ParquetStore(DirectoryStore):
             number = manifest["number"]
         except (KeyError, TypeError, ValueError) as error:
             raise self._refused("the manifest is not readable.") from error
+        if self._is_removed(files):
+            return None
         self._refuse_strangers(files)
         return self._snapshot(
             form=form,
@@ -106,6 +118,16 @@ class ParquetStore(DirectoryStore):
             version=str(number),
             in_doubt=self._change(files),
         )
+
+    def _is_removed(self, files: tuple[DataFile, ...]) -> bool:
+        """Return whether somebody has removed the table. Effects: looks at its directory."""
+        if (self._work / _JOURNAL).exists():
+            return False
+        try:
+            names = {path.name for path in self._directory.iterdir()} - {WORK}
+        except FileNotFoundError:
+            return True
+        return bool(files) and not names
 
     def _refuse_strangers(self, files: tuple[DataFile, ...]) -> None:
         """Refuse files that readers would take for rows of the table. Effects: lists it.
@@ -190,8 +212,13 @@ class ParquetStore(DirectoryStore):
             folders.add((self._directory / path).parent)
         for folder in (*folders, self._directory):
             durable.sync(folder)
-        durable.replace(self._directory / MANIFEST, json.dumps(journal["manifest"]).encode())
+        durable.replace(self._manifest, json.dumps(journal["manifest"]).encode())
         (self._work / _JOURNAL).unlink()
+
+
+def manifest_of(directory: Path) -> Path:
+    """Return where the manifest of a table in this directory is: next to it."""
+    return directory.with_name(f".{directory.name}.logwright.json")
 
 
 def _checked(path: Path) -> dict[str, Any]:

@@ -171,3 +171,34 @@ def test_a_copy_explains_itself(tmp_path: Path) -> None:
     )
     assert 0 == call("retain", log_dir, "--yes", "--now", str(TIME * 2)).status
     assert 1 == len(copied(log_dir, 0))
+
+
+@pytest.mark.nightly
+def test_a_copy_stays_small(tmp_path: Path) -> None:
+    """Where the producers chose the codec, a copy takes about as much as the broker does, or as the
+    given codec does.
+    """
+    rows = [
+        row(n, json.dumps({"id": n, "city": "Reykjavik", "text": "a b c d " * 4}))
+        for n in range(3000)
+    ]
+    zstd = ("--producer-config", "compression.type=zstd", "--producer-config", "linger.ms=50")
+    with broker(tmp_path) as bootstrap:
+        create = ("--create-partitions", "1", "--config", "retention.ms=-1")
+        produce(bootstrap, tmp_path / "1.jsonl", rows, *create, *zstd)
+        words = ("--bootstrap", bootstrap, "--topic", "t", "--yes")
+        for name, options in (("same", ()), ("plain", ("--compression", "none"))):
+            (tmp_path / name).mkdir()
+            answer = call("archive", tmp_path / name, *words, *options)
+            assert 0 == answer.status, answer.err
+        (source,) = tmp_path.glob("broker/**/t-0/*.log")
+        size = source.stat().st_size
+    (same,), (plain,) = (
+        list((tmp_path / name / "t-0").glob("*.log")) for name in ("same", "plain")
+    )
+    assert 0 < same.stat().st_size < 1.3 * size
+    assert plain.stat().st_size > 3 * size
+    codecs = {
+        line["compression"] for line in dump(tmp_path / "same", "t-0") if line["type"] == "batch"
+    }
+    assert {"zstd"} == codecs

@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from logwright.cli.main import _COMMANDS as COMMANDS
-from logwright.config.decoding import FORMATS as DECODERS
+from logwright.config.spec import FORMATS as DECODERS
 from logwright.config.table import FORMATS
 from logwright.extras import MODULES
 from tests.tidy.trees import ROOT, modules

@@ -6,6 +6,7 @@ import click
 
 from logwright.cli.options.common import declare, request_options
 from logwright.cli.options.parameters import Pair
+from logwright.format.codec import CODEC_NAMES
 
 
 @declare("archive", extra="archive")
@@ -26,6 +27,14 @@ from logwright.cli.options.parameters import Pair
     type=Pair(),
     multiple=True,
     help="A librdkafka setting, for example for TLS or SASL; repeatable.",
+)
+@click.option(
+    "--compression",
+    type=click.Choice(CODEC_NAMES),
+    default="zstd",
+    show_default=True,
+    help="Codec where the topic has compression.type=producer: a broker does not say which one the"
+    " producers used. Any other topic keeps its own.",
 )
 @request_options
 def command() -> None:

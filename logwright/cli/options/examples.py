@@ -15,7 +15,11 @@ _DELETE: Final = "--config cleanup.policy=delete"
 EXAMPLES: Final = MappingProxyType(
     {
         "inspect": ("/kafka/data", "/kafka/data orders-0 --verbose"),
-        "dump": ("/kafka/data orders-0", "/kafka/data orders-0 --decode=string"),
+        "dump": (
+            "/kafka/data orders-0",
+            "/kafka/data orders-0 --records --decode=string",
+            "/kafka/data orders-0 --time 2020-01-31T12:00Z --count 10 --decode=string",
+        ),
         "config": ("/kafka/data", "/kafka/data orders --all"),
         "policies check": ("policies",),
         "plan": (
@@ -46,7 +50,7 @@ EXAMPLES: Final = MappingProxyType(
         "ingest": ("/kafka/data --from orders.json --topic orders --partitions 1 --dry-run",),
         "archive": ("/kafka/data --bootstrap localhost:9092 --topic orders --dry-run",),
         "latest": (
-            "/kafka/data orders --to orders-table --key string",
+            "/kafka/data orders --to orders-table --key string --value string",
             "/kafka/data orders --to january --as-of-time 2030-01-31",
         ),
         "find": (

@@ -14,8 +14,6 @@ from logwright.cli.options.parameters import LateChoice, Time
 if TYPE_CHECKING:
     from logwright.config.table import UpdateMode
 
-_DECODING: Final = "logwright.config.decoding"
-
 COLUMNS: Final = (
     "key",
     "value",
@@ -33,7 +31,7 @@ class Given(TypedDict):
 
     topics: tuple[str, ...]
     to: Path
-    form_of_table: str
+    form_of_table: str | None
     key: str | None
     value: str | None
     update_mode: UpdateMode | None
@@ -54,19 +52,18 @@ class Given(TypedDict):
     "--format",
     "form_of_table",
     type=LateChoice("logwright.config.table", lambda table: table.FORMATS),
-    default="parquet",
-    show_default=True,
-    help="Format of the table.",
+    help="Format of the table [default: from --policies, else parquet].",
 )
 @click.option(
     "--key",
-    type=LateChoice(_DECODING, lambda decoding: decoding.formats_without_options(of_keys=True)),
-    help="How keys are decoded [default: from --policies, else binary].",
+    metavar="SPEC",
+    help="How keys are decoded: as --value [default: from --policies, else binary].",
 )
 @click.option(
     "--value",
-    type=LateChoice(_DECODING, lambda decoding: decoding.formats_without_options(of_keys=False)),
-    help="The same of values; kafka-internal is for __consumer_offsets and the like.",
+    metavar="SPEC",
+    help="How values are decoded: string, json, '{format: avro, schema_file: v.avsc}' …, or @FILE"
+    " with that. docs/decoding.md has all formats.",
 )
 @click.option(
     "--update-mode",

@@ -8,7 +8,9 @@ import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
+from logwright.format.codec import CODEC_NAMES
 from logwright.ingest.archive import Archive, archive_topic
+from logwright.ingest.model import AppendOptions
 
 
 def run(
@@ -18,12 +20,19 @@ def run(
     topic: str,
     isolation: Literal["read_committed", "read_uncommitted"],
     consumer: tuple[tuple[str, str], ...],
+    compression: str,
 ) -> None:
     """Run the command."""
     request.require_terminal()
     if request.named:
         raise click.UsageError("archive copies every partition of the topic: give no TOPIC-N")
-    wanted = Archive(bootstrap=bootstrap, topic=topic, isolation=isolation, consumer=dict(consumer))
+    wanted = Archive(
+        bootstrap=bootstrap,
+        topic=topic,
+        isolation=isolation,
+        consumer=dict(consumer),
+        append=AppendOptions(codec=CODEC_NAMES.index(compression)),
+    )
     if request.dry_run:
         request.output.text(f"Would copy {topic} from {bootstrap} to {request.log_dir}.")
         return

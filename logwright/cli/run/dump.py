@@ -1,44 +1,97 @@
-"""``logwright dump``: every batch and record, index entry and snapshot. Reads only.
+"""``logwright dump``: every batch and record, index entry and snapshot; or records. Reads only.
 
 One of the places where keys and values appear.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from shlex import quote
+from typing import Any, Unpack
 
+from logwright.cli.options.dump import Given
 from logwright.cli.request import Request
 from logwright.config.decoding import Decoding, decoding_of, default_decoding
 from logwright.decode import dumped
+from logwright.decode.look import MOST, look_at
 from logwright.extras import require
 from logwright.format.names import TopicPartition
 from logwright.log.dump import dump_partition, to_json
 
+_Line = dict[str, Any]
 
-def run(request: Request, *, spec: str | None) -> None:
+
+def run(request: Request, **given: Unpack[Given]) -> None:
     """Run the command."""
-    given = decoding_of(spec, Path.cwd()) if spec else None
+    spec = given["spec"]
+    decoding = decoding_of(spec, Path.cwd()) if spec else None
     partitions = request.partitions()
+    selects = _is_selection(given)
+    if selects:
+        require("tables", by="dump --records")
     for partition in partitions:
         name = {} if len(partitions) == 1 else {"topicPartition": str(partition)}
+        seen: list[_Line] = []
         with request.failures.of(partition):
-            if spec is None:
-                lines = dump_partition(request.place, partition)
-            else:
-                lines = _decoded(request, partition, given)
-            for line in lines:
+            lines = _lines if not selects else _records
+            line: _Line | None = None
+            for line in lines(request, partition, given, decoding):
                 request.output.line(to_json(name | line))
+                if spec is None and len(seen) < MOST:
+                    seen += [line] if selects else islice(_data(line), MOST)
+            if line is None:
+                request.output.message(f"{partition}: no record is selected.")
+        if spec is None:
+            _suggest(request, partition, seen)
 
 
-def _decoded(
-    request: Request, partition: TopicPartition, given: Decoding | None
-) -> Iterator[dict[str, Any]]:
-    """Return the lines with decoded records. Effects: reads the partition; may read schemas.
+def _is_selection(given: Given) -> bool:
+    """Return whether only records are wanted."""
+    options = (given["offset"], given["time_ms"], given["key"], given["count"])
+    return given["records"] or any(option is not None for option in options)
+
+
+def _lines(
+    request: Request, partition: TopicPartition, given: Given, decoding: Decoding | None
+) -> Iterator[_Line]:
+    """Return the lines of everything. Effects: reads the partition; may read schemas."""
+    lines = dump_partition(request.place, partition)
+    if given["spec"] is None:
+        return lines
+    sample = dumped.records_in(dump_partition(request.place, partition))
+    decode = _decode(request, partition, decoding, sample)
+    return lines if decode is None else dumped.decoded_lines(lines, decode)
+
+
+def _records(
+    request: Request, partition: TopicPartition, given: Given, decoding: Decoding | None
+) -> Iterator[_Line]:
+    """Yield the lines of records. Effects: reads them; may read schemas."""
+    from logwright.cli.run.dump_records import record_lines  # noqa: PLC0415 -- pyarrow: an extra
+
+    decode = None
+    if given["spec"] is not None:
+        sample = record_lines(request, partition, given)
+        decode = _decode(request, partition, decoding, sample)
+    for records in record_lines(request, partition, given):
+        if decode is not None:
+            decode(records)
+        yield from records
+
+
+def _decode(
+    request: Request,
+    partition: TopicPartition,
+    given: Decoding | None,
+    sample: Iterable[list[_Line]],
+) -> dumped.Decode | None:
+    """Return what decodes the records of a partition; None if they stay as they are. Effects: may
+    read schemas, and some of the sample.
 
     Raises:
-        LogwrightError: as `dump_partition` and `make_decoder`.
+        LogwrightError: as `make_decoder`.
         MissingExtra: the specs need the extra tables.
     """
     topic = partition.topic
@@ -49,11 +102,30 @@ def _decoded(
         base = request.policies_dir
     if decoding is None:
         decoding = default_decoding(topic)
-    lines = dump_partition(request.place, partition)
     if decoding == Decoding():
-        return lines
+        return None
     if dumped.is_internal(topic, decoding):
-        return dumped.decoded_lines(lines, dumped.internal_records(topic))
+        return dumped.internal_records(topic)
     require("tables", by="--decode")
-    sample = dump_partition(request.place, partition)
-    return dumped.decoded_lines(lines, dumped.decoded_records(topic, decoding, base, sample))
+    return dumped.decoded_records(topic, decoding, base, sample)
+
+
+def _data(line: _Line) -> Iterable[_Line]:
+    """Return the records of a line, if it is a batch of data."""
+    return next(dumped.records_in([line]), ())
+
+
+def _suggest(request: Request, partition: TopicPartition, records: Iterable[_Line]) -> None:
+    """Say what keys and values in base64 look like. Effects: output."""
+    if default_decoding(partition.topic) != Decoding():
+        request.output.message(f"{partition} has records of Kafka's own: --decode")
+        return
+    looks = {
+        part: look_at(part, (dumped.content(record[part]) for record in records))
+        for part in ("key", "value")
+    }
+    known = {part: look for part, look in looks.items() if look is not None}
+    if known:
+        sentences = ", ".join(look.sentence for look in known.values())
+        spec = f"{{{', '.join(f'{part}: {look.spec}' for part, look in known.items())}}}"
+        request.output.message(f"{partition}: {sentences}: --decode={quote(spec)}")

@@ -29,6 +29,8 @@ from logwright.log.model import ReadableLog
 from logwright.log.watermark import require_high_watermark
 from logwright.place.model import Place
 from logwright.records.schema import records_schema
+from logwright.tables.logs import first_time_ms
+from logwright.times import instant
 
 _PLACE: Final = re.compile(r"(?:(\d+):)?(\d+)")
 
@@ -58,6 +60,7 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     with broker_kept_out(request.place):
         logs = [_plan(request, partition, point) for partition in partitions]
         plans = [plan for _, plan in logs]
+        _say_before_all(request, logs, point.time_ms)
         if request.dry_run:
             _show_plans(request, plans)
             return 0
@@ -69,7 +72,7 @@ def run(request: Request, **given: Unpack[Given]) -> int:
 
 
 def _columns(text: str, given: Given) -> tuple[str, ...]:
-    if given["form_of_table"] != "parquet" or given["key"] or given["value"]:
+    if given["form_of_table"] not in (None, "parquet") or given["key"] or given["value"]:
         raise click.UsageError("--columns is for --format parquet, and its columns are not decoded")
     columns = tuple(name.strip() for name in text.split(","))
     if any(name not in COLUMNS for name in columns) or len(set(columns)) < len(columns):
@@ -149,6 +152,21 @@ def _plan(
         cleaner=cleaner,
     )
     return log, plan
+
+
+def _say_before_all(
+    request: Request, logs: Sequence[tuple[ReadableLog, LatestPlan]], time_ms: int | None
+) -> None:
+    """Say which partitions have no record as old as a time. Effects: reads a record; output."""
+    for log, plan in logs:
+        if time_ms is None or plan.end_offset > log.log_start_offset:
+            continue
+        first_ms = first_time_ms(log, log.log_start_offset)
+        if first_ms is not None:
+            request.output.message(
+                f"{plan.partition}: nothing is that old."
+                f" Its first record is of {instant(first_ms)}."
+            )
 
 
 def _write(

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
+
+import click
+from pydantic import ValidationError
 
 from logwright.cli.options.latest import Given
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
-from logwright.config.decoding import spec_named
+from logwright.config.decoding import Decoding, ScalarSpec, spec_of
+from logwright.config.spec import Spec
 from logwright.config.table import TopicTable, tables_of
+from logwright.config.values import plain_message
+from logwright.decode.look import look_at
 from logwright.errors import PreconditionError, QualityError
 from logwright.latest.model import LatestPlan
 from logwright.log.model import ReadableLog
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
-from logwright.tables.logs import TopicLog
+from logwright.tables.logs import TopicLog, sample
 from logwright.tables.model import Snapshot
 from logwright.tables.topic import (
     QUARANTINE,
@@ -55,6 +62,8 @@ def write_table(
     with request.output.progress(topic) as progress:
         update = update_topic(place, read, now_ms=request.now_ms, progress=progress)
     _show(request, place, update)
+    if update.result.changed:
+        _suggest(request, place, read)
     partitions = {each.partition: each.log.partition for each in read}
     for number, error in update.result.failures.items():
         request.failures.add(partitions[number], error)
@@ -63,26 +72,70 @@ def write_table(
 
 def _place(request: Request, topic: str, given: Given) -> LocatedTable:
     """Return the table; what the options do not say is as the topic's entry in the policies has
-    it.
+    it. Effects: may read a SPEC's file; output.
+
+    Raises:
+        PolicyError: a SPEC is not valid.
+        click.UsageError: the SPECs contradict each other.
     """
-    tables = {} if request.policies is None else tables_of(request.policies)
-    entry = tables.get(topic)
-    chosen: dict[str, Any] = {} if entry is None else {"key": entry.key, "value": entry.value}
+    entry = None if request.policies is None else tables_of(request.policies).get(topic)
+    chosen: dict[str, Any] = {}
     if entry is not None:
-        names = ("buckets", "keep_versions_ms", "update_mode")
-        chosen |= {name: getattr(entry, name) for name in names}
+        names = ("format", "buckets", "keep_versions_ms", "update_mode")
+        chosen = {name: getattr(entry, name) for name in names}
+        chosen |= _of_catalog(request, entry, given)
+    if given["form_of_table"] is not None:
+        chosen["format"] = given["form_of_table"]
     if given["update_mode"] is not None:
         chosen["update_mode"] = given["update_mode"]
-    specs = {
-        part: spec
-        for part, form in (("key", given["key"]), ("value", given["value"]))
-        if form is not None and (spec := spec_named(form)) is not None
-    }
-    if "value" in specs and specs["value"].use == "together":
-        specs["key"] = specs["value"]
-    table = TopicTable(format=given["form_of_table"], path=str(given["to"]), **(chosen | specs))
+    table = TopicTable(path=str(given["to"]), **({"format": "parquet"} | chosen))
+    decoding = _decoding(given, Decoding() if entry is None else entry.decoding)
+    table = table.model_copy(update={"key": decoding.key, "value": decoding.value})
     base = request.policies_dir or Path()
     return LocatedTable(topic=topic, table=table, catalog={}, base=base)
+
+
+def _of_catalog(request: Request, entry: TopicTable, given: Given) -> dict[str, Any]:
+    """Return what is left of an entry's place in a catalog. Effects: says what differs from it."""
+    form = given["form_of_table"] or entry.format
+    if form != entry.format:
+        request.output.message(
+            f"--format {form}: the topic's table in --policies has the format {entry.format}."
+        )
+        return {}
+    if entry.catalog:
+        request.output.message(
+            f"--to {given['to']}: the table is in a catalog of its own there, not in that of"
+            " --policies."
+        )
+    return {} if entry.identifier is None else {"identifier": entry.identifier}
+
+
+def _decoding(given: Given, decoding: Decoding) -> Decoding:
+    """Return how records are decoded: as the options say, else as the policies do."""
+    specs: dict[str, Spec] = {"key": decoding.key, "value": decoding.value}
+    for part, text in (("key", given["key"]), ("value", given["value"])):
+        if text is not None:
+            specs[part] = spec_of(text, Path.cwd(), option=f"--{part}")
+    if given["value"] is not None and given["key"] is None and specs["value"].use == "together":
+        specs["key"] = specs["value"]
+    try:
+        return Decoding(key=specs["key"], value=specs["value"])
+    except ValidationError as error:
+        (broken,) = error.errors(include_url=False)
+        raise click.UsageError(f"--key and --value: {plain_message(broken)}") from None
+
+
+def _suggest(request: Request, place: LocatedTable, logs: Sequence[TopicLog]) -> None:
+    """Say what keys and values look like that are bytes because nobody said how to decode them.
+    Effects: reads some of the first records; output.
+    """
+    for part in ("key", "value"):
+        if getattr(place.table, part) == ScalarSpec():
+            columns = (batch.column(part) for batch in sample(logs))
+            look = look_at(part, (one.as_py() for column in columns for one in column))
+            if look is not None:
+                request.output.message(f"{look.sentence}: --{part} {quote(look.spec)}")
 
 
 def _require_new(place: LocatedTable) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -67,10 +68,12 @@ def test_a_table_is_made_and_updated(call: Call, log_dir: Path, tmp_path: Path) 
 def test_a_partition_without_a_log_is_named(call: Call, log_dir: Path, tmp_path: Path) -> None:
     """Its disk may only be unmounted, so its rows stay; that they were not updated is said."""
     words = ("latest", log_dir, "t", "--to", tmp_path / "table")
+    words = (*words, "--key", "string", "--value", "string")
     assert "" == call(*words, *JSON).err
     shutil.rmtree(log_dir / "t-1")
     answer = call(*words, *JSON)
-    assert (0, NOW_ROWS) == (answer.status, rows_of(tmp_path / "table"))
+    rows = [(0, "a", "3", 3), (0, "c", "4", 5), (1, "a", "5", 0)]
+    assert (0, rows) == (answer.status, rows_of(tmp_path / "table"))
     assert {"topicPartition": "t-1", "step": "left"} == answer.lines[-1]
     errors = call(*words, "--now", NOW).err
     assert "t-1: " in errors
@@ -111,18 +114,107 @@ def test_keys_and_values_are_decoded(call: Call, tmp_path: Path) -> None:
         "      path: /elsewhere\n      key: string\n"
         "      value: {format: json, schema: {name: string, age: long}}\n"
     )
-    policies = ("--policies", tmp_path / "policies", "--high-watermark", "end")
+    policies = ("--policies", tmp_path / "policies", "--format", "parquet")
     answer = call("latest", log.log_dir, "t", "--to", tmp_path / "two", *policies)
     assert answer.status == 0, answer.err
     assert decoded(tmp_path / "two") == [("a", "Ada", 36)]
+    assert "--format parquet: the topic's table in --policies has the format delta." in answer.err
+
+
+SPECS = {
+    "string": (b"text", ("text",)),
+    "{format: json, schema: {a: long}}": (b'{"a": 1}', (1,)),
+    "{format: avro, schema_file: SCHEMAS/7.avsc}": (b"\x06Ada", ("Ada",)),
+    "{format: protobuf, schema_file: SCHEMAS/m.proto, message: M}": (b"\x0a\x03Ada", ("Ada",)),
+    "{format: registry, schemas: SCHEMAS}": (b"\0\0\0\0\x07\x06Ada", ("Ada",)),
+    "@SCHEMAS/spec.yml": (b"\x06Ada", ("Ada",)),
+}
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_each_spec_needs_no_policies(call: Call, tmp_path: Path, spec: str) -> None:
+    """With its options in the call, in a file, or a directory of schemas, which also has schemas
+    of other topics, with higher ids.
+    """
+    schemas = tmp_path / "schemas"
+    schemas.mkdir()
+    for name in ("7.avsc", "9.avsc"):
+        kind = {
+            "type": "record",
+            "name": f"r{name[0]}",
+            "fields": [{"name": "n", "type": "string"}],
+        }
+        (schemas / name).write_text(json.dumps(kind))
+    (schemas / "m.proto").write_text('syntax = "proto3"; message M { string n = 1; }')
+    (schemas / "spec.yml").write_text("format: avro\nschema_file: 7.avsc\n")
+    content, expected = SPECS[spec]
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("k", content)])
+    log.write()
+    words = ("--key", "string", "--value", spec.replace("SCHEMAS", str(schemas)))
+    answer = call("latest", log.log_dir, "t", "--to", tmp_path / "table", *words, *JSON)
+    assert (0, "") == (answer.status, answer.err)
+    table = duckdb.read_parquet(f"{tmp_path}/table/*/*/rows.parquet")
+    others = ("topic", "partition", "offset", "timestamp", "bucket", "_key")
+    named = [name for name in table.columns if name not in others]
+    assert [("k", *expected)] == table.project(", ".join(named)).fetchall()
+
+
+def test_the_format_of_the_policies(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """It is that of the table, unless another one is given, which is said."""
+    for form in ("delta", "iceberg"):
+        policies = tmp_path / f"policies-{form}"
+        policies.mkdir()
+        (policies / "topics.yml").write_text(
+            f"version: 1\ntopics:\n  - name: t\n    table: {{format: {form}, path: /elsewhere}}\n"
+        )
+        words = ("latest", log_dir, "t", "--policies", policies, "--to")
+        answer = call(*words, tmp_path / form)
+        assert 0 == answer.status, answer.err
+        assert "--format" not in answer.err
+        given = call(*words, tmp_path / f"{form}-not", "--format", "parquet")
+        assert f"--format parquet: the topic's table in --policies has the format {form}." in (
+            given.err
+        )
+        assert NOW_ROWS == rows_of(tmp_path / f"{form}-not")
+    table = DeltaTable(str(tmp_path / "delta")).to_pyarrow_table(columns=["offset"])
+    assert [0, 3, 5] == sorted(table["offset"].to_pylist())
+    assert NOW_ROWS == rows_of(tmp_path / "iceberg", "data/**/*.parquet")
+
+
+def test_what_is_not_decoded_is_named(call: Call, tmp_path: Path) -> None:
+    """What keys and values look like, by how many, and the option that decodes them; no value."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [(f"k{number}", '{"name": "s3cret"}') for number in range(3)])
+    log.write()
+    words = ("latest", log.log_dir, "t", "--to")
+    answer = call(*words, tmp_path / "blobs")
+    assert "3 of 3 keys looked at look like UTF-8: --key string\n" in answer.err
+    assert "3 of 3 values looked at look like JSON: --value json\n" in answer.err
+    assert "s3cret" not in answer.err
+    assert "" == call(*words, tmp_path / "blobs").err  # nothing is new
+    decoded = call(*words, tmp_path / "table", "--key", "string", "--value", "json")
+    assert (0, "") == (decoded.status, decoded.err)
+    given = call(*words, tmp_path / "bytes", "--key", "string")
+    assert "--key" not in given.err
+    assert "--value json" in given.err
+
+
+def test_a_time_before_all_records_is_named(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """The table is empty, and why is said of each partition."""
+    words = ("latest", log_dir, "t", "--to", tmp_path / "table", "--as-of-time")
+    answer = call(*words, START_MS - 1)
+    assert 0 == answer.status
+    assert "t-0: nothing is that old. Its first record is of 20" in answer.err
+    assert "t-1: nothing is that old. Its first record is of 20" in answer.err
+    assert "nothing is that old" not in call(*words, START_MS).err
 
 
 def test_a_new_format(call: Call, log_dir: Path, tmp_path: Path) -> None:
     """A format that is registered can be chosen for values, and no other one."""
     words = ("latest", log_dir, "t", "--to", tmp_path / "table", "--value", REVERSED, *JSON)
-    assert "is not one of 'binary', 'string'," in call(*words).err
+    assert "--value is invalid: must be one of avro, binary," in call(*words).err
     with planted():
-        assert f"debezium|kafka-internal|{REVERSED}]" in call("latest", "--help").out
         assert 0 == call(*words).status
     decoded = pq.read_table(tmp_path / "table")
     assert {"3", "4", "5"} == set(decoded["value"].to_pylist())
@@ -293,6 +385,9 @@ def test_only_what_was_replicated(call: Call, tmp_path: Path) -> None:
         (["t", "--columns", "key", "--format", "delta"], "--columns is for --format parquet"),
         (["t", "--columns", "key", "--key", "string"], "--columns is for --format parquet"),
         (["t", "--format", "orc"], "--format"),
+        (["t", "--value", "strng"], "--value is invalid: must be one of avro"),
+        (["t", "--key", "avro"], "--key is invalid: schema_file: is required"),
+        (["t", "--key", "debezium"], "--key and --value: the format debezium is for values"),
     ],
 )
 def test_wrong_calls(

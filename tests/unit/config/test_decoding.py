@@ -18,11 +18,12 @@ from logwright.config.decoding import (
     ScalarSpec,
     decoding_of,
     read_decoding,
+    spec_of,
 )
 from logwright.config.json_fields import JsonField
 from logwright.config.marked import read_marked
 from logwright.config.policy_checks import Checker
-from logwright.config.spec import resolve
+from logwright.config.spec import Spec, resolve
 from logwright.errors import PolicyError
 
 
@@ -284,3 +285,39 @@ def test_invalid_on_the_command_line(text: str, problem: str, base: Path) -> Non
     """The error names the option."""
     with pytest.raises(PolicyError, match=f"--decode is invalid: .*{problem}"):
         decoding_of(text, base)
+
+
+def test_of_a_part(base: Path) -> None:
+    """Keys or values alone have the same specs; paths are absolute."""
+    (base / "v.avsc").write_text('"string"')
+    (base / "ids").mkdir()
+    expected: dict[str, Spec] = {
+        "string": ScalarSpec(format="string"),
+        "{format: json, schema: {a: int}}": JsonSpec(fields=(JsonField(name="a", type="int"),)),
+        "{format: avro, schema_file: v.avsc}": AvroSpec(schema_file=str(base / "v.avsc")),
+        "{format: debezium, of: {format: registry, schemas: ids}}": DebeziumSpec(
+            of=RegistrySpec(schemas=str(base / "ids"))
+        ),
+    }
+    assert expected == {text: spec_of(text, base, option="--value") for text in expected}
+    with pytest.raises(PolicyError, match=r"--key is invalid: schema_file: is required"):
+        spec_of("avro", base, option="--key")
+
+
+def test_of_a_file(base: Path) -> None:
+    """Its lines are the SPEC, and its paths are relative to it."""
+    folder = base / "specs"
+    folder.mkdir()
+    (folder / "v.avsc").write_text('"string"')
+    (folder / "value.yml").write_text("# of orders\nformat: avro\nschema_file: v.avsc\n")
+    (folder / "both.yml").write_text("key: string\nvalue:\n  format: json\n  schema: {a: int}\n")
+    value = AvroSpec(schema_file=str(folder / "v.avsc"))
+    assert value == spec_of("@specs/value.yml", base, option="--value")
+    assert Decoding(value=value) == decoding_of(f"@{folder}/value.yml", base)
+    assert Decoding(
+        key=ScalarSpec(format="string"),
+        value=JsonSpec(fields=(JsonField(name="a", type="int"),)),
+    ) == decoding_of("@specs/both.yml", base)
+    for text in ("@specs", "@specs/absent.yml"):
+        with pytest.raises(PolicyError, match="--value: the file cannot be read"):
+            spec_of(text, base, option="--value")

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from logwright.config.decoding import Decoding, decoding_of, formats_without_options
+from logwright.config.decoding import Decoding, decoding_of, spec_of
 from logwright.config.policies import check_policies
 from logwright.config.spec import FORMATS
 from logwright.config.table import tables_of
 from logwright.decode.make import make_decoder
-from tests.planted_format import REVERSED, ReversedSpec, planted
+from tests.planted_format import ReversedSpec, planted
 from tests.unit.decode.records import columns, decode, values
 
 POLICIES = """
@@ -68,12 +68,11 @@ def test_problems_have_their_place(tmp_path: Path) -> None:
 
 
 def test_command_line(registered: type[ReversedSpec], tmp_path: Path) -> None:
-    """``--decode`` takes it, and ``logwright latest`` for values, since it needs no options."""
+    """``--decode`` takes it, and ``logwright latest``."""
     assert Decoding(value=registered(most=2)) == decoding_of(
         "{format: reversed, most: 2}", tmp_path
     )
-    assert formats_without_options(of_keys=False)[-1] == REVERSED
-    assert REVERSED not in formats_without_options(of_keys=True)
+    assert registered(most=2) == spec_of("{format: reversed, most: 2}", tmp_path, option="--value")
 
 
 def test_it_is_not_there_by_itself(tmp_path: Path) -> None:

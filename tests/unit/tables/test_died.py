@@ -117,7 +117,7 @@ def moved(start: LocatedTable, trial: Path, form: str) -> LocatedTable:
     """A copy of a table. That of Iceberg has absolute paths: it is made there again."""
     assert start.directory is not None
     if form != "iceberg":
-        shutil.copytree(start.directory, trial / "table")
+        shutil.copytree(start.directory.parent, trial)
     where = place(form, trial / "table", buckets=BUCKETS, keep_versions_ms=1)
     if form == "iceberg":
         update(where, start.directory.parent.parent / "logs-1")
