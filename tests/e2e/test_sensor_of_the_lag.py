@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.pipelines.segments.sensors import due_logs
 from tests.e2e.harness import MARKS, make_platform, tree
 from tests.e2e.test_sensors import asked_logs, tick
@@ -47,6 +48,6 @@ def test_an_idle_log_is_asked_for_one_ms_after_its_lag(tmp_path: Path) -> None:
     run = platform.sweep(asked_logs(due))
     assert run.success
     swept = run.asset_materializations_for_node("swap_sweep")
-    (metadata,) = [one.metadata for one in swept]
+    (metadata,) = [event.metadata for event in swept if event.asset_key == SEGMENT_SET]
     assert "1" == metadata["num-logs-compacted-by-max-compaction-lag"].value
     assert not tick(due_logs, platform, due.cursor).run_requests
