@@ -296,8 +296,8 @@ def test_wrong_options_are_refused_where_the_frame_is_made(
     path = three_logs(tmp_path)
     with pytest.raises(AnalysisException, match=r"startingofsets.* mean startingOffsets"):
         frame(observed.spark, path, startingOfsets="earliest")
-    with pytest.raises(AnalysisException, match=r"subscribe: u not in .* mean t"):
-        frame(observed.spark, path, subscribe="u").count()
+    with pytest.raises(AnalysisException, match=r"subscribe: tt not in .* mean t"):
+        frame(observed.spark, path, subscribe="tt").count()
     with pytest.raises(PolicyError):
         KafkaLog({"path": str(path)}).schema()
 
