@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from logwright.errors import LogwrightError
 from logwright.java import java_environment
 from logwright.spark.archive import archive_options
+from logwright.spark.quiet_start import quiet_start
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -152,7 +153,8 @@ def local_session() -> Iterator[SparkSession]:
 
     Effects: starts a JVM, and ends the session that it started.
     """
-    from pyspark.sql import SparkSession  # noqa: PLC0415 -- seconds; settings need none of it
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- seconds; settings need none
+    from pyspark.sql import SparkSession  # noqa: PLC0415
 
     _wait_for_the_end()
     running = SparkSession.getActiveSession()
@@ -160,10 +162,12 @@ def local_session() -> Iterator[SparkSession]:
         yield running
         return
     prepare_environment(is_local=True)
-    builder: SparkSession.Builder = SparkSession.builder
-    for name, value in session_settings().items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    conf = SparkConf().setAll([*session_settings().items()])
+    with quiet_start(conf) as gateway:
+        if SparkContext._active_spark_context is None:  # noqa: SLF001 -- `getOrCreate` takes none
+            SparkContext(conf=conf, gateway=gateway)
+        builder: SparkSession.Builder = SparkSession.builder
+        session = builder.config(conf=conf).getOrCreate()
     try:
         yield session
     finally:
@@ -190,7 +194,9 @@ def local_context() -> Iterator[SparkContext]:
     prepare_environment(is_local=True)
     settings = session_settings()
     settings[_JAVA_OPTIONS] += f" {archive_options(Path(os.environ['JAVA_HOME']))}"
-    context = SparkContext(conf=SparkConf(loadDefaults=False).setAll([*settings.items()]))
+    conf = SparkConf(loadDefaults=False).setAll([*settings.items()])
+    with quiet_start(conf) as gateway:
+        context = SparkContext(conf=conf, gateway=gateway)
     try:
         yield context
     finally:

@@ -1,0 +1,99 @@
+"""A JVM of Spark that prints nothing while it starts, unless the start fails."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock, Thread
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark import SparkConf
+
+_LAST_LINES_SECONDS: Final = 1.0
+"""How long the last lines of a start are waited for."""
+
+
+class _Stderr:
+    """The JVM's stderr, by lines: held, or passed on."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._held: list[str] | None = []
+        self._lock = Lock()
+        self._thread = Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def _read(self) -> None:
+        with os.fdopen(self._descriptor, encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                with self._lock:
+                    if self._held is not None:
+                        self._held.append(line)
+                    else:
+                        sys.stderr.write(line)
+
+    def hold(self) -> None:
+        """Keep what comes from now on."""
+        with self._lock:
+            self._held = []
+
+    def drop(self) -> None:
+        """Forget what was held, and pass on what comes from now on."""
+        end = time.monotonic() + _LAST_LINES_SECONDS
+        with suppress(OSError):  # nothing comes any more from a JVM that was not started here
+            while time.monotonic() < end and select.select([self._descriptor], [], [], 0)[0]:
+                time.sleep(0.01)
+        with self._lock:
+            self._held = None
+
+    def show(self) -> None:
+        """Pass on what was held, to the last line of a JVM that has ended."""
+        self._thread.join(_LAST_LINES_SECONDS)
+        with self._lock:
+            sys.stderr.writelines(self._held or [])
+            self._held = None
+
+
+_STDERR: Final[list[_Stderr]] = []
+"""That of this process's JVM, if it was started here."""
+
+
+@contextmanager
+def quiet_start(conf: SparkConf) -> Iterator[Any]:
+    """Start Spark's JVM, if this process has none; the caller starts a context in it.
+
+    Spark's launcher, its logging and the JVM print some ten lines about themselves, before a level
+    of logging is known. They are held, and printed if the start fails: then they say why. What the
+    JVM prints later is passed on.
+
+    Yields:
+        the gateway for `SparkContext`.
+    """
+    from pyspark import SparkContext  # noqa: PLC0415 -- settings need none of it
+    from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
+
+    gateway = SparkContext._gateway  # noqa: SLF001 -- PySpark has no other way to ask
+    writing = None
+    if gateway is None:
+        reading, writing = os.pipe()
+        _STDERR[:] = [_Stderr(reading)]
+    for stderr in _STDERR:
+        stderr.hold()
+    try:
+        if writing is not None:
+            try:
+                gateway = launch_gateway(conf, popen_kwargs={"stderr": writing})  # type: ignore[no-untyped-call]
+            finally:
+                os.close(writing)
+        yield gateway
+    except BaseException:
+        for stderr in _STDERR:
+            stderr.show()
+        raise
+    for stderr in _STDERR:
+        stderr.drop()
