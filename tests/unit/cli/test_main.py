@@ -18,7 +18,7 @@ from tests.fixtures import case_dir, settings
 from tests.unit.cli.conftest import Call
 
 HEAVY = ("numba", "numpy", "pyspark", "dagster", "pandas", "pydantic", "yaml", "rich")
-LOOK_UP = {"latest", "ingest"}
+LOOK_UP = {"archive", "ingest", "latest"}
 """Their help names formats of tables, or codecs."""
 COMMANDS = main.list_commands(click.Context(main))
 

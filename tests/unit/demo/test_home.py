@@ -121,6 +121,8 @@ def test_the_policies_are_the_topics_settings(root: Path) -> None:
     assert {TABLE_TOPIC: {**TABLE, "path": str(root / "tables" / TABLE_TOPIC)}} == tables
     tests = {one["name"]: one.pop("tests") for one in written if "tests" in one}
     assert {TABLE_TOPIC: [CONTRACT]} == tests
+    labels = {one["name"]: (one.pop("owner"), one.pop("tags")) for one in written if "owner" in one}
+    assert {TABLE_TOPIC: ("crm", ["pii"])} == labels
     assert {one.pop("name"): one for one in written} == {**wanted, landing.TOPIC: landing.POLICY}
     (source,) = policies.ingest.sources
     assert (landing.TOPIC, root / "landing" / landing.TOPIC) == (source.topic, Path(source.path))
