@@ -15,7 +15,7 @@ from logwright.cli.statuses import EXIT_STATUSES
 
 def command_pages() -> dict[str, str]:
     """Return the Markdown of each page by the name of its file; README.md lists the commands."""
-    contexts = list(_commands(click.Context(main, info_name="logwright")))
+    contexts = list(_commands(main.make_context("logwright", [], resilient_parsing=True)))
     return {"README.md": _index(contexts)} | {_file(each): _page(each) for each in contexts}
 
 
