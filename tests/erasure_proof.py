@@ -249,7 +249,7 @@ def contents(path: Path) -> Iterator[bytes]:
             for row in connection.read_parquet(str(path)).fetchall():
                 yield b"\0".join(one for one in row if isinstance(one, bytes))
         return
-    if ".log" not in path.name:
+    if not re.search(r"\.log(\.|$)", path.name):
         yield content
         return
     position = 0

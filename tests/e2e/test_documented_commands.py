@@ -27,6 +27,7 @@ from logwright.log.load import observe
 from logwright.resources.policies import POLICIES_VARIABLE
 from tests.e2e.command import PROGRAM, REPOSITORY, call, free_port
 from tests.fixtures import copy_before
+from tests.log_builder import LogBuilder
 from tests.tidy.test_commands import documented
 
 pytestmark = pytest.mark.e2e
@@ -124,10 +125,18 @@ PREPARED: Final[dict[str, Callable[[Path], None]]] = {
 }
 
 
+def _with_json(tmp_path: Path) -> Path:
+    """A log whose values have the documented fields."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("k", '{"id": 1, "name": "Ada"}')])
+    log.write()
+    return log.log_dir
+
+
 @pytest.mark.parametrize("command", [one for one in commands() if one not in ELSEWHERE])
 def test_a_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends well, and says something."""
-    log_dir = copy_before(CASE, tmp_path)
+    log_dir = _with_json(tmp_path) if "format: json" in command else copy_before(CASE, tmp_path)
     (tmp_path / "policies").mkdir()
     monkeypatch.setenv(POLICIES_VARIABLE, str(tmp_path / "policies"))
     (tmp_path / "policies/defaults.yml").write_text(
