@@ -1,5 +1,6 @@
 """All definitions of the platform, with resources that the caller chooses."""
 
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -33,6 +34,9 @@ from logwright.pipelines.segments.pauses import pauses
 from logwright.pipelines.segments.sensors import discover, discovery, due_logs
 from logwright.pipelines.segments.sweep import sweep, sweep_range
 from logwright.resources.policies import PolicyDirectory
+
+# Dagster gives the parameter itself, to every sensor that has several jobs.
+warnings.filterwarnings("ignore", "Parameter `owners` .*SensorDefinition", dg.BetaWarning)
 
 
 def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import dagster as dg
@@ -94,3 +96,12 @@ def test_the_records_of_a_log_have_columns(defs: dg.Definitions) -> None:
     assert {field.name: str(field.type) for field in schema.RECORDS} == columns
     assert all(column.description for column in shown.columns)
     assert columns.keys() == RECORDS.keys()
+
+
+def test_loading_warns_of_nothing() -> None:
+    """A sensor is started without a word of what is new in Dagster."""
+    script = "from logwright.pipelines.definitions import defs\ndefs.get_repository_def()"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "" == done.stderr
