@@ -114,7 +114,7 @@ def _together(
         passed=not failed,
         blocking=False,
         severity=dg.AssetCheckSeverity.WARN if failed and warns else dg.AssetCheckSeverity.ERROR,
-        description=" ".join((_description(len(verdicts), list(failed)), *steps)),
+        description=" ".join((_description(len(verdicts), list(failed), len(unstaged)), *steps)),
         metadata=metadata | extra,
     )
 
@@ -127,11 +127,12 @@ def _sums(verdicts: Iterable[Verdict]) -> Counter[str]:
     return sums
 
 
-def _description(checked: int, failed: Sequence[str]) -> str:
+def _description(checked: int, failed: Sequence[str], unstaged: int) -> str:
     if not failed:
         if checked == 1:
             return "The log that was checked passed."
-        return f"All {checked:,} logs passed."
+        others = f" that were checked passed; {unstaged:,} had no output" if unstaged else " passed"
+        return f"All {checked:,} logs{others}."
     names = ", ".join(failed[:NAMED_LOGS])
     more = len(failed) - NAMED_LOGS
     return f"{len(failed):,} of {checked:,} logs failed: {names}" + (
