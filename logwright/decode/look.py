@@ -60,7 +60,7 @@ def look_at(part: str, contents: Iterable[bytes | None]) -> Look | None:
     if kind == "other" or count < _SHARE * kinds.total():
         return None
     what, spec = _SHOWN[kind]
-    looked = f"{count} of {kinds.total()} {part}s looked at" if count > 1 else f"The {part}"
+    looked = f"{count} of {kinds.total()} {part}s looked at" if count > 1 else f"the {part}"
     return Look(f"{looked} look{'s' * (count == 1)} like {what}", spec)
 
 

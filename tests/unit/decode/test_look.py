@@ -18,7 +18,7 @@ JSON = json.dumps({"a": 1}).encode()
     ("contents", "expected"),
     [
         ([JSON] * 10, "10 of 10 values looked at look like JSON"),
-        ([JSON, None, None], "The value looks like JSON"),
+        ([JSON, None, None], "the value looks like JSON"),
         ([JSON] * 9 + [b"{"], "9 of 10 values looked at look like JSON"),
         ([JSON] * 8 + [b"{"] * 2, "10 of 10 values looked at look like UTF-8"),
         ([b"[1]", b"text", "\u00e9".encode()], "3 of 3 values looked at look like UTF-8"),
@@ -31,8 +31,8 @@ JSON = json.dumps({"a": 1}).encode()
         ([None], None),
         ([], None),
         ([FRAMED, b"text"], None),
-        ([b"[" * 100_000], "The value looks like UTF-8"),
-        ([b'{"a":' * 100_000], "The value looks like UTF-8"),
+        ([b"[" * 100_000], "the value looks like UTF-8"),
+        ([b'{"a":' * 100_000], "the value looks like UTF-8"),
     ],
 )
 def test_most_decide(contents: list[bytes | None], expected: str | None) -> None:
