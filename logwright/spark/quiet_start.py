@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import select
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,39 +16,51 @@ if TYPE_CHECKING:
     from pyspark import SparkConf
 
 _LAST_LINES_SECONDS: Final = 1.0
-"""How long the last lines of a start are waited for."""
+"""How long the last lines are waited for."""
+
+_READ_BYTES: Final = 65_536
 
 
 class _Stderr:
-    """The JVM's stderr, by lines: held, or passed on."""
+    """The JVM's stderr: held, or passed on."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._held: list[str] | None = []
+        self._held: bytes | None = b""
         self._lock = Lock()
         self._thread = Thread(target=self._read, daemon=True)
         self._thread.start()
+        atexit.register(self._drain)
 
     def _read(self) -> None:
-        with os.fdopen(self._descriptor, encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                with self._lock:
-                    if self._held is not None:
-                        self._held.append(line)
-                    else:
-                        sys.stderr.write(line)
+        content = b"."
+        while content:
+            select.select([self._descriptor], [], [])
+            with self._lock:
+                content = os.read(self._descriptor, _READ_BYTES)
+                if self._held is None:
+                    _pass_on(content)
+                else:
+                    self._held += content
+
+    def _drain(self) -> None:
+        """Wait until all that was written is read, but not for ever."""
+        end = time.monotonic() + _LAST_LINES_SECONDS
+        while (
+            time.monotonic() < end
+            and self._thread.is_alive()
+            and select.select([self._descriptor], [], [], 0)[0]
+        ):
+            time.sleep(0.01)
 
     def hold(self) -> None:
         """Keep what comes from now on."""
         with self._lock:
-            self._held = []
+            self._held = b""
 
     def drop(self) -> None:
         """Forget what was held, and pass on what comes from now on."""
-        end = time.monotonic() + _LAST_LINES_SECONDS
-        with suppress(OSError):  # nothing comes any more from a JVM that was not started here
-            while time.monotonic() < end and select.select([self._descriptor], [], [], 0)[0]:
-                time.sleep(0.01)
+        self._drain()
         with self._lock:
             self._held = None
 
@@ -55,8 +68,13 @@ class _Stderr:
         """Pass on what was held, to the last line of a JVM that has ended."""
         self._thread.join(_LAST_LINES_SECONDS)
         with self._lock:
-            sys.stderr.writelines(self._held or [])
+            _pass_on(self._held or b"")
             self._held = None
+
+
+def _pass_on(content: bytes) -> None:
+    sys.stderr.write(content.decode(errors="replace"))
+    sys.stderr.flush()
 
 
 _STDERR: Final[list[_Stderr]] = []
