@@ -208,6 +208,6 @@ def same_history(before: Sequence[LeaderEpoch], after: Sequence[LeaderEpoch], bo
         return not old or (bool(after) and after[0].epoch >= old[-1].epoch)
     kept = [each for each in old if each.epoch >= new[0].epoch]
     if not kept:
-        return not old
+        return False
     moved = kept[0].epoch == new[0].epoch and kept[0].start_offset <= new[0].start_offset
     return moved and kept[1:] == new[1:]

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from logwright.errors import not_regular
 from logwright.place.local import FILE_FLAGS, entry_of
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from logwright.batches.runtime import Throttle
+
+
+_STEP_BYTES: Final = 128 * 1024
+"""Bytes that count as cached or not by the first of them."""
 
 
 class HeldFile:
@@ -66,12 +70,23 @@ class RunningBytes(Bytes):
         consumers of the broker need the rest. What the broker had there stays.
         """
         wanted = min(len(data), self.seen[0] - position)
-        if wanted <= 0:
-            return 0
-        into, fd = data.data[:wanted], self._held.fd
-        warm = _read_cached(fd, into, position)
-        if warm == wanted:
-            return warm
+        done = 0
+        while done < wanted:
+            step = data.data[done : min(wanted, done + _STEP_BYTES)]
+            count = self._read_step(step, position + done)
+            done += count
+            if count < len(step):
+                break
+        return done
+
+    def _read_step(self, into: memoryview, position: int) -> int:
+        fd = self._held.fd
+        if _is_cached(fd, position):
+            warm = _read_cached(fd, into, position)
+            if warm == len(into):
+                return warm
+        else:
+            warm = 0
         cold = os.preadv(fd, [into[warm:]], position + warm)
         if cold:
             os.posix_fadvise(fd, position + warm, cold, os.POSIX_FADV_DONTNEED)
@@ -104,6 +119,13 @@ def shown(status: os.stat_result, name: str, size: int) -> Entry:
     """Return the entry of a file of which `size` bytes are shown."""
     entry = entry_of(name, status)
     return entry._replace(stamp=entry.stamp._replace(bytes=ByteCount(size)))
+
+
+def _is_cached(fd: int, position: int) -> bool:
+    """Return whether a byte is in the page cache. The kernel begins to read what is asked for and
+    not there: so this asks for one byte.
+    """
+    return _read_cached(fd, memoryview(bytearray(1)), position) == 1
 
 
 def _read_cached(fd: int, into: memoryview, position: int) -> int:
