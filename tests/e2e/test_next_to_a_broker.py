@@ -54,10 +54,10 @@ def running(tmp_path: Path) -> Iterator[Running]:
         admin = AdminClient({"bootstrap.servers": bootstrap})
         for made in admin.create_topics([NewTopic("t", 1, 1)]).values():
             made.result(30)
-        one = Running(bootstrap, tmp_path / "broker/logs", tmp_path / "broker.stop", process)
-        one.produce(0)
-        yield one
-        one.stop.touch()
+        alive = Running(bootstrap, tmp_path / "broker/logs", tmp_path / "broker.stop", process)
+        alive.produce(0)
+        yield alive
+        alive.stop.touch()
         assert 0 == process.wait(60)
 
 
