@@ -43,6 +43,7 @@ from tests.sequences.content import (
 )
 from tests.sequences.ingests import archive, ingest
 from tests.sequences.reading import bases_of
+from tests.sequences.running import running
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.tables import table
 from tests.sequences.world import (
@@ -386,6 +387,7 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "move": move,
     "table": table,
     "erase": erase,
+    "running": running,
     "broker-crash": broker_crash,
     "broker": broker,
 }
