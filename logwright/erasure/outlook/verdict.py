@@ -10,11 +10,11 @@
 | something that stays forever | nothing | | none | remains |
 | nothing | something | | | not proved |
 | nothing | nothing | do not exist | | not proved |
-| nothing | nothing | have an erasure on record | | gone |
+| nothing | nothing | have an erasure of the key on record | | gone |
 | nothing | nothing | exist | | not found |
 
 "Not searched" is what could hold records of the request; `logwright.erasure.account` has what is on
-record.
+record. A deletion of a log of its topics is not an erasure of the key.
 
 A deadline has passed from its own ms on. A tombstone holds the key, so it counts as what it is: a
 record of the person's.
@@ -102,7 +102,8 @@ def _why(state: State, look: Look) -> str:
     if state == "not proved":
         return "no log of its topics was found"
     if state == "not found":
-        return NEVER_SEEN + (_NOT_COMPARED if look.other_secret else "")
+        deletion = f"; {look.record}" if look.record else ""
+        return NEVER_SEEN + deletion + (_NOT_COMPARED if look.other_secret else "")
     return look.record if state == "gone" else ""
 
 
