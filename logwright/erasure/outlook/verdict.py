@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from logwright.erasure.account import Look
+from logwright.erasure.account import Account, Look
 from logwright.erasure.certificate.model import State
 
 CLOSED: Final[frozenset[State]] = frozenset(("gone", "not found"))
@@ -68,6 +68,24 @@ def verdict(
     else:
         state = _present(last_ms, deadline_ms, now_ms=now_ms, all_searched=not look.unsearched)
     return Verdict(state=state, found=len(gone_by_ms), gone_by_ms=last_ms, why=_why(state, look))
+
+
+def verdict_of(
+    topics: str,
+    hmac: str,
+    gone_by_ms: Sequence[int | None],
+    deadline_ms: int | None,
+    *,
+    account: Account,
+    now_ms: int,
+) -> Verdict:
+    """Return what became of a request, by the account of the search.
+
+    Args:
+        topics: of the request. hmac: of its key, in hex.
+        gone_by_ms, deadline_ms, now_ms: see `verdict`.
+    """
+    return verdict(gone_by_ms, deadline_ms, now_ms=now_ms, look=account.look(topics, hmac))
 
 
 def last_gone_ms(gone_by_ms: Sequence[int | None]) -> int | None:
