@@ -222,8 +222,11 @@ def rows_of(log_dir: Path) -> list[tuple[bytes | None, bytes | None]]:
     ]
 
 
-def test_output_that_a_purge_took_is_not_swapped_in(scratch: Path) -> None:
+def test_output_that_a_purge_took_is_not_swapped_in(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The commit finds it gone, and nothing is changed."""
+    monkeypatch.setattr("logwright.steps.failed_output.LEAST_FREE_SHARE", 0.0)
     log = made(scratch / "made")
     before = logs_of(log.directory)
     plan = plan_erasure_of(log.log_dir, T0, SETTINGS, KEYS, now_ms=NOW, progress=lambda *_: None)
