@@ -104,9 +104,9 @@ class Session:
         """The log directory."""
         return RunningPlace(PurePosixPath(self.log_dir), self)
 
-    def another(self, *, exact: bool = False) -> Session:
-        """Return a session that looks at the same logs again, each up to its bound."""
-        return _session(self.log_dir, exact, False, self.bytes_per_second)  # noqa: FBT003 -- of pickle
+    def another(self, *, exact: bool = False, whole: bool = False) -> Session:
+        """Return a session that looks at the same logs again."""
+        return _session(self.log_dir, exact, whole, self.bytes_per_second)
 
     @property
     def bounds(self) -> dict[str, Bound]:
@@ -138,22 +138,30 @@ class Session:
                 self._root = self._survey()
             return self._root
 
+    def pictures(self) -> dict[str, Picture]:
+        """Return the pictures of all directories, by name. Effects: as `root`."""
+        with self._turn:
+            self.root()
+            return dict(self._pictures)
+
     def passing(self) -> list[str]:
         """Return the paths of the files that the broker was writing, or about to delete. Effects:
         as `root`.
         """
-        with self._turn:
-            self.root()
-            return [
-                f"{directory}/{name}"
-                for directory, picture in self._pictures.items()
-                for name in passing(directory, picture)
-            ]
+        return [
+            f"{directory}/{name}"
+            for directory, picture in self.pictures().items()
+            for name in passing(directory, picture)
+        ]
 
     def passing_still(self) -> list[str]:
         """Return those of `passing` that still are there. Effects: looks at them."""
-        paths = [path.split("/") for path in self.passing()]
-        return [f"{name}/{file}" for name, file in paths if is_there(self._pictures[name], file)]
+        return [
+            f"{directory}/{name}"
+            for directory, picture in self.pictures().items()
+            for name in passing(directory, picture)
+            if is_there(picture, name)
+        ]
 
     def picture(self, name: str) -> Picture:
         """Return the picture of a log by the name of its directory. Effects: makes it, once.
