@@ -188,12 +188,20 @@ class Session:
                 self._make_room()
                 self._pictures[name] = self._look(name)
             behind = [name for name in missing if self.exact and not self._is_exact(name)]
-            if not behind:
-                return
-            for _ in range(2):
+            if behind:
+                self.renew(behind)
+
+    def renew(self, directories: Iterable[str]) -> None:
+        """Move the bounds of pictures to high watermarks that were recorded from now on. Effects:
+        waits; errors: as `picture`.
+        """
+        with self._turn:
+            for _ in range(2):  # the first one may have been taken before
                 marks = read_watermarks(self.log_dir)
                 wait_for_next(self.log_dir, marks.identity, "a younger one is needed")
-            for name in behind:
+            for name in directories:
+                if name not in self._pictures:
+                    continue
                 again = self._bound(name, self._pictures[name].snapshot)
                 if isinstance(again, Picture):
                     self._pictures[name] = again
