@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,7 +22,7 @@ from logwright.running.bounds import (
     size_of_txnindex,
 )
 from logwright.running.bytes import RunningBytes
-from logwright.units import INT64_MAX, Offset
+from logwright.units import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +34,11 @@ if TYPE_CHECKING:
 
 TRANSIENT: Final = (names.CLEANED, names.DELETED, names.SWAP)
 """Suffixes of files that are not part of a log: not yet, or no more."""
+
+_LOOKS_AT_TORN: Final = 50
+_TORN_SECONDS: Final = 0.02
+"""A batch is written in less than this many looks."""
+_PART_BYTES: Final = 1 << 20
 
 
 class Again(str):
@@ -76,6 +82,8 @@ class Picture:
         bound: None if all whole batches are shown.
         epochs: the log's leader epochs at that time.
         active_base: base offset of the segment that was active.
+        end_offset: the offset after the last whole batch, of a log that is shown whole; None: not
+            known.
     """
 
     snapshot: Snapshot
@@ -84,6 +92,7 @@ class Picture:
     bound: Bound | None = None
     epochs: tuple[LeaderEpoch, ...] = ()
     active_base: int = 0
+    end_offset: Offset | None = None
 
 
 class Facts(NamedTuple):
@@ -165,21 +174,53 @@ def bounded(snapshot: Snapshot, facts: Facts, throttle: Throttle) -> Picture | A
     )
 
 
-def whole(snapshot: Snapshot, throttle: Throttle) -> Picture:
-    """Return the picture of all files with all whole batches: also what is not committed, being
-    written, or about to be deleted. Effects: reads headers and index entries, and what a cleaner
-    is writing.
+def whole(snapshot: Snapshot, throttle: Throttle, *, grows: bool) -> Picture:
+    """Return the picture of all files: also what is not committed, being written, or about to be
+    deleted. Effects: reads headers and index entries, and what a cleaner is writing; waits while a
+    batch is being written.
+
+    Args:
+        grows: a broker may append to the log: it is shown to its last whole batch, if what follows
+            is nothing, or zeros. Else all of it is shown: who reads it says what is wrong.
     """
     bases = _bases(snapshot)
     sizes = {name: held.status.st_size for name, held in snapshot.files.items()}
-    if bases:
-        _, end = _end(snapshot, bases, INT64_MAX, throttle)
+    if not grows:
+        return Picture(snapshot=snapshot, sizes=sizes)
+    end = _end_of_whole(snapshot, bases[-1], throttle) if bases else None
+    if end is not None:
         sizes |= _sizes(snapshot, bases, end, throttle)
+    elif bases:
+        active = segment_file_name(bases[-1], names.LOG)
+        sizes[active] = _size_now(snapshot.files[active].fd)
     for name, held in snapshot.files.items():
         if name.endswith(names.LOG + names.CLEANED):
             log = RunningBytes(held, snapshot.directory.file(name), _size_now(held.fd), throttle)
             sizes[name] = end_of_log(log, None, base_offset=int(name.partition(".")[0])).size
-    return Picture(snapshot=snapshot, sizes=sizes)
+    return Picture(
+        snapshot=snapshot, sizes=sizes, end_offset=None if end is None else end.following
+    )
+
+
+def _end_of_whole(snapshot: Snapshot, base: int, throttle: Throttle) -> End | None:
+    """Return the end of the active segment; None if something that is no batch stays behind it."""
+    for _ in range(_LOOKS_AT_TORN):
+        log = _log(snapshot, base, throttle)
+        index = _file(snapshot, base, names.INDEX, throttle)
+        end = end_of_log(log, index, base_offset=base)
+        if _is_zeros(log, end.size):
+            return end
+        time.sleep(_TORN_SECONDS)
+    return None
+
+
+def _is_zeros(log: RunningBytes, position: int) -> bool:
+    """Return whether nothing, or only zeros, are from a position on."""
+    while part := log.span(position, _PART_BYTES):
+        if part.count(0) < len(part):
+            return False
+        position += len(part)
+    return True
 
 
 def is_still_true(picture: Picture) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path, PurePosixPath
 from threading import RLock
@@ -33,7 +33,7 @@ from logwright.errors import (
 )
 from logwright.format import names
 from logwright.format.checkpoints import find_offset
-from logwright.format.names import TopicPartition, parse_marked_directory_name
+from logwright.format.names import TopicPartition
 from logwright.log.checkpoints import checkpoint_contents
 from logwright.log.load import CLUSTER_METADATA_TOPIC, observe
 from logwright.place.files import open_log_dir
@@ -52,6 +52,7 @@ from logwright.running.picture import (
     is_still_true,
     whole,
 )
+from logwright.running.root import Root, grows, is_there, passing, read_root
 from logwright.running.snapshot import Snapshot, allow_descriptors, try_snapshot
 from logwright.running.watermark import read_watermarks, started_ns, wait_for_next
 
@@ -88,6 +89,7 @@ class Session:
     _unchecked: set[str] = field(default_factory=set)
     _readers: int = 0
     _checkpoints: dict[str, bytes] | None = None
+    _root: Root | None = None
     _turn: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -101,6 +103,10 @@ class Session:
     def place(self) -> RunningPlace:
         """The log directory."""
         return RunningPlace(PurePosixPath(self.log_dir), self)
+
+    def another(self, *, exact: bool = False, whole: bool = False) -> Session:
+        """Return a session that looks at the same logs again."""
+        return _session(self.log_dir, exact, whole, self.bytes_per_second)
 
     @property
     def bounds(self) -> dict[str, Bound]:
@@ -119,6 +125,43 @@ class Session:
             if self._checkpoints is None:
                 self._checkpoints = checkpoint_contents(self.log_dir)
             return self._checkpoints
+
+    def root(self) -> Root:
+        """Return all that a whole log directory has, with the pictures of its directories made.
+        Effects: looks at all of them, once.
+
+        Raises:
+            Unsettled: its directories keep changing; as `picture`.
+        """
+        with self._turn:
+            if self._root is None:
+                self._root = self._survey()
+            return self._root
+
+    def pictures(self) -> dict[str, Picture]:
+        """Return the pictures of all directories, by name. Effects: as `root`."""
+        with self._turn:
+            self.root()
+            return dict(self._pictures)
+
+    def passing(self) -> list[str]:
+        """Return the paths of the files that the broker was writing, or about to delete. Effects:
+        as `root`.
+        """
+        return [
+            f"{directory}/{name}"
+            for directory, picture in self.pictures().items()
+            for name in passing(directory, picture)
+        ]
+
+    def passing_still(self) -> list[str]:
+        """Return those of `passing` that still are there. Effects: looks at them."""
+        return [
+            f"{directory}/{name}"
+            for directory, picture in self.pictures().items()
+            for name in passing(directory, picture)
+            if is_there(picture, name)
+        ]
 
     def picture(self, name: str) -> Picture:
         """Return the picture of a log by the name of its directory. Effects: makes it, once.
@@ -145,12 +188,20 @@ class Session:
                 self._make_room()
                 self._pictures[name] = self._look(name)
             behind = [name for name in missing if self.exact and not self._is_exact(name)]
-            if not behind:
-                return
-            for _ in range(2):
+            if behind:
+                self.renew(behind)
+
+    def renew(self, directories: Iterable[str]) -> None:
+        """Move the bounds of pictures to high watermarks that were recorded from now on. Effects:
+        waits; errors: as `picture`.
+        """
+        with self._turn:
+            for _ in range(2):  # the first one may have been taken before
                 marks = read_watermarks(self.log_dir)
                 wait_for_next(self.log_dir, marks.identity, "a younger one is needed")
-            for name in behind:
+            for name in directories:
+                if name not in self._pictures:
+                    continue
                 again = self._bound(name, self._pictures[name].snapshot)
                 if isinstance(again, Picture):
                     self._pictures[name] = again
@@ -192,12 +243,36 @@ class Session:
                     remedy="What was read is not its history any more. Run it again.",
                 )
 
+    def _survey(self) -> Root:
+        deadline, gone = time.monotonic() + PATIENCE_SECONDS, set[str]()
+        allow_descriptors()
+        while True:
+            root = read_root(self.log_dir)
+            for name, inode in root.directories.items():
+                known = self._pictures.get(name)
+                if known is None or known.snapshot.entry.stamp.inode != inode:
+                    self._pictures.pop(name, None)
+                    try:
+                        self.prepare([name])
+                    except NotALogDir:
+                        gone.add(name)
+            if read_root(self.log_dir).directories == root.directories:
+                for name in self._pictures.keys() - root.directories.keys():
+                    del self._pictures[name]
+                return replace(root, gone=tuple(sorted(gone - root.directories.keys())))
+            if time.monotonic() > deadline:
+                raise Unsettled(
+                    "its directories keep changing.", path=self.log_dir, remedy="Run it again."
+                )
+
     def _look(self, name: str) -> Picture:
         """Return the picture of a log that holds still for a moment."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
             with open_log_dir(self.log_dir) as parent:
-                snapshot = try_snapshot(parent, name, self._is_wanted)
+                snapshot = try_snapshot(
+                    parent, name, self._is_wanted, swaps=self.whole and not grows(name)
+                )
             taken = snapshot if isinstance(snapshot, str) else self._bound(name, snapshot)
             if isinstance(taken, Picture):
                 return taken
@@ -214,7 +289,7 @@ class Session:
         """Return the picture up to its bound. Effects: waits for a usable high watermark."""
         partition = TopicPartition.parse(name)
         if self.whole or partition is None or partition.topic == CLUSTER_METADATA_TOPIC:
-            return whole(snapshot, self.throttle)
+            return whole(snapshot, self.throttle, grows=grows(name))
         start = find_offset(
             self.checkpoints().get(names.LOG_START_OFFSET_CHECKPOINT, b""), partition
         )
@@ -276,6 +351,11 @@ class RunningPlace(ReadOnlyPlace):
 
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""
+        if self._is_in_root:
+            entry = self.session.root().entries.get(self.name)
+            if entry is None:
+                raise FileNotFoundError(str(self))
+            return entry
         checkpoint, picture = self._checkpoint(), self._picture_around()
         if checkpoint is not None:
             return shown(self._status(), self.name, len(checkpoint))
@@ -291,6 +371,8 @@ class RunningPlace(ReadOnlyPlace):
     def entries(self) -> list[Entry]:
         """See `ReadOnlyPlace.entries`."""
         parts = self._parts()
+        if self.session.whole and not parts and self.pure == PurePosixPath(self.session.log_dir):
+            return list(self.session.root().entries.values())
         if len(parts) == 1 and self._is_pictured(parts[0]):
             picture = self._picture(parts[0])
             files = picture.snapshot.files
@@ -307,7 +389,10 @@ class RunningPlace(ReadOnlyPlace):
 
     def open(self) -> Bytes:
         """See `ReadOnlyPlace.open`."""
-        path, checkpoint, picture = str(self), self._checkpoint(), self._picture_around()
+        path, session = str(self), self.session
+        if self._is_in_root and (kept := session.root().files.get(self.name)) is not None:
+            return RunningBytes(kept, path, kept.status.st_size, session.throttle)
+        checkpoint, picture = self._checkpoint(), self._picture_around()
         if checkpoint is not None:
             return MemoryBytes(checkpoint, path, self._status())
         if picture is not None and self.name in picture.empty:
@@ -327,6 +412,11 @@ class RunningPlace(ReadOnlyPlace):
         root = PurePosixPath(self.session.log_dir)
         return self.pure.relative_to(root).parts if self.pure.is_relative_to(root) else ()
 
+    @property
+    def _is_in_root(self) -> bool:
+        """Whether it is an entry of a root that is shown as it was at one moment."""
+        return self.session.whole and len(self._parts()) == 1
+
     def _status(self) -> os.stat_result:
         return os.lstat(self.pure)
 
@@ -343,9 +433,8 @@ class RunningPlace(ReadOnlyPlace):
         return self._picture(names_below[0])
 
     def _is_pictured(self, name: str) -> bool:
-        """Return whether a directory is a log, and shown as a picture."""
-        marked = self.session.whole and parse_marked_directory_name(name) is not None
-        return marked or TopicPartition.parse(name) is not None
+        """Return whether a directory is shown as a picture."""
+        return self.session.whole or TopicPartition.parse(name) is not None
 
     def _picture(self, name: str) -> Picture:
         """Return the picture of a log.
