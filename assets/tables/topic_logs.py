@@ -17,7 +17,7 @@ from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.log.watermark import require_high_watermark
 from logwright.place.model import Place
-from logwright.resources.log_dirs import LogDirs, MaintainedLog
+from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.secrets import with_secrets
 from logwright.running.place import as_it_runs, look_at
@@ -76,7 +76,7 @@ def topic_logs(
         PolicyError: a partition is in several log directories.
         Unsettled: on leaving: a log was truncated while it was read.
     """
-    maintained = topic_of(topic, table, log_dirs)
+    maintained = topic_of(topic, table, log_dirs.listing())
     with ExitStack() as stack:
         refused: dict[str, LogwrightError] = {}
         places: dict[Path, Place] = {}
@@ -99,13 +99,12 @@ def topic_logs(
         yield TopicLogs(logs=tuple(logs), failures=refused)
 
 
-def topic_of(topic: str, table: TopicTable, log_dirs: LogDirs) -> Sequence[MaintainedLog]:
-    """Return the logs that a topic's table is made from, by partition. Effects: lists directories.
+def topic_of(topic: str, table: TopicTable, listing: Listing) -> Sequence[MaintainedLog]:
+    """Return the logs that a topic's table is made from, by partition. Pure.
 
     Raises:
         NotALogDir, PolicyError: see `topic_logs`.
     """
-    listing = log_dirs.listing()
     by_partition: dict[TopicPartition, MaintainedLog] = {}
     for log in listing.logs.values():
         name = log.long_key.partition(":")[0]
