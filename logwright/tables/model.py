@@ -54,7 +54,9 @@ class Tail(NamedTuple):
 
     def contradicts(self, other: Tail | None) -> bool:
         """Whether both have a last record, and they differ."""
-        return other is not None and None not in (self.record, other.record) and not self.is_of(other)
+        return (
+            other is not None and None not in (self.record, other.record) and not self.is_of(other)
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

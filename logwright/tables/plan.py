@@ -259,7 +259,9 @@ def other_log(recorded: Progress, observed: Observed) -> str | None:
 
 
 def _moved(recorded: Progress, observed: Observed) -> str:
-    return f"the log start offset was {recorded.log_start_offset} and is {observed.log_start_offset}"
+    return (
+        f"the log start offset was {recorded.log_start_offset} and is {observed.log_start_offset}"
+    )
 
 
 def _below(recorded: Progress, observed: Observed) -> str:
@@ -303,8 +305,10 @@ def are_comparable(recorded: Progress, observed: Observed) -> bool:
     if not observed.running:
         return True
     same_start = recorded.log_start_offset == observed.log_start_offset
-    return same_start and None not in (recorded.directory, observed.directory) and (
-        recorded.directory != observed.directory
+    return (
+        same_start
+        and None not in (recorded.directory, observed.directory)
+        and (recorded.directory != observed.directory)
     )
 
 

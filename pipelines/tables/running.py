@@ -27,10 +27,12 @@ from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.running.broker import broker_process
+from logwright.units import INT64_MAX
 
 TICK_SECONDS: Final = 60
 IDLE_MS: Final = 24 * 60 * 60 * 1000
-"""A table of which nothing is new is updated so often: old rows leave its files then."""
+"""A table of which nothing is new is updated so often: old rows leave its files then. With
+`fresh_within_ms`, twice as often as that."""
 TOPIC_TAG: Final = "logwright/table"
 """Tag of a run: the topic whose table it updates."""
 
@@ -92,7 +94,11 @@ def _tick(
         except (LogwrightError, OSError) as error:
             why = f"refused: {shortened(str(error))}"
         if not why:
-            why = _why_not(context.instance, topic, (seen, now_ms), before.get(topic))
+            idle_ms = min(IDLE_MS, (table.fresh_within_ms or INT64_MAX) // 2)
+            known, requested_ms = before.get(topic, ("", 0))
+            age_ms = now_ms - requested_ms
+            due = seen != known or age_ms >= idle_ms
+            why = _why_not(context.instance, topic, seen, age_ms, due=due)
         if why:
             skipped[topic] = why
             kept |= {topic: before[topic]} if topic in before else {}
@@ -132,30 +138,23 @@ def _seen(topic: str, table: TopicTable, listing: Listing) -> str:
     return hashlib.blake2b(content, digest_size=8).hexdigest() if facts else ""
 
 
-def _why_not(
-    instance: dg.DagsterInstance,
-    topic: str,
-    now: tuple[str, int],
-    before: tuple[str, int] | None,
-) -> str:
+def _why_not(instance: dg.DagsterInstance, topic: str, seen: str, age_ms: int, *, due: bool) -> str:
     """Return why no update is requested; empty if one is. Effects: reads the topic's last run.
 
     Args:
-        now: what is seen of its logs, and the time.
-        before: at the last request; None: there was none.
+        seen: of its logs.
+        age_ms: of the last request.
+        due: something is new, or nothing for long.
     """
-    seen, now_ms = now
     if not seen:
         return "no broker has its logs open"
-    known, requested_ms = before or ("", 0)
     runs = instance.get_runs(dg.RunsFilter(tags={TOPIC_TAG: topic}), limit=1)
     status = runs[0].status if runs else None
     if status in RUNS_IN_FLIGHT:
         return "an update is in progress"
-    again_ms = RETRY_AFTER_MS if status in _FAILED else IDLE_MS
-    if seen == known and now_ms - requested_ms < again_ms:
-        return "nothing is new since the last request"
-    return ""
+    if due or (status in _FAILED and age_ms >= RETRY_AFTER_MS):
+        return ""
+    return "nothing is new since the last request"
 
 
 def _request(topic: str, now_ms: int) -> dg.RunRequest:

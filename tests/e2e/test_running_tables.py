@@ -92,6 +92,7 @@ class Reader:
             time.sleep(0.01)
 
     def close(self) -> None:
+        """Stop reading."""
         self._stop.set()
         self._thread.join()
         self._consumer.close()
@@ -116,6 +117,7 @@ class World:
         self.visits: list[PartitionResult] = []
 
     def make_topic(self) -> None:
+        """Make it, and wait for its log."""
         for done in self._admin.create_topics([NewTopic("t", 1, 1, config=TOPIC)]).values():
             done.result()
         until = time.monotonic() + PATIENCE_SECONDS
@@ -124,6 +126,7 @@ class World:
             time.sleep(0.05)
 
     def make_topic_again(self) -> None:
+        """Delete it, wait until its log is gone, and make it; the consumer begins again."""
         self.reader.close()
         for done in self._admin.delete_topics(["t"]).values():
             done.result()

@@ -34,7 +34,6 @@ from logwright.tables.topic import (
     update_topic,
 )
 from logwright.tables.work import PartitionResult
-from logwright.times import instant
 
 
 def write_table(
@@ -199,11 +198,6 @@ def _show(
     changed = "" if update.result.changed else " Nothing was new."
     refused = f", {update.quarantined} in quarantine" if update.quarantined else ""
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
-    recorded_ms = [bound.recorded_ms for bound in bounds.values() if bound is not None]
-    if recorded_ms:
-        request.output.text(
-            f"As of {instant(min(recorded_ms))}, when the running broker recorded what is committed."
-        )
     if update.only_refused:
         request.output.message(
             "No record could be decoded, and the table is not the state of the topic: the"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import dagster as dg
 import pytest
 
 from logwright.assets.tables.topic_logs import table_key
+from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from logwright.pipelines.platform import platform_definitions
 from logwright.pipelines.tables.running import IDLE_MS, TOPIC_TAG
 from logwright.resources.catalogue import platform_resources
@@ -98,6 +100,35 @@ def test_requests_follow_what_the_broker_records(ticks: Ticks) -> None:
         assert 1 == len(ticks.tick().run_requests)
         assert NOTHING_NEW == ticks.tick().skip_message
         ticks.now_ms += IDLE_MS
+        assert 1 == len(ticks.tick().run_requests)
+
+
+def test_requests_keep_a_table_fresh(ticks: Ticks) -> None:
+    """Also of a topic without new records; the asset has the freshness policy."""
+    policy = ticks.policies / "p.yml"
+    policy.write_text(policy.read_text().replace("}", ", fresh_within_ms: 120000}"))
+    with running(ticks.log_dir, {"t-0": 20}):
+        assert 1 == len(ticks.tick().run_requests)
+        ticks.now_ms += 59_999
+        assert NOTHING_NEW == ticks.tick().skip_message
+        ticks.now_ms += 1
+        assert 1 == len(ticks.tick().run_requests)
+    specs = platform_definitions(ticks.resources).resolve_all_asset_specs()
+    (spec,) = [one for one in specs if one.key == table_key("t")]
+    assert dg.FreshnessPolicy.time_window(timedelta(minutes=2)) == spec.freshness_policy
+
+
+def test_a_failed_update_is_requested_again(ticks: Ticks) -> None:
+    """After a quarter of an hour, also if nothing is new."""
+    with running(ticks.log_dir, {"t-0": 20}):
+        ticks.tick()
+        ticks.instance.add_run(
+            dg.DagsterRun(
+                job_name="latest_state", status=dg.DagsterRunStatus.FAILURE, tags={TOPIC_TAG: "t"}
+            )
+        )
+        assert NOTHING_NEW == ticks.tick().skip_message
+        ticks.now_ms += RETRY_AFTER_MS
         assert 1 == len(ticks.tick().run_requests)
 
 
