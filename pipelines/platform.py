@@ -33,6 +33,7 @@ from logwright.pipelines.retention.retain import retention, retention_asset, ret
 from logwright.pipelines.segments.pauses import pauses
 from logwright.pipelines.segments.sensors import discover, discovery, due_logs
 from logwright.pipelines.segments.sweep import sweep, sweep_range
+from logwright.pipelines.tables.running import running_tables_sensor, tables_job
 from logwright.resources.policies import PolicyDirectory
 
 # Dagster gives the parameter itself, to every sensor that has several jobs.
@@ -49,6 +50,7 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
     policies = _loaded(resources["policies"])
     tables = tables_of(policies)
     erases = policies.erasure.store is not None
+    update = tables_job(tuple(tables))
     return dg.Definitions(
         assets=dg.map_asset_specs(
             described,
@@ -68,10 +70,12 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
         jobs=[
             *(discover, sweep, sweep_range, retention, purge, purge_range, ingest, fleet),
             *((erasure, erase) if erases else ()),
+            *((update,) if tables else ()),
         ],
         sensors=[
             *(discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs),
             *([erasure_deadlines] if erases else []),
+            *([running_tables_sensor(update)] if tables else []),
         ],
         schedules=[fleet_report, retention_check],
         resources=resources,

@@ -103,6 +103,8 @@ class TopicTable(BaseModel):
         catalog: properties of an Iceberg catalog, as pyiceberg has them; a file of SQLite in the
             table's directory, if there are none. Secrets are references to the environment, such as
             ``${CATALOG_TOKEN}``.
+        fresh_within_ms: the freshness policy of its asset: how long ago the last update may be; for
+            topics of running brokers.
         key, value: how records are decoded.
     """
 
@@ -116,6 +118,7 @@ class TopicTable(BaseModel):
     keep_versions_ms: Annotated[Int64, Field(ge=0)] = 604_800_000
     identifier: Annotated[str, AfterValidator(_identifier)] | None = None
     catalog: Mapping[str, str] = Field(default_factory=dict)
+    fresh_within_ms: Annotated[Int64, Field(ge=60_000)] | None = None
     key: DecoderSpec = Field(default_factory=ScalarSpec)
     value: DecoderSpec = Field(default_factory=ScalarSpec)
 

@@ -232,6 +232,16 @@ class Session:
                 self._check(self._unchecked)
                 self._unchecked.clear()
 
+    def require_history(self, name: str) -> None:
+        """Require now that what was read of a log is still its history, before it is used for good.
+        Effects: looks at the log.
+
+        Raises:
+            Unsettled: as `reading`.
+        """
+        with self._turn:
+            self._check({name} & self._unchecked)
+
     def _check(self, directories: set[str]) -> None:
         for name in sorted(directories):
             picture = self._pictures.get(name)
@@ -482,6 +492,22 @@ def as_it_runs(
         return place
     log_dir = Path(os.path.abspath(place))  # noqa: PTH100 -- resolve() would follow symlinks
     return _session(log_dir, exact, whole, bytes_per_second).place
+
+
+def look_at(place: Place, directories: Iterable[str]) -> None:
+    """Look at several logs together, by the names of their directories, so that they wait together;
+    nothing is done in a place that is not running. Effects and errors: as `Session.prepare`.
+    """
+    if isinstance(place, RunningPlace):
+        place.session.prepare(directories)
+
+
+def require_history(place: Place, directory: str) -> None:
+    """Require that what was read of a log is still its history; of another place than a running one
+    it is. Effects and errors: as `Session.require_history`.
+    """
+    if isinstance(place, RunningPlace):
+        place.session.require_history(directory)
 
 
 def bounds_of(place: Place) -> dict[str, Bound]:

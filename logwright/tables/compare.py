@@ -66,8 +66,9 @@ class Comparison:
 def compare(
     store: Store, snapshot: Snapshot, quarantine: Quarantine, topic_log: TopicLog
 ) -> Comparison | None:
-    """Compare a partition; None if the table has nothing of it. Memory is bounded. Effects: reads
-    the log and the table.
+    """Compare a partition; None if the table has nothing of it. Rows below the log start offset of
+    a running broker's log do not count: the next update takes them away. Memory is bounded.
+    Effects: reads the log and the table.
 
     Raises:
         PointNotHeld: the log was cleaned since, above that offset.
@@ -85,8 +86,10 @@ def compare(
         live += _sum(offsets)
         refused += _sum(offsets[np.isin(offsets, refused_offsets)])
     rows = OffsetSum(0, 0)
+    first = 0 if topic_log.bound is None else topic_log.log.log_start_offset
     for batch in read_rows(store, snapshot, [OFFSET], partition=partition):
-        rows += _sum(_offsets(batch))
+        offsets = _offsets(batch)
+        rows += _sum(offsets[offsets >= first])
     return Comparison(
         partition=partition,
         live_keys=live.size,

@@ -52,6 +52,12 @@ class Tail(NamedTuple):
             return False
         return self[:2] == other[:2] or (self.record is not None and self.record == other.record)
 
+    def contradicts(self, other: Tail | None) -> bool:
+        """Whether both have a last record, and they differ."""
+        return (
+            other is not None and None not in (self.record, other.record) and not self.is_of(other)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -70,6 +76,10 @@ class Progress:
         erased: earlier versions of the table have records that were erased from the log since:
             their files go at once.
         batches: of the log then; None in tables of earlier versions.
+        as_of_ms: all that was committed then is in the table, ms since the epoch: when the broker
+            recorded the high watermark that was read up to; None: of a broker that was stopped.
+        epoch: the leader epoch of the last offset that the table holds; None: not known.
+        directory: identifies the partition's directory then; None: not known.
     """
 
     end_offset: int
@@ -82,6 +92,9 @@ class Progress:
     in_doubt: str | None = None
     erased: bool = False
     batches: Batches | None = None
+    as_of_ms: int | None = None
+    epoch: int | None = None
+    directory: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from logwright.tables.buckets import bucket_count
 from logwright.tables.model import Commit, Form, InDoubt, OtherForm, Progress, Snapshot
 from logwright.tables.plan import (
     PartitionStep,
+    are_comparable,
     differences,
     gone_partitions,
     other_log,
@@ -48,11 +49,19 @@ class _Pending:
         return sum(file.bytes for file in self.files.added)
 
     def add(self, source: PartitionSource, done: PartitionResult, files: FileChanges) -> None:
-        """Take what was done for a partition."""
+        """Take what was done for a partition. Effects: reads headers.
+
+        Raises:
+            LogwrightError: the log cannot be read, or what was read is not its history any more.
+        """
         end = source.observed.end_offset
         observed = replace(
-            source.observed, tail=source.tail(end), batches=source.batches(end, None)
+            source.observed,
+            tail=source.tail(end),
+            batches=source.batches(end, None),
+            epoch=source.epoch(end - 1),
         )
+        source.settle()
         rows, since_ms = done.written, None
         if done.step.kind == "upsert":
             before = self.progress[source.partition]
@@ -92,11 +101,11 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
             if before is None:
                 store.prepare(form, target.columns.full)
             result, files = update_partition(target, form, source, step, before)
+            pending.add(source, result, files)
         except LogwrightError as error:
             failures[source.partition] = error
             continue
         results.append(result)
-        pending.add(source, result, files)
         if pending.bytes >= COMMIT_BYTES:
             commits += _commit(target, form, pending)
     commits += _commit(target, form, pending)
@@ -151,12 +160,13 @@ def _plan(source: PartitionSource, recorded: Progress | None, keep_ms: int) -> P
     """
     observed = source.observed
     if recorded is not None:
-        observed = replace(observed, tail=source.tail(recorded.end_offset))
-        if recorded.batches is not None:
-            batches = source.batches(recorded.end_offset, recorded.batches)
+        end = recorded.end_offset
+        observed = replace(observed, tail=source.tail(end), epoch=source.epoch(end - 1))
+        if recorded.batches is not None and are_comparable(recorded, observed):
+            batches = source.batches(end, recorded.batches)
             observed = replace(observed, batches=batches)
         if other_log(recorded, observed) is None and recorded.in_doubt is None:
-            missing = source.missing(recorded.end_offset, observed.end_offset)
+            missing = source.missing(end, max(end, observed.end_offset))
             observed = replace(observed, missing_offset=missing)
     return plan_partition(recorded, observed, keep_ms=keep_ms)
 

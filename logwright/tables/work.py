@@ -49,6 +49,8 @@ class PartitionSource:
         batches: returns what is below an offset, see `BatchesOf.below`.
         missing: returns the first of the offsets [start, end) that has no record, None if all have.
         held: returns the offsets of the committed records below this one.
+        epoch: returns the leader epoch of an offset; None: not known.
+        settle: requires that what was read is still the log's history.
     """
 
     partition: int
@@ -59,6 +61,8 @@ class PartitionSource:
     batches: Callable[[int, Batches | None], Batches | None]
     missing: Callable[[int, int], int | None]
     held: Callable[[int], BitMap64]
+    epoch: Callable[[int], int | None]
+    settle: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +91,11 @@ class PartitionResult:
     replaced: int = 0
     refused: int = 0
     buckets: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether the table holds more than the log shows."""
+        return self.step.kind == "nothing" and self.step.reason != ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

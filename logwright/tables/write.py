@@ -83,7 +83,7 @@ def update_partition(
         for batch in reading.batches:
             records += len(batch)
             _distribute(target, batch, (rows, dead), refused.add)
-        if step.compares:
+        if step.compares or step.trims_below is not None:
             _find_vanished(target, source, step, old, dead)
         changes = FileChanges(purges=step.purges)
         for bucket in _buckets(target.store, step, (rows, dead), old):
@@ -156,15 +156,18 @@ def _find_vanished(
     dead: Spill,
 ) -> None:
     """Give the keys of rows whose record the log does not have any more to the spill. Effects:
-    reads the offsets of the log below the step, and the offsets of the rows.
+    reads the offsets of the rows, and for a comparison those of the log below the step.
     """
-    held = source.held(step.start_offset or 0)
+    held = source.held(step.start_offset or 0) if step.compares else None
     for file in (file for files in old.values() for file in files):
         columns = [target.columns.key, OFFSET]
         with target.store.source(file) as opened:
             for batch in without(read_batches(opened, columns), target.store.deleted(file)):
                 offsets = batch[OFFSET].to_numpy()
-                lost = np.isin(offsets, list(BitMap64(offsets) - held))
+                if held is None:
+                    lost = offsets < (step.trims_below or 0)
+                else:
+                    lost = np.isin(offsets, list(BitMap64(offsets) - held))
                 keys = batch[target.columns.key].filter(pa.array(lost))
                 dead.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS))
 
