@@ -67,7 +67,7 @@ def judged(of: Reading, *, is_compacted: bool = True) -> Counter[str]:
 @pytest.mark.parametrize("isolation", LEVELS)
 @pytest.mark.parametrize("is_compacted", [False, True])
 def test_all_records_are_right(isolation: Isolation, is_compacted: bool) -> None:
-    """What a consumer got is no difference, compacted or not."""
+    """There is nothing to find in what a consumer got, compacted or not."""
     whole = reading(GOT[:-1], isolation=isolation)
     assert Counter() == judged(whole, is_compacted=is_compacted)
 
