@@ -51,19 +51,22 @@ def report(figures: Figures) -> None:
     """Print the figures. Effects: writes to the standard output."""
     rounds, records = figures.rounds.total(), figures.records.total()
     _say(f"{rounds} rounds, {records} records, {len(figures.states)} different states")
-    for name, seconds in figures.seconds.items():
-        count = sum(n for place, n in figures.rounds.items() if place.startswith(f"{name} "))
-        _say(f"{name}: {seconds / max(count, 1):.2f} s a round")
+    for name in sorted({place.rpartition(" ")[0] for place in figures.rounds}):
+        own = {place: n for place, n in figures.rounds.items() if place.rpartition(" ")[0] == name}
+        read = sum(figures.records[place] for place in own)
+        each = figures.seconds[name] / sum(own.values())
+        _say(f"{name}: {sum(own.values())} rounds of {each:.2f} s, {read} records; {own}")
     for title, counted in (
-        ("rounds", figures.rounds),
-        ("records", figures.records),
         ("changes", figures.changes),
-        ("retries", figures.retries),
+        ("notes", figures.notes),
         ("refusals", figures.refusals),
         ("not judged", figures.unjudged),
         ("differences, rounds", figures.wrong),
     ):
-        _say(f"{title}: " + ("; ".join(f"{name} {n}" for name, n in counted.most_common()) or "0"))
+        _say(
+            f"{title}: "
+            + ("\n  ".join(["", *(f"{n} {name}" for name, n in counted.most_common())]) or "0")
+        )
     for first in figures.shown:
         _say(f"  ! {first}")
 

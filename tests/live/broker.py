@@ -50,6 +50,10 @@ _URL_SAFE = str.maketrans("+/", "-_")
 """The client writes topic ids in another alphabet than Kafka."""
 
 
+class BrokerFailed(Exception):
+    """The broker did not start; with its last words."""
+
+
 class Broker:
     """A broker on `work`/broker. Effects: a process, ended by the context."""
 
@@ -88,7 +92,7 @@ class Broker:
             )
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
-            raise AssertionError(f"the broker did not start: {self.log()[-4000:]}")
+            raise BrokerFailed(self.log()[-300:])
 
     def kill(self) -> None:
         """End it as a crash does (SIGKILL)."""

@@ -18,16 +18,20 @@ from pathlib import Path
 
 from tests import oracle_runner
 from tests.live import judge
-from tests.live.broker import Broker, Topics
-from tests.live.load import TOPICS, Topic, produce
-from tests.live.readers import Work, attempt, read_on
-from tests.live.rows import LEVELS, Reading, Refusal
+from tests.live.broker import Broker, BrokerFailed, Topics
+from tests.live.load import COMPACT, TOPICS, Topic, produce
+from tests.live.readers import Outcome, Work, attempt, read_on
+from tests.live.rows import LEVELS, Call, Findings, Reading, Refusal
 from tests.live.truth import Tail, Truth
 
 LATE_SECONDS = 30.0
 """A bound may be as old as some writings of the checkpoint, and the reading as long as it takes."""
 REACH_SECONDS = 30.0
 """How long a judge waits for the consumers to get what was read."""
+START_SECONDS = 90.0
+"""A reader may have to compile its kernels first."""
+SETTLE_SECONDS = 2.0
+"""For the consumers to get what is newer than the bound, too."""
 AT_REST = ", broker stopped"
 """After the reader's name."""
 AHEAD = 16
@@ -39,7 +43,8 @@ class Plan:
     """What is run.
 
     Attributes:
-        seconds: how long readers read, after `warm_seconds` in which the logs grow.
+        seconds: how long readers read, after `warm_seconds` in which the logs grow; longer until
+            each has read something.
         names: of the readers, see `readers.READERS`.
         processes: that read.
         kill_seconds: between two kills of the broker (SIGKILL); 0: it is never killed.
@@ -64,7 +69,7 @@ class Figures:
     Attributes:
         rounds, records: by reader and log.
         wrong: differences by reader, log, isolation level and kind; the first of each in `shown`.
-        refusals, retries: by reader and cause.
+        refusals, notes: by reader and cause.
         unjudged: readings of a topic that was deleted before consumers got all of it.
         states: different readings of a log: the same start, bound and number of rows count once.
         changes: what was done to topics and the broker.
@@ -76,7 +81,7 @@ class Figures:
     wrong: Counter[str] = field(default_factory=Counter)
     shown: list[str] = field(default_factory=list)
     refusals: Counter[str] = field(default_factory=Counter)
-    retries: Counter[str] = field(default_factory=Counter)
+    notes: Counter[str] = field(default_factory=Counter)
     unjudged: Counter[str] = field(default_factory=Counter)
     states: set[tuple[object, ...]] = field(default_factory=set)
     changes: Counter[str] = field(default_factory=Counter)
@@ -95,17 +100,24 @@ def run(plan: Plan, work: Path) -> Figures:
         topics = Topics(broker.bootstrap)
         for topic in plan.topics:
             truth.follow(topic.name, topics.create(topic.name, topic.config))
-        court = Court(truth, plan.topics, figures)
+        court = Court(truth, plan, figures)
         with _clients(plan, broker), _changes(plan, broker, truth, figures):
             time.sleep(plan.warm_seconds)
             with _readings(plan, broker) as readings:
                 court.sit(readings, plan.seconds)
         for topic, level in itertools.product(plan.topics, LEVELS):
             truth.reach(topic.log, level, topics.end(topic.name, level))
+        for name in _not_of_kafka(broker.log_dir):
+            figures.wrong[f"written below the log directory: {name}"] += 1
         broker.stop()
         _read_at_rest(plan, broker, court)
         truth.close()
     return figures
+
+
+def _not_of_kafka(log_dir: Path) -> list[str]:
+    """Names below a log directory that no broker makes."""
+    return [path.name for path in log_dir.rglob("*") if "logwright" in path.name]
 
 
 def _read_at_rest(plan: Plan, broker: Broker, court: Court) -> None:
@@ -127,7 +139,7 @@ def _clients(plan: Plan, broker: Broker) -> Iterator[None]:
 
 
 @contextmanager
-def _readings(plan: Plan, broker: Broker) -> Iterator[Queue[Reading | Refusal]]:
+def _readings(plan: Plan, broker: Broker) -> Iterator[Queue[Outcome]]:
     context: SpawnContext = multiprocessing.get_context("spawn")
     stop, out = context.Event(), context.Queue(AHEAD)
     work = Work(
@@ -201,11 +213,21 @@ class Changes:
                 if 0 < self._plan.kill_seconds < time.monotonic() - killed:
                     self._broker.kill()
                     stop.wait(self._draw.uniform(0, 2))
-                    self._broker.start()
+                    self._start_again()
                     self._figures.changes["broker killed"] += 1
                     killed = time.monotonic()
         except Exception as error:  # noqa: BLE001 -- raised again in the main thread
             self.failed = error
+
+    def _start_again(self) -> None:
+        """Start the broker. It must start, whoever reads."""
+        for _ in range(3):
+            try:
+                self._broker.start()
+            except BrokerFailed as error:
+                self._figures.wrong[f"a starting broker was kept out: {error}"] += 1
+            else:
+                return
 
     def _cut(self, topic: Topic) -> None:
         low = self._topics.start(topic.name)
@@ -224,19 +246,25 @@ class Changes:
 class Court:
     """Judges readings when the consumers have got what they claim to have."""
 
-    def __init__(self, truth: Truth, topics: tuple[Topic, ...], figures: Figures) -> None:
-        self._truth, self._figures = truth, figures
-        self._compacted = {topic.log: topic.is_compacted for topic in topics}
-        self._waiting: list[Reading] = []
+    def __init__(self, truth: Truth, plan: Plan, figures: Figures) -> None:
+        self._truth, self._figures, self._names = truth, figures, plan.names
+        self._compacted = {topic.log: topic.is_compacted for topic in plan.topics}
+        self._keeps = {topic.log: topic.config == COMPACT for topic in plan.topics}
+        self._waiting: list[Reading | Findings] = []
 
-    def sit(self, readings: Queue[Reading | Refusal], seconds: float) -> None:
+    def sit(self, readings: Queue[Outcome], seconds: float) -> None:
         """Judge what comes for some time, and then what waits for the consumers."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        while time.monotonic() < end or not self._read_by_all(end):
             with suppress(queue.Empty):
                 self.take(readings.get(timeout=0.1))
             self._retry()
         self.finish()
+
+    def _read_by_all(self, end: float) -> bool:
+        """Whether each reader has read something, or none does within a long time."""
+        read = {place.partition(" ")[0] for place in self._figures.rounds}
+        return read >= set(self._names) or time.monotonic() > end + START_SECONDS
 
     def finish(self) -> None:
         """Judge what waits for the consumers."""
@@ -244,7 +272,7 @@ class Court:
             self._retry()
             time.sleep(0.05)
 
-    def take(self, reading: Reading | Refusal) -> None:
+    def take(self, reading: Outcome) -> None:
         """Take a reading in; it is judged later."""
         place = f"{reading.reader} {reading.log}"
         if isinstance(reading, Refusal):
@@ -253,17 +281,28 @@ class Court:
                 self._blame(place, f"failed: {reading.cause}", 1, "")
             return
         self._figures.rounds[place] += 1
-        self._figures.records[place] += len(reading.rows)
+        if isinstance(reading, Call):
+            self._figures.seconds[reading.reader] += reading.seconds
+            for kind, count in reading.wrong.items():
+                self._blame(place, kind, count, "")
+            return
+        rows = reading.hits if isinstance(reading, Findings) else reading.rows
+        self._figures.records[place] += len(rows)
         self._figures.seconds[reading.reader] += reading.ended - reading.began
-        for cause, count in reading.retries.items():
-            self._figures.retries[f"{reading.reader}: {cause}"] += count
+        for cause, count in reading.notes.items():
+            self._figures.notes[f"{reading.reader}: {cause}"] += count
         self._waiting.append(reading)
 
     def _retry(self) -> None:
         """Judge those that can be judged now."""
         self._waiting = [reading for reading in self._waiting if not self._judged(reading)]
 
-    def _judged(self, reading: Reading) -> bool:
+    def _judged(self, reading: Reading | Findings) -> bool:
+        if time.monotonic() < reading.ended + SETTLE_SECONDS:
+            return False
+        if isinstance(reading, Findings):
+            self._decide_findings(reading)
+            return True
         tails = [
             tail
             for topic_id in reading.topic_ids
@@ -294,6 +333,25 @@ class Court:
         self._figures.states.add(facts)
         for kind, count in least.items():
             self._blame(place, kind, count, f"[{reading.start}, {reading.bound})")
+
+    def _decide_findings(self, findings: Findings) -> None:
+        """Judge a search of a log that keeps what is newest."""
+        place = f"{findings.reader} {findings.log}"
+        judged = []
+        for topic_id in findings.topic_ids:
+            tails = [self._truth.of(findings.log, topic_id, level) for level in LEVELS]
+            if None not in tails:
+                everything, committed = (tail for tail in tails if tail is not None)
+                known = committed.reached_at(findings.began)
+                wrong = judge.invented(findings, everything.rows(), known=everything.reached)
+                if self._keeps[findings.log]:
+                    wrong += judge.missed(findings, committed.rows(), known=known)
+                judged.append(wrong)
+        if not judged:
+            self._figures.unjudged[place] += 1
+            return
+        for kind, count in min(judged, key=Counter.total).items():
+            self._blame(place, kind, count, f"of {len(findings.keys)} keys")
 
     def _blame(self, place: str, kind: str, count: int, more: str) -> None:
         wrong = f"{place}: {kind}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from multiprocessing.synchronize import Event
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from tests.live.broker import QUIET
 from tests.live.rows import key_of
@@ -34,6 +34,7 @@ DELETE = {
     "retention.bytes": str(3 * SEGMENT_BYTES),
     "file.delete.delay.ms": "300",
 }
+KEYS = 2000
 VALUE_BYTES = 700
 TOMBSTONES, ABORTS, LONG = 0.2, 0.35, 0.15
 """Shares: of records, of transactions, and of transactions that are open over several segments."""
@@ -56,7 +57,7 @@ class Topic:
 
     name: str
     config: dict[str, str]
-    keys: int = 2000
+    keys: int = KEYS
     plain_per_second: int = 0
     transactional: int = 0
     codecs: tuple[str, ...] = ("none",)
@@ -176,4 +177,8 @@ class Writer:
             key = key_of(draw.randrange(self._topic.keys))
             producer.produce(self._topic.name, key=key, value=value)
         except BufferError:  # the broker is away
+            producer.poll(0.2)
+        except KafkaException as error:  # the topic is being made again
+            if error.args[0].code() != KafkaError._UNKNOWN_TOPIC:
+                raise
             producer.poll(0.2)

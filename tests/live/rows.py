@@ -6,6 +6,7 @@ A row is one record: ``int64[4]``, its offset, key, value and timestamp in milli
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,12 @@ def value_number(value: bytes | None) -> int:
 def row_of(offset: int, key: bytes | None, value: bytes | None, time_ms: int) -> tuple[int, ...]:
     """One record's row."""
     return (offset, key_number(key), value_number(value), time_ms)
+
+
+def general(text: str) -> str:
+    """The first line of a text without its numbers, directories and ids."""
+    text = re.sub(r"/[^ :]*/", "", text.partition("\n")[0])
+    return re.sub(r"[\w-]{22}", "ID", re.sub(r"\b[0-9]+", "N", text))[:140]
 
 
 def rows_of(rows: Sequence[tuple[int, ...]]) -> Rows:
@@ -79,7 +86,7 @@ class Reading:
         start, bound: the offsets that it claims to have read: [start, bound).
         rows: as the reader gave them.
         began, ended: by the monotonic clock of the machine, in seconds.
-        retries: how often it began again, by cause.
+        notes: what it says of how it read, with a number of each.
     """
 
     reader: str
@@ -92,7 +99,43 @@ class Reading:
     rows: Rows
     began: float
     ended: float
-    retries: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """Where records of some keys were found.
+
+    Attributes:
+        topic_ids, began, ended: as of a `Reading`.
+        keys: that were searched for.
+        hits: rows with offset and key alone, ascending.
+    """
+
+    reader: str
+    log: str
+    topic_ids: tuple[str, ...]
+    keys: tuple[int, ...]
+    hits: Rows
+    began: float
+    ended: float
+    notes: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A call of a command that has no rows.
+
+    Attributes:
+        problems: what it claims to be wrong with the logs, without numbers.
+        wrong: what it must not have done, by kind.
+    """
+
+    reader: str
+    log: str
+    seconds: float
+    problems: tuple[str, ...] = ()
+    wrong: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +144,7 @@ class Refusal:
 
     Attributes:
         cause: the error's class and first sentence, without its numbers.
-        is_named: whether it is an error of the product with a cause; else the reader failed.
+        is_named: whether it says that the log is not there, or changes; else the reader failed.
     """
 
     reader: str

@@ -10,11 +10,13 @@ import pytest
 
 from tests.live import judge
 from tests.live.rows import (
+    KEY,
     LEVELS,
     NONE,
     OFFSET,
     TIME,
     VALUE,
+    Findings,
     Isolation,
     Reading,
     Rows,
@@ -97,6 +99,17 @@ def test_a_lost_key(is_state: bool) -> None:
     assert Counter({judge.LOST: 1}) == judged(reading(rows_at(6), is_state=is_state))
 
 
+def test_a_key_with_a_newer_record() -> None:
+    """Its record below the bound may be gone from a cleaned log, but not from a latest state."""
+    newer = np.vstack([GOT, rows_of([row_of(13, b"k0", b"g", 96)])])
+    without = reading(rows_at(6))
+    assert Counter() == judge.differences(without, newer, is_compacted=True)
+    state = replace(without, is_state=True)
+    assert Counter({judge.LOST: 1}) == judge.differences(state, newer, is_compacted=True)
+    old = reading(rows_at(6, 8))
+    assert Counter({judge.OLD: 1}) == judge.differences(old, newer, is_compacted=True)
+
+
 @pytest.mark.parametrize("is_state", [False, True])
 def test_a_risen_key(is_state: bool) -> None:
     """A record whose tombstone is missing is a deleted key that is there."""
@@ -140,6 +153,32 @@ def test_a_hole() -> None:
     assert Counter({judge.HOLE: 1}) == judged(
         reading(np.delete(GOT[:-1], 2, axis=0)), is_compacted=False
     )
+
+
+def findings(*offsets: int) -> Findings:
+    hits = rows_at(*offsets).copy()
+    hits[:, VALUE:] = NONE
+    return Findings(
+        reader="r", log="t-0", topic_ids=("id",), keys=(0, 1, 2), hits=hits, began=0.0, ended=1.0
+    )
+
+
+def test_a_search() -> None:
+    """The newest record of each key that has a value is found, and of no other key is asked."""
+    assert Counter() == judge.missed(findings(6, 9), GOT, known=10)
+    assert Counter({judge.MISSED: 1}) == judge.missed(findings(7, 9), GOT, known=10)
+    assert Counter() == judge.missed(findings(7, 9), GOT, known=6)
+
+
+def test_a_hit_that_is_no_record() -> None:
+    """A hit has the offset and the key of a record that somebody got, as far as is known."""
+    assert Counter() == judge.invented(findings(3, 4, 7), GOT, known=10)
+    wrong = findings(3, 4, 7)
+    wrong.hits[1, KEY] = 0
+    assert Counter({judge.UNKNOWN: 1}) == judge.invented(wrong, GOT, known=10)
+    assert Counter() == judge.invented(wrong, GOT, known=4)
+    wrong.hits[2, OFFSET] = 1000
+    assert Counter({judge.UNKNOWN: 2}) == judge.invented(wrong, GOT, known=2000)
 
 
 def test_the_order() -> None:
