@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from tests.differential.random_logs import scratch_directory
+from tests.live import replicas
 from tests.live.driver import Figures, Plan, run
 from tests.live.load import TOPICS
 from tests.live.readers import READERS
@@ -29,6 +30,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--readers", nargs="+", choices=READERS, default=list(READERS))
     parser.add_argument("--topics", nargs="+", default=[topic.name for topic in TOPICS])
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--replicas", action="store_true", help="three brokers, and elections")
     parser.add_argument("--kill-seconds", type=float, default=0.0, help="0: never kill the broker")
     parser.add_argument("--checkpoint-ms", type=int, default=5000)
     chosen = parser.parse_args(arguments)
@@ -42,7 +44,7 @@ def main(arguments: list[str]) -> int:
         checkpoint_ms=chosen.checkpoint_ms,
     )
     with scratch_directory() as scratch:
-        figures = run(plan, Path(scratch))
+        figures = (replicas.run if chosen.replicas else run)(plan, Path(scratch))
     report(figures)
     return 1 if figures.wrong else 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +21,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     NewTopic,
     OffsetSpec,
+    TopicDescription,
 )
 
 from tests.e2e.command import free_port
@@ -55,14 +56,16 @@ class BrokerFailed(Exception):
 
 
 class Broker:
-    """A broker on `work`/broker. Effects: a process, ended by the context."""
+    """A broker on `directory`, which is its own. Effects: a process, ended by the context."""
 
-    def __init__(self, work: Path, *, settings: Mapping[str, str]) -> None:
-        self.work = work
+    def __init__(
+        self, directory: Path, *, settings: Mapping[str, str], port: int | None = None
+    ) -> None:
+        self.directory = directory
         self.settings = {**BUSY, **settings}
-        self.port = free_port()
+        self.port = port or free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
-        self.log_dir = work / "broker" / "logs"
+        self.log_dir = directory / "logs"
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -83,10 +86,10 @@ class Broker:
     def start(self) -> None:
         """Start it and wait until it listens."""
         options = (*JVM_OPTIONS, "-Xmx640m", "-cp", oracle_classpath(), "oracle.Main", "broker")
-        place = ("--dir", str(self.work / "broker"), "--port", str(self.port))
+        place = ("--dir", str(self.directory), "--port", str(self.port))
         config = [f"{name}={value}" for name, value in self.settings.items()]
         words = (*place, "--seconds", str(SECONDS), "--server-config", *config)
-        with (self.work / "broker.txt").open("a") as output:
+        with self._log.open("a") as output:
             self._process = subprocess.Popen(
                 [java(), *options, *words], stdout=subprocess.PIPE, stderr=output, text=True
             )
@@ -110,23 +113,37 @@ class Broker:
 
     def log(self) -> str:
         """What it logged."""
-        return (self.work / "broker.txt").read_text()
+        return self._log.read_text()
+
+    @property
+    def _log(self) -> Path:
+        return self.directory.with_suffix(".txt")
 
 
 class Topics:
-    """What an Admin client does to topics of one partition; again while the broker answers with an
-    error, as it does when it has just started.
+    """What an Admin client does to topics of one partition. It is done again while the broker
+    answers with an error, as it does when it has just started.
     """
 
     def __init__(self, bootstrap: str) -> None:
         self._config: dict[str, Any] = {"bootstrap.servers": bootstrap, **QUIET}
 
-    def create(self, topic: str, config: Mapping[str, str]) -> str:
-        """Create a topic; its id, as it is written in the log directory."""
-        new = NewTopic(topic, num_partitions=1, replication_factor=1, config=dict(config))
+    def create(self, topic: str, config: Mapping[str, str], *, nodes: Sequence[int] = (1,)) -> str:
+        """Create a topic on these brokers; its id, as it is written in the log directory."""
+        new = NewTopic(topic, 1, replica_assignment=[list(nodes)], config=dict(config))
         self._ask(lambda of: of.create_topics([new]), done=KafkaError.TOPIC_ALREADY_EXISTS)
-        described = self._ask(lambda of: of.describe_topics(TopicCollection([topic])))
-        return str(described.topic_id).translate(_URL_SAFE)
+        return str(self._described(topic).topic_id).translate(_URL_SAFE)
+
+    def replicas(self, topic: str) -> tuple[int | None, set[int]]:
+        """The broker that leads it, if there is one, and those that are in sync."""
+        (partition,) = self._described(topic).partitions
+        return getattr(partition.leader, "id", None), {node.id for node in partition.isr}
+
+    def _described(self, topic: str) -> TopicDescription:
+        described: TopicDescription = self._ask(
+            lambda of: of.describe_topics(TopicCollection([topic]))
+        )
+        return described
 
     def delete(self, topic: str) -> None:
         """Delete a topic."""

@@ -6,10 +6,11 @@ import itertools
 import multiprocessing
 import queue
 import random
+import re
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.context import SpawnContext, SpawnProcess
@@ -24,8 +25,6 @@ from tests.live.readers import Outcome, Work, attempt, read_on
 from tests.live.rows import LEVELS, Call, Findings, Reading, Refusal
 from tests.live.truth import Tail, Truth
 
-LATE_SECONDS = 30.0
-"""A bound may be as old as some writings of the checkpoint, and the reading as long as it takes."""
 REACH_SECONDS = 30.0
 """How long a judge waits for the consumers to get what was read."""
 START_SECONDS = 90.0
@@ -49,6 +48,7 @@ class Plan:
         processes: that read.
         kill_seconds: between two kills of the broker (SIGKILL); 0: it is never killed.
         checkpoint_ms: how often the broker writes its high watermarks.
+        late_seconds: how old a bound may be. It is infinite where a replica may lag.
     """
 
     seconds: float
@@ -60,6 +60,7 @@ class Plan:
     change_seconds: float = 4.0
     kill_seconds: float = 0.0
     checkpoint_ms: int = 5000
+    late_seconds: float = 30.0
 
 
 @dataclass(slots=True)
@@ -94,20 +95,20 @@ def run(plan: Plan, work: Path) -> Figures:
     settings = {"replica.high.watermark.checkpoint.interval.ms": str(plan.checkpoint_ms)}
     with (
         oracle_runner.using(oracle_runner.NEWEST),
-        Broker(work, settings=settings) as broker,
+        Broker(work / "broker", settings=settings) as broker,
     ):
         truth = Truth(broker.bootstrap)
         topics = Topics(broker.bootstrap)
         for topic in plan.topics:
             truth.follow(topic.name, topics.create(topic.name, topic.config))
         court = Court(truth, plan, figures)
-        with _clients(plan, broker), _changes(plan, broker, truth, figures):
+        with clients(plan, broker.bootstrap), _changes(plan, broker, truth, figures):
             time.sleep(plan.warm_seconds)
-            with _readings(plan, broker) as readings:
+            with readings_of(plan, [broker.log_dir]) as readings:
                 court.sit(readings, plan.seconds)
         for topic, level in itertools.product(plan.topics, LEVELS):
             truth.reach(topic.log, level, topics.end(topic.name, level))
-        for name in _not_of_kafka(broker.log_dir):
+        for name in not_of_kafka(broker.log_dir):
             figures.wrong[f"written below the log directory: {name}"] += 1
         broker.stop()
         _read_at_rest(plan, broker, court)
@@ -115,7 +116,7 @@ def run(plan: Plan, work: Path) -> Figures:
     return figures
 
 
-def _not_of_kafka(log_dir: Path) -> list[str]:
+def not_of_kafka(log_dir: Path) -> list[str]:
     """Names below a log directory that no broker makes."""
     return [path.name for path in log_dir.rglob("*") if "logwright" in path.name]
 
@@ -129,21 +130,23 @@ def _read_at_rest(plan: Plan, broker: Broker, court: Court) -> None:
 
 
 @contextmanager
-def _clients(plan: Plan, broker: Broker) -> Iterator[None]:
+def clients(plan: Plan, bootstrap: str) -> Iterator[None]:
+    """Producers, while the context lasts. Effects: a process."""
     context = multiprocessing.get_context("spawn")
     stop = context.Event()
-    words = (broker.bootstrap, plan.topics, plan.seed, stop)
+    words = (bootstrap, plan.topics, plan.seed, stop)
     with _running([context.Process(target=produce, args=words, daemon=True)]):
         yield
         stop.set()
 
 
 @contextmanager
-def _readings(plan: Plan, broker: Broker) -> Iterator[Queue[Outcome]]:
+def readings_of(plan: Plan, log_dirs: Sequence[Path]) -> Iterator[Queue[Outcome]]:
+    """What readers make of log directories, while the context lasts. Effects: processes."""
     context: SpawnContext = multiprocessing.get_context("spawn")
     stop, out = context.Event(), context.Queue(AHEAD)
     work = Work(
-        log_dir=broker.log_dir,
+        log_dirs=log_dirs,
         names=plan.names,
         logs=[topic.log for topic in plan.topics],
         seed=plan.seed,
@@ -250,6 +253,7 @@ class Court:
         self._truth, self._figures, self._names = truth, figures, plan.names
         self._compacted = {topic.log: topic.is_compacted for topic in plan.topics}
         self._keeps = {topic.log: topic.config == COMPACT for topic in plan.topics}
+        self._late_seconds = plan.late_seconds
         self._waiting: list[Reading | Findings] = []
 
     def sit(self, readings: Queue[Outcome], seconds: float) -> None:
@@ -263,7 +267,7 @@ class Court:
 
     def _read_by_all(self, end: float) -> bool:
         """Whether each reader has read something, or none does within a long time."""
-        read = {place.partition(" ")[0] for place in self._figures.rounds}
+        read = {re.split("[ @]", place)[0] for place in self._figures.rounds}
         return read >= set(self._names) or time.monotonic() > end + START_SECONDS
 
     def finish(self) -> None:
@@ -304,9 +308,8 @@ class Court:
             self._decide_findings(reading)
             return True
         tails = [
-            tail
-            for topic_id in reading.topic_ids
-            if (tail := self._truth.of(reading.log, topic_id, reading.isolation)) is not None
+            history.tails[reading.isolation]
+            for history in self._truth.of(reading.log, reading.topic_ids, reading.began)
         ]
         place = f"{reading.reader} {reading.log} {reading.isolation}"
         ready = [tail for tail in tails if tail.reached >= reading.bound]
@@ -325,7 +328,7 @@ class Court:
         compacted = self._compacted[reading.log]
         judged = [
             judge.differences(reading, tail.rows(), is_compacted=compacted)
-            + judge.age(reading, tail.reached_at(reading.began - LATE_SECONDS))
+            + judge.age(reading, tail.reached_at(reading.began - self._late_seconds))
             for tail in tails
         ]
         least = min(judged, key=Counter.total)
@@ -338,15 +341,13 @@ class Court:
         """Judge a search of a log that keeps what is newest."""
         place = f"{findings.reader} {findings.log}"
         judged = []
-        for topic_id in findings.topic_ids:
-            tails = [self._truth.of(findings.log, topic_id, level) for level in LEVELS]
-            if None not in tails:
-                everything, committed = (tail for tail in tails if tail is not None)
+        for history in self._truth.of(findings.log, findings.topic_ids, findings.began):
+            everything, committed = (history.tails[level] for level in LEVELS)
+            wrong = judge.invented(findings, everything.rows(), known=everything.reached)
+            if self._keeps[findings.log]:
                 known = committed.reached_at(findings.began)
-                wrong = judge.invented(findings, everything.rows(), known=everything.reached)
-                if self._keeps[findings.log]:
-                    wrong += judge.missed(findings, committed.rows(), known=known)
-                judged.append(wrong)
+                wrong += judge.missed(findings, committed.rows(), known=known)
+            judged.append(wrong)
         if not judged:
             self._figures.unjudged[place] += 1
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -36,9 +36,9 @@ PAUSE_SECONDS = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a process reads: random logs of a directory by random readers."""
+    """What a process reads: random logs of directories, by each reader in turn."""
 
-    log_dir: Path
+    log_dirs: Sequence[Path]
     names: Sequence[str]
     logs: Sequence[str]
     seed: int
@@ -50,7 +50,11 @@ def read_on(work: Work, out: Queue[Outcome], stop: Event) -> None:
     while not stop.is_set():
         for name in draw.sample(work.names, len(work.names)):
             log, level = draw.choice(work.logs), draw.choice(LEVELS)
-            out.put(attempt(name, work.log_dir, log, level))
+            log_dir = draw.choice(work.log_dirs)
+            outcome = attempt(name, log_dir, log, level)
+            if len(work.log_dirs) > 1:
+                outcome = replace(outcome, reader=f"{name}@{log_dir.parent.name}")
+            out.put(outcome)
             time.sleep(draw.uniform(0, PAUSE_SECONDS))
             if stop.is_set():
                 break

@@ -8,13 +8,15 @@ import threading
 import time
 from array import array
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tests.live.broker import QUIET
-from tests.live.rows import LEVELS, Isolation, Rows, row_of
+from tests.live.rows import LEVELS, OFFSET, Isolation, Rows, row_of, within
 
 POLL_SECONDS = 0.1
 REACH_SECONDS = 30.0
@@ -25,7 +27,10 @@ MOST = 500
 class Tail:
     """A consumer of one topic that notes what it gets. Effects: a thread, ended by `close`."""
 
-    def __init__(self, bootstrap: str, topic: str, isolation: Isolation) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, isolation: Isolation, before: Rows | None = None
+    ) -> None:
+        """`before`: what came before, of a log that continues as another one; else none."""
         self._config = {
             "bootstrap.servers": bootstrap,
             "group.id": "none",
@@ -38,11 +43,11 @@ class Tail:
             **QUIET,
         }
         self._topic = topic
-        self._rows = array("q")
+        self._rows = array("q", [] if before is None else before.ravel().tolist())
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._times = array("d", [time.monotonic()])
-        self._reached = array("q", [0])
+        self._reached = array("q", [0 if before is None else int(before[-1, OFFSET]) + 1])
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 
@@ -73,7 +78,7 @@ class Tail:
 
     def _follow(self) -> None:
         consumer = Consumer(self._config)
-        consumer.assign([TopicPartition(self._topic, 0, 0)])
+        consumer.assign([TopicPartition(self._topic, 0, self.reached)])
         while not self._stop.is_set():
             messages = consumer.consume(MOST, POLL_SECONDS)
             if messages:
@@ -101,45 +106,61 @@ class Tail:
 
 @dataclass(slots=True)
 class History:
-    """What consumers got of one topic, from its creation to its deletion.
+    """What consumers got of one topic, from its creation to its deletion, or to an election after
+    which its log continues as another one.
 
     Attributes:
         tails: the consumer of each isolation level.
+        until: readings that begin later, by the monotonic clock, cannot be of it.
     """
 
     topic_id: str
     tails: dict[Isolation, Tail]
+    until: float = inf
 
 
 @dataclass(slots=True)
 class Truth:
-    """Of each log its histories, by topic id."""
+    """Of each log its histories, the newest last."""
 
     bootstrap: str
-    histories: dict[str, dict[str, History]] = field(default_factory=dict)
+    histories: dict[str, list[History]] = field(default_factory=dict)
 
     def follow(self, topic: str, topic_id: str) -> None:
         """Begin with a topic that was created just now."""
         tails = {level: Tail(self.bootstrap, topic, level) for level in LEVELS}
-        self.histories.setdefault(f"{topic}-0", {})[topic_id] = History(topic_id, tails)
+        self.histories.setdefault(f"{topic}-0", []).append(History(topic_id, tails))
+
+    def branch(self, topic: str, end: int) -> History:
+        """Begin again with a topic that has lost everything from `end` on; its old history."""
+        old = self.histories[f"{topic}-0"][-1]
+        tails = {
+            level: Tail(self.bootstrap, topic, level, within(tail.rows(), 0, end))
+            for level, tail in old.tails.items()
+        }
+        self.histories[f"{topic}-0"].append(History(old.topic_id, tails))
+        return old
 
     def close(self, log: str | None = None) -> None:
         """End the consumers of a log, or all."""
         for name, histories in self.histories.items():
             if log in (None, name):
-                for history in histories.values():
+                for history in histories:
                     for tail in history.tails.values():
                         tail.close()
 
     def reach(self, log: str, isolation: Isolation, end: int) -> None:
         """Wait until the consumer of the topic as it is now has everything below `end`."""
-        tail = list(self.histories[log].values())[-1].tails[isolation]
+        tail = self.histories[log][-1].tails[isolation]
         deadline = time.monotonic() + REACH_SECONDS
         while tail.reached < end:
             assert time.monotonic() < deadline, f"{tail.reached} of {end} of {log}"
             time.sleep(0.05)
 
-    def of(self, log: str, topic_id: str, isolation: Isolation) -> Tail | None:
-        """The consumer of a topic, None if there never was one with this id."""
-        history = self.histories.get(log, {}).get(topic_id)
-        return None if history is None else history.tails[isolation]
+    def of(self, log: str, topic_ids: Sequence[str], began: float) -> list[History]:
+        """What a reading that began at a time can be of: there may be none."""
+        return [
+            history
+            for history in self.histories[log]
+            if history.topic_id in topic_ids and began < history.until
+        ]
