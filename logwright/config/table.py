@@ -62,6 +62,7 @@ FORMATS: Final = {
 }
 """All formats, by their names in the policies and on the command line."""
 UpdateMode = Literal["merge-on-read", "copy-on-write"]
+Unique = Literal["partition", "topic"]
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
@@ -96,6 +97,8 @@ class TopicTable(BaseModel):
         update_mode: of a table of Delta or Iceberg. ``merge-on-read`` writes new rows to new files
             and deletes old ones by position; ``copy-on-write`` writes the files with changed keys
             again, for readers that do not know deleted rows.
+        unique: where a key has one row: in each ``partition`` that has it, as for compaction, or in
+            the whole ``topic``, also after its number of partitions has grown.
         preview: show a few rows in the asset's page.
         keep_versions_ms: how long the files of earlier versions are kept, and rows in the files
             that are only marked as deleted (Delta, Iceberg).
@@ -112,6 +115,7 @@ class TopicTable(BaseModel):
     buckets: Annotated[Int32, Field(ge=1, le=4096)] | None = None
     log_dir: str | None = Field(None, min_length=1)
     update_mode: UpdateMode = "merge-on-read"
+    unique: Unique = "partition"
     preview: Boolean = False
     keep_versions_ms: Annotated[Int64, Field(ge=0)] = 604_800_000
     identifier: Annotated[str, AfterValidator(_identifier)] | None = None
@@ -128,6 +132,8 @@ class TopicTable(BaseModel):
                     raise contradiction(f"{name} is for the format {others}", name)
         if self.path is None and not self.catalog:
             raise contradiction("path is required", "format")
+        if self.path is None and self.unique == "topic":
+            raise contradiction("unique: topic needs a path", "unique")
         return self
 
     def held_until_ms(self, updated_ms: int, *, at_once: bool) -> int | None:

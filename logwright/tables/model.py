@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.config.table import Unique
 from logwright.errors import PreconditionError
 from logwright.tables.batches import Batches
 
@@ -70,6 +71,8 @@ class Progress:
         erased: earlier versions of the table have records that were erased from the log since:
             their files go at once.
         batches: of the log then; None in tables of earlier versions.
+        heads: name of the file with the hidden heads of the table (`logwright.tables.hidden`),
+            which all partitions share; None: it has none.
     """
 
     end_offset: int
@@ -82,6 +85,7 @@ class Progress:
     in_doubt: str | None = None
     erased: bool = False
     batches: Batches | None = None
+    heads: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,7 @@ class Form:
         columns: (name, Arrow type as text) of each column.
         asked: the decoding of the policies, as JSON.
         decoding: the same with what was inferred from the first records.
+        unique: where a key has one row: in its partition, or in the whole topic.
     """
 
     topic: str
@@ -101,6 +106,7 @@ class Form:
     columns: tuple[tuple[str, str], ...]
     asked: str = ""
     decoding: str = ""
+    unique: Unique = "partition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +237,7 @@ def load_form(text: str | None, *, table: str) -> Form:
             columns=tuple((str(name), str(kind)) for name, kind in content["columns"]),
             asked=str(content["asked"]),
             decoding=str(content["decoding"]),
+            unique="topic" if content.get("unique") == "topic" else "partition",
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(table) from error

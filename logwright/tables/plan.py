@@ -84,6 +84,7 @@ class PartitionStep:
         purges: files with deleted rows are written again.
         erased: it takes out what was erased from the log, or may have been: a copy of the log
             without the mark has other batches.
+        deletes: it reads tombstones also if it is a rebuild: they count against other partitions.
     """
 
     kind: Kind
@@ -94,6 +95,7 @@ class PartitionStep:
     compares: bool = False
     purges: bool = False
     erased: bool = False
+    deletes: bool = False
 
 
 def plan_partition(
@@ -176,6 +178,8 @@ def differences(known: Form, wanted: Form) -> str | None:
         return f"it is of topic {known.topic}"
     if known.buckets != wanted.buckets:
         return f"it has {known.buckets} buckets, not {wanted.buckets}"
+    if known.unique != wanted.unique:
+        return f"it has one row of a key for each {known.unique}"
     if known.asked != wanted.asked:
         return "its keys or values were decoded with other settings"
     if known.columns != wanted.columns:

@@ -27,6 +27,7 @@ from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.place.model import Place
 from logwright.tables.columns import Columns, columns_of
+from logwright.tables.hidden import hidden_of
 from logwright.tables.local_files import WORK, lock_table
 from logwright.tables.logs import TopicLog, sample, source_of
 from logwright.tables.merge import MergeLimits
@@ -35,6 +36,7 @@ from logwright.tables.quarantine import Quarantine
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.store import Store, TableLocation
 from logwright.tables.update import update_table
+from logwright.tables.whole_topic import update_whole_topic
 from logwright.tables.work import Target, UpdateResult
 
 QUARANTINE: Final = "_quarantine"
@@ -176,10 +178,11 @@ def update_topic(
             buckets=place.table.buckets,
             limits=place.limits if _marks_rows(place.table) else None,
             keep_ms=place.table.keep_versions_ms,
+            unique=place.table.unique,
+            hidden=hidden_of(place.directory or work),
         )
-        result = update_table(
-            target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs]
-        )
+        make = update_whole_topic if place.table.unique == "topic" else update_table
+        result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
         if result.snapshot is not None:
             keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
             removed += store.remove_old(keep_ms)
