@@ -30,7 +30,7 @@ from pyroaring import BitMap64
 from logwright.tables.columns import KEY, OFFSET, PARTITION
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 TIME: Final = "time"
 DEAD: Final = "dead"
@@ -112,6 +112,32 @@ class Vanishing:
         return as_dead(heads.filter(pa.array(counts & (not self.another))), self.now_ms)
 
 
+def as_heads(
+    origin: Sequence[pa.Array], number: int, no_row: pa.BooleanArray, now_ms: int
+) -> pa.RecordBatch:
+    """Return records as heads.
+
+    Args:
+        origin: keys, offsets and timestamps.
+        number: of their partition.
+        no_row: which give their key none.
+        now_ms: when they were seen.
+    """
+    key, offset, timestamp = origin
+    count = len(key)
+    return pa.RecordBatch.from_arrays(
+        [
+            key,
+            pa.array(np.full(count, number, dtype=np.int32)),
+            offset,
+            timestamp.cast(pa.int64()),
+            no_row,
+            pa.array(np.full(count, now_ms, dtype=np.int64)),
+        ],
+        schema=HEADS,
+    )
+
+
 def heads_table(batches: Iterable[pa.RecordBatch | pa.Table]) -> pa.Table:
     """Return heads as one table."""
     tables = [
@@ -188,7 +214,8 @@ def as_dead(heads: pa.Table, now_ms: int) -> pa.Table:
 
 def of_keys(heads: pa.Table, keys: pa.Array | pa.ChunkedArray) -> Flags:
     """Return which heads are of some keys."""
-    return pc.is_in(heads[KEY], value_set=keys).to_numpy(zero_copy_only=False)
+    flags = pc.is_in(heads[KEY], value_set=keys).to_numpy(zero_copy_only=False)
+    return np.asarray(flags, dtype=np.bool_)
 
 
 def _codes(table: pa.Table) -> NDArray[np.int64]:

@@ -88,6 +88,15 @@ class HiddenWriter:
         self._firsts: list[int] = []
         self.has_heads = False
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        first = min(self._firsts, default=None)
+        if first is not None:
+            self._writer.add_key_value_metadata({_FIRST: str(first)})
+        self._writer.close()
+
     def write(self, bucket: int, heads: pa.Table) -> None:
         """Take the heads of a bucket. Effects: writes a row group, if there are some."""
         if not len(heads):
@@ -100,13 +109,6 @@ class HiddenWriter:
         self._firsts += forgettable(heads)[SEEN].to_pylist()
         self.has_heads = True
 
-    def close(self) -> None:
-        """Write the footer."""
-        first = min(self._firsts, default=None)
-        if first is not None:
-            self._writer.add_key_value_metadata({_FIRST: str(first)})
-        self._writer.close()
-
 
 @contextmanager
 def written(folder: Path) -> Iterator[HiddenWriter]:
@@ -115,10 +117,8 @@ def written(folder: Path) -> Iterator[HiddenWriter]:
     """
     name = secrets.token_hex(8)
     path = folder / f"{name}{_SUFFIX}"
-    with durable.created(path) as file:
-        writer = HiddenWriter(file)
+    with durable.created(path) as file, HiddenWriter(file) as writer:
         yield writer
-        writer.close()
     if writer.has_heads:
         writer.name = name
     else:

@@ -33,6 +33,7 @@ from logwright.tables.heads import (
     Known,
     Vanishing,
     as_dead,
+    as_heads,
     decide,
     heads_table,
     of_keys,
@@ -232,13 +233,15 @@ class _Update:
         if changed.keys is not None and not len(changed.keys):
             return HEADS.empty_table(), HEADS.empty_table()
         rows, before = [], []
-        for number in self.files:
+        for number, progress in self.progress.items():
+            if progress.in_doubt is not None:
+                continue
             heads = self._heads(number, bucket)
             heads = heads.filter(changed.concerns(heads))
             read = self.reads.get(number)
             if read is None or read.vanishing is None:
                 rows.append(heads)
-            elif self.progress[number].in_doubt is None:
+            else:
                 before.append(read.vanishing.left(heads))
         return heads_table(rows), heads_table(before)
 
@@ -251,7 +254,7 @@ class _Update:
                 batches = read_batches(opened, [target.columns.key, OFFSET, TIMESTAMP])
                 for batch in without(batches, target.store.deleted(file)):
                     no_row = pa.array([False] * len(batch), pa.bool_())
-                    heads.append(_as_heads(batch.columns, number, no_row, self.now_ms))
+                    heads.append(as_heads(batch.columns, number, no_row, self.now_ms))
         return heads_table(heads)
 
     def _write_rows(self, number: int, bucket: int, decision: Decision) -> None:
@@ -312,7 +315,7 @@ def update_whole_topic(target: Target, sources: Sequence[PartitionSource]) -> Up
             _Update,
             target=target,
             progress=dict(pending.progress),
-            files=_files(before, pending.progress),
+            files=_files(before, {*pending.progress, *steps}),
             hidden=hidden,
             buckets=form.buckets,
             now_ms=max((one.observed.now_ms for one in sources), default=0),
@@ -370,9 +373,16 @@ def _together(
     """
     if any(step.kind == "rebuild" and number in recorded for number, step in steps.items()):
         why = why or _TOGETHER
-    made = {"kind": "rebuild", "start_offset": None, "compares": False, "purges": False}
     return {
-        number: replace(step, deletes=True, **made, reason=step.reason or why)
+        number: PartitionStep(
+            kind="rebuild",
+            start_offset=None,
+            end_offset=step.end_offset,
+            reason=step.reason if step.kind == "rebuild" else why,
+            forgets=step.forgets,
+            erased=step.erased,
+            deletes=True,
+        )
         if why or step.kind == "rebuild"
         else step
         for number, step in steps.items()
@@ -408,16 +418,17 @@ def _read_all(
         if step is None or step.kind == "nothing":
             continue
         recorded = update.progress.get(source.partition)
-        is_made = step.kind == "rebuild" and recorded is not None
         spill = partial(Spill, buckets=update.buckets, directory=update.target.work, limit=limit)
         try:
-            vanishing = _vanishing(source, recorded, erased=erased) if is_made else None
             read = _read(stack, update.target, (source, step), spill)
+            if step.kind == "rebuild" and recorded is not None:
+                vanishing = _vanishing(source, recorded, erased=erased)
+                read = replace(read, vanishing=vanishing)
         except LogwrightError as error:
             failures[source.partition] = error
         else:
             failures.pop(source.partition, None)
-            update.reads[source.partition] = replace(read, vanishing=vanishing)
+            update.reads[source.partition] = read
     return update
 
 
@@ -443,7 +454,7 @@ def _read(
         records += len(batch)
         no_row = distribute(target, batch, rows, refused.add)
         origin = (batch[KEY], batch[OFFSET], batch[TIMESTAMP])
-        heads.add(_as_heads(origin, number, no_row, source.observed.now_ms))
+        heads.add(as_heads(origin, number, no_row, source.observed.now_ms))
     return _Read(
         source=source,
         step=step,
@@ -453,30 +464,6 @@ def _read(
         records=records,
         bytes=reading.bytes,
         held=source.held(step.start_offset or 0) if step.compares else None,
-    )
-
-
-def _as_heads(
-    origin: Sequence[pa.Array], number: int, no_row: pa.BooleanArray, now_ms: int
-) -> pa.RecordBatch:
-    """Return records as heads.
-
-    Args:
-        origin: keys, offsets and timestamps.
-        no_row: which give their key none.
-    """
-    key, offset, timestamp = origin
-    count = len(key)
-    return pa.RecordBatch.from_arrays(
-        [
-            key,
-            pa.array(np.full(count, number, dtype=np.int32)),
-            offset,
-            timestamp.cast(pa.int64()),
-            no_row,
-            pa.array(np.full(count, now_ms, dtype=np.int64)),
-        ],
-        schema=HEADS,
     )
 
 
