@@ -17,6 +17,7 @@ from logwright.assets.lib.boundary import boundary
 from logwright.assets.segments.values import contracts_of
 from logwright.assets.tables.topic_logs import table_key, table_of, topic_logs
 from logwright.config.policies import Policies
+from logwright.config.table import hidden_of
 from logwright.config.topic_tests import ValueContract
 from logwright.errors import PointNotHeld
 from logwright.log.model import PartitionLog
@@ -30,7 +31,6 @@ from logwright.tables.compare import (
     keys_in_several,
     largest_offsets,
 )
-from logwright.tables.hidden import hidden_of
 from logwright.tables.local_files import WORK
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot

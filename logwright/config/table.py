@@ -149,6 +149,8 @@ class TopicTable(BaseModel):
         """
         if self.path is None:
             return None
+        if self.unique == "topic" and not at_once:  # deleted keys are remembered
+            return updated_ms + 2 * self.keep_versions_ms
         if at_once or not self.of_format.keeps_versions:
             return updated_ms
         marked = self.keep_versions_ms if self.update_mode == "merge-on-read" else 0
@@ -163,6 +165,13 @@ class TopicTable(BaseModel):
     def decoding(self) -> Decoding:
         """How records are decoded."""
         return Decoding(key=self.key, value=self.value)
+
+
+def hidden_of(directory: Path) -> Path:
+    """Return where a table in this directory keeps the keys that are in several partitions, and
+    those that were deleted, if a key has one row in the whole topic.
+    """
+    return directory.parent / f".{directory.name}.logwright-keys"
 
 
 def read_table(checker: Checker, entry: Entries) -> TopicTable | None:

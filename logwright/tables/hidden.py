@@ -30,16 +30,11 @@ _SUFFIX: Final = ".parquet"
 _FIRST: Final = b"logwright.first"
 
 
-def hidden_of(directory: Path) -> Path:
-    """Return where the hidden heads of the table in this directory are."""
-    return directory.with_name(f".{directory.name}.logwright-keys")
-
-
 class HiddenHeads:
     """A file of hidden heads, open for reading; or none.
 
     Args:
-        folder: see `hidden_of`.
+        folder: see `logwright.config.table.hidden_of`.
         name: of the file; None: there are no hidden heads.
 
     Raises:
@@ -84,7 +79,9 @@ class HiddenWriter:
 
     def __init__(self, file: BinaryIO) -> None:
         self.name: str | None = None
-        self._writer = pq.ParquetWriter(file, _STORED, compression="zstd")
+        self._writer = pq.ParquetWriter(
+            file, _STORED, compression="zstd", write_statistics=[BUCKET]
+        )
         self._firsts: list[int] = []
         self.has_heads = False
 
@@ -129,7 +126,7 @@ def remove_old(folder: Path, kept: str | None, keep_ms: int) -> None:
     """Remove the files that only earlier versions of the table have named.
 
     Args:
-        folder: see `hidden_of`.
+        folder: see `logwright.config.table.hidden_of`.
         kept: name of the file that stays; None: none does.
         keep_ms: files that are younger stay, too: a version that is restored may name them.
     """

@@ -20,14 +20,13 @@ import pyarrow as pa
 
 from logwright.batches.runtime import Progress, silent
 from logwright.config.decoding import Decoding
-from logwright.config.table import TopicTable
+from logwright.config.table import TopicTable, hidden_of
 from logwright.decode.make import make_decoder
 from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
 from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.place.model import Place
 from logwright.tables.columns import Columns, columns_of
-from logwright.tables.hidden import hidden_of
 from logwright.tables.local_files import WORK, lock_table
 from logwright.tables.logs import TopicLog, sample, source_of
 from logwright.tables.merge import MergeLimits

@@ -20,12 +20,11 @@ from typing import Final
 
 import pytest
 
-from logwright.config.table import Unique
+from logwright.config.table import Unique, hidden_of
 from logwright.config.topic import CleanerConfig
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
-from logwright.tables.hidden import hidden_of
 from logwright.tables.logs import TopicLog
 from logwright.tables.topic import TopicUpdate, update_topic
 from tests.differential.kafka_cleaner import KafkaCleaner

@@ -250,7 +250,7 @@ def _add_batch(
     """Append a batch, perhaps as a transaction that ends with it."""
     records: list[Record] = []
     may_be_late = world.unique == "topic" and world.keep_ms > HOUR_MS
-    time = world.now - (draw.choice([0, 0, 1, HOUR_MS]) if may_be_late else 0)
+    time = world.now - (draw.choice([0, 0, 1, HOUR_MS, 20 * HOUR_MS]) if may_be_late else 0)
     for offset in range(log.end, log.end + count):
         key = f"key-{draw.randrange(KEYS):02}"
         value = None if draw.random() < 0.25 else f"v{offset}-{draw.randrange(100)}"
