@@ -133,7 +133,7 @@ class TopicTable(BaseModel):
         if self.path is None and not self.catalog:
             raise contradiction("path is required", "format")
         if self.path is None and self.unique == "topic":
-            raise contradiction("unique: topic needs a path", "unique")
+            raise contradiction("topic needs a path", "unique")
         return self
 
     def held_until_ms(self, updated_ms: int, *, at_once: bool) -> int | None:

@@ -179,7 +179,7 @@ def differences(known: Form, wanted: Form) -> str | None:
     if known.buckets != wanted.buckets:
         return f"it has {known.buckets} buckets, not {wanted.buckets}"
     if known.unique != wanted.unique:
-        return f"it has one row of a key for each {known.unique}"
+        return f"it was made with unique: {known.unique}"
     if known.asked != wanted.asked:
         return "its keys or values were decoded with other settings"
     if known.columns != wanted.columns:

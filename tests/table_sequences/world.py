@@ -208,6 +208,9 @@ def make_world(
     count = draw.randint(1, 2)
     drawn: Unique = draw.choice(["partition", "partition", "topic"])
     world.unique = unique or drawn
+    if world.unique == "topic":
+        count = draw.randint(count, 2)
+        world.keep_ms = draw.choice([0, 1, 24 * HOUR_MS, 24 * HOUR_MS])  # then records come late
     for number in range(count):
         _create(world, number, draw)
     return world

@@ -192,7 +192,7 @@ def test_another_rule_needs_another_table(tmp_path: Path) -> None:
     """A table has one rule for its life."""
     log_dir = logs(tmp_path / "1", {0: OLD})
     update(place("parquet", tmp_path / "tables" / "t"), log_dir)
-    with pytest.raises(OtherForm, match="one row of a key for each partition"):
+    with pytest.raises(OtherForm, match="it was made with unique: partition"):
         update(table(tmp_path, "parquet"), log_dir)
 
 
