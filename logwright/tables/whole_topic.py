@@ -357,7 +357,9 @@ def _planned(
     for source in sources:
         number = source.partition
         try:
-            steps[number] = plan_source(source, recorded.get(number), target.keep_ms)
+            step = plan_source(source, recorded.get(number), target.keep_ms)
+            # A row below a new log start can hide one of another partition.
+            steps[number] = replace(step, compares=True) if step.trims_below is not None else step
         except LogwrightError as error:
             failures[number] = error
     return steps, failures
