@@ -131,9 +131,9 @@ def compare_topic(
     }
     live, held_back = ({number: OffsetSum(0, 0) for number in numbers} for _ in range(2))
     with Spill(HEADS, KEY, buckets, quarantine.work) as spill, HiddenHeads(hidden, name) as known:
-        for one in topic_logs:
-            if one.partition in progress:
-                for batch in _heads_below(one, progress[one.partition].end_offset):
+        for topic_log in topic_logs:
+            if topic_log.partition in progress:
+                for batch in _heads_below(topic_log, progress[topic_log.partition].end_offset):
                     spill.add(batch)
         for bucket in range(buckets):
             deleted = known.read(bucket).filter(pc.field(DEAD))
@@ -191,8 +191,8 @@ def keys_in_several(topic_logs: Sequence[TopicLog], work: Path) -> SeveralPartit
     buckets = bucket_count([sum(one.log.log_bytes for one in topic_logs)])
     keys = in_several = 0
     with Spill(_KEYS, KEY, buckets, work) as spill:
-        for one in topic_logs:
-            plan = plan_latest(one.log, cleaner=one.cleaner)
+        for topic_log in topic_logs:
+            plan = plan_latest(topic_log.log, cleaner=topic_log.cleaner)
             for batch in read_latest(plan, columns=(KEY,), tombstones=True):
                 spill.add(batch)
         for bucket in range(buckets):

@@ -141,7 +141,8 @@ def as_heads(
 def heads_table(batches: Iterable[pa.RecordBatch | pa.Table]) -> pa.Table:
     """Return heads as one table."""
     tables = [
-        one if isinstance(one, pa.Table) else pa.Table.from_batches([one], HEADS) for one in batches
+        heads if isinstance(heads, pa.Table) else pa.Table.from_batches([heads], HEADS)
+        for heads in batches
     ]
     return pa.concat_tables([HEADS.empty_table(), *tables]).combine_chunks()
 

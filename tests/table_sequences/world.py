@@ -166,9 +166,9 @@ class World:
                     # A row that is gone counts as deleted, with its own timestamp.
                     its_own = (before[3], before[0], number)
                     is_read |= before[2] is not None and all(
-                        its_own > (one[key][3], one[key][0], each)
-                        for each, one in self._newest_of_others(number)
-                        if key in one
+                        its_own > (newest[key][3], newest[key][0], each)
+                        for each, newest in self._newest_of_others(number)
+                        if key in newest
                     )
                 if in_doubt or not is_read:
                     self.unread.add((number, key, offset))
@@ -289,7 +289,7 @@ def clean(world: World, draw: random.Random) -> None:
     number = draw.choice(list(world.logs))
     log = world.logs[number]
     whole_topic = world.unique == "topic"
-    if whole_topic and log.is_cut:  # then it cannot be told from a cleaning
+    if whole_topic and log.is_cut:  # then it may look like a cleaning
         return
     by_kafka = world.kafka is not None and draw.random() < 0.5
     pairs = _SETTINGS | {"delete.retention.ms": draw.choice(_RETENTIONS)}
@@ -353,9 +353,9 @@ def move_start(world: World, draw: random.Random) -> None:
     _set_checkpoint(log.where / _START, number, start)
     newest = log.newest() if world.unique == "topic" else {}
     log.history = [
-        one
-        for one in log.history
-        if one[0] >= start or (one[2] is None and newest.get(one[1]) == one)
+        record
+        for record in log.history
+        if record[0] >= start or (record[2] is None and newest.get(record[1]) == record)
     ]
     log.start = start
 

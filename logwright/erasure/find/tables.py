@@ -174,8 +174,8 @@ def _path_of(text: str, root: str) -> str:
 
 def _files_of(root: Path) -> list[_Listed]:
     """Return the files of a table, those next to it too, or the file itself. Effects: lists."""
-    beside = hidden_of(Path(os.path.abspath(root)))  # noqa: PTH100 -- resolve() would follow symlinks
-    return [*_files_below(root), *(_files_below(beside) if os.path.lexists(beside) else ())]
+    keys = hidden_of(Path(os.path.abspath(root)))  # noqa: PTH100 -- resolve() would follow symlinks
+    return [*_files_below(root), *(_files_below(keys) if os.path.lexists(keys) else ())]
 
 
 def _files_below(root: Path) -> Iterator[_Listed]:

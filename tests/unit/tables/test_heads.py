@@ -82,7 +82,7 @@ def test_a_hidden_head_that_is_the_newest_again_lacks_its_value() -> None:
     done = decided(**known, new=heads((b"k", 1, 2, 99, False)))
     assert [(0, 5)] == places(done.lacking)
     assert ([], [(1, 1)], [(1, 2)]) == tuple(
-        places(one) for one in (done.written, done.replaced, done.hidden)
+        places(each) for each in (done.written, done.replaced, done.hidden)
     )
 
 

@@ -112,8 +112,8 @@ def test_a_tombstone_is_remembered(tmp_path: Path, form: str) -> None:
 
 
 def test_a_tombstone_that_was_not_read_is_not_known(tmp_path: Path) -> None:
-    """Of a key whose record of the same partition the table has: it is deleted. Of another key
-    nothing says so.
+    """Of a key whose record of the same partition the table has: it is deleted. Another key has its
+    old row.
     """
     where = table(tmp_path, "parquet")
     first: Batch = (2_000, [("a", "a1"), ("x", "x0")])
@@ -163,7 +163,7 @@ def test_without_what_it_knew_the_table_is_made_again(tmp_path: Path) -> None:
     file.unlink()
     done = update(where, log_dir)
     assert {"what the table knew of keys in several partitions is gone"} == {
-        one.step.reason for one in done.result.partitions
+        each.step.reason for each in done.result.partitions
     }
     assert [b"a0", b"c0"] == values(where)
     require_equal(where, log_dir)
