@@ -28,7 +28,7 @@ from logwright.records.model import ReadCounts, ReadRequest, RecordsRange
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
 from logwright.records.schema import OFFSET
-from logwright.running.place import as_it_runs
+from logwright.running.place import RunningPlace, as_it_runs
 from logwright.spark.kafka_log_offsets import UNKNOWN, Position, Positions
 from logwright.spark.kafka_log_options import ReadOptions
 from logwright.spark.kafka_log_plan import observed_logs, tasks_of
@@ -67,7 +67,7 @@ class Seen:
 
 
 class Begin(NamedTuple):
-    """Where a stream goes on in a log.
+    """Where a stream continues in a log.
 
     Attributes:
         loss: what is gone, in words; None if nothing is.
@@ -78,7 +78,7 @@ class Begin(NamedTuple):
 
 
 def begin_of(position: Position | None, seen: Seen) -> Begin:
-    """Return where a stream goes on: where it was, unless that is gone. Pure.
+    """Return where a stream continues: where it was, unless that is gone. Pure.
 
     Args:
         position: None if the partition is new to the stream, which then begins at its first record.
@@ -136,7 +136,7 @@ def report_losses(losses: Mapping[TopicPartition, str], *, fail: bool) -> None:
         if fail:
             raise DataLoss(
                 problem,
-                remedy="With failOnDataLoss=false the stream goes on with what is there.",
+                remedy="With failOnDataLoss=false the stream continues with what is there.",
             )
         _LOG.warning("%s", problem)
 
@@ -175,14 +175,15 @@ def plan_slices(options: ReadOptions, first: Positions, last: Positions) -> list
         with look(options, changed.intersection) as seen:
             losses = dict.fromkeys(sorted(changed - seen.keys()), "is gone")
             requests = []
-            for partition, one in seen.items():
-                begin, end = begin_of(first.get(partition), one), begin_of(last[partition], one)
+            for partition, log_seen in seen.items():
+                begin = begin_of(first.get(partition), log_seen)
+                end = begin_of(last[partition], log_seen)
                 if loss := begin.loss or end.loss:
                     losses[partition] = loss
                 stop = min(end.offset, last[partition].offset)
                 if begin.offset < stop:
-                    require_local_start(one.log, begin.offset)
-                    requests.append((one.log, request(options, begin.offset, stop)))
+                    require_local_start(log_seen.log, begin.offset)
+                    requests.append((log_seen.log, request(options, begin.offset, stop)))
             report_losses(losses, fail=options.fail_on_data_loss)
             if all(one.end >= last[at].offset or at in losses for at, one in seen.items()):
                 return [_slices(task, seen) for task in tasks_of(requests, options)]
@@ -193,7 +194,7 @@ def plan_slices(options: ReadOptions, first: Positions, last: Positions) -> list
 def _slices(task: Sequence[RecordsRange], seen: Mapping[TopicPartition, Seen]) -> tuple[Slice, ...]:
     return tuple(
         Slice(
-            log_dir=Path(each.log_dir.pure) if is_running(each.log_dir) else each.log_dir,
+            log_dir=plain(each.log_dir),
             partition=each.partition,
             start_offset=each.start_offset,
             end_offset=each.end_offset,
@@ -201,6 +202,11 @@ def _slices(task: Sequence[RecordsRange], seen: Mapping[TopicPartition, Seen]) -
         )
         for each in task
     )
+
+
+def plain(log_dir: Place) -> Place:
+    """Return a log directory without what was seen of it. Pure."""
+    return Path(log_dir.pure) if isinstance(log_dir, RunningPlace) else log_dir
 
 
 def request(options: ReadOptions, start_offset: int, end_offset: int) -> ReadRequest:

@@ -115,7 +115,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             DataLoss: records after `start` are gone, and that is a failure.
         """
         idle = self._idle
-        if idle is not None and idle.start == start and idle.goes_on(self._options):
+        if idle is not None and idle.start == start and idle.still_holds(self._options):
             return start
         idle = _Idle(start, self._options)
         end = start
@@ -163,17 +163,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         losses |= dict.fromkeys(sorted(start.keys() - seen.keys()), "is gone")
         report_losses(losses, fail=self._options.fail_on_data_loss)
         ends = {}
-        for at, one in seen.items():
-            end = one.end if target is None else min(one.end, target.get(at, 0))
+        for at, log_seen in seen.items():
+            end = log_seen.end if target is None else min(log_seen.end, target.get(at, 0))
             ends[at] = max(end, begins[at].offset)
         if not isinstance(limit, ReadAllAvailable):
             ends = _limited(self._options, begins, ends, seen)
         positions = {}
-        for at, one in seen.items():
+        for at, log_seen in seen.items():
             # What is known of an offset may change, and would make a micro-batch without rows.
             is_same = at in start and begins[at] == (start[at].offset, None)
             is_same = is_same and ends[at] == start[at].offset
-            positions[at] = start[at] if is_same else one.position(ends[at])
+            positions[at] = start[at] if is_same else log_seen.position(ends[at])
         return positions
 
 
@@ -191,7 +191,7 @@ class _Idle:
         self.stamps = _stamps(options)
         self._until = time.monotonic() + LOOK_SECONDS
 
-    def goes_on(self, options: ReadOptions) -> bool:
+    def still_holds(self, options: ReadOptions) -> bool:
         """Return whether nothing can have come since. A broker that has a log directory open
         replaces a file in it every few seconds, and one that stops does: so one that is stopped is
         looked at, and locked, once.

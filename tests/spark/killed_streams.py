@@ -76,11 +76,11 @@ def rows_written(work: Path) -> Rows:
     log = work / "rows/_spark_metadata"
     compacted = [path for path in log.glob("*.compact") if path.stem.isdigit()]
     first = max((int(path.stem) for path in compacted), default=-1)
-    entries = [*(log / f"{first}.compact" for _ in compacted[:1])]
-    entries += [path for path in log.iterdir() if path.name.isdigit() and int(path.name) > first]
+    files = [*(log / f"{first}.compact" for _ in compacted[:1])]
+    files += [path for path in log.iterdir() if path.name.isdigit() and int(path.name) > first]
     rows: Rows = Counter()
-    for entry in entries:
-        for line in entry.read_text().splitlines()[1:]:
+    for file in files:
+        for line in file.read_text().splitlines()[1:]:
             path = json.loads(line)["path"].removeprefix("file:")
             for row in pq.ParquetFile(path).read().to_pylist():
                 rows[row["topic"], row["partition"], row["offset"], row["key"], row["value"]] += 1
@@ -94,14 +94,14 @@ def query(log_dir: Path, work: Path) -> Iterator[subprocess.Popen[str]]:
     scratch = work / "scratch"
     scratch.mkdir(parents=True, exist_ok=True)
     with (
-        (work / "said.txt").open("a") as said,
+        (work / "said.txt").open("a") as output,
         subprocess.Popen(
             [sys.executable, "-m", "tests.spark.stream_program", *words],
             cwd=ROOT,
             env=os.environ | {"SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=said,
+            stderr=output,
             text=True,
             start_new_session=True,
         ) as process,

@@ -42,7 +42,7 @@ def offsets(spark: SparkSession, work: Path) -> list[tuple[int, int]]:
     return sorted(map(tuple, spark.read.parquet(str(work / "rows")).collect()))
 
 
-def test_a_query_goes_on_where_it_was(observed: Observed, tmp_path: Path) -> None:
+def test_a_query_continues_where_it_was(observed: Observed, tmp_path: Path) -> None:
     """In micro-batches of the wanted size, to the end that there is; the next run reads what came
     since, and new partitions. The checkpoint has the offsets of Spark's Kafka source.
     """
@@ -66,7 +66,7 @@ def planned_in(work: Path) -> list[Path]:
 
 
 def test_what_stops_a_query_is_named(observed: Observed, tmp_path: Path) -> None:
-    """A wrong option, and records that are gone; without them it goes on on request."""
+    """A wrong option, and records that are gone; on request it continues without them."""
     write_log(tmp_path / "logs")
     with pytest.raises(StreamingQueryException, match="option view is for a batch"):
         run(observed.spark, tmp_path, view="latest")

@@ -32,7 +32,7 @@ def test_an_epoch_is_kept_without_a_topic_id() -> None:
     assert positions == from_json(to_json(positions))
 
 
-def test_a_checkpoint_of_sparks_kafka_source_goes_on() -> None:
+def test_a_checkpoint_of_sparks_kafka_source_is_continued() -> None:
     """Its offsets have nothing else."""
     assert {A0: Position(23), B0: Position(0)} == from_json({"a": {"0": 23}, "b.c": {"0": 0}})
 

@@ -74,8 +74,7 @@ def test_a_limit_of_offsets_is_kept(tmp_path: Path) -> None:
     assert ReadMaxRows(30) == stream.getDefaultReadLimit()
     assert [30, 30, 30, 30, 0] == [query.advance(stream) for _ in range(5)]
     assert {"a": [*range(80)], "b": [*range(40)]} == query.offsets
-    one = Query()
-    assert 2 == one.advance(reader(tmp_path, maxOffsetsPerTrigger="1"))
+    assert 2 == Query().advance(reader(tmp_path, maxOffsetsPerTrigger="1"))
 
 
 def test_a_limit_of_bytes_is_kept(tmp_path: Path) -> None:
@@ -292,7 +291,7 @@ def test_what_is_gone_is_a_failure(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """By name, both where the end is planned and where a planned micro-batch is repeated. On
-    request the stream warns and goes on with what is there: nothing of that is missed.
+    request the stream warns and continues with what is there: nothing of that is missed.
     """
     write_log(tmp_path, "u-0")
     write_log(tmp_path, epochs=((1, 0),))
