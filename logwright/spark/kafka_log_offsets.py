@@ -3,8 +3,8 @@ a log is recognised by.
 
 ``{"orders": {"0": 23, "1": 7}, "orders#KqX…#0:5,1:7": {}}``: the next offsets of orders; its topic
 id, and the leader epoch of the record before each offset. Spark's Kafka source takes the second
-member for a topic without partitions, and continues at the same offsets; no topic has a ``#`` in its
-name. Offsets without such a member are right as well.
+member for a topic without partitions, and continues at the same offsets; no topic has a ``#`` in
+its name. Offsets without such a member are right as well.
 """
 
 from __future__ import annotations
