@@ -25,7 +25,7 @@ TOPIC = "orders"
 
 
 def produce(bootstrap: str, count: int, *, abort: bool) -> None:
-    """A transaction with so many records in each of two partitions."""
+    """A transaction with this number of records in each of two partitions."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "t"})
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -61,7 +61,7 @@ def hand_over(bootstrap: str, work: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def told(process: subprocess.Popen[str]) -> Any:  # noqa: ANN401 -- JSON
+def answer_of(process: subprocess.Popen[str]) -> Any:  # noqa: ANN401 -- JSON
     """What it prints when it gets a line."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -79,10 +79,10 @@ def test_sparks_kafka_source_continues_at_the_next_offset(tmp_path: Path) -> Non
         produce(bootstrap, 20, abort=True)
         produce(bootstrap, 30, abort=False)
         with hand_over(bootstrap, tmp_path) as process:
-            end = told(process)["end"]
+            end = answer_of(process)["end"]
             produce(bootstrap, 7, abort=True)
             produce(bootstrap, 40, abort=False)
-            rows = told(process)
+            rows = answer_of(process)
         (tmp_path / "broker.stop").touch()
     # Each transaction has a marker after it; those of 20 and 7 records were aborted.
     expected = [*range(50), *range(72, 102), *range(111, 151)]
