@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from logwright.records.model import RecordsRange
     from logwright.spark.kafka_log_options import Pruning, ReadOptions, Use
     from logwright.spark.kafka_log_plan import Work
+    from logwright.spark.kafka_log_seen import Slice
 
 NAME: Final = "kafka-log"
 
@@ -137,9 +138,10 @@ class KafkaLogReader(DataSourceReader):
         """Return the tasks; each has its ranges. Effects and errors: see `plan_read`."""
         from logwright.spark.kafka_log_options import Pruning  # noqa: PLC0415 -- see the module
         from logwright.spark.kafka_log_plan import plan_read  # noqa: PLC0415
+        from logwright.spark.kafka_log_seen import by_offsets  # noqa: PLC0415
 
         pruning = self._pruning or Pruning()
-        return [InputPartition(work) for work in plan_read(self._options, pruning)]
+        return [InputPartition(by_offsets(work)) for work in plan_read(self._options, pruning)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of one task. Effects: reads segments, with brokers kept out; writes a
@@ -153,13 +155,26 @@ class KafkaLogReader(DataSourceReader):
         from logwright.latest.read import read_latest  # noqa: PLC0415
 
         columns = self._schema.fieldNames()
-        work: Work = partition.value or ()  # Spark makes one with None for no tasks
+        # Spark makes one with None for no tasks.
+        work: Work | tuple[Slice, ...] = partition.value or ()
         if isinstance(work, LatestPlan):
             tombstones = self._options.include_tombstones
             batches = read_latest(work, columns=columns, tombstones=tombstones)
         else:
-            batches = _read_ranges(work, columns, self._report)
+            batches = self._read(work, columns)
         return _loaded_again(as_spark_has_it(batches, self._schema))
+
+    def _read(
+        self, work: Iterable[RecordsRange | Slice], columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        from logwright.records.model import RecordsRange  # noqa: PLC0415 -- see the module
+        from logwright.spark.kafka_log_seen import read_slices  # noqa: PLC0415
+
+        for part in work:
+            if isinstance(part, RecordsRange):
+                yield from _read_range(part, columns, self._report)
+            else:
+                yield from read_slices([part], self._options, columns)
 
 
 class FilteringReader(KafkaLogReader):
@@ -175,17 +190,16 @@ class FilteringReader(KafkaLogReader):
         return rest
 
 
-def _read_ranges(
-    ranges: Iterable[RecordsRange], columns: Sequence[str], corrupt_report: Path | None
+def _read_range(
+    records_range: RecordsRange, columns: Sequence[str], corrupt_report: Path | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some ranges. Effects: as `read_range` and `report_corrupt`."""
+    """Yield the rows of a range. Effects: as `read_range` and `report_corrupt`."""
     from logwright.records.model import ReadCounts  # noqa: PLC0415 -- see the module
     from logwright.records.read import read_range  # noqa: PLC0415
 
-    for records_range in ranges:
-        counts = ReadCounts()
-        yield from read_range(records_range, columns=columns, counts=counts)
-        report_corrupt(records_range, counts, corrupt_report)
+    counts = ReadCounts()
+    yield from read_range(records_range, columns=columns, counts=counts)
+    report_corrupt(records_range, counts, corrupt_report)
 
 
 def _loaded_again(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

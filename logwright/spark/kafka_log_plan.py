@@ -33,6 +33,7 @@ from logwright.place.model import Place
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import plan_records, visible_offsets
+from logwright.running.place import as_it_runs
 from logwright.spark.kafka_log_options import (
     EARLIEST,
     LATEST,
@@ -72,7 +73,8 @@ Work = tuple[RecordsRange, ...] | LatestPlan
 
 
 def plan_read(options: ReadOptions, pruning: Pruning) -> list[Work]:
-    """Return what each task reads. Effects: reads the log directories, with brokers kept out.
+    """Return what each task reads. Effects: reads the log directories, with brokers kept out; of
+    records also those that a broker has open, as they are shown at this moment.
 
     Raises:
         PolicyError: the options name what the log directories do not have.
@@ -82,7 +84,10 @@ def plan_read(options: ReadOptions, pruning: Pruning) -> list[Work]:
     def choose(present: Collection[TopicPartition]) -> list[TopicPartition]:
         return [one for one in chosen_partitions(options, present) if pruning.has(one)]
 
-    with observed_logs(options, choose, options.log_dirs) as logs:
+    log_dirs = options.log_dirs
+    if options.view == "records":
+        log_dirs = tuple(map(as_it_runs, log_dirs))
+    with observed_logs(options, choose, log_dirs) as logs:
         for log in logs:
             require_local_start(log, offset_of(options.starting_offsets, log.partition))
         if options.view == "latest":

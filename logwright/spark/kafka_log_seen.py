@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from logwright.errors import DataLoss, LogDirLocked, StalePlan, Unsettled
 from logwright.format.checkpoints import LeaderEpoch, parse_leader_epochs
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
+from logwright.latest.model import LatestPlan
 from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.log.local_start import require_local_start
@@ -31,7 +32,7 @@ from logwright.records.schema import OFFSET
 from logwright.running.place import RunningPlace, as_it_runs
 from logwright.spark.kafka_log_offsets import UNKNOWN, Position, Positions
 from logwright.spark.kafka_log_options import ReadOptions
-from logwright.spark.kafka_log_plan import observed_logs, tasks_of
+from logwright.spark.kafka_log_plan import Work, observed_logs, tasks_of
 from logwright.spark.kafka_log_rows import report_corrupt
 from logwright.units import INT64_MAX
 
@@ -186,22 +187,36 @@ def plan_slices(options: ReadOptions, first: Positions, last: Positions) -> list
                     requests.append((log_seen.log, request(options, begin.offset, stop)))
             report_losses(losses, fail=options.fail_on_data_loss)
             if all(one.end >= last[at].offset or at in losses for at, one in seen.items()):
-                return [_slices(task, seen) for task in tasks_of(requests, options)]
+                tasks = tasks_of(requests, options)
+                ids = {at: log_seen.topic_id for at, log_seen in seen.items()}
+                return [tuple(_slice(part, ids[part.partition]) for part in task) for task in tasks]
         time.sleep(PAUSE_SECONDS)
     raise _shows_less()
 
 
-def _slices(task: Sequence[RecordsRange], seen: Mapping[TopicPartition, Seen]) -> tuple[Slice, ...]:
-    return tuple(
-        Slice(
-            log_dir=plain(each.log_dir),
-            partition=each.partition,
-            start_offset=each.start_offset,
-            end_offset=each.end_offset,
-            topic_id=seen[each.partition].topic_id,
-        )
-        for each in task
+def _slice(part: RecordsRange, topic_id: str | None) -> Slice:
+    return Slice(
+        log_dir=plain(part.log_dir),
+        partition=part.partition,
+        start_offset=part.start_offset,
+        end_offset=part.end_offset,
+        topic_id=topic_id,
     )
+
+
+def by_offsets(work: Work) -> Work | tuple[Slice, ...]:
+    """Return the work of a batch's task by offsets if a broker has its logs open: their files are
+    others by the time that the task reads. Effects: reads topic ids.
+    """
+    if isinstance(work, LatestPlan) or not any(is_running(part.log_dir) for part in work):
+        return work
+    topic_ids = {part.partition: _topic_id(part.log_dir, part.partition) for part in work}
+    return tuple(_slice(part, topic_ids[part.partition]) for part in work)
+
+
+def _topic_id(log_dir: Place, partition: TopicPartition) -> str | None:
+    with open_partition_dir(log_dir, partition) as directory:
+        return read_topic_id(directory)
 
 
 def plain(log_dir: Place) -> Place:

@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from logwright.errors import DataLoss, Unsettled
 from logwright.locks import release, try_lock
 from logwright.running import watermark
 from logwright.spark import kafka_log_seen, kafka_log_stream
+from logwright.spark.kafka_log import KafkaLog
+from logwright.spark.kafka_log_rows import SCHEMA
 from tests.log_builder import LogBuilder
 from tests.running_dirs import record, running
 from tests.unit.spark.streams import (
@@ -155,6 +158,30 @@ def test_an_idle_stream_does_not_keep_a_broker_from_starting(tmp_path: Path) -> 
     os.utime(tmp_path, ns=(long_ago + 1, long_ago + 1))
     with pytest.raises(DataLoss, match="t-0 is gone"):
         all_available(stream, end)
+
+
+def test_a_batch_of_a_running_broker(tmp_path: Path) -> None:
+    """Ends at the watermark of its plan, whatever the cleaner and the broker do until it is read;
+    records that are gone by then are a failure.
+    """
+    write_log(tmp_path)
+    with running(tmp_path, {"t-0": 35}):
+        batch = KafkaLog({"path": str(tmp_path), "subscribe": "t"}).reader(SCHEMA)
+        tasks = batch.partitions()
+        swapped(tmp_path)
+        record(tmp_path, {"t-0": 40})
+        rows = [each for task in tasks for part in batch.read(task) for each in offsets_of(part)]
+        assert [*range(35)] == rows
+        write_log(tmp_path, topic_id=OTHER_ID)
+        record(tmp_path, {"t-0": 40})
+        with pytest.raises(DataLoss, match="was deleted and made again"):
+            [*batch.read(tasks[0])]
+
+
+def offsets_of(batch: Any) -> list[int]:  # noqa: ANN401 -- Spark also takes tuples
+    """Of a record batch."""
+    column: list[int] = batch["offset"].to_pylist()
+    return column
 
 
 def test_no_lock_is_taken_beside_a_broker(tmp_path: Path) -> None:
