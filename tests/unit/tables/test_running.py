@@ -75,10 +75,26 @@ CASES: Mapping[str, tuple[dict[str, object], str, str]] = {
     ),
     "the log start is beyond the end": ({"log_start_offset": 101}, "rebuild", "was 10 and is 101"),
     "the log start moved back": ({"log_start_offset": 9}, "rebuild", "was 10 and is 9"),
-    "behind": ({"end_offset": 99}, "nothing", "waits: the last stable offset 99 is below"),
-    "behind, and cleaned": ({"end_offset": 90, "tail": None}, "nothing", "waits: "),
-    "behind, of another epoch": ({"end_offset": 99, "epoch": 5}, "rebuild", "leader epoch 4"),
-    "behind, no epoch": ({"end_offset": 99, "epoch": None}, "rebuild", "99 is below offset 100"),
+    "the end is lower": (
+        {"end_offset": 99},
+        "nothing",
+        "waits: the last stable offset 99 is below",
+    ),
+    "the end is lower, and it was cleaned": (
+        {"end_offset": 90, "tail": None},
+        "nothing",
+        "waits: ",
+    ),
+    "the end is lower, of another epoch": (
+        {"end_offset": 99, "epoch": 5},
+        "rebuild",
+        "leader epoch 4",
+    ),
+    "the end is lower, no epoch": (
+        {"end_offset": 99, "epoch": None},
+        "rebuild",
+        "99 is below offset 100",
+    ),
     "another topic": ({"topic_id": "B", "end_offset": 99}, "rebuild", "the topic id was A"),
     "erased": ({"erasure": "x"}, "rebuild", "records were erased"),
     "a gap": ({"missing_offset": 120}, "upsert", "offset 120 is missing"),
@@ -184,7 +200,7 @@ def log_dir(tmp_path: Path, seed: int) -> Path:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_only_what_is_committed(tmp_path: Path, log_dir: Path, form: str) -> None:
-    """The table ends at the high watermark, says when that was recorded, and goes on from there."""
+    """The table ends at the high watermark, says when that was recorded, and continues."""
     table = tmp_path / "table"
     with running(log_dir, {"t-0": 100}):
         updated(table, form, log_dir)
