@@ -16,7 +16,7 @@ from logwright.assets.fleet.page import fleet_page
 from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
 from logwright.assets.segments.segment_set import segment_set
-from logwright.assets.tables.checks import equal_check
+from logwright.assets.tables.checks import equal_check, one_partition_check
 from logwright.assets.tables.latest_state import latest_state_assets, owner_of
 from logwright.config.policies import Policies
 from logwright.config.table import tables_of
@@ -66,7 +66,14 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
                 *(_erasure_assets(policies.erasure.owner) if erases else ()),
             ],
         ),
-        asset_checks=[equal_check(topic) for topic in tables],
+        asset_checks=[
+            *(equal_check(topic) for topic in tables),
+            *(
+                one_partition_check(topic)
+                for topic, table in tables.items()
+                if table.unique == "partition"
+            ),
+        ],
         jobs=[
             *(discover, sweep, sweep_range, retention, purge, purge_range, ingest, fleet),
             *((erasure, erase) if erases else ()),

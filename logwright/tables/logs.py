@@ -103,7 +103,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
         batches = read_latest(
             plan,
             columns=READ_COLUMNS,
-            tombstones=step.kind == "upsert",
+            tombstones=step.kind == "upsert" or step.deletes,
             runtime=Runtime(threads=available_cores()),
             progress=progress,
         )

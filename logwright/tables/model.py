@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.config.table import Unique
 from logwright.errors import PreconditionError
 from logwright.tables.batches import Batches
 
@@ -80,6 +81,8 @@ class Progress:
             recorded the high watermark that was read up to; None: of a broker that was stopped.
         epoch: the leader epoch of the last offset that the table holds; None: not known.
         directory: identifies the partition's directory then; None: not known.
+        heads: name of the file with the hidden heads of the table (`logwright.tables.hidden`),
+            which all partitions share; None: it has none.
     """
 
     end_offset: int
@@ -95,6 +98,7 @@ class Progress:
     as_of_ms: int | None = None
     epoch: int | None = None
     directory: str | None = None
+    heads: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,7 @@ class Form:
         columns: (name, Arrow type as text) of each column.
         asked: the decoding of the policies, as JSON.
         decoding: the same with what was inferred from the first records.
+        unique: where a key has one row: in its partition, or in the whole topic.
     """
 
     topic: str
@@ -114,6 +119,7 @@ class Form:
     columns: tuple[tuple[str, str], ...]
     asked: str = ""
     decoding: str = ""
+    unique: Unique = "partition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +250,7 @@ def load_form(text: str | None, *, table: str) -> Form:
             columns=tuple((str(name), str(kind)) for name, kind in content["columns"]),
             asked=str(content["asked"]),
             decoding=str(content["decoding"]),
+            unique="topic" if content.get("unique") == "topic" else "partition",
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(table) from error

@@ -114,6 +114,7 @@ class PartitionStep:
         erased: it takes out what was erased from the log, or may have been: a copy of the log
             without the mark has other batches.
         trims_below: rows of records below this offset go, unless a newer one comes; None: none.
+        deletes: it reads tombstones also if it is a rebuild: they count against other partitions.
     """
 
     kind: Kind
@@ -125,6 +126,7 @@ class PartitionStep:
     purges: bool = False
     erased: bool = False
     trims_below: int | None = None
+    deletes: bool = False
 
 
 def plan_partition(
@@ -222,6 +224,8 @@ def differences(known: Form, wanted: Form) -> str | None:
         return f"it is of topic {known.topic}"
     if known.buckets != wanted.buckets:
         return f"it has {known.buckets} buckets, not {wanted.buckets}"
+    if known.unique != wanted.unique:
+        return f"it was made with unique: {known.unique}"
     if known.asked != wanted.asked:
         return "its keys or values were decoded with other settings"
     if known.columns != wanted.columns:

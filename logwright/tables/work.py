@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from logwright.config.table import Unique
 from logwright.errors import LogwrightError
 from logwright.tables.batches import Batches
 from logwright.tables.columns import Columns
@@ -144,6 +145,8 @@ class Target:
         work: directory of temporary files.
         limits: when files are written again; None: always.
         keep_ms: how long rows that are marked as deleted stay in the files.
+        unique: where a key has one row.
+        hidden: directory of the hidden heads, if that is the whole topic.
     """
 
     store: Store
@@ -157,3 +160,5 @@ class Target:
     buckets: int | None = None
     limits: MergeLimits | None = None
     keep_ms: int = INT64_MAX
+    unique: Unique = "partition"
+    hidden: Path = Path()

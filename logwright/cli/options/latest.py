@@ -12,7 +12,7 @@ from logwright.cli.options.common import declare, dry_run_option, topic_options
 from logwright.cli.options.parameters import LateChoice, Time
 
 if TYPE_CHECKING:
-    from logwright.config.table import UpdateMode
+    from logwright.config.table import Unique, UpdateMode
 
 COLUMNS: Final = (
     "key",
@@ -35,6 +35,7 @@ class Given(TypedDict):
     key: str | None
     value: str | None
     update_mode: UpdateMode | None
+    unique: Unique | None
     offsets: tuple[str, ...]
     time_ms: int | None
     columns: str | None
@@ -72,6 +73,12 @@ class Given(TypedDict):
     "merge-on-read].",
 )
 @click.option(
+    "--unique",
+    type=click.Choice(["partition", "topic"]),
+    help="Where a key has one row; topic: also if its records are in several partitions, as after"
+    " their number has grown [default: from --policies, else partition].",
+)
+@click.option(
     "--as-of-offset",
     "offsets",
     metavar="[P:]OFFSET",
@@ -95,6 +102,7 @@ class Given(TypedDict):
 def command() -> None:
     """Write the newest committed record of each key of TOPIC to a table.
 
-    Rows are identified by partition and key. Records without a key are left out, and keys whose
-    newest record is a tombstone. A repeated run updates the table from what is new in the log.
+    Rows are identified by partition and key, or with --unique topic by key alone. Records without a
+    key are left out, and keys whose newest record is a tombstone. A repeated run updates the table
+    from what is new in the log.
     """

@@ -76,6 +76,8 @@ def run(request: Request, **given: Unpack[Given]) -> int:
 def _columns(text: str, given: Given) -> tuple[str, ...]:
     if given["form_of_table"] not in (None, "parquet") or given["key"] or given["value"]:
         raise click.UsageError("--columns is for --format parquet, and its columns are not decoded")
+    if given["unique"] == "topic":
+        raise click.UsageError("--columns writes one row of a key for each partition")
     columns = tuple(name.strip() for name in text.split(","))
     if any(name not in COLUMNS for name in columns) or len(set(columns)) < len(columns):
         raise click.UsageError(

@@ -81,13 +81,14 @@ def _place(request: Request, topic: str, given: Given) -> LocatedTable:
     entry = None if request.policies is None else tables_of(request.policies).get(topic)
     chosen: dict[str, Any] = {}
     if entry is not None:
-        names = ("format", "buckets", "keep_versions_ms", "update_mode")
+        names = ("format", "buckets", "keep_versions_ms", "update_mode", "unique")
         chosen = {name: getattr(entry, name) for name in names}
         chosen |= _of_catalog(request, entry, given)
     if given["form_of_table"] is not None:
         chosen["format"] = given["form_of_table"]
-    if given["update_mode"] is not None:
-        chosen["update_mode"] = given["update_mode"]
+    for name in ("update_mode", "unique"):
+        if given[name] is not None:
+            chosen[name] = given[name]
     table = TopicTable(path=str(given["to"]), **({"format": "parquet"} | chosen))
     decoding = _decoding(given, Decoding() if entry is None else entry.decoding)
     table = table.model_copy(update={"key": decoding.key, "value": decoding.value})

@@ -239,6 +239,20 @@ def test_rows_below_the_log_start_go(tmp_path: Path, log_dir: Path, form: str) -
         assert table_rows(form, tmp_path / "again") == kept
 
 
+def test_the_table_of_a_whole_topic_is_made_again(tmp_path: Path, log_dir: Path) -> None:
+    """Its rows below the log start may have hidden others."""
+    where = place("parquet", tmp_path / "table", unique="topic")
+    with running(log_dir, {"t-0": 120}):
+        update_topic(where, observed_logs(log_dir), now_ms=NOW_MS)
+        for segment in (log_dir / "t-0").glob(f"{0:020d}.*"):
+            segment.rename(segment.with_name(f"{segment.name}.deleted"))
+        record(log_dir, {"t-0": 120})
+        update = update_topic(where, observed_logs(log_dir), now_ms=NOW_MS)
+        (done,) = update.result.partitions
+        assert ("rebuild", True) == (done.step.kind, "was 0 and is 50" in done.step.reason)
+        assert 50 == min(offset for _, offset, _, _ in table_rows("parquet", tmp_path / "table"))
+
+
 def test_a_table_that_is_ahead_waits(tmp_path: Path, log_dir: Path) -> None:
     """By an older checkpoint of the same epoch nothing is done; a log that was cut off in another
     epoch is read again.
