@@ -233,8 +233,8 @@ class Session:
                 self._unchecked.clear()
 
     def require_history(self, name: str) -> None:
-        """Require now that what was read of a log is still its history, before it is used for good.
-        Effects: looks at the log.
+        """Require now that what was read of a log is still its history, before it is written
+        anywhere. Effects: looks at the log.
 
         Raises:
             Unsettled: as `reading`.

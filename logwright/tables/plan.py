@@ -14,8 +14,8 @@ The log is the truth; what the table records of itself is its progress.
 3. The high watermark alone takes no row away: below it are the records that were replicated, and
    the table was made with more.
 4. Rows that are only marked as deleted leave their files after the time that versions are kept.
-5. The log of a running broker changes while nobody looks, and much of that is no reason to make the
-   table again:
+5. The log of a running broker changes between two updates, and most of that is a reason to continue
+   rather than to make the table again:
 
    - A cleaner may have removed the last record that the table holds. The leader epoch of its offset
      shows that the log was not cut off before (KIP-320): another epoch begins there if it was.

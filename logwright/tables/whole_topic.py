@@ -368,19 +368,20 @@ def _planned(
 def _together(
     steps: Mapping[int, PartitionStep], recorded: Mapping[int, Progress], why: str
 ) -> dict[int, PartitionStep]:
-    """Return the steps of a whole topic: if one partition is made again, all are.
+    """Return the steps of a whole topic: if one partition is made again, or its log start moved, so
+    that rows go which may have hidden others, all are.
 
     Args:
         why: they are in any case; empty: not.
     """
-    if any(step.kind == "rebuild" and number in recorded for number, step in steps.items()):
+    if any(_is_again(step) and number in recorded for number, step in steps.items()):
         why = why or _TOGETHER
     return {
         number: PartitionStep(
             kind="rebuild",
             start_offset=None,
             end_offset=step.end_offset,
-            reason=step.reason if step.kind == "rebuild" else why,
+            reason=step.reason if _is_again(step) else why,
             forgets=step.forgets,
             erased=step.erased,
             deletes=True,
@@ -389,6 +390,10 @@ def _together(
         else step
         for number, step in steps.items()
     }
+
+
+def _is_again(step: PartitionStep) -> bool:
+    return step.kind == "rebuild" or step.trims_below is not None
 
 
 def _opened(stack: ExitStack, target: Target, name: str | None) -> tuple[HiddenHeads, str]:
@@ -424,7 +429,7 @@ def _read_all(
         try:
             read = _read(stack, update.target, (source, step), spill)
             if step.kind == "rebuild" and recorded is not None:
-                vanishing = _vanishing(source, recorded, erased=erased)
+                vanishing = _vanishing(source, recorded, step, erased=erased)
                 read = replace(read, vanishing=vanishing)
         except LogwrightError as error:
             failures[source.partition] = error
@@ -469,14 +474,20 @@ def _read(
     )
 
 
-def _vanishing(source: PartitionSource, recorded: Progress, *, erased: bool) -> Vanishing:
-    """Return what is known of a log for what it does not have any more. Effects: reads headers."""
+def _vanishing(
+    source: PartitionSource, recorded: Progress, step: PartitionStep, *, erased: bool
+) -> Vanishing:
+    """Return what is known of a log for what it does not have any more; a running broker's cleaner
+    is further than its checkpoint. Effects: reads headers.
+    """
     observed = source.observed
     batches = source.batches(observed.end_offset, None)
     cleaned_to = None if batches is None else batches.cleaned_to
     if cleaned_to is None:  # never cleaned, or without the checkpoint that it had
         was_cleaned = recorded.batches is not None and recorded.batches.cleaned_to is not None
         cleaned_to = INT64_MAX if was_cleaned else 0
+    if observed.running and not step.forgets:
+        cleaned_to = observed.end_offset
     return Vanishing(
         log_start_offset=observed.log_start_offset,
         cleaned_to=min(cleaned_to, observed.end_offset),

@@ -1,4 +1,4 @@
-"""Tables of topics next to a real broker, whose cleaner, transactions and tombstones go on: after
+"""Tables of topics next to a real broker, with its cleaner, transactions and tombstones: after
 each update a table is what a consumer of committed records knows that has read up to the same
 offset.
 """
@@ -202,8 +202,8 @@ def world(tmp_path: Path, seed: int) -> Iterator[World]:
 
 
 def test_next_to_a_broker(tmp_path: Path, seed: int) -> None:
-    """The table goes on from update to update, also when tombstones that it has not read are gone;
-    of a topic that was made again it is made again.
+    """The table continues from update to update, also when tombstones that it has not read are
+    gone; of a topic that was made again it is made again.
     """
     with world(tmp_path, seed) as made:
         made.write(3000, dead=0)

@@ -17,6 +17,7 @@ from logwright.config.topic import CleanerConfig
 from logwright.errors import Unsettled
 from logwright.format.checkpoints import LeaderEpoch, serialize_leader_epochs
 from logwright.format.names import TopicPartition
+from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.running.place import RunningPlace, as_it_runs
 from logwright.tables.batches import Batches
@@ -75,10 +76,26 @@ CASES: Mapping[str, tuple[dict[str, object], str, str]] = {
     ),
     "the log start is beyond the end": ({"log_start_offset": 101}, "rebuild", "was 10 and is 101"),
     "the log start moved back": ({"log_start_offset": 9}, "rebuild", "was 10 and is 9"),
-    "behind": ({"end_offset": 99}, "nothing", "waits: the last stable offset 99 is below"),
-    "behind, and cleaned": ({"end_offset": 90, "tail": None}, "nothing", "waits: "),
-    "behind, of another epoch": ({"end_offset": 99, "epoch": 5}, "rebuild", "leader epoch 4"),
-    "behind, no epoch": ({"end_offset": 99, "epoch": None}, "rebuild", "99 is below offset 100"),
+    "the end is lower": (
+        {"end_offset": 99},
+        "nothing",
+        "waits: the last stable offset 99 is below",
+    ),
+    "the end is lower, and it was cleaned": (
+        {"end_offset": 90, "tail": None},
+        "nothing",
+        "waits: ",
+    ),
+    "the end is lower, of another epoch": (
+        {"end_offset": 99, "epoch": 5},
+        "rebuild",
+        "leader epoch 4",
+    ),
+    "the end is lower, no epoch": (
+        {"end_offset": 99, "epoch": None},
+        "rebuild",
+        "99 is below offset 100",
+    ),
     "another topic": ({"topic_id": "B", "end_offset": 99}, "rebuild", "the topic id was A"),
     "erased": ({"erasure": "x"}, "rebuild", "records were erased"),
     "a gap": ({"missing_offset": 120}, "upsert", "offset 120 is missing"),
@@ -184,7 +201,7 @@ def log_dir(tmp_path: Path, seed: int) -> Path:
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_only_what_is_committed(tmp_path: Path, log_dir: Path, form: str) -> None:
-    """The table ends at the high watermark, says when that was recorded, and goes on from there."""
+    """The table ends at the high watermark, says when that was recorded, and continues."""
     table = tmp_path / "table"
     with running(log_dir, {"t-0": 100}):
         updated(table, form, log_dir)
@@ -222,6 +239,20 @@ def test_rows_below_the_log_start_go(tmp_path: Path, log_dir: Path, form: str) -
         assert table_rows(form, tmp_path / "again") == kept
 
 
+def test_the_table_of_a_whole_topic_is_made_again(tmp_path: Path, log_dir: Path) -> None:
+    """Its rows below the log start may have hidden others."""
+    where = place("parquet", tmp_path / "table", unique="topic")
+    with running(log_dir, {"t-0": 120}):
+        update_topic(where, observed_logs(log_dir), now_ms=NOW_MS)
+        for segment in (log_dir / "t-0").glob(f"{0:020d}.*"):
+            segment.rename(segment.with_name(f"{segment.name}.deleted"))
+        record(log_dir, {"t-0": 120})
+        update = update_topic(where, observed_logs(log_dir), now_ms=NOW_MS)
+        (done,) = update.result.partitions
+        assert ("rebuild", True) == (done.step.kind, "was 0 and is 50" in done.step.reason)
+        assert 50 == min(offset for _, offset, _, _ in table_rows("parquet", tmp_path / "table"))
+
+
 def test_a_table_that_is_ahead_waits(tmp_path: Path, log_dir: Path) -> None:
     """By an older checkpoint of the same epoch nothing is done; a log that was cut off in another
     epoch is read again.
@@ -250,8 +281,9 @@ def test_a_log_that_is_cut_off_while_it_is_read(tmp_path: Path, log_dir: Path) -
         before = table_rows("parquet", table)
         record(log_dir, {"t-0": 150})
         logs = observed_logs(log_dir)
-        write_epochs(log_dir, 0, 140)
-        update = update_topic(place("parquet", table), logs, now_ms=NOW_MS)
+        with broker_kept_out(logs[0].log.log_dir):
+            write_epochs(log_dir, 0, 140)
+            update = update_topic(place("parquet", table), logs, now_ms=NOW_MS)
         assert isinstance(update.result.failures[0], Unsettled)
         assert not update.result.changed
     assert before == table_rows("parquet", table)

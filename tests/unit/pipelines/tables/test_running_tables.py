@@ -23,6 +23,12 @@ from tests.table_world import write_logs
 pytestmark = pytest.mark.filterwarnings("ignore:::dagster.*", "ignore::dagster.BetaWarning")
 
 NOW_MS = 1_760_000_000_000
+POLICY = """\
+version: 1
+topics:
+  - name: t
+    table: {{format: parquet, path: {path}}}
+"""
 NOTHING_NEW = "t: nothing is new since the last request."
 
 
@@ -34,15 +40,14 @@ class Ticks:
         self.table = tmp_path / "table"
         (tmp_path / "policies").mkdir()
         self.policies = tmp_path / "policies"
-        (self.policies / "p.yml").write_text(
-            f"version: 1\ntopics:\n  - name: t\n    table: {{format: parquet, path: {self.table}}}\n"
-        )
+        (self.policies / "p.yml").write_text(POLICY.format(path=self.table))
         self.instance = instance
         self.cursor: str | None = None
         self.now_ms = NOW_MS
 
     @property
     def resources(self) -> dict[str, Any]:
+        """As a code location has them, but for the fixed clock."""
         return platform_resources(
             directories=[str(self.log_dir)],
             policies=PolicyDirectory(directory=str(self.policies)),
