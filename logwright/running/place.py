@@ -62,6 +62,10 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS: Final = 40.0
 """How long a log may keep changing before it is refused."""
 _RETRY_SECONDS: Final = 0.02
+_SWAP_SECONDS: Final = 2.0
+"""What is a ``.swap`` for longer than this is left over, and a file as others are where all are
+shown.
+"""
 _IN_A_LOG: Final = 2
 """Names below the log directory of a file of a log."""
 _SHARE_OF_DESCRIPTORS: Final = 2
@@ -277,11 +281,13 @@ class Session:
 
     def _look(self, name: str) -> Picture:
         """Return the picture of a log that holds still for a moment."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        begun = time.monotonic()
+        deadline = begun + PATIENCE_SECONDS
         while True:
+            left = time.monotonic() > begun + _SWAP_SECONDS
             with open_log_dir(self.log_dir) as parent:
                 snapshot = try_snapshot(
-                    parent, name, self._is_wanted, swaps=self.whole and not grows(name)
+                    parent, name, self._is_wanted, swaps=self.whole and (left or not grows(name))
                 )
             taken = snapshot if isinstance(snapshot, str) else self._bound(name, snapshot)
             if isinstance(taken, Picture):

@@ -147,8 +147,9 @@ def _searched(
 
 def _as_it_ran(directory: str, running: Running) -> str:
     """Return how a directory was searched that a broker had open."""
-    beyond = sum(max(log.end_offset - log.bound, 0) for log in running.logs)
-    times = [log.recorded_at_ms for log in running.logs]
+    known = [log for log in running.logs if log.bound >= 0]
+    beyond = sum(max(log.end_offset - log.bound, 0) for log in known)
+    times = [log.recorded_at_ms for log in known]
     marks = f", high watermarks of {instant(min(times))} and later" if times else ""
     again = f"; {len(running.passed)} files were waited for" if running.snapshots > 1 else ""
     return (

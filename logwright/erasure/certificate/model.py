@@ -105,15 +105,15 @@ class Cluster(_Value):
 
 class RunningLog(_Value):
     """A log of a directory that a broker had open, as far as it is committed. Offsets are
-    exclusive.
+    exclusive; -1: not known.
 
     Attributes:
         topic, partition: whose log it is.
         taken_at_ms: when its files were looked at.
-        end_offset: what was searched: the end of the last whole batch; -1: not known.
+        end_offset: what was searched: the end of the last whole batch.
         bound: below it all is committed: the high watermark, or where the files ended.
         last_stable_offset: below it no transaction is open.
-        recorded_at_ms: when the broker recorded the high watermark.
+        recorded_at_ms: when the broker recorded the high watermark; 0: not known.
     """
 
     topic: str
@@ -130,7 +130,7 @@ class Running(_Value):
 
     Attributes:
         begun_at_ms, taken_at_ms: when the first, and the last, of its logs was looked at.
-        logs: those of the requests' topics that have a high watermark.
+        logs: those of the requests' topics.
         snapshots: how often all of it was looked at; 2: the first time there were files that the
             broker was writing or about to delete, and something was not found.
         passed: those files, of the first time: gone by the second.

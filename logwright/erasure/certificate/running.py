@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from logwright.erasure.certificate.make import Searched
 from logwright.erasure.certificate.model import PathName, Running, RunningLog
 from logwright.erasure.find.result import Unsearched
-from logwright.errors import NotALogDir
+from logwright.errors import LogwrightError, NotALogDir
 from logwright.format.names import TopicPartition
 from logwright.log.load import CLUSTER_METADATA_TOPIC, observe
 from logwright.log.record_files import partition_of
@@ -27,6 +28,8 @@ from logwright.running.place import RunningPlace
 if TYPE_CHECKING:
     from logwright.erasure.find.result import Settings
     from logwright.running.picture import Picture
+
+_log = logging.getLogger(__name__)
 
 MOST_SECONDS: Final = 600.0
 """How long files are waited for."""
@@ -144,24 +147,28 @@ def _logs(
         and partition.topic != CLUSTER_METADATA_TOPIC
         and concern.of_topic(partition.topic)
     }
-    with suppress(NotALogDir):  # each is asked for alone
+    with suppress(LogwrightError):  # each is asked for alone
         bounded.session.prepare(partitions)
     logs = []
     for name, partition in partitions.items():
+        picture, stable = pictures[name], -1
         try:
             log = observe(bounded, partition, high_watermark="checkpoint")
+            stable = int(log.last_stable_offset)
         except NotALogDir:
             continue
-        bound, picture = bounded.session.bounds[name], pictures[name]
+        except LogwrightError as error:
+            _log.warning("%s: what is committed is not known: %s", name, error)
+        bound = bounded.session.bounds.get(name)
         logs.append(
             RunningLog(
                 topic=partition.topic,
                 partition=partition.partition,
                 taken_at_ms=picture.snapshot.taken_ns // _NS_PER_MS,
                 end_offset=-1 if picture.end_offset is None else int(picture.end_offset),
-                bound=int(bound.end_offset),
-                last_stable_offset=int(log.last_stable_offset),
-                recorded_at_ms=bound.recorded_ms,
+                bound=-1 if bound is None else int(bound.end_offset),
+                last_stable_offset=stable,
+                recorded_at_ms=0 if bound is None else bound.recorded_ms,
             )
         )
     return tuple(logs)

@@ -202,6 +202,17 @@ def test_files_of_other_topics_are_not_waited_for(place: Path) -> None:
     assert 0 == answer.status, answer.err
 
 
+def test_a_log_whose_state_is_not_known(place: Path) -> None:
+    """The search of its bytes is what counts; that what is committed is not known is said."""
+    (place / f"logs/t-0/{4:020d}.index").unlink()
+    with running(place / "logs", {"t-0": 5}):
+        made = signed(place)
+    assert "gone" == made.requests[0].state
+    how = made.directories[0].running
+    assert how is not None
+    assert [(6, -1)] == [(log.end_offset, log.last_stable_offset) for log in how.logs]
+
+
 def test_it_is_not_written_into_the_directory(place: Path) -> None:
     """Nothing is, while a broker has it open."""
     with running(place / "logs", {"t-0": 6}):

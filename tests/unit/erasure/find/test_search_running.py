@@ -170,6 +170,16 @@ def test_a_tail_that_is_no_batch_is_named(log: LogBuilder) -> None:
     assert "t-0/00000000000000000004.log" == part.path
 
 
+def test_a_swap_that_stays_is_a_file_like_others(log: LogBuilder) -> None:
+    """A broker's swap takes milliseconds: this one is left over."""
+    (log.directory / f"{0:020d}.log").rename(log.directory / f"{0:020d}.log.swap")
+    with running(log.log_dir, {"t-0": 6}):
+        result = search_log_dir(
+            whole(log), KeySet.of(SECRET, clear=[KEY]), None, progress=lambda *_: None
+        )
+    assert f"t-0/{0:020d}.log.swap" in paths(result.findings)
+
+
 def test_segments_that_retention_deleted_are_not_lost(log: LogBuilder) -> None:
     """The log start offset is recorded each minute. Without the metadata nobody knows whether the
     offsets are in remote storage.
