@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from benchmarks.beside import beside
 from benchmarks.compare import compare
 from benchmarks.erase import CASES as ERASE_CASES
 from benchmarks.erase import KEYS as ERASE_KEYS
@@ -150,6 +151,16 @@ def kernels_command(*, scale: float, work_directory: Path | None) -> None:
     with _work(work_directory) as work:
         for case in ("u100", "u1k"):
             print(kernels(prepare(case, scale=scale, work=work)), end="\n\n")
+
+
+@main.command(name="beside")
+@work_option
+@click.option("--records", type=click.IntRange(min=1), default=300_000, show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+def beside_command(*, work_directory: Path | None, records: int, rounds: int) -> None:
+    """What reading next to a running broker costs it: throughput of clients without and with it."""
+    with _work(work_directory) as work:
+        print(beside(records=records, rounds=rounds, work=work))
 
 
 @main.command(name="startup")

@@ -31,7 +31,7 @@ from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
 SECONDS = 100_000
 """A broker that nobody stops ends then."""
 STOP_SECONDS = 60
-WAIT_SECONDS = 30
+WAIT_SECONDS = 90
 BUSY = {
     "log.cleaner.backoff.ms": "50",
     "log.cleaner.dedupe.buffer.size": "16777216",

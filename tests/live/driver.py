@@ -344,7 +344,7 @@ class Court:
         for history in self._truth.of(findings.log, findings.topic_ids, findings.began):
             everything, committed = (history.tails[level] for level in LEVELS)
             wrong = judge.invented(findings, everything.rows(), known=everything.reached)
-            if self._keeps[findings.log]:
+            if self._keeps[findings.log] and len(findings.topic_ids) == 1:
                 known = committed.reached_at(findings.began)
                 wrong += judge.missed(findings, committed.rows(), known=known)
             judged.append(wrong)
