@@ -483,3 +483,25 @@ def holder(directory: int, name: str) -> int | None:
         if answer[0] != fcntl.F_UNLCK and answer[4] > 0:
             return int(answer[4])
     return None
+
+
+def is_held(log_dir: Path) -> bool:
+    """Return whether a broker, or a logwright process that changes or reads a stopped one's logs,
+    holds the lock of a log directory. Effects: looks; takes no lock, not even for an instant.
+
+    Raises:
+        UnreadableFile: the lock file cannot be opened.
+    """
+    path = log_dir / BROKER_LOCK
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise unlockable(path, error) from error
+    try:
+        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        answer = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, request))
+    finally:
+        os.close(file)
+    return bool(answer[0] != fcntl.F_UNLCK)
