@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from logwright.rolling.broker import BrokerMaintenance, Maintained, Site
 from logwright.rolling.journal import only_run
-from logwright.rolling.model import Journal
+from logwright.rolling.model import Journal, Step
 from logwright.rolling.plan import Turn, order_of
 
 
@@ -77,4 +77,34 @@ def maintain_broker(site: Site, broker: int, *, in_round: bool) -> list[Maintain
             work.start()
     work.verify()
     work.finish(in_round=in_round)
+    return done
+
+
+def do_step(work: BrokerMaintenance, step: Step, *, checked: bool) -> list[Maintained]:
+    """Do one step of a broker's maintenance, inside of `run`, and before it what has to be done
+    again: a run can be executed again from any step, on a broker that was brought back meanwhile.
+    Effects and errors: those of the steps; a failed one ends with the broker started.
+
+    Args:
+        work: of the broker.
+        step: the wanted one.
+        checked: this run has checked the broker.
+
+    Returns:
+        what was done to its log directories.
+    """
+    at = work.first_step()
+    if at == "check" and (step == "check" or (step in {"stop", "maintain"} and not checked)):
+        work.check()
+    done: list[Maintained] = []
+    with work.brought_back():
+        if at == "check" and step in {"stop", "maintain"}:
+            work.stop()
+        if at in {"check", "maintain"} and step == "maintain":
+            done = work.maintain()
+        if at in {"maintain", "start"} and step in {"start", "verify"}:
+            work.start()
+    if step == "verify":
+        work.verify()
+        work.finish(in_round=False)
     return done
