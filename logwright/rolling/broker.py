@@ -18,13 +18,13 @@ from typing import Any, Final, Protocol
 
 from logwright.config.cluster import Cluster, ClusterBroker, Commands
 from logwright.errors import LogwrightError, PolicyError, PreconditionError
-from logwright.ingest.broker import BrokerUnavailable
 from logwright.locks import is_held
 from logwright.metadata.read import read_directory_ids
 from logwright.rolling.hooks import Ended, interrupted_after, log_output, masked, run_command
 from logwright.rolling.journal import read_journal, write_journal
 from logwright.rolling.model import (
     ClusterNow,
+    ClusterUnavailable,
     HookFailed,
     Journal,
     MaintenanceFailed,
@@ -386,7 +386,7 @@ class BrokerMaintenance:
         """Return a reason of the cluster as it is now; that it does not respond is one."""
         try:
             return reason(self.site.admin.look())
-        except BrokerUnavailable as error:
+        except ClusterUnavailable as error:
             return error.problem.rstrip(".")
 
     def _obstacle(self) -> str | None:

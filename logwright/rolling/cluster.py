@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from logwright.errors import PolicyError
 from logwright.extras import require
-from logwright.ingest.broker import WAIT_SECONDS, BrokerUnavailable
-from logwright.rolling.model import ClusterNow, PartitionNow
+from logwright.rolling.model import WAIT_SECONDS, ClusterNow, ClusterUnavailable, PartitionNow
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -47,7 +46,7 @@ class RunningCluster:
         """Return the cluster as it is now. Effects: queries brokers.
 
         Raises:
-            BrokerUnavailable: none responds, or it refuses to.
+            ClusterUnavailable: none responds, or it refuses to.
         """
         from confluent_kafka import KafkaException  # noqa: PLC0415 -- an extra
 
@@ -86,7 +85,7 @@ class RunningCluster:
         cluster lets them.
 
         Raises:
-            BrokerUnavailable: no broker responds, or it refuses to.
+            ClusterUnavailable: no broker responds, or it refuses to.
         """
         from confluent_kafka import ElectionType, KafkaException, TopicPartition  # noqa: PLC0415 -- an extra
 
@@ -122,8 +121,8 @@ class RunningCluster:
         return configs
 
 
-def _unavailable(error: Exception) -> BrokerUnavailable:
-    return BrokerUnavailable(
+def _unavailable(error: Exception) -> ClusterUnavailable:
+    return ClusterUnavailable(
         f"the cluster does not respond as it should: {error.args[0].name()}.",
         remedy="See that bootstrap_servers and client_config are right, and that the user may"
         " describe topics, their configs and the cluster, and elect leaders.",

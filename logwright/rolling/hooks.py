@@ -4,8 +4,8 @@
    Ctrl-C does not reach them: the run decides what ends.
 2. Each has a time limit. After it, or when the run is stopped, its whole group is ended: asked to,
    and killed if that takes longer than `_GRACE_SECONDS`.
-3. What they write is kept in a file, not a pipe: a start hook can leave a broker that goes on
-   writing. It is logged without the values of secrets (`masked`).
+3. What they write is kept in a file, not a pipe: a start hook can leave a broker that
+   continues to write. It is logged without the values of secrets (`masked`).
 """
 
 from __future__ import annotations

@@ -12,6 +12,14 @@ STEPS: Final[tuple[Step, ...]] = ("check", "stop", "maintain", "start", "verify"
 """The steps of a broker's maintenance, in order."""
 
 
+WAIT_SECONDS: Final = 15.0
+"""How long an answer of a cluster is waited for."""
+
+
+class ClusterUnavailable(PreconditionError):
+    """No broker of the cluster responds, or they respond with an error."""
+
+
 class HookFailed(StepFailed):
     """A stop or start hook failed, or took too long."""
 

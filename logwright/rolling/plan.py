@@ -95,14 +95,14 @@ def obstacles_of(now: ClusterNow, broker: int, *, away_ms: int) -> tuple[Obstacl
         if each.delete_retention_ms is not None and each.delete_retention_ms <= away_ms
     ]
     away_text = f"the {duration(away_ms)} that a broker may be away by the limits"
-    found: list[tuple[Sequence[object], str, bool]] = [
+    rules: list[tuple[Sequence[object], str, bool]] = [
         (away, f"broker {', '.join(map(str, away))} is away", True),
         (never, f"{_named(never)} has too few replicas for its min.insync.replicas", False),
         (below, f"{_named(below)} would go below min.insync.replicas", True),
         (lagging, f"{_named(lagging)} has a replica that is not in sync", True),
         (short, f"delete.retention.ms of {_named(short)} is not longer than {away_text}", False),
     ]
-    return tuple(Obstacle(sentence=text, passes=passes) for is_so, text, passes in found if is_so)
+    return tuple(Obstacle(sentence=text, passes=passes) for is_so, text, passes in rules if is_so)
 
 
 def _stays_available(partition: PartitionNow, replicas: Iterable[int], broker: int) -> bool:

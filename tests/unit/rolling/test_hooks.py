@@ -30,7 +30,7 @@ def running(pid: int) -> bool:
 
 
 def test_a_signal_is_said(tmp_path: Path) -> None:
-    """It is no exit status."""
+    """It is not an exit status."""
     ended = run_command(["sh", "-c", "kill -9 $$"], limit_ms=10_000, directory=tmp_path)
     assert "was ended by signal 9" == ended.in_words
 

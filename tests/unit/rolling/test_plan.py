@@ -43,8 +43,8 @@ def cluster(*partitions: object, brokers: str = "123") -> ClusterNow:
 
 
 def sentences(now: ClusterNow, broker: int = 1, away_ms: int = HOUR_MS) -> list[tuple[str, bool]]:
-    found = obstacles_of(now, broker, away_ms=away_ms)
-    return [(each.sentence, each.passes) for each in found]
+    obstacles = obstacles_of(now, broker, away_ms=away_ms)
+    return [(each.sentence, each.passes) for each in obstacles]
 
 
 def test_a_healthy_cluster_lets_each_broker_stop() -> None:
