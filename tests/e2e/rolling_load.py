@@ -32,13 +32,13 @@ def make_topics(admin: AdminClient, replicas: int = 3) -> None:
         answer.result()
 
 
-def fill(bootstrap: str, records: int = 4000) -> None:
-    """Write some segments of few keys to each partition of the compacted topic."""
+def fill(bootstrap: str, topic: str = STATE, records: int = 4000) -> None:
+    """Write some segments of few keys to each partition of a topic."""
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 50})
     failed: list[object] = []
     for number in range(records * PARTITIONS):
         producer.produce(
-            STATE,
+            topic,
             key=f"k{number % 50}".encode(),
             value=_VALUE,
             partition=number % PARTITIONS,

@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,7 +164,7 @@ def test_a_killed_run_continues_where_it_was(brokers: Brokers, step: str) -> Non
         if step != "check":
             until(process, f"{first}: {step}")
         process.kill()
-        process.wait()
+        process.communicate()
         answer = rolling(path)
     assert 0 == answer.status, answer.err
     check(load)
@@ -230,19 +231,31 @@ def test_a_broker_that_does_not_come_back(brokers: Brokers) -> None:
 def test_an_isr_that_does_not_fill(brokers: Brokers) -> None:
     """The broker runs, the reason is shown, and the next run continues with this broker."""
     throttle(brokers, AlterConfigOpType.SET)
+    wait = f"while ! [ -e {brokers.work}/filled ]; do sleep 0.1; done"
     path = write_file(
-        brokers, limits={"stop": "60s", "lock": "60s", "start": "60s", "in_sync": "5s"}
+        brokers,
+        start=["sh", "-c", f"{wait}; exec {brokers.work}/start-{{id}}"],
+        limits={"stop": "60s", "lock": "60s", "start": "60s", "in_sync": "5s"},
     )
-    with Load(brokers.bootstrap) as load:
-        answer = rolling(path, "--broker", "2")
-        assert 5 == answer.status, answer.err
-        assert "broker 2 is not in the ISR of events-" in answer.err
-        assert {1, 2, 3} == brokers.alive()
-        throttle(brokers, AlterConfigOpType.DELETE)
-        answer = rolling(write_file(brokers), "--broker", "2")
-        assert 0 == answer.status, answer.err
-        assert "it continues with verify" in answer.err
-    check(load)
+    thread = threading.Thread(target=lag, args=(brokers, 2))
+    thread.start()
+    answer = rolling(path, "--broker", "2")
+    thread.join()
+    throttle(brokers, AlterConfigOpType.DELETE)
+    assert 5 == answer.status, answer.err
+    assert "broker 2 is not in the ISR of events-" in answer.err
+    assert {1, 2, 3} == brokers.alive()
+    answer = rolling(write_file(brokers), "--broker", "2")
+    assert 0 == answer.status, answer.err
+    assert "it continues with verify" in answer.err
+    assert whole(brokers)
+
+
+def lag(brokers: Brokers, broker: int) -> None:
+    """Once a broker is away, write more than one fetch of it has room for."""
+    assert wait_for(lambda: broker not in brokers.alive() or None, IN_TIME)
+    fill(brokers.bootstrap, EVENTS)
+    (brokers.work / "filled").touch()
 
 
 def throttle(brokers: Brokers, change: Any) -> None:  # noqa: ANN401 -- an enumeration
