@@ -191,6 +191,10 @@ class StalePlan(PreconditionError):
     """The log changed after it was planned."""
 
 
+class Unsettled(PreconditionError):
+    """A log that a broker has open shows no state that can be trusted, or not yet."""
+
+
 class CannotUndo(PreconditionError):
     """The files of the last change are gone, or the log has changed since."""
 

@@ -32,7 +32,6 @@ import errno
 import fcntl
 import os
 import stat
-import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -47,8 +46,9 @@ from logwright.format.names import (
     TopicPartition,
 )
 from logwright.place.files import open_log_dir
-from logwright.place.local import DIRECTORY_FLAGS, LocalDir
-from logwright.place.model import Place
+from logwright.place.local import DIRECTORY_FLAGS, LocalDir, is_named
+from logwright.place.model import Place, ReadOnlyPlace
+from logwright.running.broker import FLOCK, lock_holder
 
 PARTITION_LOCK: Final = "lock"
 CHECKPOINTS_LOCK: Final = ".logwright-checkpoints.lock"
@@ -66,9 +66,6 @@ _ROOT: Final = 0
 
 Kind = Literal["shared", "exclusive"]
 
-_FLOCK: Final = struct.Struct("hhqqi0q")
-"""struct flock: l_type, l_whence, l_start, l_len, l_pid; length 0 = to the end of any file."""
-
 
 @contextmanager
 def lock_log_dir(log_dir: Path) -> Iterator[None]:
@@ -82,7 +79,9 @@ def lock_log_dir(log_dir: Path) -> Iterator[None]:
     with open_log_dir(log_dir) as directory:
         file = acquire(directory, BROKER_LOCK, "shared")
         if file is None:
-            process = holder(directory.fd, BROKER_LOCK)
+            process = None
+            with suppress(OSError):
+                process = lock_holder(directory.fd, BROKER_LOCK)
             by = f" (process {process})" if process else ""
             raise LogDirLocked(
                 f"a broker{by} holds this lock.",
@@ -96,12 +95,17 @@ def lock_log_dir(log_dir: Path) -> Iterator[None]:
 @contextmanager
 def broker_kept_out(log_dir: Place) -> Iterator[None]:
     """Lock the log directory for reading; see `lock_log_dir`. Creates no ``.lock``, since without
-    one no broker runs. A place that can only be read has no lock, and no broker.
+    one no broker runs. A place that can only be read has no lock; see `ReadOnlyPlace.reading`.
 
     Raises:
         LogDirLocked, NotALogDir, UnreadableFile: as `lock_log_dir`.
+        Unsettled: on leaving, as `ReadOnlyPlace.reading`.
     """
-    if not isinstance(log_dir, Path) or not (log_dir / BROKER_LOCK).exists():
+    if isinstance(log_dir, ReadOnlyPlace):
+        with log_dir.reading():
+            yield
+        return
+    if not (log_dir / BROKER_LOCK).exists():
         yield
         return
     with lock_log_dir(log_dir):
@@ -337,15 +341,6 @@ def held(file: int, *, remove: tuple[LocalDir, str] | None = None) -> Iterator[N
         os.close(file)
 
 
-def is_named(file: int, directory: LocalDir, name: str) -> bool:
-    """Return whether an open file or directory is still the one with this name. Effects: reads."""
-    try:
-        named = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
-    except FileNotFoundError:
-        return False
-    return os.path.samestat(os.fstat(file), named)
-
-
 def unlockable(path: Path, error: OSError) -> UnreadableFile | DiskFull:
     """Return the error for a lock file, or its directory, that cannot be created or opened."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
@@ -458,7 +453,7 @@ def try_lock(file: int, kind: Kind) -> bool:
     """
     wanted = fcntl.F_RDLCK if kind == "shared" else fcntl.F_WRLCK
     try:
-        fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(wanted, os.SEEK_SET, 0, 0, 0))
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, FLOCK.pack(wanted, os.SEEK_SET, 0, 0, 0))
     except OSError as error:
         if error.errno in {errno.EAGAIN, errno.EACCES}:
             return False
@@ -468,40 +463,21 @@ def try_lock(file: int, kind: Kind) -> bool:
 
 def release(file: int) -> None:
     """Give a lock back: by name, not only by closing, since a forked child shares the open file."""
-    fcntl.fcntl(file, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
-
-
-def holder(directory: int, name: str) -> int | None:
-    """Return the process that excludes a shared lock on a file, if the system reports it."""
-    with suppress(OSError):
-        file = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
-        try:
-            request = _FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
-            answer = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, request))
-        finally:
-            os.close(file)
-        if answer[0] != fcntl.F_UNLCK and answer[4] > 0:
-            return int(answer[4])
-    return None
+    fcntl.fcntl(file, fcntl.F_OFD_SETLK, FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
 
 
 def is_held(log_dir: Path) -> bool:
-    """Return whether a broker, or a logwright process that changes or reads a stopped one's logs,
-    holds the lock of a log directory. Effects: looks; takes no lock, not even for an instant.
+    """Return whether a broker, or a logwright process that works on a stopped one's logs, holds the
+    lock of a log directory. Effects: looks; takes no lock, not even for an instant.
 
     Raises:
-        UnreadableFile: the lock file cannot be opened.
+        NotALogDir: there is no such directory.
+        UnreadableFile: the lock file may not be read.
     """
-    path = log_dir / BROKER_LOCK
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    except OSError as error:
-        raise unlockable(path, error) from error
-    try:
-        request = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        answer = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, request))
-    finally:
-        os.close(file)
-    return bool(answer[0] != fcntl.F_UNLCK)
+    with open_log_dir(log_dir) as directory:
+        try:
+            return lock_holder(directory.fd, BROKER_LOCK, fcntl.F_WRLCK) is not None
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise unlockable(log_dir / BROKER_LOCK, error) from error

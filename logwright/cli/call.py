@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
 import click
 
 from logwright.cli.log_lines import log_to_stderr
+from logwright.cli.options.parameters import Running
 from logwright.cli.output import Output
 from logwright.cli.request import Given, Request, request_of
 from logwright.errors import LogwrightError
 from logwright.extras import require
+from logwright.running.place import as_it_runs
 
 _MOST_NAMED: Final = 8
 """Completed partitions that are named; of others the count is given."""
+
+_LOG_DIRS: Final = ("log_dir", "log_dirs", "more_dirs")
+"""Names of the arguments that are log directories of a broker."""
 
 Run = Callable[..., int | None]
 """What a command does; returns its exit status if no partition failed, None for 0."""
 
 
-def call(module: str, given: dict[str, Any], *, extra: str | None) -> None:
+def call(
+    module: str, given: dict[str, Any], *, extra: str | None, running: Running | None = None
+) -> None:
     """Run a command. Effects: its own; logging; exits with its status, unless that is 0.
 
     Args:
@@ -29,6 +37,7 @@ def call(module: str, given: dict[str, Any], *, extra: str | None) -> None:
         given: the values of its options. With ``log_dir`` it is called with a `Request`, else with
             an `Output`; with what is left of the values as keywords.
         extra: the extra that it needs.
+        running: how it reads log directories that a broker has open; None: it does not.
 
     Raises:
         LogwrightError: the command failed; written as JSON where that is the output.
@@ -40,6 +49,8 @@ def call(module: str, given: dict[str, Any], *, extra: str | None) -> None:
     try:
         if extra is not None:
             require(extra, by=f"logwright {click.get_current_context().command.name}")
+        if running is not None:
+            given |= _as_they_run(given, running)
         run: Run = importlib.import_module(f"logwright.cli.run.{module}").run
         if "log_dir" in given:
             own = {name: given[name] for name in given if name not in Given.__annotations__}
@@ -57,6 +68,18 @@ def call(module: str, given: dict[str, Any], *, extra: str | None) -> None:
         raise
     if status:
         click.get_current_context().exit(status)
+
+
+def _as_they_run(given: dict[str, Any], running: Running) -> dict[str, Any]:
+    """Return the log directories of a call as they are read while a broker has them open. Effects:
+    asks for the brokers' locks.
+    """
+    show = partial(as_it_runs, exact=running == "exact", whole=running == "whole")
+    places = {name: given[name] for name in _LOG_DIRS if name in given}
+    return {
+        name: tuple(map(show, place)) if isinstance(place, tuple) else show(place)
+        for name, place in places.items()
+    }
 
 
 def completed(request: Request | None, *, changes: bool) -> str:

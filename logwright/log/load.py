@@ -35,7 +35,7 @@ from logwright.log.producers import Producers, first_batch_at, load_producers
 from logwright.log.recovered import is_recovered
 from logwright.log.tail import first_batch_max_timestamp, log_end_offset
 from logwright.place.files import open_log_dir, open_partition_dir
-from logwright.place.model import AnyPlace, FileStamp, OpenDir, Place
+from logwright.place.model import AnyPlace, FileStamp, OpenDir, Place, is_running
 from logwright.units import Offset, TimestampMs
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Shared(NamedTuple, Generic[AnyPlace]):
     Attributes:
         log_dir, directory: the log directory, and the same open.
         high_watermark, checkpoints: see `observe`.
-        clean_shutdown: it has the broker's marker.
+        clean_shutdown: it has the broker's marker, or needs none.
     """
 
     log_dir: AnyPlace
@@ -152,8 +152,10 @@ def share(
     checkpoints: Checkpoints,
 ) -> Shared[AnyPlace]:
     """Return the arguments of `observe_one` that all partitions share. Effects: looks for the
-    marker.
+    marker. Logs of a running broker are whole without one, and end at their high watermark.
     """
+    if is_running(log_dir):
+        return Shared(log_dir, directory, "end", checkpoints, clean_shutdown=True)
     clean_shutdown = directory.exists(names.CLEAN_SHUTDOWN_MARKER)
     return Shared(log_dir, directory, high_watermark, checkpoints, clean_shutdown)
 
@@ -173,6 +175,8 @@ def _observe(
     segments = _segments(directory, stamps, stems)
     end = _log_end_offset(directory, segments[-1])
     entries = shared.checkpoints.of(partition)
+    if is_running(shared.log_dir):
+        entries = (*entries[:2], (names.HIGH_WATERMARK_CHECKPOINT, end), entries[3])
     _, (_, recorded_start), (_, watermark), (_, cleaner) = entries
     start = Offset(max(recorded_start or 0, segments[0].base_offset))
     if start > end:
@@ -182,7 +186,12 @@ def _observe(
         committed = Offset(min(max(watermark or 0, start), end))
     snapshots = snapshot_offsets(stamps)
     producers = load_producers(
-        directory, segments, snapshots, log_start_offset=start, log_end_offset=end
+        directory,
+        segments,
+        snapshots,
+        log_start_offset=start,
+        log_end_offset=end,
+        stopped=not is_running(shared.log_dir),
     )
     stable = _last_stable_offset(producers, directory, segments, (start, end, committed))
     return PartitionLog(

@@ -84,14 +84,19 @@ def load_producers(
     *,
     log_start_offset: Offset,
     log_end_offset: Offset,
+    stopped: bool = True,
 ) -> Producers:
     """Return the producer state at the log's end. Effects: reads the newest snapshot, and the
     batches after it.
 
+    Args:
+        stopped: cleanly, so that a log without a snapshot has no producers. A running one without
+            a snapshot has not rolled yet: all of it is replayed.
+
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile: a segment that is replayed is refused.
     """
-    if not snapshot_offsets:
+    if stopped and not snapshot_offsets:
         return Producers()
     start, entries = _newest_snapshot(
         directory, segments, snapshot_offsets, log_start_offset, log_end_offset
@@ -120,7 +125,7 @@ def _newest_snapshot(
     none.
     """
     bases = {segment.base_offset for segment in segments}
-    newest = snapshot_offsets[-1]
+    newest = max(snapshot_offsets, default=None)
     for offset in reversed(snapshot_offsets):
         stray = offset not in bases and (offset < segments[-1].base_offset or offset != newest)
         if stray or not log_start_offset < offset <= log_end_offset:

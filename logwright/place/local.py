@@ -176,6 +176,15 @@ class LocalBytes(Bytes):
         return np.frombuffer(mapped, dtype=np.uint8)
 
 
+def is_named(file: int, directory: LocalDir, name: str) -> bool:
+    """Return whether an open file or directory is still the one with this name. Effects: reads."""
+    try:
+        named = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(file), named)
+
+
 def entry_of(name: str, status: os.stat_result) -> Entry:
     """Return an entry from its status."""
     mode = status.st_mode

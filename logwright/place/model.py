@@ -14,9 +14,20 @@ raise OSError, as functions of `os` do; readers never see it, since what is here
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias, TypeGuard, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    ClassVar,
+    Final,
+    Literal,
+    NamedTuple,
+    Self,
+    TypeAlias,
+    TypeGuard,
+    TypeVar,
+)
 
 import numpy as np
 
@@ -259,9 +270,11 @@ class ReadOnlyPlace(ABC):
     Whoever reads it keeps no broker out: a place where files change shows one state of them all.
 
     Attributes:
+        running: a broker has it open: each log is shown up to what is committed, and is whole.
         pure: its path; what `str` gives is for messages, and may name the place too.
     """
 
+    running: ClassVar[bool] = False
     pure: PurePosixPath
 
     def __str__(self) -> str:
@@ -279,6 +292,14 @@ class ReadOnlyPlace(ABC):
     def parent(self) -> Self:
         """The directory that it is in."""
         return replace(self, pure=self.pure.parent)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Return a context in which it is read; on leaving, what was read is known to be true.
+
+        Raises:
+            Unsettled: on leaving: it is not.
+        """
+        return nullcontext()
 
     @abstractmethod
     def entry(self) -> Entry:
@@ -329,6 +350,11 @@ else:
 def is_local(place: Place) -> TypeGuard[Path]:
     """Return whether a place is of this machine, and can be changed."""
     return isinstance(place, Path)
+
+
+def is_running(place: Place) -> bool:
+    """Return whether a broker has this place open, and it is shown as `ReadOnlyPlace.running`."""
+    return isinstance(place, ReadOnlyPlace) and place.running
 
 
 def below(directory: PlaceOrText, name: str) -> PlaceOrText:

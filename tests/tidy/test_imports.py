@@ -38,6 +38,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("logwright.place",),
     ("logwright.log",),
     ("logwright.batches",),
+    ("logwright.running",),
     ("logwright.metadata",),
     (
         "logwright.config",

@@ -10,7 +10,7 @@ from logwright.cli.options.common import declare, no_metadata_option
 from logwright.cli.options.parameters import LogDir, log_format_option, output_option
 
 
-@declare("audit")
+@declare("audit", running="bounded")
 @click.argument("log_dirs", metavar="LOG_DIR LOG_DIR ...", nargs=-1, type=LogDir())
 @click.option("--topic", "topics", multiple=True, help="Only partitions of this topic; repeatable.")
 @click.option(

@@ -19,6 +19,7 @@ from logwright.cli.options.parameters import (
     LogDir,
     Pair,
     Partition,
+    Running,
     Time,
     kafka_version_option,
     log_format_option,
@@ -47,6 +48,7 @@ class Command(click.Command):
     Attributes:
         module: of `logwright.cli.run`, which has what it does as the function `run`.
         extra: the extra that it needs, whatever its options are.
+        running: how it reads log directories that a broker has open; None: it does not.
     """
 
     def __init__(
@@ -55,11 +57,13 @@ class Command(click.Command):
         *,
         module: str | None = None,
         extra: str | None = None,
+        running: Running | None = None,
         **given: Any,  # noqa: ANN401 -- as click passes them
     ) -> None:
         super().__init__(name, **given)
         self.module = module or name.replace("-", "_")
         self.extra = extra
+        self.running = running
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, and below them the common ones, explained only on
@@ -95,19 +99,23 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run it. Effects: imports the engine; those of the command; exits."""
-        return ctx.invoke(run, self.module, ctx.params, extra=self.extra)
+        return ctx.invoke(run, self.module, ctx.params, extra=self.extra, running=self.running)
 
 
-def declare(name: str, *, extra: str | None = None) -> Callable[[Callable[[], None]], Command]:
+def declare(
+    name: str, *, extra: str | None = None, running: Running | None = None
+) -> Callable[[Callable[[], None]], Command]:
     """Return the decorator that makes a command of its options and its help."""
-    return click.command(name=name, cls=Command, extra=extra)
+    return click.command(name=name, cls=Command, extra=extra, running=running)
 
 
-def run(module: str, given: dict[str, Any], *, extra: str | None = None) -> None:
+def run(
+    module: str, given: dict[str, Any], *, extra: str | None = None, running: Running | None = None
+) -> None:
     """Import what a command needs, and run it: see `logwright.cli.call.call`. Effects: its own."""
     from logwright.cli.call import call  # noqa: PLC0415 -- the one import that waits for a call
 
-    call(module, given, extra=extra)
+    call(module, given, extra=extra, running=running)
 
 
 def _help_all(ctx: click.Context, param: click.Parameter, value: object) -> None:

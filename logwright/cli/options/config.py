@@ -7,7 +7,7 @@ import click
 from logwright.cli.options.common import declare, topic_options
 
 
-@declare("config")
+@declare("config", running="bounded")
 @topic_options
 @click.option("--all", "everything", is_flag=True, help="Include Kafka's defaults.")
 def command() -> None:

@@ -25,7 +25,7 @@ class Given(TypedDict):
     count: int | None
 
 
-@declare("dump")
+@declare("dump", running="bounded")
 @read_options
 @click.option(
     "--decode",

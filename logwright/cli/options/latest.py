@@ -40,7 +40,7 @@ class Given(TypedDict):
     columns: str | None
 
 
-@declare("latest", extra="tables")
+@declare("latest", extra="tables", running="exact")
 @click.option(
     "--to",
     metavar="PATH",

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from types import ModuleType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -17,6 +17,10 @@ from logwright.times import duration_ms, time_ms
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
+
+Running = Literal["bounded", "exact", "whole"]
+"""How a command reads logs that a broker has open: up to the high watermark; the same, good for
+latest states; or all files, with what is not committed (`logwright.running.place.Session`)."""
 
 
 class Pair(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4

@@ -9,7 +9,7 @@ import click
 from logwright.cli.options.common import declare, read_options
 
 
-@declare("verify")
+@declare("verify", running="bounded")
 @click.option(
     "--against",
     metavar="DIR",

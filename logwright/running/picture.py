@@ -1,0 +1,301 @@
+"""What is shown of a partition's directory at one moment: the files, and how many bytes of each."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from logwright.format import names
+from logwright.format.checkpoints import parse_leader_epochs
+from logwright.format.names import parse_segment_file_name, segment_file_name
+from logwright.running.bounds import (
+    End,
+    end_of_log,
+    first_epoch,
+    holding,
+    is_of,
+    same_history,
+    size_of_index,
+    size_of_timeindex,
+    size_of_txnindex,
+)
+from logwright.running.bytes import RunningBytes
+from logwright.units import INT64_MAX, Offset
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from logwright.batches.runtime import Throttle
+    from logwright.format.checkpoints import LeaderEpoch
+    from logwright.running.snapshot import Snapshot
+    from logwright.running.watermark import Watermarks
+
+TRANSIENT: Final = (names.CLEANED, names.DELETED, names.SWAP)
+"""Suffixes of files that are not part of a log: not yet, or no more."""
+
+
+class Again(str):
+    """Why the files must be looked at again."""
+
+    __slots__ = ()
+
+
+class Later(str):
+    """Why another checkpoint of the high watermarks is needed."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """What limits the picture of one log.
+
+    Attributes:
+        end_offset: what is below is shown.
+        high_watermark: as the broker recorded it.
+        recorded_ms: when it did so, ms since the epoch.
+        taken_ms: when the files were looked at, ms since the epoch.
+    """
+
+    end_offset: Offset
+    high_watermark: Offset
+    recorded_ms: int
+    taken_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """One log as it is shown.
+
+    Attributes:
+        snapshot: its files.
+        sizes: bytes that are shown, by name; other files are not shown.
+        empty: files of an empty segment, shown where the log ends in a gap, so that it ends where
+            the bound is; with the status of the segment before.
+        bound: None if all whole batches are shown.
+        epochs: the log's leader epochs at that time.
+        active_base: base offset of the segment that was active.
+    """
+
+    snapshot: Snapshot
+    sizes: Mapping[str, int]
+    empty: Mapping[str, os.stat_result] = field(default_factory=dict)
+    bound: Bound | None = None
+    epochs: tuple[LeaderEpoch, ...] = ()
+    active_base: int = 0
+
+
+class Facts(NamedTuple):
+    """What else is known of a log when it is shown.
+
+    Attributes:
+        high_watermark: as recorded; None without an entry.
+        marks: the checkpoint that it is of.
+        log_start_offset: as recorded.
+        started_ns: when the broker began, ns since the epoch; 0: not known.
+    """
+
+    high_watermark: Offset | None
+    marks: Watermarks
+    log_start_offset: int
+    started_ns: int
+
+
+class _Epochs(NamedTuple):
+    """A ``leader-epoch-checkpoint``; `modified_ns`: ns since the epoch."""
+
+    entries: tuple[LeaderEpoch, ...]
+    modified_ns: int
+
+
+def read_epochs(snapshot: Snapshot) -> _Epochs | None:
+    """Return the present leader epochs of a log; None without a file. Effects: reads it.
+
+    Raises:
+        UnreadableFile, CorruptCheckpoint, UnsupportedFormatError: it cannot be read.
+    """
+    directory, name = snapshot.directory, names.LEADER_EPOCH_CHECKPOINT
+    if not directory.exists(name):
+        return None
+    with directory.open(name) as file:
+        size, modified_ns, _ = file.seen
+        content = file.span(0, size)
+    return _Epochs(parse_leader_epochs(content, directory.file(name)), modified_ns)
+
+
+def bounded(snapshot: Snapshot, facts: Facts, throttle: Throttle) -> Picture | Again | Later:
+    """Return the picture of a log below its high watermark, or why there is none. Effects:
+    reads headers and index entries.
+
+    Raises:
+        UnreadableFile, CorruptCheckpoint, UnsupportedFormatError: a file cannot be read.
+    """
+    epochs = read_epochs(snapshot)
+    bases = _bases(snapshot)
+    if not bases:
+        return Again("it has no segment")
+    high_watermark = facts.high_watermark
+    if high_watermark is None and not any(_log(snapshot, each, throttle).seen[0] for each in bases):
+        high_watermark = Offset(bases[-1])
+    elif high_watermark is None:
+        return Later("it has no entry of this log")
+    elif facts.marks.written_ns < max(_youngest(snapshot, epochs), facts.started_ns):
+        return Later("it was written before the broker began with this log")
+    at, end = _end(snapshot, bases, high_watermark, throttle)
+    rolled = at < len(bases) - 1 or _has_rolled(snapshot, bases[-1])
+    if facts.log_start_offset > end.offset or not (end.reached or rolled):
+        return Later("it does not lie between the log's start and its end")
+    entries = () if epochs is None else epochs.entries
+    firsts = (first_epoch(_log(snapshot, base, throttle)) for base in bases[: at + 1])
+    if not all(first is None or is_of(entries, *first) for first in firsts):
+        return Again("the log was truncated")
+    return Picture(
+        snapshot=snapshot,
+        sizes=_sizes(snapshot, bases[: at + 1], end, throttle),
+        empty=_empty_segment(snapshot, bases[at], end),
+        bound=Bound(
+            end_offset=end.offset,
+            high_watermark=high_watermark,
+            recorded_ms=facts.marks.written_ns // 1_000_000,
+            taken_ms=snapshot.taken_ns // 1_000_000,
+        ),
+        epochs=entries,
+        active_base=bases[-1],
+    )
+
+
+def whole(snapshot: Snapshot, throttle: Throttle) -> Picture:
+    """Return the picture of all files with all whole batches: also what is not committed, being
+    written, or about to be deleted. Effects: reads headers and index entries, and what a cleaner
+    is writing.
+    """
+    bases = _bases(snapshot)
+    sizes = {name: held.status.st_size for name, held in snapshot.files.items()}
+    if bases:
+        _, end = _end(snapshot, bases, INT64_MAX, throttle)
+        sizes |= _sizes(snapshot, bases, end, throttle)
+    for name, held in snapshot.files.items():
+        if name.endswith(names.LOG + names.CLEANED):
+            log = RunningBytes(held, snapshot.directory.file(name), _size_now(held.fd), throttle)
+            sizes[name] = end_of_log(log, None, base_offset=int(name.partition(".")[0])).size
+    return Picture(snapshot=snapshot, sizes=sizes)
+
+
+def is_still_true(picture: Picture) -> bool:
+    """Return whether what a picture shows is still the log's history: no file became shorter than
+    what is shown of it, and no leader epoch says that the log was truncated below the bound.
+    Effects: looks at the files; reads the leader epochs.
+    """
+    files = picture.snapshot.files
+    if any(
+        _size_now(files[name].fd) < size
+        for name, size in picture.sizes.items()
+        if name.endswith(names.LOG)
+    ):
+        return False
+    epochs = read_epochs(picture.snapshot)
+    if picture.bound is None or epochs is None:  # of a log that was deleted meanwhile
+        return True
+    return same_history(picture.epochs, epochs.entries, picture.bound.end_offset)
+
+
+def _bases(snapshot: Snapshot) -> list[int]:
+    parsed = map(parse_segment_file_name, snapshot.files)
+    return sorted(each[0] for each in parsed if each is not None and each[1] == names.LOG)
+
+
+def _size_now(fd: int) -> int:
+    return os.fstat(fd).st_size
+
+
+def _file(snapshot: Snapshot, base: int, suffix: str, throttle: Throttle) -> RunningBytes | None:
+    name = segment_file_name(base, suffix)
+    held = snapshot.files.get(name)
+    if held is None:
+        return None
+    return RunningBytes(held, snapshot.directory.file(name), _size_now(held.fd), throttle)
+
+
+def _log(snapshot: Snapshot, base: int, throttle: Throttle) -> RunningBytes:
+    log = _file(snapshot, base, names.LOG, throttle)
+    assert log is not None  # noqa: S101 -- the bases are those of these files
+    return log
+
+
+def _end(
+    snapshot: Snapshot, bases: Sequence[int], bound: int, throttle: Throttle
+) -> tuple[int, End]:
+    """Return the segment in which the bound is, by its place in `bases`, and its end."""
+    at = holding(bases, bound)
+    base = bases[at]
+    log, index = _log(snapshot, base, throttle), _file(snapshot, base, names.INDEX, throttle)
+    end = end_of_log(log, index, base_offset=base, bound=bound)
+    if at < len(bases) - 1 and not end.reached:  # the bound is in a gap: the segment is whole
+        end = End(log.seen[0], end.following, Offset(bound), reached=True)
+    return at, end
+
+
+def _empty_segment(snapshot: Snapshot, last: int, end: End) -> dict[str, os.stat_result]:
+    """Return the files of an empty segment at the end of a log that ends in a gap."""
+    if end.offset == end.following:
+        return {}
+    status = snapshot.files[segment_file_name(last, names.LOG)].status
+    suffixes = (names.LOG, names.INDEX, names.TIMEINDEX)
+    return {segment_file_name(end.offset, suffix): status for suffix in suffixes}
+
+
+def _has_rolled(snapshot: Snapshot, active_base: int) -> bool:
+    """Return whether a segment after the active one was made since. Effects: lists the
+    directory.
+    """
+    parsed = map(parse_segment_file_name, snapshot.directory.names())
+    return any(
+        each is not None and each[1] == names.LOG and each[0] > active_base for each in parsed
+    )
+
+
+def _youngest(snapshot: Snapshot, epochs: _Epochs | None) -> int:
+    """Return when the log got its id or its last leader epoch, ns since the epoch."""
+    made = snapshot.files.get(names.PARTITION_METADATA)
+    return max(
+        0 if made is None else made.status.st_mtime_ns, 0 if epochs is None else epochs.modified_ns
+    )
+
+
+def _sizes_of_others(snapshot: Snapshot) -> dict[str, int]:
+    """Return the sizes of the files that are not a segment's."""
+    return {
+        name: held.status.st_size
+        for name, held in snapshot.files.items()
+        if parse_segment_file_name(name) is None
+    }
+
+
+def _sizes(
+    snapshot: Snapshot, bases: Sequence[int], end: End, throttle: Throttle
+) -> dict[str, int]:
+    """Return the sizes of the files of some segments, the last of which ends there, and of the
+    others. Producer snapshots beyond it are not shown, nor an index without its log.
+    """
+    sizes = _sizes_of_others(snapshot)
+    shown, last = frozenset(bases), bases[-1]
+    for name, held in snapshot.files.items():
+        base, suffix = parse_segment_file_name(name) or (-1, "")
+        file = RunningBytes(held, name, _size_now(held.fd), throttle)
+        if suffix == names.SNAPSHOT:
+            if base <= end.offset:
+                sizes[name] = held.status.st_size
+        elif base not in shown:
+            continue
+        elif base < last:
+            sizes[name] = held.status.st_size
+        elif suffix == names.LOG:
+            sizes[name] = end.size
+        elif suffix == names.INDEX:
+            sizes[name] = size_of_index(file, base_offset=base, end=end)
+        elif suffix == names.TIMEINDEX:
+            sizes[name] = size_of_timeindex(file, base_offset=base, end=end)
+        elif suffix == names.TXNINDEX:
+            sizes[name] = size_of_txnindex(file, end=end)
+    return sizes

@@ -1,0 +1,57 @@
+"""Log directories as if a broker had them open: its lock is held by another process, as a JVM holds
+it, and its high watermarks are recorded when the test says so.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from logwright.format.checkpoints import serialize_offset_checkpoint
+from logwright.format.names import BROKER_LOCK, CLEAN_SHUTDOWN_MARKER, TopicPartition
+from logwright.log.model import ReadableLog
+
+_HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("locked", flush=True)
+sys.stdin.read(1)
+"""
+
+
+@contextmanager
+def running(log_dir: Path, high_watermarks: Mapping[str, int] | None = None) -> Iterator[None]:
+    """The directory's lock is held as a broker holds it, and these are its high watermarks. Without
+    the marker of a clean stop, which a broker removes when it starts.
+    """
+    (log_dir / CLEAN_SHUTDOWN_MARKER).unlink(missing_ok=True)
+    command = [sys.executable, "-S", "-c", _HOLDER, str(log_dir / BROKER_LOCK)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout is not None
+        try:
+            assert "locked" == holder.stdout.readline().strip()
+            record(log_dir, high_watermarks or {})
+            yield
+        finally:
+            holder.communicate(timeout=60)
+
+
+def record(log_dir: Path, high_watermarks: Mapping[str, int]) -> None:
+    """Record high watermarks, as a broker does every 5 s: a new file takes the old one's name."""
+    parsed = {TopicPartition.parse(name): offset for name, offset in high_watermarks.items()}
+    entries = {partition: offset for partition, offset in parsed.items() if partition}
+    assert len(entries) == len(high_watermarks)
+    new = log_dir / "replication-offset-checkpoint.tmp"
+    new.write_bytes(serialize_offset_checkpoint(entries))
+    new.replace(log_dir / "replication-offset-checkpoint")
+
+
+def bases(log: ReadableLog) -> list[int]:
+    """The base offsets of a log's segments."""
+    return [segment.base_offset for segment in log.segments]
