@@ -67,14 +67,18 @@ def test_an_interruption_ends_the_command(tmp_path: Path) -> None:
         os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
     thread.start()
-    with pytest.raises(KeyboardInterrupt):
-        run_command(
-            ["sh", "-c", "echo $$ > new; mv new pid; exec sleep 100"],
-            limit_ms=60_000,
-            directory=tmp_path,
-        )
-    thread.join()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_command(
+                ["sh", "-c", "echo $$ > new; mv new pid; exec sleep 100"],
+                limit_ms=60_000,
+                directory=tmp_path,
+            )
+    finally:
+        thread.join()
+        signal.signal(signal.SIGINT, before)
     assert not running(int((tmp_path / "pid").read_text()))
 
 
