@@ -12,7 +12,6 @@ from pydantic import PrivateAttr
 from logwright.config.cluster import Cluster, read_cluster
 from logwright.errors import LogwrightError
 from logwright.rolling.broker import BrokerMaintenance
-from logwright.rolling.run import do_step
 from logwright.rolling.run import run as only_run
 from logwright.rolling.site import open_site
 
@@ -75,5 +74,5 @@ class ClusterFile(dg.ConfigurableResource):  # type: ignore[type-arg]
         del context
         if self._away is not None:
             with only_run(self._away.site):
-                do_step(self._away, "start", checked=True)
+                self._away.bring_back()
             self._away = None

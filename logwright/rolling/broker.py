@@ -227,6 +227,17 @@ class BrokerMaintenance:
             NotInTime: the broker does not come back.
         """
         self._note("start")
+        self._start()
+
+    def bring_back(self) -> None:
+        """Start a broker that was stopped and perhaps not maintained: to the next run it is as if
+        it had not been stopped. Effects and errors: as `start`.
+        """
+        self._start()
+        self.site.note(replace(self.site.journal(), broker=None, step="check"))
+
+    def _start(self) -> None:
+        """Start the broker; see `start`."""
         self._say("start")
         with interrupted_after():
             with suppress(NotInTime):
@@ -251,15 +262,15 @@ class BrokerMaintenance:
             self._say(f"{error.problem} The cluster works without.")
 
     def finish(self, *, in_round: bool) -> None:
-        """Note that the broker is maintained and back. Effects: the journal.
+        """Note that the broker is back. Effects: the journal.
 
         Args:
-            in_round: a run over all brokers need not come back to it.
+            in_round: it is maintained, and a run over all brokers need not come back to it.
         """
         journal = self.site.journal()
         done = (*journal.done, self.id) if in_round else journal.done
         self.site.note(Journal(done=done))
-        self._say("done")
+        self._say("in all ISRs")
 
     @contextmanager
     def brought_back(self) -> Iterator[None]:
@@ -275,14 +286,13 @@ class BrokerMaintenance:
             problem = error.problem if isinstance(error, LogwrightError) else "interrupted."
             self._say(f"{problem} The broker is started again")
             try:
-                self.start()
+                self.bring_back()
             except LogwrightError as worse:
                 raise HookFailed(
                     f"{masked(problem, self.site.secrets)} After that broker {self.id} could"
                     f" not be started: {worse.problem}",
                     remedy="Start it, then run this again.",
                 ) from error
-            self.site.note(replace(self.site.journal(), broker=None, step="check"))
             raise
 
     def _check_directories(self) -> None:

@@ -65,6 +65,9 @@ def maintain_broker(site: Site, broker: int, *, in_round: bool) -> list[Maintain
     """Maintain one broker; see `roll`."""
     work = BrokerMaintenance(site, broker)
     step = work.first_step()
+    if step == "start":
+        work.bring_back()
+        step = "check"
     done: list[Maintained] = []
     if step == "check":
         work.check()
@@ -94,6 +97,9 @@ def do_step(work: BrokerMaintenance, step: Step, *, checked: bool) -> list[Maint
         what was done to its log directories.
     """
     at = work.first_step()
+    if at == "start" and step in {"stop", "maintain"}:
+        work.bring_back()
+        at, checked = "check", False
     if at == "check" and (step == "check" or (step in {"stop", "maintain"} and not checked)):
         work.check()
     done: list[Maintained] = []

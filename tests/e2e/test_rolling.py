@@ -138,8 +138,9 @@ def check(load: Load) -> None:
 
 @pytest.mark.nightly
 def test_a_round_is_not_noticed(brokers: Brokers) -> None:
-    """All three brokers, one after another."""
-    path = write_file(brokers, maintain=[CLEAN, "purge", "verify"])
+    """All three brokers, one after another; where `run_with` says, as on another machine."""
+    elsewhere = {"run_with": "env", "logwright": [sys.executable, "-c", PROGRAM]}
+    path = write_file(brokers, maintain=[CLEAN, "purge", "verify"], **elsewhere)
     with Load(brokers.bootstrap) as load:
         answer = rolling(path)
     assert 0 == answer.status, answer.err

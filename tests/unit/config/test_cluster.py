@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from logwright.config.cluster import read_cluster
+from logwright.config.cluster import Limits, read_cluster
 from logwright.errors import PolicyError
 
 WHOLE = """\
@@ -71,3 +72,14 @@ def test_every_broker_can_be_stopped_started_and_maintained(tmp_path: Path) -> N
     path.write_text("\n".join(lines))
     with pytest.raises(PolicyError, match="a broker has no start, nor has the cluster"):
         read_cluster(path)
+
+
+def test_the_documented_file(tmp_path: Path) -> None:
+    """The file in the document is a valid one, and its limits are the defaults."""
+    document = (Path(__file__).parents[3] / "docs" / "rolling.md").read_text()
+    (block,) = re.findall(r"^```yaml\n(version: 1\n.*?)^```", document, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "cluster.yml"
+    path.write_text(block)
+    cluster = read_cluster(path)
+    assert [1, 2, 3] == [broker.id for broker in cluster.brokers]
+    assert Limits() == cluster.limits
