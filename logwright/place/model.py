@@ -357,6 +357,13 @@ def is_running(place: Place) -> bool:
     return isinstance(place, ReadOnlyPlace) and place.running
 
 
+def reading(place: Place) -> AbstractContextManager[None]:
+    """Return `ReadOnlyPlace.reading` of a place; a context without effect for one of this
+    machine.
+    """
+    return place.reading() if isinstance(place, ReadOnlyPlace) else nullcontext()
+
+
 def below(directory: PlaceOrText, name: str) -> PlaceOrText:
     """Return a file or directory in a directory, to be opened; text on this machine."""
     return f"{directory}/{name}" if isinstance(directory, str | Path) else directory / name

@@ -33,12 +33,7 @@ class MaintenanceFailed(PreconditionError):
 
     def __init__(self, problem: str, *, status: int, remedy: str | None = None) -> None:
         super().__init__(problem, remedy=remedy)
-        self.status = status
-
-    @property
-    def exit_status(self) -> int:  # type: ignore[override]  # the command's own
-        """The command's exit status."""
-        return self.status
+        self.exit_status = status  # type: ignore[misc]  # the command's own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
