@@ -11,11 +11,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -210,6 +213,20 @@ def test_a_stop_hook_that_does_not_stop(
 
 
 @pytest.mark.nightly
+def test_a_failed_maintenance(brokers: Brokers) -> None:
+    """The broker runs, the status is the command's, and its reason is shown; no other broker is
+    stopped.
+    """
+    path = write_file(brokers, maintain=["clean --policies nowhere"])
+    answer = rolling(path)
+    assert 2 == answer.status, answer.err
+    assert "ended with status 2: is not a directory of policies" in answer.err
+    assert 1 == answer.err.count(": stop\n")
+    assert whole(brokers)
+    assert Journal() == journal(path)
+
+
+@pytest.mark.nightly
 def test_a_broker_that_does_not_come_back(brokers: Brokers) -> None:
     """The reason is shown; no other broker is touched; the next run continues with this one."""
     limits = {"stop": "60s", "lock": "10s", "start": "5s", "in_sync": "60s"}
@@ -268,6 +285,14 @@ def throttle(brokers: Brokers, change: Any) -> None:  # noqa: ANN401 -- an enume
     for kind, name, key, value in wanted:
         entry = ConfigEntry(key, value, incremental_operation=change)
         resource = ConfigResource(kind, name, incremental_configs=[entry])
-        for answer in brokers.admin.incremental_alter_configs([resource]).values():
-            answer.result()
+
+        def changed(resource: ConfigResource = resource) -> bool | None:
+            admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 0})
+            with suppress(KafkaException):  # of a client that has not reached the broker yet
+                for answer in admin.incremental_alter_configs([resource]).values():
+                    answer.result(30)
+                return True
+            return None
+
+        assert wait_for(changed, IN_TIME)
     time.sleep(1)  # until the broker has it
