@@ -338,13 +338,14 @@ small file.
 """
 
 
-AnyPlace = TypeVar("AnyPlace", bound=Place)
 if TYPE_CHECKING:
+    AnyPlace = typing_extensions.TypeVar("AnyPlace", bound=Place, default=Path)
     AnyPlace_co = typing_extensions.TypeVar(
         "AnyPlace_co", bound=Place, covariant=True, default=Path
     )
-else:
-    AnyPlace_co = TypeVar("AnyPlace_co")  # noqa: PLC0105 -- Python 3.11 knows no default
+else:  # Python 3.11 knows no default
+    AnyPlace = TypeVar("AnyPlace")
+    AnyPlace_co = TypeVar("AnyPlace_co")  # noqa: PLC0105
 
 
 def is_local(place: Place) -> TypeGuard[Path]:
@@ -355,6 +356,13 @@ def is_local(place: Place) -> TypeGuard[Path]:
 def is_running(place: Place) -> bool:
     """Return whether a broker has this place open, and it is shown as `ReadOnlyPlace.running`."""
     return isinstance(place, ReadOnlyPlace) and place.running
+
+
+def reading(place: Place) -> AbstractContextManager[None]:
+    """Return `ReadOnlyPlace.reading` of a place; a context without effect for one of this
+    machine.
+    """
+    return place.reading() if isinstance(place, ReadOnlyPlace) else nullcontext()
 
 
 def below(directory: PlaceOrText, name: str) -> PlaceOrText:

@@ -395,6 +395,29 @@ def as_it_runs(
     return _session(log_dir, exact, whole, bytes_per_second).place
 
 
+def exactly(place: Place) -> Place:
+    """Return a place so that its latest states can be read: of a running directory a new session
+    that is `exact`; any other as it is. Pure.
+    """
+    if not isinstance(place, RunningPlace):
+        return place
+    session = place.session
+    return _session(session.log_dir, True, session.whole, session.bytes_per_second).place  # noqa: FBT003 -- as of pickle
+
+
+def watermarks_recorded_ms(place: Place) -> int:
+    """Return when the broker of a running directory last recorded its high watermarks, ms since the
+    epoch; -1 if it has not, or none runs. Effects: looks at the checkpoint.
+    """
+    if not isinstance(place, RunningPlace):
+        return -1
+    try:
+        status = (place.session.log_dir / names.HIGH_WATERMARK_CHECKPOINT).lstat()
+    except OSError:
+        return -1
+    return status.st_mtime_ns // 1_000_000
+
+
 def bounds_of(place: Place) -> dict[str, Bound]:
     """Return the bound of each running log that was looked at, by the name of its directory; none
     of another place. Pure.

@@ -37,6 +37,7 @@ from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
+from logwright.running.broker import broker_process
 from logwright.state.model import Hold
 from logwright.units import TimestampMs
 
@@ -134,6 +135,9 @@ def purge_logs(
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
         try:
+            if broker_process(log_dir) is not None:
+                context.log.info("log_dir=%s skipped: a broker runs there", name)
+                continue
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
             purged_logs = purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
         except LogwrightError as error:
