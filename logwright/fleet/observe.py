@@ -62,7 +62,7 @@ def look(
     now_ms: TimestampMs,
 ) -> Fleet:
     """Return these logs with their plans, whether they are held or not. Effects: reads them."""
-    state = SweepState[Place](works=tuple(works), now_ms=now_ms)
+    state: SweepState[Place] = SweepState(works=tuple(works), now_ms=now_ms)
     marked = hold(state, None)
     reasons = {work.key: work.failure or work.held for work in marked.works}
     spaces = tuple(spaces)

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from logwright.batches.runtime import Throttle
 from logwright.errors import (
     CorruptLogError,
+    LogwrightError,
     NotALogDir,
     StalePlan,
     Unsettled,
@@ -53,7 +54,13 @@ from logwright.running.picture import (
     whole,
 )
 from logwright.running.snapshot import Snapshot, allow_descriptors, try_snapshot
-from logwright.running.watermark import read_watermarks, started_ns, wait_for_next
+from logwright.running.watermark import (
+    Watermarks,
+    no_next,
+    read_watermarks,
+    started_ns,
+    wait_for_next,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -88,6 +95,7 @@ class Session:
     _unchecked: set[str] = field(default_factory=set)
     _readers: int = 0
     _checkpoints: dict[str, bytes] | None = None
+    _in_vain: tuple[int, int] | None = None
     _turn: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -147,9 +155,13 @@ class Session:
             behind = [name for name in missing if self.exact and not self._is_exact(name)]
             if not behind:
                 return
-            for _ in range(2):
-                marks = read_watermarks(self.log_dir)
-                wait_for_next(self.log_dir, marks.identity, "a younger one is needed")
+            try:
+                for _ in range(2):
+                    self._wait(read_watermarks(self.log_dir), "a younger one is needed")
+            except LogwrightError:
+                for name in behind:
+                    del self._pictures[name]
+                raise
             for name in behind:
                 again = self._bound(name, self._pictures[name].snapshot)
                 if isinstance(again, Picture):
@@ -234,10 +246,23 @@ class Session:
             taken = bounded(snapshot, facts, self.throttle)
             if not isinstance(taken, Later):
                 return taken
-            wait_for_next(self.log_dir, marks.identity, taken)
+            self._wait(marks, taken)
             with open_log_dir(self.log_dir) as parent:
                 if not is_named(snapshot.directory.fd, parent, name):
                     return Again("the directory was renamed")
+
+    def _wait(self, marks: Watermarks, why: str) -> None:
+        """Wait for another checkpoint of the high watermarks than this; if it was waited for in
+        vain before, not again: there may be thousands of logs. Effects and errors: as
+        `wait_for_next`.
+        """
+        if marks.identity == self._in_vain:
+            raise no_next(self.log_dir, why)
+        try:
+            wait_for_next(self.log_dir, marks.identity, why)
+        except Unsettled:
+            self._in_vain = marks.identity
+            raise
 
     def _is_exact(self, name: str) -> bool:
         """Return whether no cleaner can have used what lies beyond the bound. Effects: reads the

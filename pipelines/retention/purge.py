@@ -45,6 +45,7 @@ PURGE: Final = "purge"
 PURGE_LOGS: Final = "purge_logs"
 PURGE_SECONDS: Final = 300
 LOGS_PER_RUN: Final = 1_000
+BY_BROKER: Final = "a broker runs on it, and removes its deleted logs itself"
 RETAINED: Final = "retained"
 """Input that only orders: what retention retires is purged after its delay."""
 
@@ -136,7 +137,7 @@ def purge_logs(
     for name, log_dir in log_dirs.named().items():
         try:
             if broker_process(log_dir) is not None:
-                context.log.info("log_dir=%s skipped: a broker runs there", name)
+                context.log.info("log_dir=%s deleted logs skipped: %s", name, BY_BROKER)
                 continue
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
             purged_logs = purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
@@ -342,7 +343,8 @@ def _retired_files(log: MaintainedLog) -> PartitionListing | None:
 def deleted_outlook(
     directories: Mapping[str, Path], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> PurgeOutlook:
-    """Check the deleted logs of each log directory. Effects: lists them.
+    """Check the deleted logs of each log directory. Effects: lists them; asks for the brokers'
+    locks.
 
     Returns:
         the names of those whose delay has passed; name of a log directory → why its deleted logs
@@ -352,6 +354,9 @@ def deleted_outlook(
     waiting: dict[str, str] = {}
     for name, log_dir in directories.items():
         try:
+            if broker_process(log_dir) is not None:
+                waiting[name] = BY_BROKER
+                continue
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
             plans = plan_purge_deleted(log_dir, now_ms=now_ms, delay_ms=delay_ms)
         except LogwrightError as error:

@@ -162,7 +162,7 @@ def pauses(
     ]
     for event in events:
         context.log.warning("%s: %s", event.partition, event.description)
-    message = "; ".join(f"{key} is {shortened(cause)}" for key, cause in causes.items())
+    message = "; ".join(f"{key}: {shortened(cause)}" for key, cause in causes.items())
     message = message or "Nothing is paused, no log is due for too long."
     return dg.SensorResult(
         asset_events=events,
