@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, cast
 
 import click
@@ -13,15 +12,13 @@ from logwright.cli.log_lines import log_to_stderr
 from logwright.cli.options.parameters import Running
 from logwright.cli.output import Output
 from logwright.cli.request import Given, Request, request_of
+from logwright.cli.run.running import as_they_run, report_bounds
 from logwright.errors import LogwrightError
 from logwright.extras import require
-from logwright.running.place import as_it_runs
+from logwright.place.model import Place
 
 _MOST_NAMED: Final = 8
 """Completed partitions that are named; of others the count is given."""
-
-_LOG_DIRS: Final = ("log_dir", "log_dirs", "more_dirs")
-"""Names of the arguments that are log directories of a broker."""
 
 Run = Callable[..., int | None]
 """What a command does; returns its exit status if no partition failed, None for 0."""
@@ -46,11 +43,12 @@ def call(
     output = Output(form=given.pop("form", "text"), verbose=verbose)
     log_to_stderr(verbose=verbose, form=given.pop("log_format", "text"))
     request: Request | None = None
+    places: tuple[Place, ...] = ()
     try:
         if extra is not None:
             require(extra, by=f"logwright {click.get_current_context().command.name}")
         if running is not None:
-            given |= _as_they_run(given, running)
+            given, places = as_they_run(given, running)
         run: Run = importlib.import_module(f"logwright.cli.run.{module}").run
         if "log_dir" in given:
             own = {name: given[name] for name in given if name not in Given.__annotations__}
@@ -66,20 +64,10 @@ def call(
         if "log_dir" in given:
             stop.add_note(completed(request, changes="yes" in given))
         raise
+    finally:
+        report_bounds(output, places)
     if status:
         click.get_current_context().exit(status)
-
-
-def _as_they_run(given: dict[str, Any], running: Running) -> dict[str, Any]:
-    """Return the log directories of a call as they are read while a broker has them open. Effects:
-    asks for the brokers' locks.
-    """
-    show = partial(as_it_runs, exact=running == "exact", whole=running == "whole")
-    places = {name: given[name] for name in _LOG_DIRS if name in given}
-    return {
-        name: tuple(map(show, place)) if isinstance(place, tuple) else show(place)
-        for name, place in places.items()
-    }
 
 
 def completed(request: Request | None, *, changes: bool) -> str:

@@ -6,6 +6,8 @@
 4. If all that is right: the producers' batches and markers in the log, against the transaction
    indexes and snapshots (`producers`).
 5. Leader epochs, the topic id, and the partition's entry in each checkpoint file.
+
+Of a log that a broker has open, all below its high watermark.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.log.listing import look_for_damage, snapshot_offsets, stamp_files
 from logwright.place.files import exists, open_partition_dir
 from logwright.place.mapped import map_file
-from logwright.place.model import Place
+from logwright.place.model import Place, is_running, reading
 from logwright.recovery.observe import read_offsets
 from logwright.recovery.root import topic_id_problem
 from logwright.units import INT64_MAX, Offset
@@ -47,6 +49,11 @@ def verify_partition(log_dir: Place, partition: TopicPartition) -> list[Fault]:
         NotALogDir, UnreadableFile: it does not exist or cannot be read.
         UnsupportedFormatError: it has an old message format, and was not checked.
     """
+    with reading(log_dir):
+        return _faults(log_dir, partition)
+
+
+def _faults(log_dir: Place, partition: TopicPartition) -> list[Fault]:
     with open_partition_dir(log_dir, partition) as opened:
         stamps = stamp_files(opened)
     directory = log_dir / partition.directory_name
@@ -64,9 +71,11 @@ def verify_partition(log_dir: Place, partition: TopicPartition) -> list[Fault]:
     if not faults:
         numbers = snapshot_offsets(stamps)
         faults += check_producers(directory, bases, numbers, log_start_offset=start_offset)
-    faults += _check_epochs(directory / LEADER_EPOCH_CHECKPOINT, end)
+    # While a broker runs, the log continues beyond what is shown.
+    known_end = INT64_MAX if is_running(log_dir) else end
+    faults += _check_epochs(directory / LEADER_EPOCH_CHECKPOINT, known_end)
     faults += _check_metadata(directory / PARTITION_METADATA)
-    return faults + _check_checkpoints(log_dir, partition, end)
+    return faults + _check_checkpoints(log_dir, partition, known_end)
 
 
 def _check_snapshots(

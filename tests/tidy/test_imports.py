@@ -126,6 +126,7 @@ WAITING = {
     ): "a command's help needs no engine",
     ("logwright.cli.output", "logwright.cli.bar"): "only a terminal has progress bars",
     ("logwright.cli.run.clean", "logwright.spark.sweep"): "--engine spark is of an extra",
+    ("logwright.cli.run.dump", "logwright.cli.run.dump_follow"): "records are of an extra",
     ("logwright.cli.run.dump", "logwright.cli.run.dump_records"): "records are of an extra",
 }
 """The imports of the command line that are inside functions, each with its reason."""

@@ -35,6 +35,7 @@ COMMON: Final = frozenset(
     {
         *("config", "policies_dir", "metadata", "no_metadata", "properties", "kafka_version"),
         *("now_ms", "high_watermark", "yes", "dry_run", "form", "log_format", "verbose"),
+        "throttle",
         _HELP_ALL,
     }
 )
@@ -64,6 +65,8 @@ class Command(click.Command):
         self.module = module or name.replace("-", "_")
         self.extra = extra
         self.running = running
+        if running is not None:
+            self.params.append(_throttle_option())
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, and below them the common ones, explained only on
@@ -100,6 +103,15 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> object:
         """Run it. Effects: imports the engine; those of the command; exits."""
         return ctx.invoke(run, self.module, ctx.params, extra=self.extra, running=self.running)
+
+
+def _throttle_option() -> click.Option:
+    return click.Option(
+        ["--throttle"],
+        metavar="BYTES",
+        type=click.IntRange(min=1),
+        help="Of logs that a broker has open: read at most this many bytes per second from disk.",
+    )
 
 
 def declare(

@@ -23,6 +23,7 @@ class Given(TypedDict):
     time_ms: int | None
     key: str | None
     count: int | None
+    follow: bool
 
 
 @declare("dump", running="bounded")
@@ -62,9 +63,14 @@ class Given(TypedDict):
     type=click.IntRange(min=0),
     help="At most this number of records of each partition.",
 )
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Then print new records as they are committed, while a broker has the directory open.",
+)
 def command() -> None:
     """Print every batch and record, index entry and snapshot as JSON lines; or, with --records,
-    --offset, --time, --key or --count, only records, one in each line.
+    --offset, --time, --key, --count or --follow, only records, one in each line.
 
     Keys and values are in base64, or decoded. With more than one partition, every line has a
     topicPartition field.

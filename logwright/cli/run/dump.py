@@ -19,6 +19,7 @@ from logwright.decode.look import MOST, look_at
 from logwright.extras import require
 from logwright.format.names import TopicPartition
 from logwright.log.dump import dump_partition, to_json
+from logwright.place.model import reading
 
 _Line = dict[str, Any]
 
@@ -31,10 +32,13 @@ def run(request: Request, **given: Unpack[Given]) -> None:
     selects = _is_selection(given)
     if selects:
         require("tables", by="dump --records")
+    if given["follow"]:
+        _follow(request, partitions, given, decoding)
+        return
     for partition in partitions:
         name = {} if len(partitions) == 1 else {"topicPartition": str(partition)}
         seen: list[_Line] = []
-        with request.failures.of(partition):
+        with request.failures.of(partition), reading(request.place):
             lines = _lines if not selects else _records
             line: _Line | None = None
             for line in lines(request, partition, given, decoding):
@@ -50,7 +54,7 @@ def run(request: Request, **given: Unpack[Given]) -> None:
 def _is_selection(given: Given) -> bool:
     """Return whether only records are wanted."""
     options = (given["offset"], given["time_ms"], given["key"], given["count"])
-    return given["records"] or any(option is not None for option in options)
+    return given["records"] or given["follow"] or any(option is not None for option in options)
 
 
 def _lines(
@@ -69,16 +73,39 @@ def _records(
     request: Request, partition: TopicPartition, given: Given, decoding: Decoding | None
 ) -> Iterator[_Line]:
     """Yield the lines of records. Effects: reads them; may read schemas."""
-    from logwright.cli.run.dump_records import record_lines  # noqa: PLC0415 -- pyarrow: an extra
+    from logwright.cli.run.dump_records import look, record_lines  # noqa: PLC0415 -- pyarrow: an extra
 
-    decode = None
+    decode, log = None, look(request, partition)
     if given["spec"] is not None:
-        sample = record_lines(request, partition, given)
-        decode = _decode(request, partition, decoding, sample)
-    for records in record_lines(request, partition, given):
+        decode = _decode(request, partition, decoding, record_lines(log, given))
+    for records in record_lines(log, given):
         if decode is not None:
             decode(records)
         yield from records
+
+
+def _follow(
+    request: Request,
+    partitions: tuple[TopicPartition, ...],
+    given: Given,
+    decoding: Decoding | None,
+) -> None:
+    """Print records as they are committed. Effects: reads the logs; may read schemas; output."""
+    from logwright.cli.run.dump_follow import follow  # noqa: PLC0415 -- pyarrow: an extra
+
+    decoders: dict[TopicPartition, dumped.Decode | None] = {}
+
+    def show(partition: TopicPartition, records: list[_Line]) -> None:
+        if given["spec"] is not None and partition not in decoders:
+            decoders[partition] = _decode(request, partition, decoding, [records])
+        decode = decoders.get(partition)
+        if decode is not None:
+            decode(records)
+        name = {} if len(partitions) == 1 else {"topicPartition": str(partition)}
+        for record in records:
+            request.output.line(to_json(name | record))
+
+    follow(request, partitions, given, show)
 
 
 def _decode(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -19,23 +19,34 @@ from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
 
+if TYPE_CHECKING:
+    from logwright.log.model import ReadableLog
+
+Line = dict[str, Any]
 _COLUMNS: Final = ("offset", "timestamp", "key", "value", "headers")
 _ROWS: Final = 1000
 """Records that are decoded together."""
 
 
-def record_lines(
-    request: Request, partition: TopicPartition, given: Given
-) -> Iterator[list[dict[str, Any]]]:
-    """Yield the wanted records, some at a time, with the fields of those of `dump_partition`; keys
-    and values are in base64. Effects: reads the log, with brokers kept out.
+def look(request: Request, partition: TopicPartition) -> ReadableLog:
+    """Observe a log whose records are wanted. Effects: reads it.
 
     Raises:
-        LogwrightError: the log cannot be read, or a broker runs.
+        LogwrightError: as `observe`; its high watermark is asked for and not on record.
     """
     log = observe(request.place, partition, high_watermark=request.high_watermark)
     if request.high_watermark == "checkpoint":
         require_high_watermark(log)
+    return log
+
+
+def record_lines(log: ReadableLog, given: Given) -> Iterator[list[Line]]:
+    """Yield the wanted records, some at a time, with the fields of those of `dump_partition`; keys
+    and values are in base64. Effects: reads the log, with brokers kept out.
+
+    Raises:
+        LogwrightError: the log cannot be read, or a broker began to run.
+    """
     wanted = ReadRequest(start_offset=given["offset"], start_timestamp_ms=given["time_ms"])
     key = None if given["key"] is None else given["key"].encode()
     left = given["count"]
@@ -53,7 +64,7 @@ def record_lines(
                     return
 
 
-def _records(batch: pa.RecordBatch, key: bytes | None) -> list[dict[str, Any]]:
+def _records(batch: pa.RecordBatch, key: bytes | None) -> list[Line]:
     """Return the lines of the records with a key; None: of all."""
     columns = [batch.column(name) for name in ("offset", "key", "value", "headers")]
     times = batch.column("timestamp").cast("int64")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from logwright.cli.request import Request
 from logwright.cli.run.inspect_text import InspectedLog, Listing, show, size_of
+from logwright.cli.run.running import broker_of
 from logwright.cli.wording import clock, counted
 from logwright.config.topic import TopicConfig
 from logwright.errors import LogDirLocked, LogwrightError, UncleanLogDir, UnsupportedFormatError
@@ -20,9 +21,10 @@ from logwright.log.load import observe
 from logwright.log.log_dir import MarkedDirectory, list_marked
 from logwright.log.tree import bytes_below
 from logwright.place.files import exists, is_directory, names_in, open_partition_dir
-from logwright.place.model import Place, is_local
+from logwright.place.model import Place, is_local, is_running
 from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
+from logwright.running.place import RunningPlace
 from logwright.steps.failed_output import failed_outputs
 
 _MS = 1_000_000
@@ -42,11 +44,15 @@ def run(request: Request) -> None:
             None,
             logDir=str(request.place),
             partitions=len(partitions),
-            cleanShutdown=clean,
+            cleanShutdown=None if is_running(request.place) else clean,
             lockedBy=lock,
+            running=is_running(request.place),
         )
     output.text(f"{request.place}: {counted(len(partitions), 'partition')} shown")
-    output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
+    if is_running(request.place):
+        output.text(f"  running: {lock}; each log is shown up to its high watermark")
+    else:
+        output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
     output.text(f"  {clock(request.now_ms)}")
     if entire:
         _show_root(request)
@@ -99,6 +105,8 @@ def _lock(log_dir: Place) -> str | None:
     """Return who holds the lock of the log directory, None if it is free. Effects: tries the
     lock.
     """
+    if isinstance(log_dir, RunningPlace):
+        return broker_of(log_dir)
     if not is_local(log_dir):
         return "not known of another place"
     if not (log_dir / names.BROKER_LOCK).exists():

@@ -10,6 +10,7 @@ from logwright.errors import CorruptLogError
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.log.load import list_partitions
 from logwright.place.files import exists
+from logwright.place.model import is_running
 from logwright.recovery.root import look_at_root
 from logwright.verify.against import compare_partition
 from logwright.verify.model import Fault
@@ -22,7 +23,8 @@ def run(request: Request, *, against: Path | None) -> int:
     partitions = request.partitions()
     if against is not None:
         list_partitions(against)  # refuse one that is none, also where nothing is compared
-    if not exists(request.place / CLEAN_SHUTDOWN_MARKER):
+    stopped = not is_running(request.place)
+    if stopped and not exists(request.place / CLEAN_SHUTDOWN_MARKER):
         request.output.message(
             f"{request.place} was not shut down cleanly: indexes may have unused space."
         )
