@@ -23,6 +23,7 @@ from logwright.forecast.sampled import forecast_by_sample
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT, TopicPartition
 from logwright.log.watermark import is_without_high_watermark
 from logwright.place.model import Place, is_running, reading
+from logwright.running.place import RunningPlace
 from logwright.sweep.order import changes, pick_order
 
 FORECAST_BYTES: Final = 1_073_741_824
@@ -137,7 +138,7 @@ def _show_text(
     at_end = request.high_watermark == "end"
     committed = "the end of each log" if at_end else HIGH_WATERMARK_CHECKPOINT
     output.text(f"{request.place}: {clock(request.now_ms)}")
-    if is_running(request.place):
+    if isinstance(request.place, RunningPlace):
         show_broker(output, request.place)
     else:
         output.text(f"high watermark: {committed} ({request.high_watermark_from})")

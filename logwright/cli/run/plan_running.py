@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from logwright.cli.output import Output
+from logwright.cli.run.running import broker_of
 from logwright.errors import LogwrightError
-from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.place.model import Place
 from logwright.running.broker import broker_process
 from logwright.running.place import RunningPlace, bounds_of, exactly
-from logwright.times import duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from logwright.compaction.model import ReadablePlan
-
-_NS_PER_MS: Final = 1_000_000
 
 
 def exact_place(place: Place, plans: Sequence[ReadablePlan]) -> Place:
@@ -34,38 +30,24 @@ def exact_place(place: Place, plans: Sequence[ReadablePlan]) -> Place:
     return exact
 
 
-def show_broker(output: Output, place: Place) -> None:
-    """Show that a broker runs, and up to where its logs are planned. Effects: asks for its lock;
+def show_broker(output: Output, place: RunningPlace) -> None:
+    """Show that a broker runs, and what that means for the plan. Effects: asks for its lock;
     stdout, text only.
     """
-    if not isinstance(place, RunningPlace):
-        return
-    process = broker_process(place.session.log_dir)
-    named = f" (process {process})" if process else ""
     output.text(
-        f"A broker{named} runs here: its own cleaner may act first, and nothing of this plan can be"
-        " committed while it runs."
+        f"{broker_of(place)}: its own cleaner may act first, and nothing of this plan can be"
+        " committed while it runs"
     )
-    recorded_ms = _recorded_ms(place)
-    if recorded_ms is not None:
-        age = duration(max(time.time_ns() // _NS_PER_MS - recorded_ms, 0))
-        output.text(
-            f"Planned up to the high watermarks of {HIGH_WATERMARK_CHECKPOINT}, which it recorded"
-            f" {age} ago."
-        )
 
 
 def broker_object(place: Place) -> dict[str, object]:
-    """Return the fields of JSON about the broker. Effects: asks for its lock."""
+    """Return the fields of JSON about the broker: null if none runs. Effects: asks for its lock."""
     if not isinstance(place, RunningPlace):
         return {"broker": None}
-    process = broker_process(place.session.log_dir)
-    recorded_ms = _recorded_ms(place)
-    return {"broker": {"process": process, "highWatermarkRecordedMs": recorded_ms}}
-
-
-def _recorded_ms(place: Place) -> int | None:
-    """Return when the oldest high watermark that bounds a plan was recorded, ms since the epoch;
-    None if no log was looked at.
-    """
-    return min((bound.recorded_ms for bound in bounds_of(place).values()), default=None)
+    recorded = (bound.recorded_ms for bound in bounds_of(place).values())
+    return {
+        "broker": {
+            "process": broker_process(place.session.log_dir),
+            "highWatermarkRecordedMs": min(recorded, default=None),
+        }
+    }
