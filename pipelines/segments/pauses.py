@@ -151,6 +151,7 @@ def pauses(
     causes = {
         key: _sentence(hold)
         for key, hold in holds_of(logs.values(), now_ms=now_ms, settings=settings).items()
+        if logs[key].log_dir not in markers.running
     }
     told, waiting = find_unmaintained(
         readings, before, causes, _limits(logs, settings), now_ms=now_ms
@@ -162,7 +163,7 @@ def pauses(
     ]
     for event in events:
         context.log.warning("%s: %s", event.partition, event.description)
-    message = "; ".join(f"{key}: {shortened(cause)}" for key, cause in causes.items())
+    message = "; ".join(f"{key} is {shortened(cause)}" for key, cause in causes.items())
     message = message or "Nothing is paused, no log is due for too long."
     return dg.SensorResult(
         asset_events=events,
