@@ -2,9 +2,10 @@
 an erasure is on record, and what was not searched. Pure.
 
 On record is an erasure of a request's key in a topic if a log of the topic has the mark of one that
-is done, and that mark has the key under the same secret (`logwright.erasure.mark`); if a log of the
-topic is in the record of deleted logs (`logwright.log.record_files`); or if an earlier
-certificate lists records of the same key in the topic.
+is done, and that mark has the key under the same secret (`logwright.erasure.mark`); or if an
+earlier certificate lists records of the same key in the topic. That a log of the topic is in the
+record of deleted logs (`logwright.log.record_files`) does not show that the key was in it: it is
+named, and decides nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from logwright.erasure.request import applies_to
 from logwright.erasure.secret import SHORT_BYTES
 from logwright.times import instant
 
-_DELETED: Final = "a log was deleted, and nothing shows that this key was in it"
+_DELETED: Final = "a log was deleted, and whether this key was in it is not known"
 _LISTED: Final = "records were there, by an earlier certificate"
 
 
@@ -30,8 +31,9 @@ class Look:
     Attributes:
         topics: how many topics it names or matches.
         unsearched: how many places that could hold its records were not searched.
-        erased: an erasure or a deletion that could be of it is on record.
-        record: the last of these as a sentence; empty without one.
+        erased: an erasure of its key is on record.
+        record: the last erasure as a sentence; without one a deletion of a log of its topics; empty
+            without either.
         other_secret: erasures are on record whose keys have HMACs with another secret: whether the
             request's is one of them is not known.
     """
@@ -97,7 +99,7 @@ class Account:
                 topics=_count(self.topics, topics),
                 unsearched=sum(not one for one in self.unsearched)
                 + _count((one for one in self.unsearched if one), topics),
-                erased=bool(_count(self.deleted, topics)),
+                erased=False,
                 other_secret=any(
                     applies_to(topics, topic) and self._has_others(keys)
                     for topic, keys in self.erased.items()
@@ -105,7 +107,11 @@ class Account:
             )
         look = self._known[topics]
         deeds = self.deeds(topics, hmac)
-        return replace(look, erased=bool(deeds), record=deeds[-1].sentence if deeds else "")
+        return replace(
+            look,
+            erased=any(deed.of_key for deed in deeds),
+            record=deeds[-1].sentence if deeds else "",
+        )
 
     def deeds(self, topics: str, hmac: str) -> tuple[Deed, ...]:
         """Return what is on record of a request: first what is not of its key, then by time.
@@ -128,7 +134,7 @@ class Account:
         return Look(
             topics=1,
             unsearched=sum(one in ("", topic) for one in self.unsearched),
-            erased=topic in self.deleted or any(deed.topic == topic for deed in self._of_key(hmac)),
+            erased=any(deed.topic == topic for deed in self._of_key(hmac)),
         )
 
     def _of_key(self, hmac: str) -> list[Deed]:

@@ -68,8 +68,8 @@ def mark_steps(
 
 
 def note_steps(directory: Path, erased: Mapping[str, Erasure]) -> tuple[FileStep, ...]:
-    """Return the steps that note an erasure by tombstones; none without a key. A mark that cannot
-    be read is left as it is. Effects: reads the mark.
+    """Return the steps that note an erasure by tombstones; none without a key. Of each key the last
+    erasure stays. A mark that cannot be read is left as it is. Effects: reads the mark.
 
     Args:
         directory: as of `mark_steps`.
@@ -79,8 +79,9 @@ def note_steps(directory: Path, erased: Mapping[str, Erasure]) -> tuple[FileStep
     entry = _read(path)
     if not erased or (entry is None and exists(path)):
         return ()
-    marked = entry or {"id": "", "done": True}
-    return _written(path, str(marked["id"]), _keys_of(entry), erased, done=marked["done"] is True)
+    marked, known, last = entry or {"id": "", "done": True}, _keys_of(entry), dict(erased)
+    add_erasures(last, {key: known[key] for key in last if key in known})
+    return _written(path, str(marked["id"]), known, last, done=marked["done"] is True)
 
 
 def add_erasures(known: dict[str, Erasure], new: Mapping[str, Erasure]) -> None:

@@ -45,8 +45,9 @@ def find_metadata(log_dir: Place) -> Place | None:
             candidates.append(sibling / METADATA_DIRECTORY)
     if len(candidates) > 1:
         raise PreconditionError(
-            f"found metadata of this node in both {candidates[0]} and {candidates[1]}.",
-            path=log_dir,
+            f"found metadata of the node of {here.name} in both {candidates[0]} and"
+            f" {candidates[1]}.",
+            path=here.parent,
             remedy="Give the one in use with --metadata.",
         )
     return candidates[0] if candidates else None

@@ -66,7 +66,7 @@ def _faults(log_dir: Place, partition: TopicPartition) -> list[Fault]:
         faults += segment_faults
     start_offset = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT).get(partition, Offset(0))
     start = max(bases[0] if bases else 0, start_offset)
-    clean = exists(log_dir / CLEAN_SHUTDOWN_MARKER)
+    clean = not is_running(log_dir) and exists(log_dir / CLEAN_SHUTDOWN_MARKER)
     faults += _check_snapshots(directory, snapshot_offsets(stamps), (start, end), clean=clean)
     if not faults:
         numbers = snapshot_offsets(stamps)

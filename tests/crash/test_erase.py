@@ -17,6 +17,7 @@ from logwright.erasure.erase.commit import (
     erase_partition,
     plan_erasure_of,
 )
+from logwright.erasure.mark import Erasure, erased_keys
 from logwright.errors import StalePlan
 from logwright.format.names import TopicPartition
 from logwright.recovery.directory_plan import partitions_to_recover
@@ -32,6 +33,7 @@ from tests.crash.operations import interposed, relink
 from tests.differential.random_logs import scratch_directory
 from tests.e2e.command import call
 from tests.erasing import PlainKeys, batches_of, bytes_anywhere, logs_of, require_erased
+from tests.found import SECRET
 from tests.log_builder import START_MS, LogBuilder
 from tests.plans import forced_plan
 from tests.sequences.faults import NO_FAULT, Fault, interrupted
@@ -124,19 +126,27 @@ def test_an_erasure_that_dies_is_completed_by_the_next(scratch: Path) -> None:
 
 
 def test_an_erasure_by_the_rules_that_dies_is_completed_by_the_next(scratch: Path) -> None:
-    """At every call: the same command again appends each tombstone once, and loses nothing else."""
+    """At every call: the same command again appends each tombstone once, notes each key that was
+    erased, and loses nothing else.
+    """
     log = LogBuilder(scratch / "made")
     me = ME.decode()
     log.segment(0).batch(0, [("a", "1"), (me, "2"), ("other", "3")])
     log.segment(3).batch(3, [(me, "4"), ("b", "5")])
     log.write()
     (scratch / "keys").write_text(f"{me}\nother\n")
+    (scratch / "secret").write_bytes(b"s" * 32)
+    (scratch / "secret").chmod(0o600)
     whole = scratch / "whole"
     shutil.copytree(scratch / "made", whole)
     with interrupted(NO_FAULT, whole) as counted:
         by_rules(whole)
     expected = rows_of(whole)
     assert [(b"a", b"1"), (b"b", b"5"), (b"other", None), (ME, None)] == sorted(expected)
+    noted = {
+        SECRET.short(SECRET.hmac(key)): Erasure(NOW, "by tombstones") for key in (ME, b"other")
+    }
+    assert noted == erased_keys(whole / "t-0")
     assert counted.calls > 40
     for number in range(1, counted.calls + 1):
         log_dir = scratch / str(number)
@@ -145,6 +155,7 @@ def test_an_erasure_by_the_rules_that_dies_is_completed_by_the_next(scratch: Pat
             by_rules(log_dir)
         by_rules(log_dir)
         assert expected == rows_of(log_dir), number
+        assert noted == erased_keys(log_dir / "t-0"), number
         assert verify_partition(log_dir, T0) == [], number
         shutil.rmtree(log_dir)
 
@@ -189,7 +200,7 @@ def kept_logs(log_dir: Path) -> dict[Path, bytes]:
 
 def by_rules(log_dir: Path) -> None:
     """Erase by the rules: the tombstones have the keys, so records of them are left."""
-    command(log_dir, left=8)
+    command(log_dir, "--secret", str(log_dir.parent / "secret"), left=8)
 
 
 def command(log_dir: Path, *words: str, left: int = 0) -> None:
@@ -211,8 +222,11 @@ def rows_of(log_dir: Path) -> list[tuple[bytes | None, bytes | None]]:
     ]
 
 
-def test_output_that_a_purge_took_is_not_swapped_in(scratch: Path) -> None:
+def test_output_that_a_purge_took_is_not_swapped_in(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The commit finds it gone, and nothing is changed."""
+    monkeypatch.setattr("logwright.steps.failed_output.LEAST_FREE_SHARE", 0.0)
     log = made(scratch / "made")
     before = logs_of(log.directory)
     plan = plan_erasure_of(log.log_dir, T0, SETTINGS, KEYS, now_ms=NOW, progress=lambda *_: None)

@@ -198,6 +198,13 @@ ERASING = (
         tests=("tests/unit/cli/test_find.py",),
     ),
     Fault(
+        family="erase: tombstones of a run that died are not on record",
+        file="erasure/erase/by_tombstones.py",
+        right="        unnoted=_unnoted(log, latest.values(), journal),\n",
+        wrong="        unnoted={},\n",
+        tests=("tests/unit/erasure/erase/test_by_tombstones.py",),
+    ),
+    Fault(
         family="erase: tombstones are appended again",
         file="erasure/erase/by_tombstones.py",
         right="decided = value_length < 0 and offset < log.last_stable_offset",

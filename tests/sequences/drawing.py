@@ -32,6 +32,7 @@ WEIGHTS: Final = {
     "fail": 4,
     "table": 12,
     "erase": 10,
+    "running": 10,
 }
 THEMES: Final = (
     tuple(WEIGHTS),
@@ -45,6 +46,7 @@ THEMES: Final = (
     ("clean", "fail", "undo", "purge", "move", "delete", "restore"),
     ("erase", "clean", "undo", "retain", "fail", "ingest", "recover"),
     ("table", "erase", "move", "table", "ingest"),
+    ("running", "clean", "ingest", "roll", "retain", "erase"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")

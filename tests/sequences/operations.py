@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
 from logwright.erasure.erase.commit import erase_partition
@@ -21,6 +23,7 @@ from logwright.retention.commit import plan_retention_of
 from logwright.roll.commit import plan_roll_of, roll_partition
 from logwright.state.model import Pause, Quarantine
 from logwright.state.store import change_state
+from logwright.steps import failed_output
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
 from logwright.sweep.model import LogWork
@@ -43,6 +46,7 @@ from tests.sequences.content import (
 )
 from tests.sequences.ingests import archive, ingest
 from tests.sequences.reading import bases_of
+from tests.sequences.running import running
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.tables import table
 from tests.sequences.world import (
@@ -116,7 +120,9 @@ def clean(world: World, choice: int) -> Step:
 
 
 def fail(world: World, choice: int) -> Step:
-    """Compact, but the output fails a check, and is kept for inspection for a while."""
+    """Compact, but the output fails a check, and is kept for inspection for a while; however little
+    space this machine's disk has.
+    """
     name = pick(world, choice, (COMPACTED, TAKEN_IN))
     log = world.logs[name]
 
@@ -135,7 +141,9 @@ def fail(world: World, choice: int) -> Step:
         build(plan)
         failure = QualityError("the output fails a check.")
         work = LogWork(key=name, log_dir=log.where, partition=parsed(name), plan=plan)
-        discard([work.failed(failure)])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(failed_output, "LEAST_FREE_SHARE", 0.0)
+            discard([work.failed(failure)])
 
     return Step(name, run, unchanged(world, name))
 
@@ -386,6 +394,7 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "move": move,
     "table": table,
     "erase": erase,
+    "running": running,
     "broker-crash": broker_crash,
     "broker": broker,
 }

@@ -120,7 +120,7 @@ def _clean(
         yield Wrong("more", f"clean with unread: {cause}", f"{state}: {_paths(known)}")
     if not known.exists and (state == "gone" or not _NO_MATCH.search(where)):
         yield Wrong("more", "topic that does not exist", f"{state} of {request.topics!r}")
-    elif state == "gone" and not (known.deleted or _is_on_record(world, request)):
+    elif state == "gone" and not _is_on_record(world, request):
         yield Wrong("more", "gone without an erasure on record", f"{request.topics}")
 
 

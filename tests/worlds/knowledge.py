@@ -31,7 +31,6 @@ class Known:
         elsewhere: places by the metadata that were not given: other brokers, remote storage.
         missing: replicas of this broker by the metadata that no given directory has.
         exists: whether a directory or the metadata has one of its topics.
-        deleted: whether a log of one of its topics is on record as deleted.
         copies: files of `found` and `unread` that are of tables and archives.
     """
 
@@ -42,7 +41,6 @@ class Known:
     elsewhere: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     exists: bool = True
-    deleted: bool = False
     copies: list[PlainFile] = field(default_factory=list)
 
     @property
@@ -61,7 +59,6 @@ class Seen:
         topics: that directories or the metadata name; here: those of the first log directory.
         archives: files of `logs` that are of archives.
         remote: topics of which a part is in remote storage.
-        deleted: topics of deleted logs on record.
     """
 
     logs: list[PlainFile]
@@ -71,7 +68,6 @@ class Seen:
     topics: set[str]
     here: set[str]
     remote: set[str]
-    deleted: set[str]
 
 
 def look(world: World) -> Seen:
@@ -90,9 +86,6 @@ def look(world: World) -> Seen:
     here = set(world.replicas) | _topics(world.first)
     topics = here.union(*map(_topics, (*world.live, *world.archives)))
     remote = world.tiered.union(world.deleted_tiers, *map(begin_elsewhere, world.live))
-    all_deletions = [
-        deletion for root in (*world.live, *world.archives) for deletion in deletions(root).values()
-    ]
     return Seen(
         logs=[*logs, *archives],
         archives=archives,
@@ -101,7 +94,6 @@ def look(world: World) -> Seen:
         topics=topics,
         here=here,
         remote=remote,
-        deleted={one.topic for one in all_deletions if one.is_done},
     )
 
 
@@ -110,7 +102,7 @@ def _topics(root: Path) -> set[str]:
     goes with its files: then it is not known that there was such a topic.
     """
     named = {topic for one in directories(root) if (topic := topic_of(one))}
-    return named.union(one.topic for one in deletions(root).values())
+    return named.union(deletions(root).values())
 
 
 def directories(root: Path) -> list[str]:
@@ -144,7 +136,6 @@ def know(world: World, seen: Seen, request: Asked) -> Known:
             known.elsewhere += [f"{name} of broker {one}" for one in others]
             known.missing += [name] if 1 in brokers and name not in held else []
     known.exists = any(matches(request.topics, one) for one in seen.topics)
-    known.deleted = any(matches(request.topics, one) for one in seen.deleted)
     return known
 
 

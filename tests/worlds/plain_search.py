@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import fastavro
 import pyarrow as pa
@@ -130,28 +130,18 @@ def is_live(name: str) -> bool:
     return bool(_LIVE.fullmatch(name)) and not _MARKED.fullmatch(name)
 
 
-class Deletion(NamedTuple):
-    """The topic of a deleted log, and whether it was deleted: a record alone may be all of it."""
-
-    topic: str
-    is_done: bool
-
-
-def deletions(root: Path) -> dict[str, Deletion]:
-    """By directory the deleted logs on record, which has names that a directory's cuts."""
+def deletions(root: Path) -> dict[str, str]:
+    """By directory the topics of the deleted logs on record, which has names that a directory's
+    cuts.
+    """
     path = root / _DELETED_LOGS
-    by_directory = {}
+    topics = {}
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         with suppress(ValueError):  # a line that was not written to its end
             entry = json.loads(line)
             if "topic" in entry:
-                name = entry["directory"]
-                by_directory[name] = Deletion(entry["topic"], (root / name).exists())
-            elif entry.get("purging") in by_directory:
-                by_directory[entry["purging"]] = by_directory[entry["purging"]]._replace(
-                    is_done=True
-                )
-    return by_directory
+                topics[entry["directory"]] = entry["topic"]
+    return topics
 
 
 def search_logs(root: Path) -> list[PlainFile]:
@@ -186,9 +176,9 @@ def below(root: Path) -> Iterator[Path]:
             yield path
 
 
-def _of_log_dir(path: Path, parts: tuple[str, ...], known: Mapping[str, Deletion]) -> PlainFile:
+def _of_log_dir(path: Path, parts: tuple[str, ...], known: Mapping[str, str]) -> PlainFile:
     topic = topic_of(parts[0]) if len(parts) > 1 else None
-    topic = known[parts[0]].topic if parts[0] in known else topic
+    topic = known.get(parts[0], topic)
     file = PlainFile("/".join(parts), topic, "loose")
     file.stays = _stays(parts)
     if not stat.S_ISREG(path.lstat().st_mode):

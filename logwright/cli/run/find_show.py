@@ -17,7 +17,7 @@ from logwright.erasure.find.model import Finding
 from logwright.erasure.find.result import SearchResult
 from logwright.erasure.outlook.removals import DELETE_RETENTION
 from logwright.erasure.outlook.suggestions import LogForecast
-from logwright.erasure.outlook.verdict import verdict
+from logwright.erasure.outlook.verdict import verdict_of
 from logwright.format.names import TopicPartition
 from logwright.times import duration
 
@@ -86,8 +86,9 @@ def _show_absent(
     absent = [number for number in range(len(requests)) if number not in present]
     for row, number in enumerate(absent):
         hmac = requests[number].hmac.hex()
-        look = account.look(requests[number].topics, hmac)
-        became = verdict((), None, now_ms=request.now_ms, look=look)
+        became = verdict_of(
+            requests[number].topics, hmac, (), None, account=account, now_ms=request.now_ms
+        )
         nothing = "nothing was found where was searched; " if became.state == "not proved" else ""
         request.output.result(
             f"{requests[number].id}: {nothing}{became.why}." if row < _MOST_ABSENT else None,

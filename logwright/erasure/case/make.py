@@ -17,7 +17,7 @@ from logwright.erasure.case.model import (
     place_name,
 )
 from logwright.erasure.concerned import Concerned
-from logwright.erasure.outlook.verdict import last_gone_ms, verdict
+from logwright.erasure.outlook.verdict import last_gone_ms, verdict_of
 from logwright.erasure.request import applies_to
 from logwright.log.inventory import file_place_at
 
@@ -175,8 +175,9 @@ def _case(
     request: Request, gone_by_ms: Sequence[int | None], account: Account, *, now_ms: int
 ) -> Case:
     hmac = request.hmac.hex()
-    look = account.look(request.topics, hmac)
-    became = verdict(gone_by_ms, request.deadline_ms, now_ms=now_ms, look=look)
+    became = verdict_of(
+        request.topics, hmac, gone_by_ms, request.deadline_ms, account=account, now_ms=now_ms
+    )
     return Case(
         id=request.id,
         topics=request.topics,

@@ -84,8 +84,6 @@ def _sentence(case: Case) -> str:
     """Return what became of a case, in a sentence."""
     records = f"{case.found:,} record{'' if case.found == 1 else 's'}"
     match case.state:
-        case "gone" if not any(deed.of_key for deed in case.deeds):
-            text = f"Nothing of it was found: {case.why}"
         case "gone":
             text = f"Gone: {case.why}; nothing of it was found"
         case "not found":

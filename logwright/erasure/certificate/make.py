@@ -24,7 +24,7 @@ from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.result import Unsearched
 from logwright.erasure.mark import Erasure
-from logwright.erasure.outlook.verdict import verdict
+from logwright.erasure.outlook.verdict import verdict_of
 from logwright.log.tree import Tree
 
 _UNSEEN = "the search did not look at it"
@@ -196,8 +196,9 @@ def _asked(
                     gone[number].append(finding.gone_by_ms)
     answers = []
     for request, times in zip(requested, gone, strict=True):
-        look = account.look(request.topics, request.hmac)
-        became = verdict(times, request.deadline_ms, now_ms=now_ms, look=look)
+        became = verdict_of(
+            request.topics, request.hmac, times, request.deadline_ms, account=account, now_ms=now_ms
+        )
         answers.append(
             Asked(
                 hmac=request.hmac,

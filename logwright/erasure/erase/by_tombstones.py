@@ -11,7 +11,9 @@ compact, and purge what is due.
 4. The tombstones stay until ``delete.retention.ms`` after it (KIP-534), the replaced files until
    ``file.delete.delay.ms``: run it again then. If nothing else is cleanable by then, the log is
    cleaned from its start, as by a broker that has lost its cleaner checkpoint.
-5. Once its tombstones are there, the mark of the log has which keys were erased, and when.
+5. Once its tombstones are there, the mark of the log has which keys were erased, and when. A run
+   that died in between is noted by the next one: the journal of ingests has the offsets of the
+   tombstones that erasures have appended.
 
 A topic that is not compacted gets no tombstones: its records go by its retention.
 """
@@ -27,7 +29,7 @@ from logwright.batches.runtime import Runtime, available_cores
 from logwright.checks.kernels import discard_valueless
 from logwright.compaction.model import CleaningOptions
 from logwright.erasure.erase.scan import matches_of, open_segments
-from logwright.erasure.mark import Erasure, note_steps
+from logwright.erasure.mark import Erasure, erased_keys, note_steps
 from logwright.errors import QualityError
 from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from logwright.ingest.commit import commit_append, plan_append, stage_append
@@ -45,7 +47,7 @@ from logwright.sweep.plan import plan_cleaning, plan_from_start
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     import pyarrow as pa
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.erasure.erase.model import Matcher
     from logwright.format.names import TopicPartition
+    from logwright.ingest.journal import Journal
     from logwright.log.model import PartitionLog
     from logwright.purge.plan import PurgeResult
     from logwright.sweep.commit import CommitResult
@@ -63,16 +66,19 @@ if TYPE_CHECKING:
 ID: Final = "erase-"
 """Before the digest in the id of an append of tombstones."""
 _ID_DIGITS: Final = 32
+_HOW: Final = "by tombstones"
 
 
 class Latest(NamedTuple):
     """The latest record of a key that a consumer may see.
 
     Attributes:
+        timestamp: ms since the epoch.
         tombstone: it is one, and decided. request: the number of the key's.
     """
 
     offset: int
+    timestamp: int
     tombstone: bool
     request: int
 
@@ -84,6 +90,7 @@ class Tombstones:
     Attributes:
         keys: in the order of their latest records; never shown. ingest_id: of their append.
         missing: the requests of these keys.
+        unnoted: request → timestamp of a tombstone that an erasure has appended and did not note.
         matches: number of records of requested keys, aborted ones left out.
     """
 
@@ -91,6 +98,7 @@ class Tombstones:
     keys: tuple[bytes, ...]
     ingest_id: str
     missing: frozenset[int]
+    unnoted: Mapping[int, int]
     matches: int
 
     def __repr__(self) -> str:
@@ -126,7 +134,8 @@ def missing_tombstones(
     latest, matches = _latest(log, keys)
     lacking = _without_tombstone(latest)
     ingest_id = _id_of(partition, lacking)
-    pending = read_journal(log.directory).interrupted
+    journal = read_journal(log.directory)
+    pending = journal.interrupted
     if pending is not None and pending.id.startswith(ID):
         # A broker may have recovered the log since: some of the tombstones may be there.
         before, _ = _latest(log, keys, end_offset=pending.first_offset)
@@ -141,8 +150,25 @@ def missing_tombstones(
         keys=tuple(ordered),
         ingest_id=ingest_id,
         missing=frozenset(record.request for record in lacking.values()),
+        unnoted=_unnoted(log, latest.values(), journal),
         matches=matches,
     )
+
+
+def _unnoted(log: PartitionLog, latest: Iterable[Latest], journal: Journal) -> dict[int, int]:
+    """Return request → timestamp of the tombstones that erasures have appended, by the journal, and
+    that the mark has no erasure of that time for. Effects: reads the mark.
+    """
+    appends = [done for done in journal.settled().done if done.id.startswith(ID)]
+    notes = (erased_keys(log.directory) or {}).values() if appends else ()
+    noted = {erasure.at_ms for erasure in notes if erasure.how == _HOW}
+    return {
+        record.request: record.timestamp
+        for record in latest
+        if record.tombstone
+        and record.timestamp not in noted
+        and any(done.first_offset <= record.offset < done.end_offset for done in appends)
+    }
 
 
 def append_tombstones(
@@ -219,7 +245,12 @@ def erase_by_rules(
 
 def _note(tombstones: Tombstones, keys: Matcher, *, now_ms: TimestampMs) -> None:
     """Note which keys are erased. Effects: may replace the mark, under the partition's lock."""
-    erased = dict.fromkeys(keys.shorts(tombstones.missing), Erasure(now_ms, "by tombstones"))
+    times = {**tombstones.unnoted, **dict.fromkeys(tombstones.missing, int(now_ms))}
+    erased = {
+        short: Erasure(at_ms, _HOW)
+        for request, at_ms in times.items()
+        for short in keys.shorts((request,))
+    }
     with locked_partition(tombstones.log) as files:
         execute(note_steps(tombstones.log.directory, erased), files)
 
@@ -302,11 +333,11 @@ def _latest(
     count, runtime = 0, Runtime(threads=available_cores())
     for source in sources:
         for hits in matches_of(source, keys, runtime=runtime):
-            columns = hits.records.rows[["offset", "value_length"]].tolist()
+            columns = hits.records.rows[["offset", "timestamp", "value_length"]].tolist()
             requests = hits.requests.tolist()
-            for row, (offset, value_length) in enumerate(columns):
+            for row, (offset, timestamp, value_length) in enumerate(columns):
                 if offset < end_offset:
                     decided = value_length < 0 and offset < log.last_stable_offset
-                    latest[hits.key(row)] = Latest(offset, decided, requests[row])
+                    latest[hits.key(row)] = Latest(offset, timestamp, decided, requests[row])
                     count += 1
     return latest, count

@@ -31,6 +31,7 @@ from logwright.erasure.outlook.verdict import (
     last_gone_ms,
     next_deadline_ms,
     verdict,
+    verdict_of,
 )
 from logwright.erasure.request import Request
 from logwright.errors import UnreadableFile
@@ -203,11 +204,13 @@ def count_down(
             if stays is not None:
                 by_hand.setdefault(number, set()).add(stays)
     became = [
-        verdict(
+        verdict_of(
+            request.topics,
+            request.hmac.hex(),
             left.get(number, []),
             request.deadline_ms,
+            account=account,
             now_ms=now_ms,
-            look=account.look(request.topics, request.hmac.hex()),
         )
         for number, request in enumerate(requests)
     ]

@@ -10,11 +10,11 @@
 | something that stays forever | nothing | | none | remains |
 | nothing | something | | | not proved |
 | nothing | nothing | do not exist | | not proved |
-| nothing | nothing | have an erasure on record | | gone |
+| nothing | nothing | have an erasure of the key on record | | gone |
 | nothing | nothing | exist | | not found |
 
 "Not searched" is what could hold records of the request; `logwright.erasure.account` has what is on
-record.
+record. A deletion of a log of its topics is not an erasure of the key.
 
 A deadline has passed from its own ms on. A tombstone holds the key, so it counts as what it is: a
 record of the person's.
@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from logwright.erasure.account import Look
+from logwright.erasure.account import Account, Look
 from logwright.erasure.certificate.model import State
 
 CLOSED: Final[frozenset[State]] = frozenset(("gone", "not found"))
@@ -70,6 +70,24 @@ def verdict(
     return Verdict(state=state, found=len(gone_by_ms), gone_by_ms=last_ms, why=_why(state, look))
 
 
+def verdict_of(
+    topics: str,
+    hmac: str,
+    gone_by_ms: Sequence[int | None],
+    deadline_ms: int | None,
+    *,
+    account: Account,
+    now_ms: int,
+) -> Verdict:
+    """Return what became of a request, by the account of the search.
+
+    Args:
+        topics: of the request. hmac: of its key, in hex.
+        gone_by_ms, deadline_ms, now_ms: see `verdict`.
+    """
+    return verdict(gone_by_ms, deadline_ms, now_ms=now_ms, look=account.look(topics, hmac))
+
+
 def last_gone_ms(gone_by_ms: Sequence[int | None]) -> int | None:
     """Return when the last record is gone; None if one never is, or if there are none."""
     dated = [at_ms for at_ms in gone_by_ms if at_ms is not None]
@@ -102,7 +120,8 @@ def _why(state: State, look: Look) -> str:
     if state == "not proved":
         return "no log of its topics was found"
     if state == "not found":
-        return NEVER_SEEN + (_NOT_COMPARED if look.other_secret else "")
+        deletion = f"; {look.record}" if look.record else ""
+        return NEVER_SEEN + deletion + (_NOT_COMPARED if look.other_secret else "")
     return look.record if state == "gone" else ""
 
 

@@ -155,14 +155,15 @@ def note(log: LogBuilder, now_ms: int, *keys: bytes) -> None:
 
 
 def test_an_erasure_by_tombstones_is_noted(tmp_path: Path) -> None:
-    """A key has the time of its last erasure; without a new tombstone nothing is written. For
-    readers of the log the mark stays the same.
+    """A key has the time of its last erasure, also if an earlier one is noted after it; without a
+    new tombstone nothing is written. For readers of the log the mark stays the same.
     """
     log = made(tmp_path)
     (log.directory / ".logwright").mkdir()
     note(log, 4)
     assert erased_keys(log.directory) is None
     note(log, 5, b"me")
+    note(log, 4, b"me")
     assert read_mark(log.directory) is None
     assert {short(b"me"): Erasure(5, "by tombstones")} == erased_keys(log.directory)
     erase(log, b"me", 7)

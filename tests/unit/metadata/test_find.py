@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from logwright.config.policies import Policies
+from logwright.config.sources import read_sources
 from logwright.errors import CorruptLogError, NotALogDir, PreconditionError, UnreadableFile
 from logwright.metadata import find
 from logwright.metadata.find import find_metadata
@@ -110,12 +112,17 @@ def test_symlinks_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_two_siblings_with_metadata_are_refused(tmp_path: Path) -> None:
-    """One of them is stale, and it is unknown which."""
+    """One of them is stale, and it is unknown which: it is given, or the command does without."""
     own = log_dir(tmp_path / "a")
     for name in ("b", "c"):
         log_dir(tmp_path / name, metadata=True)
     with pytest.raises(PreconditionError, match=r"/b/__cluster_metadata-0 and .*/c/"):
         find_metadata(own)
+    with pytest.raises(PreconditionError) as refused:
+        read_sources(own, policies=Policies(), command_line={})
+    remedy = str(refused.value.remedy)
+    assert "--metadata" in remedy
+    assert "--no-metadata" in remedy
 
 
 def test_siblings_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -315,14 +315,17 @@ def test_what_an_erasure_leaves_is_removed_by_hand() -> None:
 
 
 def test_a_deleted_log_does_not_show_that_the_key_was_there(tmp_path: Path) -> None:
-    """The status does not begin with gone."""
-    made = sample(tmp_path / "logs")
+    """The status does not begin with gone; the deletion is named in it, and in what was done."""
+    made = sample(tmp_path / "logs", erased={}, deleted=frozenset("t"))
     single = made.model_copy(update={"requests": made.requests[:1]})
     deeds = Account(topics=frozenset("t"), deleted=frozenset("t")).deeds("t", GONE)
     page = certificate_html(single, records=[OnRecord("r-1", deeds)])
-    why = "a log was deleted, and nothing shows that this key was in it, topic t"
-    assert f"<strong>Nothing of it was found: {why}.</strong>" in page
-    assert "Close the case, and keep the certificate." in page
+    never = "Never found: nothing that was searched shows that this key was ever here"
+    why = "a log was deleted, and whether this key was in it is not known"
+    assert f"<strong>{never}; {why}, topic t.</strong>" in page
+    assert f"<td>{why}</td>" in page
+    step = "Check that the key is the one that was meant; then close the case, and keep the"
+    assert f"{step} certificate." in page
 
 
 def test_places_with_their_dates() -> None:

@@ -13,6 +13,7 @@ from logwright.erasure.certificate.make import Requested, Searched, make_certifi
 from logwright.erasure.certificate.manifest import hash_files
 from logwright.erasure.certificate.model import Certificate, Cluster, Versions
 from logwright.erasure.find.model import Finding
+from logwright.erasure.mark import Erasure
 from logwright.log.tree import list_tree
 
 NOW_MS = 1_700_000_000_000
@@ -20,6 +21,7 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 SECRET = "5ec2e7" + "0" * 10
 VERSIONS = Versions(logwright="1", python="3", cryptography="50")
 GONE, LEFT = "aa" * 32, "bb" * 32
+ERASED = {"t": {f"{SECRET}:{hmac[:16]}": Erasure(NOW_MS, "at once") for hmac in (GONE, LEFT)}}
 
 
 def finding(**changed: object) -> Finding:
@@ -49,7 +51,7 @@ def small_directory(root: Path) -> Path:
 
 
 def searched(root: Path, *findings: Finding, **changed: Any) -> Searched:  # noqa: ANN401 -- of the fields
-    """All of the directory was searched, and the deletion of a log of its topic is on record."""
+    """All of the directory was searched, and the erasure of both keys is on record."""
     tree = list_tree(root)
     cluster = Cluster(cluster_id="c1", end_offset=42, snapshot=None)
     return Searched(
@@ -62,7 +64,7 @@ def searched(root: Path, *findings: Finding, **changed: Any) -> Searched:  # noq
         **{
             "looked": dict.fromkeys(tree.files, "searched"),
             "topics": frozenset({"t"}),
-            "deleted": frozenset({"t"}),
+            "erased": ERASED,
             **changed,
         },
     )

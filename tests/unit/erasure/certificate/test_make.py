@@ -29,6 +29,9 @@ from tests.unit.erasure.certificate.samples import (
     small_directory,
 )
 
+NEVER = "never found: nothing that was searched shows that this key was ever here"
+DELETED = "a log was deleted, and whether this key was in it is not known, topic t"
+
 
 def states(certificate: Certificate) -> dict[str, str]:
     return {one.hmac: one.state for one in certificate.requests}
@@ -95,24 +98,35 @@ def test_gone_needs_an_erasure_on_record(tmp_path: Path) -> None:
     searched for it.
     """
     root = tmp_path / "logs"
-    assert {"not found"} == set(states(sample(root, deleted=frozenset())).values())
-    assert {"not found"} == set(states(sample(root, deleted=frozenset({"u"}))).values())
-    never = "never found: nothing that was searched shows that this key was ever here"
-    other = f"{never}; erasures under another secret are on record, which cannot be compared"
+    assert {"not found"} == set(states(sample(root, erased={})).values())
+    other = f"{NEVER}; erasures under another secret are on record, which cannot be compared"
     for topic, key, expected, why in (
         ("t", f"{SECRET}:{GONE[:16]}", "gone", "erased at once on 2023-11-14 22:13:20Z, topic t"),
-        ("t", f"{SECRET}:{LEFT[:16]}", "not found", never),
+        ("t", f"{SECRET}:{LEFT[:16]}", "not found", NEVER),
         ("t", f"{'0' * 16}:{GONE[:16]}", "not found", other),
-        ("u", f"{SECRET}:{GONE[:16]}", "not found", never),
+        ("u", f"{SECRET}:{GONE[:16]}", "not found", NEVER),
     ):
         erased = {topic: {key: Erasure(NOW_MS, "at once")}}
-        made = sample(root, deleted=frozenset(), erased=erased)
+        made = sample(root, erased=erased)
         assert (expected, why) == (states(made)[GONE], made.requests[0].why)
-    (why,) = {one.why for one in sample(root).requests}
-    assert "a log was deleted, and nothing shows that this key was in it, topic t" == why
-    nowhere = sample(root, topics=frozenset({"u"}), deleted=frozenset({"u"}))
+    nowhere = sample(root, topics=frozenset({"u"}))
     assert {"not proved"} == set(states(nowhere).values())
     assert {"no log of its topics was found"} == {one.why for one in nowhere.requests}
+
+
+def test_a_deleted_log_does_not_make_a_key_gone(tmp_path: Path) -> None:
+    """Nothing shows that the key was in it, so the state is what it is without; it is named, and an
+    erasure that is on record counts with it as without.
+    """
+    root = tmp_path / "logs"
+    for topic, deletion in (("t", f"; {DELETED}"), ("u", "")):
+        made = sample(root, erased={}, deleted=frozenset({topic}))
+        assert {("not found", f"{NEVER}{deletion}")} == {
+            (request.state, request.why) for request in made.requests
+        }
+    both = sample(root, deleted=frozenset({"t"}))
+    erased = "erased at once on 2023-11-14 22:13:20Z, topic t"
+    assert {("gone", erased)} == {(request.state, request.why) for request in both.requests}
 
 
 def test_an_earlier_certificate_is_on_record(tmp_path: Path) -> None:
@@ -120,10 +134,10 @@ def test_an_earlier_certificate_is_on_record(tmp_path: Path) -> None:
     root = tmp_path / "logs"
     before = sample(root, finding())
     assert {GONE: "not found", LEFT: "gone"} == states(
-        sample(root, earlier=[before], topics=frozenset(), deleted=frozenset())
+        sample(root, earlier=[before], topics=frozenset(), erased={})
     )
     other = sample(root, finding(topic="u"))
-    after = sample(root, earlier=[other], deleted=frozenset())
+    after = sample(root, earlier=[other], erased={})
     assert {"not found"} == set(states(after).values())
 
 
@@ -137,6 +151,7 @@ def test_replicas_elsewhere_prove_nothing(tmp_path: Path) -> None:
             now_ms=NOW_MS,
             signing_key_sha256="0" * 64,
             versions=VERSIONS,
+            secret=SECRET,
             replicas=[Replicas(topic=topic, brokers=(2,))],
         )
         assert [expected] == [one.state for one in made.requests]

@@ -8,6 +8,7 @@ import pytest
 
 from logwright.erasure.account import Account
 from logwright.erasure.find.model import Finding
+from logwright.erasure.mark import Erasure
 from logwright.erasure.outlook.cleanings import SWEEP
 from logwright.erasure.outlook.countdown import (
     NEVER,
@@ -46,6 +47,7 @@ REQUESTS = [
     request("c", "u", NOW_MS),
     request("d", "t", NOW_MS - 1),
 ]
+LATER = request("e", "u", NOW_MS + 3 * HOUR_MS)
 
 
 def test_by_topic() -> None:
@@ -128,14 +130,19 @@ def test_what_a_sweep_is_for(changed: dict[str, object], expected: int) -> None:
     assert [expected] == [row.to_sweep for row in made.logs]
 
 
-def account(*unsearched: str, deleted: frozenset[str] = frozenset({"t", "u"})) -> Account:
-    return Account(topics=frozenset({"t", "u"}), deleted=deleted, unsearched=unsearched)
+def account(*unsearched: str) -> Account:
+    """One with all erasures of all requests on record."""
+    erased = {f":{row.hmac.hex()[:16]}": Erasure(0, "at once") for row in (*REQUESTS, LATER)}
+    return Account(
+        topics=frozenset({"t", "u"}), erased={"t": erased, "u": erased}, unsearched=unsearched
+    )
 
 
 def test_what_was_not_searched_is_not_gone() -> None:
     """Nor in time, in its topic; both checks see it, by the deadline."""
-    soon = [*REQUESTS, request("e", "u", NOW_MS + 3 * HOUR_MS)]
-    made = count_down(soon, {"one": [hit(0)]}, [], now_ms=NOW_MS, account=account("t"))
+    made = count_down(
+        [*REQUESTS, LATER], {"one": [hit(0)]}, [], now_ms=NOW_MS, account=account("t")
+    )
     assert (2, 0, 1) == (made.gone, made.not_found, made.not_read)
     states = {row.topic: (row.state, row.not_proved, row.past_not_proved) for row in made.topics}
     assert {"t": ("not proved", 3, 1), "u": ("gone", 0, 0)} == states
@@ -158,6 +165,14 @@ def test_nothing_remains() -> None:
     made = count_down(REQUESTS, {"one": []}, ["t", "u"], now_ms=NOW_MS, account=Account())
     assert {"not found"} == {row.state for row in made.topics}
     assert (0, 4, (), ()) == (made.gone, made.not_found, made.missed, made.late)
+
+
+def test_a_deleted_log_does_not_make_a_key_gone() -> None:
+    """Nothing shows that the key was in it."""
+    deleted = Account(topics=frozenset({"t", "u"}), deleted=frozenset({"t", "u"}))
+    made = count_down(REQUESTS, {"one": []}, ["t", "u"], now_ms=NOW_MS, account=deleted)
+    assert {"not found"} == {row.state for row in made.topics}
+    assert (0, 4) == (made.gone, made.not_found)
 
 
 def test_a_request_that_matches_no_topic() -> None:
