@@ -70,11 +70,13 @@ class Purged:
     Attributes:
         results: log key → what was purged, of each log of which something was.
         judged: log key → what the checks found, of each log that was looked at.
+        held: log key → why it was not looked at.
         failures: log key → error.
     """
 
     results: Mapping[str, PurgeResult]
     judged: Mapping[str, tuple[Verdict, ...]]
+    held: Mapping[str, Hold]
     failures: dict[str, LogwrightError]
 
 
@@ -104,7 +106,8 @@ def purge_each(logs: Iterable[MaintainedLog], settings: DirectorySettings, clock
                 judged[log.key] = tuple(map(due_verdict, looked))
             if result.removed or result.leftovers or result.staging or result.failed_outputs:
                 results[log.key] = result
-    return Purged(results=results, judged=judged, failures=failures)
+    skipped = {key: hold for key, hold in held.items() if isinstance(hold, Hold)}
+    return Purged(results=results, judged=judged, held=skipped, failures=failures)
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
@@ -240,7 +243,11 @@ def purge_partitions(
     yield from checks_made(PURGE_CHECKS)
     op_context = context.op_execution_context
     record_history(op_context, _rows_of(op_context, logs, results, clock))
-    good = {log.key: purge_outcome(results.get(log.key)) for log in logs if log.key not in failures}
+    good = {
+        log.key: purge_outcome(results.get(log.key), done.held.get(log.key))
+        for log in logs
+        if log.key not in failures
+    }
     yield from recorded(context, PURGE_ASSET, good, failures)
 
 

@@ -15,6 +15,7 @@ from logwright.locks import lock_log_dir
 from tests.e2e.command import Answer, call, free_port, tree
 from tests.fixtures import copy_before
 from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
+from tests.running_dirs import record
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
 
@@ -58,6 +59,7 @@ def test_a_jvm_holds_the_lock(tmp_path: Path) -> None:
     others = tree(other)
     with jvm(TRY_LOCK, log_dir / ".lock") as (pid, output):
         assert f"locked {pid}\n" == output
+        record(log_dir, {"t-0": 1})
         before = tree(log_dir)
         for command in ("clean", "purge", "retain", "roll", "delete", "undo"):
             refused(call(command, log_dir, "t-0", *WORDS, "--yes"), log_dir, pid)

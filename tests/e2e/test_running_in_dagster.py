@@ -9,12 +9,13 @@ import pytest
 
 from logwright.assets.fleet.inventory import fleet_inventory
 from logwright.assets.fleet.page import fleet_page
-from logwright.pipelines.retention.purge import purge, purge_due
-from logwright.pipelines.retention.retain import retention
+from logwright.pipelines.retention.purge import purge, purge_asset, purge_due
+from logwright.pipelines.retention.retain import retention, retention_asset
 from logwright.pipelines.segments.pauses import pauses
 from logwright.pipelines.segments.sensors import due_logs
 from tests.e2e.harness import MARKS, QUIET, Platform, make_platform
 from tests.e2e.test_holds import observations, tick
+from tests.e2e.test_partitions_of_retention import recorded
 from tests.running_dirs import running
 from tests.shown import values
 
@@ -77,6 +78,17 @@ def test_jobs_and_sensors_skip_it(platform: Platform, watermarks: dict[str, int]
         assert set() == platform.materialized()
     (request,) = tick(due_logs, platform).run_requests
     assert set(LOGS) == set(request.run_config["ops"]["plan_sweep"]["config"]["logs"])
+
+
+def test_partitions_of_assets_are_skipped(platform: Platform, watermarks: dict[str, int]) -> None:
+    """A backfill of a running broker's logs does nothing, and says why."""
+    with running(platform.log_dir, watermarks):
+        for asset in (retention_asset, purge_asset):
+            done = platform.materialize(["users-0"], asset)
+            assert done.success
+            outcome = recorded(done, asset.key)["users-0"]
+            assert "skipped" == outcome["outcome"]
+            assert outcome["why"].startswith(WHY)
 
 
 def test_the_inventory_and_the_page_show_it(platform: Platform, watermarks: dict[str, int]) -> None:
