@@ -40,6 +40,7 @@ from logwright.log.load import CLUSTER_METADATA_TOPIC, observe
 from logwright.place.files import open_log_dir
 from logwright.place.local import entry_of, is_named
 from logwright.place.model import Bytes, Entry, Place, ReadOnlyPlace, is_local
+from logwright.running import watermark
 from logwright.running.broker import broker_process
 from logwright.running.bytes import HeldFile, MemoryBytes, RunningBytes, shown
 from logwright.running.picture import (
@@ -47,7 +48,7 @@ from logwright.running.picture import (
     Again,
     Bound,
     Facts,
-    Later,
+    Never,
     Picture,
     bounded,
     is_still_true,
@@ -230,6 +231,7 @@ class Session:
         start = find_offset(
             self.checkpoints().get(names.LOG_START_OFFSET_CHECKPOINT, b""), partition
         )
+        deadline = time.monotonic() + watermark.PATIENCE_SECONDS
         while True:
             process = broker_process(self.log_dir)
             if process is None:
@@ -244,8 +246,14 @@ class Session:
                 started_ns=started_ns(process),
             )
             taken = bounded(snapshot, facts, self.throttle)
-            if not isinstance(taken, Later):
+            if isinstance(taken, Picture | Again):
                 return taken
+            if isinstance(taken, Never) or time.monotonic() > deadline:
+                raise Unsettled(
+                    f"the broker records no high watermark that can be its own: {taken}.",
+                    path=self.log_dir / name,
+                    remedy="If the broker serves this log, run it again; else stop the broker.",
+                )
             self._wait(marks, taken)
             with open_log_dir(self.log_dir) as parent:
                 if not is_named(snapshot.directory.fd, parent, name):

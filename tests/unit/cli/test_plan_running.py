@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,7 @@ import pytest
 
 from logwright.running import watermark
 from tests.log_builder import LogBuilder
-from tests.running_dirs import record, running
+from tests.running_dirs import record, recording, running
 from tests.unit.cli.conftest import Call
 from tests.unit.cli.test_look import snapshot
 
@@ -36,24 +33,6 @@ def build(log_dir: Path, partition: str = "t-0") -> LogBuilder:
 @pytest.fixture
 def log(tmp_path: Path) -> LogBuilder:
     return build(tmp_path / "logs")
-
-
-@contextmanager
-def recording(log_dir: Path, offset: int, seconds: float = 0.1) -> Iterator[None]:
-    """The broker records this high watermark of t-0, again and again."""
-    ended = threading.Event()
-
-    def work() -> None:
-        while not ended.wait(seconds):
-            record(log_dir, {"t-0": offset})
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def test_a_plan_ends_at_the_high_watermark(call: Call, log: LogBuilder) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -11,9 +12,10 @@ from logwright.errors import Unsettled
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.running import watermark
+from logwright.running.picture import UNSERVED_NS
 from logwright.running.place import RunningPlace, as_it_runs, exactly, watermarks_recorded_ms
 from tests.log_builder import LogBuilder
-from tests.running_dirs import running
+from tests.running_dirs import recording, running
 
 PATIENCE_SECONDS = 1.0
 
@@ -57,6 +59,29 @@ def test_what_was_waited_for_in_vain_is_not_waited_for_again(tmp_path: Path) -> 
             with pytest.raises(Unsettled, match="it has no entry of this log"):
                 observe(place, TopicPartition("t", number), high_watermark="end")
         assert PATIENCE_SECONDS <= time.monotonic() - started < 6 * PATIENCE_SECONDS
+
+
+def test_a_log_that_the_broker_does_not_serve_is_refused_at_once(tmp_path: Path) -> None:
+    """It is not in a checkpoint that is much younger than it: no later one will have it."""
+    build(tmp_path, "t-0")
+    with running(tmp_path, {"other-0": 1}):
+        later_ns = time.time_ns() + 2 * UNSERVED_NS
+        os.utime(tmp_path / "replication-offset-checkpoint", ns=(later_ns, later_ns))
+        started = time.monotonic()
+        with pytest.raises(Unsettled, match="which the broker does not serve"):
+            observe(as_it_runs(tmp_path), TopicPartition("t", 0), high_watermark="end")
+        assert time.monotonic() - started < PATIENCE_SECONDS
+
+
+def test_a_high_watermark_that_stays_of_no_use_is_refused_in_time(tmp_path: Path) -> None:
+    """The broker goes on recording one that is beyond the log's end."""
+    build(tmp_path, "t-0")
+    with (
+        running(tmp_path, {"t-0": 99}),
+        recording(tmp_path, 99),
+        pytest.raises(Unsettled, match="does not lie between the log's start and its end"),
+    ):
+        observe(as_it_runs(tmp_path), TopicPartition("t", 0), high_watermark="end")
 
 
 def test_only_a_running_directory_has_recorded_high_watermarks(tmp_path: Path) -> None:
