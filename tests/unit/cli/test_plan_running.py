@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from logwright.running import watermark
+from tests.fixtures import copy_before, description, settings
 from tests.log_builder import LogBuilder
 from tests.running_dirs import record, recording, running
 from tests.unit.cli.conftest import Call
@@ -136,3 +137,17 @@ def test_it_is_waited_once_for_all_logs(
         seconds = time.monotonic() - started
     assert 8 == answer.err.count("the broker does not write its high watermarks")
     assert seconds < 8 * 2.0
+
+
+@pytest.mark.parametrize("name", ["basic-none", "txn-1-mixed"])
+def test_a_committed_log_is_planned_as_a_stopped_one(call: Call, tmp_path: Path, name: str) -> None:
+    """All numbers and the forecast, of logs that Kafka wrote; but its retired files."""
+    log_dir = copy_before(name, tmp_path)
+    words = ("--forecast", "--now", description(name)["now"], *settings(name), *JSON)
+    stopped = call("plan", log_dir, *words)
+    end = stopped.lines[0]["logEndOffset"]
+    with running(log_dir, {"t-0": end}), recording(log_dir, end):
+        beside = call("plan", log_dir, *words)
+    assert (0, 0) == (stopped.status, beside.status)
+    assert beside.lines[0]["purge"] is None
+    assert stopped.lines[0] | {"purge": None} == beside.lines[0] | {"purge": None}
