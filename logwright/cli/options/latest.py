@@ -53,7 +53,7 @@ class Given(TypedDict):
     "--format",
     "form_of_table",
     type=LateChoice("logwright.config.table", lambda table: table.FORMATS),
-    help="Format of the table [default: from --policies, else parquet].",
+    help="Format [default: from --policies, else parquet].",
 )
 @click.option(
     "--key",
@@ -75,15 +75,15 @@ class Given(TypedDict):
 @click.option(
     "--unique",
     type=click.Choice(["partition", "topic"]),
-    help="Where a key has one row; topic: also if its records are in several partitions, as after"
-    " their number has grown [default: from --policies, else partition].",
+    help="A key has one row in each partition, or in the topic [default: from --policies, else"
+    " partition].",
 )
 @click.option(
     "--as-of-offset",
     "offsets",
     metavar="[P:]OFFSET",
     multiple=True,
-    help="State below this offset of partition P, which a topic with one can omit; repeatable.",
+    help="State below this offset of partition P; repeatable.",
 )
 @click.option(
     "--as-of-time",
@@ -102,7 +102,6 @@ class Given(TypedDict):
 def command() -> None:
     """Write the newest committed record of each key of TOPIC to a table.
 
-    Rows are identified by partition and key, or with --unique topic by key alone. Records without a
-    key are left out, and keys whose newest record is a tombstone. A repeated run updates the table
-    from what is new in the log.
+    Records without a key are left out, and keys whose newest record is a tombstone. A repeated run
+    updates the table from what is new in the log.
     """
