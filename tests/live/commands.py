@@ -30,6 +30,7 @@ from logwright.place.files import open_partition_dir
 from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records, visible_offsets
 from logwright.records.read import read_range
+from logwright.running.broker import broker_process
 from logwright.running.place import as_it_runs
 from logwright.tables.logs import TopicLog
 from logwright.tables.merge import MergeLimits
@@ -184,9 +185,10 @@ class Caller:
         """Call it for one log. Effects: those of the command.
 
         Raises:
-            Refused: it refused.
+            Refused: it refused; or it claims a fault of a directory whose broker was away.
         """
         began = time.monotonic()
+        was_there = broker_process(log_dir) is not None
         logs = () if self._command in _WITHOUT_LOG else (log, "--output", "json")
         answer = call(self._command, log_dir, *logs, *CALLS[self._command])
         lines = [json.loads(line) for line in answer.out.splitlines() if line.startswith("{")]
@@ -199,6 +201,8 @@ class Caller:
                 raise Refused(NOT_STOPPED)
             elif isinstance(line.get("problem"), str):
                 wrong[f"{general(line['problem'])}"] += 1
+        if wrong and not (was_there and broker_process(log_dir)):
+            raise Refused(f"broker away: {' '.join(sorted(wrong))}")
         if answer.status and not wrong:
             wrong[f"status {answer.status}: {general(answer.err)}"] += 1
         return Call(
