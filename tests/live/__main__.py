@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--topics", nargs="+", default=[topic.name for topic in TOPICS])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--replicas", action="store_true", help="three brokers, and elections")
-    parser.add_argument("--kill-seconds", type=float, default=0.0, help="0: never kill the broker")
+    parser.add_argument("--kill-seconds", type=float, default=0.0, help="0: never end the broker")
     parser.add_argument("--checkpoint-ms", type=int, default=5000)
     chosen = parser.parse_args(arguments)
     plan = Plan(

@@ -19,7 +19,7 @@ import pyarrow as pa
 from logwright.batches.runtime import Runtime
 from logwright.config.table import TopicTable
 from logwright.config.topic import CleanerConfig
-from logwright.format.names import TopicPartition
+from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
 from logwright.locks import broker_kept_out
@@ -30,6 +30,7 @@ from logwright.place.files import open_partition_dir
 from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records, visible_offsets
 from logwright.records.read import read_range
+from logwright.running.broker import broker_process
 from logwright.running.place import as_it_runs
 from logwright.tables.logs import TopicLog
 from logwright.tables.merge import MergeLimits
@@ -165,6 +166,13 @@ CALLS: dict[str, tuple[str, ...]] = {
     "dump": (),
 }
 """Commands without rows, and their options."""
+
+
+def _is_open_or_whole(log_dir: Path) -> bool:
+    """Whether a broker has it open, or has stopped cleanly."""
+    return broker_process(log_dir) is not None or (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
+
+
 SEARCHED_KEYS = 40
 SEARCHED = (0, 8, 9)
 """Exit statuses of a search that ended."""
@@ -184,9 +192,10 @@ class Caller:
         """Call it for one log. Effects: those of the command.
 
         Raises:
-            Refused: it refused.
+            Refused: it refused; or it claims a fault of a directory whose broker was killed.
         """
         began = time.monotonic()
+        was_there = _is_open_or_whole(log_dir)
         logs = () if self._command in _WITHOUT_LOG else (log, "--output", "json")
         answer = call(self._command, log_dir, *logs, *CALLS[self._command])
         lines = [json.loads(line) for line in answer.out.splitlines() if line.startswith("{")]
@@ -199,6 +208,8 @@ class Caller:
                 raise Refused(NOT_STOPPED)
             elif isinstance(line.get("problem"), str):
                 wrong[f"{general(line['problem'])}"] += 1
+        if wrong and not (was_there and _is_open_or_whole(log_dir)):
+            raise Refused(f"broker away: {' '.join(sorted(wrong))}")
         if answer.status and not wrong:
             wrong[f"status {answer.status}: {general(answer.err)}"] += 1
         return Call(

@@ -29,6 +29,8 @@ REACH_SECONDS = 30.0
 """How long a judge waits for the consumers to get what was read."""
 START_SECONDS = 90.0
 """A reader may have to compile its kernels first."""
+KILLED = 0.7
+"""Share of the ends of a broker; the others are clean stops."""
 SETTLE_SECONDS = 2.0
 """For the consumers to get what is newer than the bound, too."""
 AT_REST = ", broker stopped"
@@ -46,7 +48,7 @@ class Plan:
             each has read something.
         names: of the readers, see `readers.READERS`.
         processes: that read.
-        kill_seconds: between two kills of the broker (SIGKILL); 0: it is never killed.
+        kill_seconds: between two ends of the broker, by SIGKILL or cleanly; 0: it is never ended.
         checkpoint_ms: how often the broker writes its high watermarks.
         late_seconds: how old a bound may be. It is infinite where a replica may lag.
     """
@@ -194,7 +196,7 @@ def _changes(plan: Plan, broker: Broker, truth: Truth, figures: Figures) -> Iter
 
 
 class Changes:
-    """What an operator does: records and topics are deleted, the broker is killed."""
+    """What an operator does: records and topics are deleted, the broker is ended and started."""
 
     def __init__(self, plan: Plan, broker: Broker, truth: Truth, figures: Figures) -> None:
         self._plan, self._broker, self._truth = plan, broker, truth
@@ -214,10 +216,11 @@ class Changes:
                     if topic.is_recreated and self._draw.random() < 0.5:
                         self._recreate(topic)
                 if 0 < self._plan.kill_seconds < time.monotonic() - killed:
-                    self._broker.kill()
+                    is_killed = self._draw.random() < KILLED
+                    self._broker.kill() if is_killed else self._broker.stop()
                     stop.wait(self._draw.uniform(0, 2))
                     self._start_again()
-                    self._figures.changes["broker killed"] += 1
+                    self._figures.changes["broker killed" if is_killed else "broker stopped"] += 1
                     killed = time.monotonic()
         except Exception as error:  # noqa: BLE001 -- raised again in the main thread
             self.failed = error
@@ -316,8 +319,9 @@ class Court:
         if len(ready) < len(tails) and not all(tail.is_closed for tail in tails):
             if time.monotonic() < reading.ended + REACH_SECONDS:
                 return False
-            self._blame(place, "a bound that no consumer reaches", 1, f"bound {reading.bound}")
-            return True
+            if not ready:
+                self._blame(place, "a bound that no consumer reaches", 1, f"bound {reading.bound}")
+                return True
         if not ready:
             self._figures.unjudged[place] += 1
             return True

@@ -30,14 +30,22 @@ REPLICATED = {
     "replica.lag.time.max.ms": "2000",
     "unclean.leader.election.interval.ms": "500",
 }
+LONG_AWAY = {"delete.retention.ms": "3600000"}
+"""A follower that is away for longer never gets tombstones that its leader removed meanwhile: its
+log has deleted keys then, whoever reads it.
+"""
 UNCLEAN = Topic(
     name="unclean",
-    config={**COMPACT, "unclean.leader.election.enable": "true"},
+    config={**COMPACT, **LONG_AWAY, "unclean.leader.election.enable": "true"},
     keys=500,
     plain_per_second=300,
 )
 """The changes of its leader write to it, since nobody may while there is none."""
-KEPT = tuple(topic for topic in TOPICS if topic.name in {"compacted", "sized"})
+KEPT = tuple(
+    replace(topic, config={**topic.config, **LONG_AWAY})
+    for topic in TOPICS
+    if topic.name in {"compacted", "sized"}
+)
 TOGETHER_SECONDS = 25.0
 ALONE_SECONDS = 4.0
 WAIT_SECONDS = 60.0
