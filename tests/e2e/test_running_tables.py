@@ -23,6 +23,7 @@ from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.place.model import is_running
 from logwright.running.place import as_it_runs, look_at
+from logwright.running.watermark import read_watermarks
 from logwright.tables.logs import missing_offset, topic_log
 from logwright.tables.topic import update_topic
 from logwright.tables.work import PartitionResult
@@ -110,7 +111,12 @@ class World:
         self._admin = AdminClient({"bootstrap.servers": bootstrap})
         self.make_topic()
         self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "transactional.id": "writer", "linger.ms": 1}
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": "writer",
+                "linger.ms": 1,
+                "log_level": 0,  # it outlives the broker
+            }
         )
         self._producer.init_transactions(PATIENCE_SECONDS)
         self.reader = Reader(bootstrap)
@@ -158,6 +164,14 @@ class World:
                 self._producer.commit_transaction(PATIENCE_SECONDS)
             count -= size
         self.reader.reach(max(offsets) + 1)
+
+    def recorded(self) -> None:
+        """Wait until the broker has recorded what the consumer has read."""
+        until = time.monotonic() + PATIENCE_SECONDS
+        part = TopicPartition("t", 0)
+        while (read_watermarks(self.log_dir).offsets.get(part) or 0) < self.reader.end:
+            assert time.monotonic() < until
+            time.sleep(0.02)
 
     def visit(self) -> PartitionResult:
         """Update the table, and compare it with what the consumer knows."""
@@ -207,16 +221,20 @@ def test_next_to_a_broker(tmp_path: Path, seed: int) -> None:
     """
     with world(tmp_path, seed) as made:
         made.write(3000, dead=0)
+        made.recorded()
         first = made.visit()
         assert "rebuild" == first.step.kind
         made.write(500)
+        made.recorded()
         assert "upsert" == made.visit().step.kind
         made.write(300, dead=1)
         made.clean_above(made.visits[-1].held)
+        made.recorded()
         cleaned = made.visit()
         assert ("upsert", True) == (cleaned.step.kind, cleaned.step.compares)
         made.make_topic_again()
         made.write(1000)
+        made.recorded()
         again = made.visit()
         assert ("rebuild", True) == (again.step.kind, "the topic id was" in again.step.reason)
 
