@@ -17,7 +17,7 @@ from tests.worlds.driver import Figures
 from tests.worlds.judge import Wrong, judge
 from tests.worlds.knowledge import look
 from tests.worlds.making import draw_plan, make
-from tests.worlds.product import searches, signing_key
+from tests.worlds.product import claims, signing_key
 from tests.worlds.world import World
 
 ENDS = (0, 2, 6, 8, 9, 10)
@@ -38,7 +38,7 @@ def run_many(seeds: Iterable[int], scratch: Path) -> Figures:
         world = make(root, draw_plan(seed))
         seen = look(world)
         with _brokers(world):
-            claimed = searches(world, signing_key(scratch))
+            claimed = claims(world, signing_key(scratch))
         figures.worlds += 1
         for claim in claimed:
             figures.statuses[f"{claim.command} {claim.status}"] += 1
