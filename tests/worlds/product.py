@@ -46,20 +46,15 @@ def signing_key(root: Path) -> Path:
 
 def claims(world: World, keys: Path) -> list[Claimed]:
     """Ask everything but the erasure. Effects: reads; writes below the root of the world."""
-    claimed = searches(world, keys)
-    if world.plan.asking.way in ("landing", "store"):
-        claimed.append(_guarded("countdown", lambda: _countdown(world)))
-    return claimed
-
-
-def searches(world: World, keys: Path) -> list[Claimed]:
-    """Ask `find` and `certificate`. Effects: as `claims`."""
     asking = world.plan.asking
     given = [*given_words(world, asking), *pattern_words(asking, world.root)]
-    return [
+    claimed = [
         _guarded("find", lambda: _find(world, given)),
         _guarded("certificate", lambda: _certificate(world, given, keys)),
     ]
+    if asking.way in ("landing", "store"):
+        claimed.append(_guarded("countdown", lambda: _countdown(world)))
+    return claimed
 
 
 def given_words(world: World, asking: Asking) -> list[str]:

@@ -97,13 +97,13 @@ def search_running(
 
 def wait_seconds(settings: Settings, topics: Iterable[str]) -> float:
     """Return how long files that a broker deletes may still be there: its delays, and a margin.
-
-    Raises:
-        LogwrightError: the settings of a topic cannot be read.
+    Topics whose settings cannot be read do not count.
     """
-    delays = [settings.of_topic(topic)[0].file_delete_delay_ms for topic in topics]
-    longest = max([settings.broker.file_delete_delay_ms, *delays])
-    return min(longest / 1000 + _MARGIN_SECONDS, MOST_SECONDS)
+    delays = [settings.broker.file_delete_delay_ms]
+    for topic in topics:
+        with suppress(LogwrightError):
+            delays.append(settings.of_topic(topic)[0].file_delete_delay_ms)
+    return min(max(delays) / 1000 + _MARGIN_SECONDS, MOST_SECONDS)
 
 
 def topics_of(place: RunningPlace) -> set[str]:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -176,6 +177,11 @@ def test_files_that_go_are_waited_for(place: Path) -> None:
     assert how is not None
     assert (2, [f"t-0/{0:020d}.log.cleaned"]) == (how.snapshots, [one.text for one in how.passed])
     assert how.begun_at_ms < how.taken_at_ms
+    page = (place / "c.html").read_text()
+    day = datetime.fromtimestamp(how.taken_at_ms / 1000, tz=UTC).strftime("%Y-%m-%d")
+    assert f"as it was at {day}" in page
+    assert "writing or deleting 1 files of the topics asked for" in page
+    assert "<td>t-0</td>" in page
     assert not [one for one in made.manifest if one.path.text.endswith(".cleaned")]
 
 
