@@ -36,7 +36,7 @@ FREE_SPACE: Final = "free_space"
 SHOWN_LOGS: Final = 500
 """Maximum rows of the table in the UI, dirtiest first; the stored value has all."""
 
-BESIDE_A_BROKER: Final = "a broker runs: its own cleaner may act first"
+NEXT_TO_A_BROKER: Final = "a broker runs: its own cleaner may act first"
 
 COLUMN_TYPES: Final = MappingProxyType({str: "string", int: "int", float: "float"})
 
@@ -329,7 +329,7 @@ def fleet_row(
 
 def _running(work: LogWork[Place]) -> tuple[str, ...]:
     """Return what comes first of a log of a running broker: a sweep would not change it."""
-    return (BESIDE_A_BROKER,) if is_running(work.log_dir) else ()
+    return (NEXT_TO_A_BROKER,) if is_running(work.log_dir) else ()
 
 
 def fleet_schema() -> dg.TableSchema:

@@ -344,7 +344,7 @@ class Session:
                 raise Unsettled(
                     f"the broker records no high watermark that can be its own: {taken}.",
                     path=self.log_dir / name,
-                    remedy="If the broker serves this log, run it again; else stop the broker.",
+                    remedy="Run it again when it serves the log, or after you stopped it.",
                 )
             self._wait(marks, taken)
             with open_log_dir(self.log_dir) as parent:

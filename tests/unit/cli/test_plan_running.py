@@ -73,7 +73,7 @@ def test_retired_files_of_a_broker_are_left_to_it(call: Call, log: LogBuilder) -
 
 
 def test_paused_logs_are_skipped(call: Call, log: LogBuilder) -> None:
-    """What is remembered of them is read beside the broker too."""
+    """What is remembered of them is read next to the broker too."""
     assert 0 == call("pause", log.log_dir, "t-0", "--reason", "disk", "--yes").status
     with running(log.log_dir, {"t-0": 60}):
         answer = call("plan", log.log_dir, *COMPACT, *JSON)
@@ -147,7 +147,7 @@ def test_a_committed_log_is_planned_as_a_stopped_one(call: Call, tmp_path: Path,
     stopped = call("plan", log_dir, *words)
     end = stopped.lines[0]["logEndOffset"]
     with running(log_dir, {"t-0": end}), recording(log_dir, end):
-        beside = call("plan", log_dir, *words)
-    assert (0, 0) == (stopped.status, beside.status)
-    assert beside.lines[0]["purge"] is None
-    assert stopped.lines[0] | {"purge": None} == beside.lines[0] | {"purge": None}
+        shown = call("plan", log_dir, *words)
+    assert (0, 0) == (stopped.status, shown.status)
+    assert shown.lines[0]["purge"] is None
+    assert stopped.lines[0] | {"purge": None} == shown.lines[0] | {"purge": None}

@@ -46,7 +46,7 @@ def values(log_dir: Path) -> dict[str, float]:
 
 
 def test_values_are_those_below_the_high_watermark(log: LogBuilder) -> None:
-    """Each reading takes a new picture; that a broker runs is no problem of the directory."""
+    """Each reading takes a new picture; that a broker runs is not a problem of the directory."""
     checkpoint = log.log_dir / "replication-offset-checkpoint"
     with running(log.log_dir, {"t-0": 13}):
         first = values(log.log_dir)

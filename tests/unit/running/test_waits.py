@@ -74,7 +74,7 @@ def test_a_log_that_the_broker_does_not_serve_is_refused_at_once(tmp_path: Path)
 
 
 def test_a_high_watermark_that_stays_of_no_use_is_refused_in_time(tmp_path: Path) -> None:
-    """The broker goes on recording one that is beyond the log's end."""
+    """The broker continues to record one that is beyond the log's end."""
     build(tmp_path, "t-0")
     with (
         running(tmp_path, {"t-0": 99}),
