@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from logwright.batches.runtime import Throttle
 from logwright.errors import (
     CorruptLogError,
+    LogwrightError,
     NotALogDir,
     StalePlan,
     Unsettled,
@@ -39,6 +40,7 @@ from logwright.log.load import CLUSTER_METADATA_TOPIC, observe
 from logwright.place.files import open_log_dir
 from logwright.place.local import entry_of, is_named
 from logwright.place.model import Bytes, Entry, Place, ReadOnlyPlace, is_local
+from logwright.running import watermark
 from logwright.running.broker import broker_process
 from logwright.running.bytes import HeldFile, MemoryBytes, RunningBytes, shown
 from logwright.running.picture import (
@@ -46,14 +48,20 @@ from logwright.running.picture import (
     Again,
     Bound,
     Facts,
-    Later,
+    Never,
     Picture,
     bounded,
     is_still_true,
     whole,
 )
 from logwright.running.snapshot import Snapshot, allow_descriptors, try_snapshot
-from logwright.running.watermark import read_watermarks, started_ns, wait_for_next
+from logwright.running.watermark import (
+    Watermarks,
+    no_next,
+    read_watermarks,
+    started_ns,
+    wait_for_next,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -88,6 +96,7 @@ class Session:
     _unchecked: set[str] = field(default_factory=set)
     _readers: int = 0
     _checkpoints: dict[str, bytes] | None = None
+    _in_vain: tuple[int, int] | None = None
     _turn: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -147,9 +156,13 @@ class Session:
             behind = [name for name in missing if self.exact and not self._is_exact(name)]
             if not behind:
                 return
-            for _ in range(2):
-                marks = read_watermarks(self.log_dir)
-                wait_for_next(self.log_dir, marks.identity, "a younger one is needed")
+            try:
+                for _ in range(2):
+                    self._wait(read_watermarks(self.log_dir), "a younger one is needed")
+            except LogwrightError:
+                for name in behind:
+                    del self._pictures[name]
+                raise
             for name in behind:
                 again = self._bound(name, self._pictures[name].snapshot)
                 if isinstance(again, Picture):
@@ -218,6 +231,7 @@ class Session:
         start = find_offset(
             self.checkpoints().get(names.LOG_START_OFFSET_CHECKPOINT, b""), partition
         )
+        deadline = time.monotonic() + watermark.PATIENCE_SECONDS
         while True:
             process = broker_process(self.log_dir)
             if process is None:
@@ -232,12 +246,31 @@ class Session:
                 started_ns=started_ns(process),
             )
             taken = bounded(snapshot, facts, self.throttle)
-            if not isinstance(taken, Later):
+            if isinstance(taken, Picture | Again):
                 return taken
-            wait_for_next(self.log_dir, marks.identity, taken)
+            if isinstance(taken, Never) or time.monotonic() > deadline:
+                raise Unsettled(
+                    f"the broker records no high watermark that can be its own: {taken}.",
+                    path=self.log_dir / name,
+                    remedy="Run it again when it serves the log, or after you stopped it.",
+                )
+            self._wait(marks, taken)
             with open_log_dir(self.log_dir) as parent:
                 if not is_named(snapshot.directory.fd, parent, name):
                     return Again("the directory was renamed")
+
+    def _wait(self, marks: Watermarks, why: str) -> None:
+        """Wait for another checkpoint of the high watermarks than this; if it was waited for in
+        vain before, not again: there may be thousands of logs. Effects and errors: as
+        `wait_for_next`.
+        """
+        if marks.identity == self._in_vain:
+            raise no_next(self.log_dir, why)
+        try:
+            wait_for_next(self.log_dir, marks.identity, why)
+        except Unsettled:
+            self._in_vain = marks.identity
+            raise
 
     def _is_exact(self, name: str) -> bool:
         """Return whether no cleaner can have used what lies beyond the bound. Effects: reads the
@@ -393,6 +426,29 @@ def as_it_runs(
         return place
     log_dir = Path(os.path.abspath(place))  # noqa: PTH100 -- resolve() would follow symlinks
     return _session(log_dir, exact, whole, bytes_per_second).place
+
+
+def exactly(place: Place) -> Place:
+    """Return a place so that its latest states can be read: of a running directory a new session
+    that is `exact`; any other as it is. Pure.
+    """
+    if not isinstance(place, RunningPlace):
+        return place
+    session = place.session
+    return _session(session.log_dir, True, session.whole, session.bytes_per_second).place  # noqa: FBT003 -- as of pickle
+
+
+def watermarks_recorded_ms(place: Place) -> int:
+    """Return when the broker of a running directory last recorded its high watermarks, ms since the
+    epoch; -1 if it has not, or none runs. Effects: looks at the checkpoint.
+    """
+    if not isinstance(place, RunningPlace):
+        return -1
+    try:
+        status = (place.session.log_dir / names.HIGH_WATERMARK_CHECKPOINT).lstat()
+    except OSError:
+        return -1
+    return status.st_mtime_ns // 1_000_000
 
 
 def bounds_of(place: Place) -> dict[str, Bound]:
