@@ -93,10 +93,11 @@ turn, the smallest and largest in brackets. All segments are in the system's cac
 of Spark (`local[2]`) has done the same once before. On a machine with other work wall seconds say
 little, CPU seconds more: those of consumers include the broker's.
 
-Spark's source is `spark-sql-kafka-0-10`, with its defaults. `kafka-consumer-perf-test` counts its
-fetching only, librdkafka (`confluent_kafka`, batches of 10,000) from its first call on, `logwright
-latest` the whole command. A kernel's speed is that of one core, by its CPU seconds: all columns to
-Arrow; a copy's is `numpy.copyto` of 512 MiB."""
+Spark's source is `spark-sql-kafka-0-10`, with its defaults. A stream reads all that is there
+(`availableNow`) in one micro-batch; that of `kafka-log` the files that the broker has open.
+`kafka-consumer-perf-test` counts its fetching only, librdkafka (`confluent_kafka`, batches of
+10,000) from its first call on, `logwright latest` the whole command. A kernel's speed is that of
+one core, by its CPU seconds: all columns to Arrow; a copy's is `numpy.copyto` of 512 MiB."""
 
 
 @click.group()

@@ -52,6 +52,7 @@ from logwright.resources.erasure import RequestPlaces, countdown_path, request_p
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.page import case_name, cases_directory
 from logwright.resources.policies import PolicyDirectory
+from logwright.running.place import as_it_runs
 from logwright.units import TimestampMs
 
 ERASURE_REQUESTS: Final = dg.AssetKey(["kafka_logs", "erasure_requests"])
@@ -149,7 +150,8 @@ def deletion_deadlines(
     context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
 ) -> Iterator[dg.AssetMaterialization | dg.MaterializeResult]:  # type: ignore[type-arg]  # as above
     """What remains of each erasure request in the log directories and in the tables of the
-    policies, and until when it may: the result of a search of all files. Archives are not searched.
+    policies, and until when it may: the result of a search of all files. Archives are not searched;
+    directories that a broker has open are.
     Each topic's deadline is a partition of `deletion_deadline`.
     """
     storage = context.instance.storage_directory()
@@ -261,7 +263,10 @@ def search_deadlines(
     now_ms = clock.now_ms()
     searches = {
         name: search_log_dir(
-            log_dir, keys, search_settings(settings, log_dir, now_ms), progress=silent
+            as_it_runs(log_dir, whole=True),
+            keys,
+            search_settings(settings, log_dir, now_ms),
+            progress=silent,
         )
         for name, log_dir in log_dirs.named().items()
     }

@@ -28,6 +28,7 @@ from logwright.audit.model import (
 from logwright.audit.observe import look
 from logwright.audit.records import read_rows
 from logwright.audit.rules import Pair, Sums, diverged, frozen_offsets, judge_keys, lost_markers
+from logwright.audit.running import require_one_history
 from logwright.errors import NotALogDir, enough_memory
 from logwright.format.names import TopicPartition
 from logwright.format.siphash import HashKey
@@ -62,6 +63,7 @@ def audit_partition(
     Raises:
         NotALogDir: no directory has the partition.
         LogDirLocked, UncleanLogDir: a broker works on a directory, or it needs a recovery.
+        Unsettled: of a running broker: it has no high watermark, or another history.
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan, OutOfMemory: a replica
             cannot be read.
     """
@@ -73,6 +75,7 @@ def audit_partition(
             stack.enter_context(broker_kept_out(log_dir))
         stack.enter_context(enough_memory(holding[0] / partition.directory_name))
         replicas = tuple(look(one, partition, high_watermark=high_watermark) for one in holding)
+        require_one_history(replicas)
         tally = _Tally(replicas)
         if len(replicas) > 1:
             _judge_transactions(replicas, tally)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,7 +22,7 @@ from logwright.running.bounds import (
     size_of_txnindex,
 )
 from logwright.running.bytes import RunningBytes
-from logwright.units import INT64_MAX, Offset
+from logwright.units import Offset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,16 @@ if TYPE_CHECKING:
 TRANSIENT: Final = (names.CLEANED, names.DELETED, names.SWAP)
 """Suffixes of files that are not part of a log: not yet, or no more."""
 
+_LOOKS_AT_TORN: Final = 50
+_TORN_SECONDS: Final = 0.02
+"""A batch is written in less than this many looks."""
+_PART_BYTES: Final = 1 << 20
+
+
+UNSERVED_NS: Final = 60_000_000_000
+"""So much older than a checkpoint without an entry of it is a log that the broker does not serve: a
+multiple of the time in which it loads or makes one, and records the high watermarks."""
+
 
 class Again(str):
     """Why the files must be looked at again."""
@@ -43,6 +54,12 @@ class Again(str):
 
 class Later(str):
     """Why another checkpoint of the high watermarks is needed."""
+
+    __slots__ = ()
+
+
+class Never(str):
+    """Why no later checkpoint will be of use."""
 
     __slots__ = ()
 
@@ -76,6 +93,8 @@ class Picture:
         bound: None if all whole batches are shown.
         epochs: the log's leader epochs at that time.
         active_base: base offset of the segment that was active.
+        end_offset: the offset after the last whole batch, of a log that is shown whole; None: not
+            known.
     """
 
     snapshot: Snapshot
@@ -84,6 +103,7 @@ class Picture:
     bound: Bound | None = None
     epochs: tuple[LeaderEpoch, ...] = ()
     active_base: int = 0
+    end_offset: Offset | None = None
 
 
 class Facts(NamedTuple):
@@ -124,7 +144,9 @@ def read_epochs(snapshot: Snapshot) -> _Epochs | None:
     return _Epochs(parse_leader_epochs(content, directory.file(name)), modified_ns)
 
 
-def bounded(snapshot: Snapshot, facts: Facts, throttle: Throttle) -> Picture | Again | Later:
+def bounded(
+    snapshot: Snapshot, facts: Facts, throttle: Throttle
+) -> Picture | Again | Later | Never:
     """Return the picture of a log below its high watermark, or why there is none. Effects:
     reads headers and index entries.
 
@@ -139,7 +161,7 @@ def bounded(snapshot: Snapshot, facts: Facts, throttle: Throttle) -> Picture | A
     if high_watermark is None and not any(_log(snapshot, each, throttle).seen[0] for each in bases):
         high_watermark = Offset(bases[-1])
     elif high_watermark is None:
-        return Later("it has no entry of this log")
+        return _without_entry(snapshot, epochs, facts)
     elif facts.marks.written_ns < max(_youngest(snapshot, epochs), facts.started_ns):
         return Later("it was written before the broker began with this log")
     at, end = _end(snapshot, bases, high_watermark, throttle)
@@ -165,21 +187,63 @@ def bounded(snapshot: Snapshot, facts: Facts, throttle: Throttle) -> Picture | A
     )
 
 
-def whole(snapshot: Snapshot, throttle: Throttle) -> Picture:
-    """Return the picture of all files with all whole batches: also what is not committed, being
-    written, or about to be deleted. Effects: reads headers and index entries, and what a cleaner
-    is writing.
+def _without_entry(snapshot: Snapshot, epochs: _Epochs | None, facts: Facts) -> Later | Never:
+    """Return whether an entry can still come: a broker records all logs that it serves, also one
+    that was made or moved here since the last time.
+    """
+    since_ns = max(_youngest(snapshot, epochs), snapshot.entry.changed_ns, facts.started_ns)
+    if facts.marks.written_ns - since_ns > UNSERVED_NS:
+        return Never("it has no entry of this log, which the broker does not serve")
+    return Later("it has no entry of this log")
+
+
+def whole(snapshot: Snapshot, throttle: Throttle, *, grows: bool) -> Picture:
+    """Return the picture of all files: also what is not committed, being written, or about to be
+    deleted. Effects: reads headers and index entries, and what a cleaner is writing; waits while a
+    batch is being written.
+
+    Args:
+        grows: a broker may append to the log: it is shown to its last whole batch, if what follows
+            is nothing, or zeros. Else all of it is shown: who reads it says what is wrong.
     """
     bases = _bases(snapshot)
     sizes = {name: held.status.st_size for name, held in snapshot.files.items()}
-    if bases:
-        _, end = _end(snapshot, bases, INT64_MAX, throttle)
+    if not grows:
+        return Picture(snapshot=snapshot, sizes=sizes)
+    end = _end_of_whole(snapshot, bases[-1], throttle) if bases else None
+    if end is not None:
         sizes |= _sizes(snapshot, bases, end, throttle)
+    elif bases:
+        active = segment_file_name(bases[-1], names.LOG)
+        sizes[active] = _size_now(snapshot.files[active].fd)
     for name, held in snapshot.files.items():
         if name.endswith(names.LOG + names.CLEANED):
             log = RunningBytes(held, snapshot.directory.file(name), _size_now(held.fd), throttle)
             sizes[name] = end_of_log(log, None, base_offset=int(name.partition(".")[0])).size
-    return Picture(snapshot=snapshot, sizes=sizes)
+    return Picture(
+        snapshot=snapshot, sizes=sizes, end_offset=None if end is None else end.following
+    )
+
+
+def _end_of_whole(snapshot: Snapshot, base: int, throttle: Throttle) -> End | None:
+    """Return the end of the active segment; None if something that is no batch stays behind it."""
+    for _ in range(_LOOKS_AT_TORN):
+        log = _log(snapshot, base, throttle)
+        index = _file(snapshot, base, names.INDEX, throttle)
+        end = end_of_log(log, index, base_offset=base)
+        if _is_zeros(log, end.size):
+            return end
+        time.sleep(_TORN_SECONDS)
+    return None
+
+
+def _is_zeros(log: RunningBytes, position: int) -> bool:
+    """Return whether nothing, or only zeros, are from a position on."""
+    while part := log.span(position, _PART_BYTES):
+        if part.count(0) < len(part):
+            return False
+        position += len(part)
+    return True
 
 
 def is_still_true(picture: Picture) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path, PurePosixPath
 from threading import RLock
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from logwright.batches.runtime import Throttle
 from logwright.errors import (
     CorruptLogError,
+    LogwrightError,
     NotALogDir,
     StalePlan,
     Unsettled,
@@ -33,12 +34,13 @@ from logwright.errors import (
 )
 from logwright.format import names
 from logwright.format.checkpoints import find_offset
-from logwright.format.names import TopicPartition, parse_marked_directory_name
+from logwright.format.names import TopicPartition
 from logwright.log.checkpoints import checkpoint_contents
 from logwright.log.load import CLUSTER_METADATA_TOPIC, observe
 from logwright.place.files import open_log_dir
 from logwright.place.local import entry_of, is_named
 from logwright.place.model import Bytes, Entry, Place, ReadOnlyPlace, is_local
+from logwright.running import watermark
 from logwright.running.broker import broker_process
 from logwright.running.bytes import HeldFile, MemoryBytes, RunningBytes, shown
 from logwright.running.picture import (
@@ -46,14 +48,21 @@ from logwright.running.picture import (
     Again,
     Bound,
     Facts,
-    Later,
+    Never,
     Picture,
     bounded,
     is_still_true,
     whole,
 )
+from logwright.running.root import Root, grows, is_there, passing, read_root
 from logwright.running.snapshot import Snapshot, allow_descriptors, try_snapshot
-from logwright.running.watermark import read_watermarks, started_ns, wait_for_next
+from logwright.running.watermark import (
+    Watermarks,
+    no_next,
+    read_watermarks,
+    started_ns,
+    wait_for_next,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -61,6 +70,10 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS: Final = 40.0
 """How long a log may keep changing before it is refused."""
 _RETRY_SECONDS: Final = 0.02
+_SWAP_SECONDS: Final = 2.0
+"""What is a ``.swap`` for longer than this is left over, and a file as others are where all are
+shown.
+"""
 _IN_A_LOG: Final = 2
 """Names below the log directory of a file of a log."""
 _SHARE_OF_DESCRIPTORS: Final = 2
@@ -88,6 +101,8 @@ class Session:
     _unchecked: set[str] = field(default_factory=set)
     _readers: int = 0
     _checkpoints: dict[str, bytes] | None = None
+    _root: Root | None = None
+    _in_vain: tuple[int, int] | None = None
     _turn: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -101,6 +116,10 @@ class Session:
     def place(self) -> RunningPlace:
         """The log directory."""
         return RunningPlace(PurePosixPath(self.log_dir), self)
+
+    def another(self, *, exact: bool = False, whole: bool = False) -> Session:
+        """Return a session that looks at the same logs again."""
+        return _session(self.log_dir, exact, whole, self.bytes_per_second)
 
     @property
     def bounds(self) -> dict[str, Bound]:
@@ -119,6 +138,43 @@ class Session:
             if self._checkpoints is None:
                 self._checkpoints = checkpoint_contents(self.log_dir)
             return self._checkpoints
+
+    def root(self) -> Root:
+        """Return all that a whole log directory has, with the pictures of its directories made.
+        Effects: looks at all of them, once.
+
+        Raises:
+            Unsettled: its directories keep changing; as `picture`.
+        """
+        with self._turn:
+            if self._root is None:
+                self._root = self._survey()
+            return self._root
+
+    def pictures(self) -> dict[str, Picture]:
+        """Return the pictures of all directories, by name. Effects: as `root`."""
+        with self._turn:
+            self.root()
+            return dict(self._pictures)
+
+    def passing(self) -> list[str]:
+        """Return the paths of the files that the broker was writing, or about to delete. Effects:
+        as `root`.
+        """
+        return [
+            f"{directory}/{name}"
+            for directory, picture in self.pictures().items()
+            for name in passing(directory, picture)
+        ]
+
+    def passing_still(self) -> list[str]:
+        """Return those of `passing` that still are there. Effects: looks at them."""
+        return [
+            f"{directory}/{name}"
+            for directory, picture in self.pictures().items()
+            for name in passing(directory, picture)
+            if is_there(picture, name)
+        ]
 
     def picture(self, name: str) -> Picture:
         """Return the picture of a log by the name of its directory. Effects: makes it, once.
@@ -147,10 +203,23 @@ class Session:
             behind = [name for name in missing if self.exact and not self._is_exact(name)]
             if not behind:
                 return
-            for _ in range(2):
-                marks = read_watermarks(self.log_dir)
-                wait_for_next(self.log_dir, marks.identity, "a younger one is needed")
-            for name in behind:
+            try:
+                self.renew(behind)
+            except LogwrightError:
+                for name in behind:
+                    self._pictures.pop(name, None)
+                raise
+
+    def renew(self, directories: Iterable[str]) -> None:
+        """Move the bounds of pictures to high watermarks that were recorded from now on. Effects:
+        waits; errors: as `picture`.
+        """
+        with self._turn:
+            for _ in range(2):  # the first one may have been taken before
+                self._wait(read_watermarks(self.log_dir), "a younger one is needed")
+            for name in directories:
+                if name not in self._pictures:
+                    continue
                 again = self._bound(name, self._pictures[name].snapshot)
                 if isinstance(again, Picture):
                     self._pictures[name] = again
@@ -182,6 +251,16 @@ class Session:
                 self._check(self._unchecked)
                 self._unchecked.clear()
 
+    def require_history(self, name: str) -> None:
+        """Require now that what was read of a log is still its history, before it is written
+        anywhere. Effects: looks at the log.
+
+        Raises:
+            Unsettled: as `reading`.
+        """
+        with self._turn:
+            self._check({name} & self._unchecked)
+
     def _check(self, directories: set[str]) -> None:
         for name in sorted(directories):
             picture = self._pictures.get(name)
@@ -193,12 +272,38 @@ class Session:
                     remedy="What was read is not its history any more. Run it again.",
                 )
 
+    def _survey(self) -> Root:
+        deadline, gone = time.monotonic() + PATIENCE_SECONDS, set[str]()
+        allow_descriptors()
+        while True:
+            root = read_root(self.log_dir)
+            for name, inode in root.directories.items():
+                known = self._pictures.get(name)
+                if known is None or known.snapshot.entry.stamp.inode != inode:
+                    self._pictures.pop(name, None)
+                    try:
+                        self.prepare([name])
+                    except NotALogDir:
+                        gone.add(name)
+            if read_root(self.log_dir).directories == root.directories:
+                for name in self._pictures.keys() - root.directories.keys():
+                    del self._pictures[name]
+                return replace(root, gone=tuple(sorted(gone - root.directories.keys())))
+            if time.monotonic() > deadline:
+                raise Unsettled(
+                    "its directories keep changing.", path=self.log_dir, remedy="Run it again."
+                )
+
     def _look(self, name: str) -> Picture:
         """Return the picture of a log that holds still for a moment."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        begun = time.monotonic()
+        deadline = begun + PATIENCE_SECONDS
         while True:
+            left = time.monotonic() > begun + _SWAP_SECONDS
             with open_log_dir(self.log_dir) as parent:
-                snapshot = try_snapshot(parent, name, self._is_wanted)
+                snapshot = try_snapshot(
+                    parent, name, self._is_wanted, swaps=self.whole and (left or not grows(name))
+                )
             taken = snapshot if isinstance(snapshot, str) else self._bound(name, snapshot)
             if isinstance(taken, Picture):
                 return taken
@@ -215,10 +320,11 @@ class Session:
         """Return the picture up to its bound. Effects: waits for a usable high watermark."""
         partition = TopicPartition.parse(name)
         if self.whole or partition is None or partition.topic == CLUSTER_METADATA_TOPIC:
-            return whole(snapshot, self.throttle)
+            return whole(snapshot, self.throttle, grows=grows(name))
         start = find_offset(
             self.checkpoints().get(names.LOG_START_OFFSET_CHECKPOINT, b""), partition
         )
+        deadline = time.monotonic() + watermark.PATIENCE_SECONDS
         while True:
             process = broker_process(self.log_dir)
             if process is None:
@@ -233,12 +339,31 @@ class Session:
                 started_ns=started_ns(process),
             )
             taken = bounded(snapshot, facts, self.throttle)
-            if not isinstance(taken, Later):
+            if isinstance(taken, Picture | Again):
                 return taken
-            wait_for_next(self.log_dir, marks.identity, taken)
+            if isinstance(taken, Never) or time.monotonic() > deadline:
+                raise Unsettled(
+                    f"the broker records no high watermark that can be its own: {taken}.",
+                    path=self.log_dir / name,
+                    remedy="Run it again when it serves the log, or after you stopped it.",
+                )
+            self._wait(marks, taken)
             with open_log_dir(self.log_dir) as parent:
                 if not is_named(snapshot.directory.fd, parent, name):
                     return Again("the directory was renamed")
+
+    def _wait(self, marks: Watermarks, why: str) -> None:
+        """Wait for another checkpoint of the high watermarks than this; if it was waited for in
+        vain before, not again: there may be thousands of logs. Effects and errors: as
+        `wait_for_next`.
+        """
+        if marks.identity == self._in_vain:
+            raise no_next(self.log_dir, why)
+        try:
+            wait_for_next(self.log_dir, marks.identity, why)
+        except Unsettled:
+            self._in_vain = marks.identity
+            raise
 
     def _is_exact(self, name: str) -> bool:
         """Return whether no cleaner can have used what lies beyond the bound. Effects: reads the
@@ -300,6 +425,11 @@ class RunningPlace(ReadOnlyPlace):
 
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""
+        if self._is_in_root:
+            entry = self.session.root().entries.get(self.name)
+            if entry is None:
+                raise FileNotFoundError(str(self))
+            return entry
         checkpoint, picture = self._checkpoint(), self._picture_around()
         if checkpoint is not None:
             return shown(self._status(), self.name, len(checkpoint))
@@ -315,6 +445,8 @@ class RunningPlace(ReadOnlyPlace):
     def entries(self) -> list[Entry]:
         """See `ReadOnlyPlace.entries`."""
         parts = self._parts()
+        if self.session.whole and not parts and self.pure == PurePosixPath(self.session.log_dir):
+            return list(self.session.root().entries.values())
         if len(parts) == 1 and self._is_pictured(parts[0]):
             picture = self._picture(parts[0])
             files = picture.snapshot.files
@@ -331,7 +463,10 @@ class RunningPlace(ReadOnlyPlace):
 
     def open(self) -> Bytes:
         """See `ReadOnlyPlace.open`."""
-        path, checkpoint, picture = str(self), self._checkpoint(), self._picture_around()
+        path, session = str(self), self.session
+        if self._is_in_root and (kept := session.root().files.get(self.name)) is not None:
+            return RunningBytes(kept, path, kept.status.st_size, session.throttle)
+        checkpoint, picture = self._checkpoint(), self._picture_around()
         if checkpoint is not None:
             return MemoryBytes(checkpoint, path, self._status())
         if picture is not None and self.name in picture.empty:
@@ -351,6 +486,11 @@ class RunningPlace(ReadOnlyPlace):
         root = PurePosixPath(self.session.log_dir)
         return self.pure.relative_to(root).parts if self.pure.is_relative_to(root) else ()
 
+    @property
+    def _is_in_root(self) -> bool:
+        """Whether it is an entry of a root that is shown as it was at one moment."""
+        return self.session.whole and len(self._parts()) == 1
+
     def _status(self) -> os.stat_result:
         return os.lstat(self.pure)
 
@@ -367,9 +507,8 @@ class RunningPlace(ReadOnlyPlace):
         return self._picture(names_below[0])
 
     def _is_pictured(self, name: str) -> bool:
-        """Return whether a directory is a log, and shown as a picture."""
-        marked = self.session.whole and parse_marked_directory_name(name) is not None
-        return marked or TopicPartition.parse(name) is not None
+        """Return whether a directory is shown as a picture."""
+        return self.session.whole or TopicPartition.parse(name) is not None
 
     def _picture(self, name: str) -> Picture:
         """Return the picture of a log.
@@ -417,6 +556,45 @@ def as_it_runs(
         return place
     log_dir = Path(os.path.abspath(place))  # noqa: PTH100 -- resolve() would follow symlinks
     return _session(log_dir, exact, whole, bytes_per_second).place
+
+
+def look_at(place: Place, directories: Iterable[str]) -> None:
+    """Look at several logs together, by the names of their directories, so that they wait together;
+    nothing is done in a place that is not running. Effects and errors: as `Session.prepare`.
+    """
+    if isinstance(place, RunningPlace):
+        place.session.prepare(directories)
+
+
+def require_history(place: Place, directory: str) -> None:
+    """Require that what was read of a log is still its history; of another place than a running one
+    it is. Effects and errors: as `Session.require_history`.
+    """
+    if isinstance(place, RunningPlace):
+        place.session.require_history(directory)
+
+
+def exactly(place: Place) -> Place:
+    """Return a place so that its latest states can be read: of a running directory a new session
+    that is `exact`; any other as it is. Pure.
+    """
+    if not isinstance(place, RunningPlace):
+        return place
+    session = place.session
+    return _session(session.log_dir, True, session.whole, session.bytes_per_second).place  # noqa: FBT003 -- as of pickle
+
+
+def watermarks_recorded_ms(place: Place) -> int:
+    """Return when the broker of a running directory last recorded its high watermarks, ms since the
+    epoch; -1 if it has not, or none runs. Effects: looks at the checkpoint.
+    """
+    if not isinstance(place, RunningPlace):
+        return -1
+    try:
+        status = (place.session.log_dir / names.HIGH_WATERMARK_CHECKPOINT).lstat()
+    except OSError:
+        return -1
+    return status.st_mtime_ns // 1_000_000
 
 
 def bounds_of(place: Place) -> dict[str, Bound]:

@@ -55,7 +55,9 @@ class Snapshot:
         weakref.finalize(self, self.directory.close)
 
 
-def try_snapshot(parent: LocalDir, name: str, wanted: Callable[[str], bool]) -> Snapshot | str:
+def try_snapshot(
+    parent: LocalDir, name: str, wanted: Callable[[str], bool], *, swaps: bool = False
+) -> Snapshot | str:
     """Return one state of a directory, or in words what changed meanwhile. Effects: opens its
     files.
 
@@ -63,6 +65,7 @@ def try_snapshot(parent: LocalDir, name: str, wanted: Callable[[str], bool]) -> 
         parent: the log directory.
         name: of the partition's directory.
         wanted: which files are opened.
+        swaps: a ``.swap`` is a file as others are.
 
     Raises:
         NotALogDir: there is no such directory (any more).
@@ -71,7 +74,7 @@ def try_snapshot(parent: LocalDir, name: str, wanted: Callable[[str], bool]) -> 
     """
     directory = parent.open_dir(name)
     try:
-        taken = _attempt(parent, directory, name, wanted)
+        taken = _attempt(parent, directory, name, wanted, swaps=swaps)
     except BaseException:
         directory.close()
         raise
@@ -81,14 +84,14 @@ def try_snapshot(parent: LocalDir, name: str, wanted: Callable[[str], bool]) -> 
 
 
 def _attempt(
-    parent: LocalDir, directory: LocalDir, name: str, wanted: Callable[[str], bool]
+    parent: LocalDir, directory: LocalDir, name: str, wanted: Callable[[str], bool], *, swaps: bool
 ) -> Snapshot | str:
     status = os.fstat(directory.fd)
     taken_ns = time.time_ns()
     if taken_ns - max(status.st_mtime_ns, status.st_ctime_ns) < QUIET_NS:
         return "the directory has just changed"
     listed = {entry.stamp.name: entry for entry in directory.entries()}
-    if any(SWAP in each for each in listed):
+    if not swaps and any(SWAP in each for each in listed):
         return "segments are being replaced"
     try:
         files = {

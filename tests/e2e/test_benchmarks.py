@@ -110,7 +110,7 @@ def test_topics_are_read_next_to_consumers_of_a_broker(work: Path, tmp_path: Pat
     options = ("--cases", "u100,lz4-1k", "--rounds", "1", "--work", work, "--out", tmp_path)
     printed = run("tables", *sizes, *options)
     assert printed.strip() in page.read_text()
-    assert 2 * 2 * 2 == sum("**" in line for line in printed.splitlines())
+    assert 2 * 2 * 3 == sum("**" in line for line in printed.splitlines())
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if "|" in line]
     assert "iceberg table of 0.01 GB, update 3" in rows
     assert "0.002 GB of the same keys: the latest state, map of 128 MiB" in rows

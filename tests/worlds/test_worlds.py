@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 
 from tests.differential.random_logs import scratch_directory
+from tests.worlds import running
 from tests.worlds.__main__ import main
 from tests.worlds.driver import Figures, run_many
 
 pytestmark = pytest.mark.e2e
 
 FIXED = range(40)
+RUNNING = (0, 1, 5, 20, 45, 58, 109)
+"""Seeds; in the last three only a file that is about to be deleted has a key."""
 RANDOM = 40
 NIGHTLY = 5_000
 APART = 100_000
@@ -40,6 +43,24 @@ def test_claims_about_worlds(quiet: None, seed: int) -> None:
         figures = run_many(seeds, Path(scratch))
     assert [] == said(figures)
     assert len(seeds) == figures.worlds
+
+
+def test_claims_while_a_broker_runs(quiet: None) -> None:
+    """No search or certificate of a directory that a broker has open says more than is known."""
+    with scratch_directory() as scratch:
+        figures = running.run_many(RUNNING, Path(scratch))
+    assert [] == said(figures)
+    assert {"find 8", "find 9", "certificate 0"} <= figures.statuses.keys()
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_many_worlds_while_a_broker_runs(quiet: None, seed: int) -> None:
+    """The same, many more."""
+    with scratch_directory() as scratch:
+        first = (seed + 1) * APART
+        figures = running.run_many(range(first, first + NIGHTLY // 10), Path(scratch))
+    assert [] == said(figures)
 
 
 @pytest.mark.nightly

@@ -10,7 +10,7 @@ from logwright.cli.options.common import declare, no_metadata_option
 from logwright.cli.options.parameters import LogDir, log_format_option, output_option
 
 
-@declare("audit", running="bounded")
+@declare("audit", running="exact")
 @click.argument("log_dirs", metavar="LOG_DIR LOG_DIR ...", nargs=-1, type=LogDir())
 @click.option("--topic", "topics", multiple=True, help="Only partitions of this topic; repeatable.")
 @click.option(
@@ -32,8 +32,8 @@ from logwright.cli.options.parameters import LogDir, log_format_option, output_o
 @log_format_option
 @click.option("--verbose", is_flag=True, help="Debug messages on stderr.")
 def command() -> None:
-    """Compare what the replicas in several log directories of stopped brokers serve, and print one
-    line per fault; exit status 3 if there is any. Read-only.
+    """Compare what the replicas in several log directories of stopped or running brokers serve, and
+    print one line per fault; exit status 3 if there is any. Read-only.
 
     Faults: keys that are back, lost records, lost transaction markers, aborted records shown, last
     stable offsets that do not advance, offsets with different records. No faults: lag, retention,

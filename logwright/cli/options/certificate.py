@@ -36,7 +36,7 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     ctx.exit()
 
 
-@declare("certificate", extra="erasure")
+@declare("certificate", extra="erasure", running="whole")
 @click.option(
     "--new-key",
     metavar="FILE",

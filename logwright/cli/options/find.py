@@ -27,7 +27,7 @@ class Given(SearchOptions):
     threads: int | None
 
 
-@declare("find")
+@declare("find", running="whole")
 @key_options
 @search_options
 @click.option(

@@ -12,6 +12,7 @@ from logwright.audit.lacking import Holders, find_holders, node_ids
 from logwright.audit.model import Finding, PartitionAudit, Replica
 from logwright.audit.one_broker import stops_one_broker
 from logwright.audit.run import audit_partition
+from logwright.audit.running import look_together
 from logwright.cli.failures import FailureLog
 from logwright.cli.output import Output
 from logwright.errors import CorruptLogError, NotALogDir, PreconditionError
@@ -21,9 +22,12 @@ from logwright.metadata.find import find_metadata
 from logwright.metadata.model import ClusterMetadata
 from logwright.metadata.read import read_metadata
 from logwright.place.files import absolute
-from logwright.place.model import Place
+from logwright.place.model import Place, is_running
+from logwright.running.place import bounds_of
 
 _FEWEST: Final = 2
+_TOGETHER: Final = 256
+"""Partitions of running brokers that are looked at together: they wait for the same checkpoints."""
 
 
 def run(
@@ -43,7 +47,9 @@ def run(
     for sentence in stops_one_broker(log_dirs):
         output.message(sentence)
     failures, wrong, compared = FailureLog(output=output), 0, 0
-    for partition in partitions:
+    for number, partition in enumerate(partitions):
+        if number % _TOGETHER == 0:
+            look_together(log_dirs, partitions[number : number + _TOGETHER])
         with failures.of(partition):
             audit = _audit(output, partition, log_dirs, cluster, high_watermark)
             wrong += sum(audit.counts.values())
@@ -116,7 +122,7 @@ def _show(output: Output, audit: PartitionAudit, holders: Holders) -> None:
     header = ("replica", "offsets", "last stable", "clean below", "lag")
     rows = [
         (
-            str(replica.log.directory),
+            f"{replica.log.directory}{', running' if is_running(replica.log.log_dir) else ''}",
             f"{replica.span.start}..{replica.span.end}",
             int(replica.log.last_stable_offset),
             int(replica.clean_offset),
@@ -195,6 +201,7 @@ def _replica_object(
     audit: PartitionAudit, replica: Replica, nodes: Mapping[Place, int | None]
 ) -> dict[str, object]:
     log = replica.log
+    bound = bounds_of(log.log_dir).get(log.partition.directory_name)
     return {
         "logDir": str(log.log_dir),
         "brokerId": nodes[log.log_dir],
@@ -204,4 +211,5 @@ def _replica_object(
         "lastStableOffset": log.last_stable_offset,
         "cleanOffset": replica.clean_offset,
         "lag": audit.end_offset - replica.span.end,
+        "recordedMs": None if bound is None else bound.recorded_ms,
     }

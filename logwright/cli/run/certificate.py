@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Unpack, get_args
 
 import click
@@ -29,13 +30,14 @@ from logwright.erasure.certificate.keys import (
     load_private,
 )
 from logwright.erasure.certificate.make import Searched, account_of_searched, make_certificate
-from logwright.erasure.certificate.model import Certificate, State
+from logwright.erasure.certificate.model import Certificate, Running, State
 from logwright.erasure.certificate.search import Report, replicas_elsewhere, search
 from logwright.erasure.certificate.signed import read_certificate
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.find.tables import search_table_files
 from logwright.errors import PolicyError, QualityError
-from logwright.place.model import is_local
+from logwright.place.model import is_local, is_running
+from logwright.times import instant
 
 
 def run(request: Request, **given: Unpack[Given]) -> int:
@@ -67,7 +69,7 @@ def _refuse_inside(request: Request, given: Given) -> None:
     """
     into = given["out"].resolve().parent
     for root in (request.place, *given["more_dirs"], *given["archives"], *given["tables"]):
-        if is_local(root) and into.is_relative_to(root.resolve()):
+        if (is_local(root) or is_running(root)) and into.is_relative_to(Path(str(root)).resolve()):
             raise click.UsageError(f"--out {given['out']}: that is inside of {root}")
 
 
@@ -143,6 +145,19 @@ def _searched(
         )
 
 
+def _as_it_ran(directory: str, running: Running) -> str:
+    """Return how a directory was searched that a broker had open."""
+    known = [log for log in running.logs if log.bound >= 0]
+    beyond = sum(max(log.end_offset - log.bound, 0) for log in known)
+    times = [log.recorded_at_ms for log in known]
+    marks = f", high watermarks of {instant(min(times))} and later" if times else ""
+    again = f"; {len(running.passed)} files were waited for" if running.snapshots > 1 else ""
+    return (
+        f"{directory}: a broker had it open; as it was at {instant(running.taken_at_ms)}{marks},"
+        f" {beyond:,} offsets beyond them searched too{again}."
+    )
+
+
 def _show(output: Output, made: Certificate, **more: object) -> None:
     """Print how many requests are in which state, the worst first. Effects: output."""
     states = {state: count for state in get_args(State) if (count := made.count(state))}
@@ -151,6 +166,9 @@ def _show(output: Output, made: Certificate, **more: object) -> None:
         f"{len(made.manifest):,} files seen, {len(made.remains):,} records found,"
         f" {len(made.not_read):,} paths not searched."
     )
+    for directory in made.directories:
+        if directory.running is not None:
+            output.text(_as_it_ran(directory.name.text, directory.running))
     for unread in made.not_read[:10]:
         path = unread.path.text or unread.path.hex or "(elsewhere)"
         output.message(f"not searched: {path}: {unread.why}")

@@ -20,8 +20,9 @@ from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.outlook.removals import upkeep_of
 from logwright.erasure.outlook.suggestions import forecast_log
 from logwright.erasure.status import FOUND, INCOMPLETE, LATE
+from logwright.errors import PreconditionError
 from logwright.log.record_files import list_files
-from logwright.place.model import Place
+from logwright.place.model import Place, is_running
 
 
 def run(request: Request, **given: Unpack[Given]) -> int:
@@ -29,6 +30,8 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     if given["keys"] is None and given["requests"] is None and given["pattern"] is None:
         raise click.UsageError("give --keys, --requests or --pattern")
     deadline_ms = given["deadline_ms"]
+    if given["forecast"]:
+        _refuse_forecast(_live(request, given))
     wanted = read_wanted(request, given, given["pattern"])
     if request.dry_run:
         _show_files(request, given)
@@ -55,6 +58,20 @@ def run(request: Request, **given: Unpack[Given]) -> int:
 
 def _live(request: Request, given: Given) -> tuple[Place, ...]:
     return (request.place, *given["more_dirs"])
+
+
+def _refuse_forecast(log_dirs: Sequence[Place]) -> None:
+    """Refuse directories of running brokers.
+
+    Raises:
+        PreconditionError: nobody can say when a broker's cleaner comes to a log.
+    """
+    for log_dir in filter(is_running, log_dirs):
+        raise PreconditionError(
+            "a broker has it open, and when its cleaner comes to a log is not known.",
+            path=log_dir,
+            remedy="Search without --forecast, or stop the broker.",
+        )
 
 
 def _show_rest(

@@ -19,6 +19,7 @@ from logwright.erasure.outlook.removals import DELETE_RETENTION
 from logwright.erasure.outlook.suggestions import LogForecast
 from logwright.erasure.outlook.verdict import verdict_of
 from logwright.format.names import TopicPartition
+from logwright.running.place import RunningPlace
 from logwright.times import duration
 
 _MOST_ROWS: Final = 1000
@@ -43,7 +44,7 @@ def show_findings(
                 "file": lambda row: str(Path(row["directory"], row["path"])),
                 "place": "place",
                 "offset": lambda row: None if row["offset"] < 0 else row["offset"],
-                "kind": "kind",
+                "kind": lambda row: row["kind"] + (", not committed" * (row["committed"] is False)),
                 "gone by": lambda row: _instant(row["goneByMs"]) or _no_date(row["rule"]),
                 "rule": lambda row: row["rule"] or "nothing removes it",
             },
@@ -67,6 +68,8 @@ def show_findings(
         for partition, problem in place.undecided.items():
             output.text(f"what removes the records of {partition} is not known: {problem}")
     _show_absent(request, wanted, searched, account)
+    for place in searched:
+        _show_broker(request, place)
     _sum(request, wanted, searched)
 
 
@@ -100,6 +103,24 @@ def _show_absent(
     if len(absent) > _MOST_ABSENT:
         more = len(absent) - _MOST_ABSENT
         request.output.text(f"… and {more} more without a record: --output json has all.")
+
+
+def _show_broker(request: Request, place: SearchResult) -> None:
+    """Say of a directory that a broker has open what that means. Effects: output."""
+    if not isinstance(place.directory, RunningPlace):
+        return
+    session = place.directory.session
+    gone, seen = session.root().gone, session.passing()
+    more = f" Gone before they could be opened: {', '.join(gone)}." if gone else ""
+    request.output.result(
+        f"{place.directory}: a broker has it open. All files were searched as they were at one"
+        f" moment, {len(seen)} of them being written or about to be deleted.{more} Its own cleaner"
+        " and retention remove records, logwright does not while it runs.",
+        directory=str(place.directory),
+        brokerRuns=True,
+        passing=seen,
+        goneMeanwhile=list(gone),
+    )
 
 
 def _sum(request: Request, wanted: Wanted, searched: Sequence[SearchResult]) -> None:
@@ -143,6 +164,7 @@ def _as_object(place: SearchResult, finding: Finding, wanted: Wanted) -> dict[st
         "kind": finding.kind,
         "rule": finding.rule,
         "goneByMs": finding.gone_by_ms,
+        "committed": finding.committed,
     }
 
 

@@ -17,9 +17,16 @@ from logwright.erasure.case.page import case_html
 from logwright.erasure.certificate.files import written
 from logwright.erasure.certificate.make import Requested, Searched
 from logwright.erasure.certificate.model import Certificate, Versions
+from logwright.erasure.certificate.running import (
+    Concern,
+    search_running,
+    topics_of,
+    wait_seconds,
+)
 from logwright.erasure.certificate.search import Report, search
 from logwright.erasure.certificate.signed import signed_file
 from logwright.erasure.find.search import search_log_dir
+from logwright.running.place import RunningPlace
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
@@ -97,13 +104,33 @@ def search_live(
     *,
     patterns: tuple[bytes, ...] = (),
 ) -> Searched:
-    """Search a live log directory for a certificate. Effects and errors: as `search`."""
-    return search(
+    """Search a live log directory for a certificate. Effects and errors: as `search`, or, if a
+    broker has it open, as `search_running`.
+    """
+
+    def look(place: Place, bounded: RunningPlace | None = None) -> Searched:
+        find = partial(
+            search_log_dir,
+            keys=keys,
+            settings=settings,
+            patterns=patterns,
+            progress=report,
+            bounded=bounded,
+        )
+        return search(place, find, requests=len(keys), sources=sources, report=report)
+
+    if not isinstance(log_dir, RunningPlace):
+        return look(log_dir)
+
+    def is_asked(topic: str) -> bool:
+        return not topic or bool(patterns) or not keys.for_topic(topic).is_empty
+
+    topics = filter(is_asked, topics_of(log_dir))
+    return search_running(
         log_dir,
-        partial(search_log_dir, keys=keys, settings=settings, patterns=patterns, progress=report),
-        requests=len(keys),
-        sources=sources,
-        report=report,
+        look,
+        Concern(len(keys), is_asked),
+        wait_seconds=wait_seconds(settings, topics),
     )
 
 

@@ -9,6 +9,7 @@ from logwright.erasure.account import Account, erased_of
 from logwright.erasure.certificate.manifest import File
 from logwright.erasure.certificate.model import (
     NOT_SEEN,
+    NOT_SEEN_RUNNING,
     Asked,
     Certificate,
     Cluster,
@@ -18,6 +19,7 @@ from logwright.erasure.certificate.model import (
     PathName,
     Remains,
     Replicas,
+    Running,
     Versions,
 )
 from logwright.erasure.concerned import Concerned
@@ -59,6 +61,7 @@ class Searched:
         looked: path → how the search looked at the file.
         unsearched: what the search says that it did not read.
         topics, deleted, erased: see `logwright.erasure.find.result.SearchResult`.
+        running: how it was searched, if a broker had it open.
     """
 
     path: str
@@ -72,6 +75,7 @@ class Searched:
     topics: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
     erased: Mapping[str, Mapping[str, Erasure]] = field(default_factory=dict)
+    running: Running | None = None
 
 
 def make_certificate(
@@ -113,7 +117,7 @@ def make_certificate(
             for path in directory.tree.hard_linked
         ),
         replicas_not_searched=tuple(replicas),
-        not_seen=NOT_SEEN,
+        not_seen=NOT_SEEN + (NOT_SEEN_RUNNING if any(each.running for each in searched) else ()),
         manifest=tuple(_manifest(searched)),
         topics=tuple(sorted(account.topics)),
         erased=tuple(
@@ -152,6 +156,7 @@ def _directory(searched: Searched) -> Directory:
         bytes=sum(file.size for file in searched.files.values()),
         cluster=searched.cluster,
         node_id=searched.node_id,
+        running=searched.running,
     )
 
 
@@ -228,6 +233,7 @@ def _remains(searched: Sequence[Searched]) -> list[Remains]:
             kind=finding.kind,
             rule=finding.rule,
             gone_by_ms=finding.gone_by_ms,
+            committed=finding.committed,
         )
         for number, directory in enumerate(searched)
         for finding in directory.findings

@@ -15,9 +15,10 @@ from logwright.erasure.find.model import Kind, Looked
 from logwright.units import INT64_MAX
 
 FORMAT: Final = "logwright erasure certificate"
-VERSION: Final = 2
-"""Since 2 a certificate has the account: `looked`, `topics`, `erased`, the ranges and topics of
-`not_read`, and the state ``not found``. One of version 1 is still read."""
+VERSION: Final = 3
+"""Since 3 a certificate says how a directory was searched that a broker had open. Since 2 it has
+the account: `looked`, `topics`, `erased`, the ranges and topics of `not_read`, and the state ``not
+found``. Those of version 1 and 2 are still read."""
 
 Hex32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Time = Annotated[int, Field(ge=0, le=INT64_MAX)]
@@ -102,6 +103,48 @@ class Cluster(_Value):
     snapshot: str | None
 
 
+class RunningLog(_Value):
+    """A log of a directory that a broker had open, as far as it is committed. Offsets are
+    exclusive; -1: not known.
+
+    Attributes:
+        topic, partition: whose log it is.
+        taken_at_ms: when its files were looked at.
+        end_offset: what was searched: the end of the last whole batch.
+        bound: below it all is committed: the high watermark, or where the files ended.
+        last_stable_offset: below it no transaction is open.
+        recorded_at_ms: when the broker recorded the high watermark; 0: not known.
+    """
+
+    topic: str
+    partition: Int64
+    taken_at_ms: Time
+    end_offset: Int64
+    bound: Int64
+    last_stable_offset: Int64
+    recorded_at_ms: Time
+
+
+class Running(_Value):
+    """How a directory was searched that a broker had open.
+
+    Attributes:
+        begun_at_ms, taken_at_ms: when the first, and the last, of its logs was looked at.
+        logs: those of the requests' topics.
+        snapshots: how often all of it was looked at; 2: the first time there were files that the
+            broker was writing or about to delete, and something was not found.
+        passed: those files, of the first time: gone by the second.
+        gone: directories that went before they could be opened.
+    """
+
+    begun_at_ms: Time
+    taken_at_ms: Time
+    snapshots: Count
+    logs: tuple[RunningLog, ...]
+    passed: tuple[PathName, ...]
+    gone: tuple[PathName, ...]
+
+
 class Directory(_Value):
     """A directory that was searched.
 
@@ -110,6 +153,7 @@ class Directory(_Value):
         path_hex: its bytes then.
         cluster: None: unknown.
         node_id: of the broker whose directory it is, None: unknown.
+        running: None: no broker had it open, or it is a certificate of before there was this.
     """
 
     path: str
@@ -118,6 +162,7 @@ class Directory(_Value):
     cluster: Cluster | None
     node_id: int | None
     path_hex: Annotated[str, Field(pattern=r"^([0-9a-f]{2})*$")] = ""
+    running: Running | None = None
 
     @property
     def name(self) -> PathName:
@@ -165,6 +210,7 @@ class Remains(_Value):
     kind: Kind
     rule: str
     gone_by_ms: Time | None
+    committed: bool | None = None
 
 
 class Replicas(_Value):
@@ -196,7 +242,7 @@ class Certificate(_Value):
     """
 
     format: Literal["logwright erasure certificate"] = FORMAT
-    format_version: Literal[1, 2] = VERSION
+    format_version: Literal[1, 2, 3] = VERSION
     issued_at_ms: Time
     signing_key_sha256: Hex32
     versions: Versions
@@ -229,3 +275,9 @@ NOT_SEEN: Final = (
     "Memory: page caches, swap space and core dumps.",
 )
 """What a search of files cannot see."""
+NOT_SEEN_RUNNING: Final = (
+    "What a broker that ran received after the files were looked at, and what only its memory had.",
+    "Where its logs really started: it records that each minute; what is found may be deleted.",
+    "What an unclean election, or a loss of power, takes from its logs later, or brings back.",
+)
+"""What a search cannot see besides, while a broker has a directory open."""

@@ -25,7 +25,7 @@ from logwright.log.inventory import NO_PARTITION, owner_of
 from logwright.log.record_files import Inventory, RecordFile
 from logwright.place.files import exists
 from logwright.place.mapped import MappedFiles, map_file
-from logwright.place.model import Place
+from logwright.place.model import Place, is_running
 
 if TYPE_CHECKING:
     from logwright.metadata.model import ClusterMetadata
@@ -77,6 +77,8 @@ def places_elsewhere(
         yield _elsewhere(TopicPartition(topic, -1), "", f"{topic}: {_REMOTE}")
     try:
         starts = {one.directory_name: start for one, start in _starts(log_dir).items()}
+        if is_running(log_dir) and metadata is not None:
+            starts = {}  # recorded each minute: behind the segments that retention deleted since
     except LogwrightError as error:
         starts = {}
         problem = f"where the logs start is not known: {error.problem}"

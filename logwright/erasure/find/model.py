@@ -24,6 +24,8 @@ class Finding:
         kind: what a cleaner would see in it; ``value``: a pattern in another key's record.
         rule: the Kafka config or the step that removes it, empty: nothing will.
         gone_by_ms: when it is gone, None: never.
+        committed: whether it is below the high watermark of the log, which a broker has open; None:
+            not known, or not asked: no broker has.
     """
 
     request: int
@@ -36,3 +38,4 @@ class Finding:
     kind: Kind
     rule: str
     gone_by_ms: int | None
+    committed: bool | None = None

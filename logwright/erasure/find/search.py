@@ -2,14 +2,19 @@
 
 Effects of all that is here: reads the directories; keeps brokers out meanwhile. If the files of a
 log directory change while they are read, the search of it begins again.
+
+While a broker has a log directory open, all its files are searched as they are at one moment
+(`logwright.running`), also what is not committed, being written, or about to be deleted. What is
+committed, and where a log starts, says a second look at it, which ends at the high watermark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from threading import local
 from typing import Final, NamedTuple
 
@@ -38,6 +43,11 @@ from logwright.erasure.find.scan import (
 from logwright.erasure.find.texts import scan_texts
 from logwright.erasure.keys import KeySet
 from logwright.erasure.mark import add_erasures, erased_keys
+from logwright.erasure.outlook.by_broker import (
+    is_being_cleaned,
+    removal_of_file_by_broker,
+    removal_of_records_by_broker,
+)
 from logwright.erasure.outlook.removals import removal_of_file, removal_of_records
 from logwright.errors import LogwrightError, StalePlan, UnreadableFile
 from logwright.format.names import INDEX, LOG, TopicPartition
@@ -50,6 +60,7 @@ from logwright.log.tree import list_tree
 from logwright.place.files import entry_at
 from logwright.place.mapped import MappedFiles
 from logwright.place.model import Place, is_local
+from logwright.running.place import RunningPlace, bounds_of
 from logwright.state.model import NOTHING, Hold, PartitionState
 from logwright.state.store import read_state
 from logwright.units import TimestampMs
@@ -72,6 +83,7 @@ def search_log_dir(
     patterns: tuple[bytes, ...] = (),
     progress: Progress,
     threads: int | None = None,
+    bounded: RunningPlace | None = None,
 ) -> SearchResult:
     """Search one log directory.
 
@@ -81,16 +93,22 @@ def search_log_dir(
         progress: called with the phase "search", bytes done and all.
         threads: that read, as many as there are cores if not given; the result does not depend on
             it.
+        bounded: of a directory that a broker has open, as far as it is committed; if not given,
+            it is looked at when it is needed.
 
     Raises:
         NotALogDir, UnreadableFile: the directory cannot be listed.
         LogDirLocked: a broker works on it.
         StalePlan: its files change all the time.
+        Unsettled: a broker has it open, and truncated a log meanwhile.
     """
-    with broker_kept_out(log_dir):
+    if bounded is None and isinstance(log_dir, RunningPlace):
+        bounded = log_dir.session.another().place
+    with broker_kept_out(log_dir), nullcontext() if bounded is None else bounded.reading():
         for _ in range(ATTEMPTS):
             inventory = list_files(log_dir)
             search = _Search(log_dir, keys, settings, _Reader(patterns), progress)
+            search.bounded = bounded
             result = search.run(inventory, threads or available_cores())
             if list_tree(log_dir) == inventory.tree:
                 return result
@@ -183,7 +201,13 @@ class _Reader:
 
 
 class _Search:
-    """The search of one log directory."""
+    """The search of one log directory.
+
+    Attributes:
+        bounded: see `search_log_dir`.
+    """
+
+    bounded: RunningPlace | None = None
 
     def __init__(
         self,
@@ -303,8 +327,11 @@ class _Search:
                 hold=self._hold(partition, self._settings.now_ms),
                 deadlines=self._keys.deadlines_ms(hits["request"], partition.topic),
             )
-            self._found.live[partition] = live
-            rules, times = removal_of_records(live, judged, self._settings)
+            if self.bounded is None:
+                self._found.live[partition] = live
+                rules, times = removal_of_records(live, judged, self._settings)
+            else:
+                rules, times = removal_of_records_by_broker(live, judged, self._settings)
         else:
             removed = [self._of_file(one) for one in files]
             rules = [removed[owner][0] for owner in owners.tolist()]
@@ -329,10 +356,13 @@ class _Search:
             judged.kinds.tolist(),
         )
         archived = self._settings is None
+        bound = None if self.bounded is None else bounds_of(self.bounded)
         for (owner, request, offset, position, kind), rule, time in zip(
             zip(*columns, strict=True), rules, times, strict=True
         ):
             file = files[owner]
+            limit = bound.get(file.relative.partition("/")[0]) if bound else None
+            live = limit is not None and file.place.rule == UPKEEP
             self._found.findings.append(
                 Finding(
                     request=request,
@@ -345,23 +375,34 @@ class _Search:
                     kind=KINDS[kind],
                     rule=rule,
                     gone_by_ms=time,
+                    committed=offset < limit.end_offset if limit and live else None,
                 )
             )
 
     def _of_file(self, file: RecordFile) -> tuple[str, int | None]:
         """Return what removes a file that is not part of a live log, and by when."""
-        if self._settings is not None and not is_local(self._found.directory):
+        where, settings = self._found.directory, self._settings
+        if settings is not None and not is_local(where) and self.bounded is None:
             problem = "what removes its records is not known of another place"
             self._found.undecided[file.partition] = problem
             return "", None
         try:
+            if settings is not None and self.bounded is not None:
+                if is_being_cleaned(file):
+                    problem = "the broker's cleaner was writing a file with them"
+                    self._found.undecided[file.partition] = problem
+                return removal_of_file_by_broker(file, settings)
             return removal_of_file(file, self._settings, self._found.directory)
         except LogwrightError as error:
             self._found.undecided[file.partition] = str(error)
             return "", None
 
     def _hold(self, partition: TopicPartition, now_ms: int) -> Hold | None:
-        """Return why a log is not maintained now. Effects: reads the state file, once."""
+        """Return why a log is not maintained now; a broker that has it open asks for no hold.
+        Effects: reads the state file, once.
+        """
+        if self.bounded is not None:
+            return None
         if self._states is None:
             self._states = read_state(self._found.directory)
         hold = self._states.get(partition, NOTHING).hold(TimestampMs(now_ms))
@@ -370,12 +411,20 @@ class _Search:
         return hold
 
     def _observe(self, partition: TopicPartition) -> PartitionLog | None:
-        """Return the log, None if its state is not known."""
+        """Return the log, None if its state is not known. That of a running one is as if it were
+        stopped: the rules take it, and read nothing.
+        """
         settings, result = self._settings, self._found
-        if settings is None or not is_local(result.directory):
+        if settings is None:
             return None
         try:
-            log = observe(result.directory, partition, high_watermark=settings.high_watermark)
+            if self.bounded is not None:
+                seen = observe(self.bounded, partition, high_watermark="checkpoint")
+                log = PartitionLog(Path(self.bounded.pure), *seen[1:])
+            elif is_local(result.directory):
+                log = observe(result.directory, partition, high_watermark=settings.high_watermark)
+            else:
+                return None
             settings.of_topic(partition.topic)
         except LogwrightError as error:
             result.undecided[partition] = str(error)

@@ -222,7 +222,7 @@ def _removals(
     joined_ms = None
     if is_cleaned:
         joined_ms = min([upkeep.alone_until_ms, *(each.sees_ms for each in coming[:1])])
-    retained = _retention_times(log, config, now_ms, upkeep, joined_ms=joined_ms)
+    retained = retention_times(log, config, now_ms, upkeep, joined_ms=joined_ms)
     for base, (rule, at_ms) in retained.items():
         gone_ms = purged_by(at_ms, config, upkeep)
         first = (segments == base) & ((result.times == NO_TIME) | (result.times > gone_ms))
@@ -260,8 +260,13 @@ def _by_cleaning(
             result.set(left, DELETE_RETENTION, purged_by(cleaned_ms, config, upkeep))
 
 
-def _retention_times(
-    log: PartitionLog, config: TopicConfig, now_ms: int, upkeep: Upkeep, *, joined_ms: int | None
+def retention_times(
+    log: PartitionLog,
+    config: TopicConfig,
+    now_ms: int,
+    upkeep: Upkeep,
+    *,
+    joined_ms: int | None = None,
 ) -> dict[int, tuple[str, int]]:
     """Return which rule of retention deletes each segment, by base offset, and when; segments that
     none does are left out.

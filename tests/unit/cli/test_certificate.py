@@ -15,8 +15,6 @@ import pytest
 from logwright.erasure.certificate.keys import load_public
 from logwright.erasure.certificate.model import Certificate
 from logwright.erasure.certificate.signed import read_certificate
-from logwright.format.names import BROKER_LOCK
-from logwright.locks import give_lock_back, take_lock
 from tests.e2e.command import Answer, call, tree
 from tests.log_builder import START_MS, LogBuilder
 
@@ -145,18 +143,6 @@ def test_several_log_directories(place: Path) -> None:
     made = signed(place)
     assert {0, 1} == {one.directory for one in made.remains}
     assert set(made.files_of(0)) == set(made.files_of(1))
-
-
-def test_a_running_broker(place: Path) -> None:
-    """Its files change: there is no certificate."""
-    held = take_lock(place / "logs", BROKER_LOCK)
-    try:
-        answer = certify(place)
-    finally:
-        give_lock_back(place / "logs", BROKER_LOCK, held)
-    assert 5 == answer.status
-    assert "a broker" in answer.err
-    assert not (place / "c.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,8 @@ def test_the_first_version(tmp_path: Path) -> None:
     del value["topics"], value["erased"]
     for rows, names in (
         ("manifest", ["looked"]),
-        ("directories", ["path_hex"]),
+        ("directories", ["path_hex", "running"]),
+        ("remains", ["committed"]),
         ("requests", ["why"]),
         ("not_read", ["topic", "position", "bytes"]),
     ):
@@ -113,7 +114,7 @@ def test_the_first_version(tmp_path: Path) -> None:
 
 def test_another_version(tmp_path: Path) -> None:
     """It is signed, but its meaning is not known."""
-    value = sample(tmp_path / "logs").model_dump(mode="json") | {"format_version": 3}
+    value = sample(tmp_path / "logs").model_dump(mode="json") | {"format_version": 4}
     with pytest.raises(UnsupportedFormatError):
         open_signed(_signed(canonical(value)), KEY.public_key(), Path("c"))
 
