@@ -35,8 +35,12 @@ LOG: Final = LogOf(TOPIC, 0)
 VALUE: Final = bytes(1000)
 MB: Final = 1_000_000
 THROTTLED: Final = 20.0 * MB
-"""Bytes in a second, as ``--throttle`` says."""
-READINGS: Final = {"nobody reads": 0.0, "reads": inf, "reads at most 20 MB/s": THROTTLED}
+"""Bytes in a second, as ``--throttle`` says; what is in the cache does not count."""
+READINGS: Final = {
+    "nobody reads": 0.0,
+    "reads": inf,
+    "reads at most 20 MB/s from the disk": THROTTLED,
+}
 _SETTINGS: Final = {"replica.high.watermark.checkpoint.interval.ms": "1000"}
 
 

@@ -223,6 +223,7 @@ class Session:
                 again = self._bound(name, self._pictures[name].snapshot)
                 if isinstance(again, Picture):
                     self._pictures[name] = again
+                    self._require_reached(name)
                 else:
                     del self._pictures[name]
                     self.prepare([name])
@@ -373,6 +374,29 @@ class Session:
             return True
         log = observe(self.place, partition, high_watermark="end")
         return log.last_stable_offset >= picture.active_base
+
+    def _require_reached(self, name: str) -> None:
+        """Require that the bound is not below what a cleaner used before the broker was killed: it
+        begins again with the high watermark that it had recorded, and stays there while it lags or
+        the partition has no leader. Effects: reads the log's producers.
+
+        Raises:
+            Unsettled: it is below.
+        """
+        partition = TopicPartition.parse(name)
+        if partition is None or self._pictures[name].bound is None:
+            return
+        content = self.checkpoints().get(names.CLEANER_OFFSET_CHECKPOINT, b"")
+        cleaned = find_offset(content, partition) or 0
+        log = observe(self.place, partition, high_watermark="end")
+        if log.last_stable_offset < cleaned:
+            del self._pictures[name]
+            raise Unsettled(
+                f"was cleaned up to offset {cleaned}, and only {log.last_stable_offset} is known"
+                " to be committed.",
+                path=self.log_dir / name,
+                remedy="Run it again when this replica is in sync, or read another one.",
+            )
 
     def _make_room(self) -> None:
         """Forget the oldest pictures while they hold too many descriptors. They are checked."""

@@ -203,7 +203,7 @@ class Caller:
         require_named(lines)
         for line in lines:
             if "error" in line:
-                wrong[f"{line['error']}: {general(line['problem'])}"] += 1
+                wrong[f"{line['error']}: {general(str(line.get('problem')))}"] += 1
             elif NOT_STOPPED in str(line.get("problem")):
                 raise Refused(NOT_STOPPED)
             elif isinstance(line.get("problem"), str):
@@ -271,7 +271,7 @@ def require_named(lines: list[dict[str, Any]]) -> None:
     """
     for line in lines:
         if line.get("error") in REFUSED:
-            raise Refused(f"{line['error']}: {general(line['problem'])}")
+            raise Refused(f"{line['error']}: {general(str(line.get('problem')))}")
 
 
 def _rows(batches: Iterable[pa.RecordBatch]) -> Rows:

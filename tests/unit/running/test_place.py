@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import CorruptBatch, StalePlan, Unsettled
+from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.locks import broker_kept_out
 from logwright.log.load import list_partitions, observe
@@ -27,6 +28,7 @@ from logwright.running import place as places
 from logwright.running import watermark
 from logwright.running.broker import broker_process
 from logwright.running.place import RunningPlace, as_it_runs, bounds_of
+from logwright.units import Offset
 from tests.log_builder import LogBuilder
 from tests.running_dirs import bases, record, running
 
@@ -305,6 +307,23 @@ def test_a_latest_state_needs_a_high_watermark_after_the_snapshot(log: LogBuilde
         start = time.monotonic()
         assert 30 == look(of(log, exact=True)).log_end_offset
         assert time.monotonic() - start < 1.0
+
+
+def test_a_latest_state_below_what_was_cleaned_is_refused(log: LogBuilder) -> None:
+    """A broker that was killed begins again with an older high watermark: a cleaner may have used
+    newer records, beyond it, and removed what they supersede.
+    """
+    path = log.log_dir / "cleaner-offset-checkpoint"
+    path.write_bytes(serialize_offset_checkpoint({T0: Offset(16)}))
+    with running(log.log_dir, {"t-0": 10}):
+        assert 10 == look(of(log)).log_end_offset
+        with (
+            meanwhile(*[partial(record, log.log_dir, {"t-0": 10})] * 2),
+            pytest.raises(Unsettled, match="was cleaned up to offset 16, and only 10"),
+        ):
+            look(of(log, exact=True))
+        with meanwhile(*[partial(record, log.log_dir, {"t-0": 16})] * 2):
+            assert 16 == look(of(log, exact=True)).log_end_offset
 
 
 def test_a_whole_place_shows_what_is_not_committed(log: LogBuilder) -> None:
