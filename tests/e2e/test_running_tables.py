@@ -24,7 +24,7 @@ from logwright.log.load import observe
 from logwright.place.model import is_running
 from logwright.running.place import as_it_runs, look_at
 from logwright.running.watermark import read_watermarks
-from logwright.tables.logs import missing_offset, topic_log
+from logwright.tables.logs import offsets_of, topic_log
 from logwright.tables.topic import update_topic
 from logwright.tables.work import PartitionResult
 from tests.e2e.broker_life import STOP_SECONDS, broker
@@ -43,6 +43,7 @@ BUSY = (
 """A cleaner that never rests, and high watermarks that are recorded twice a second."""
 TOPIC = COMPACT | {"delete.retention.ms": "100"}
 KEYS = 300
+RARE = 20
 VALUE_BYTES = 600
 """Of each record: 2,000 of them fill a segment."""
 PATIENCE_SECONDS = 60.0
@@ -165,6 +166,22 @@ class World:
             count -= size
         self.reader.reach(max(offsets) + 1)
 
+    def write_rare(self, value: bytes | None) -> set[int]:
+        """A record of each of some keys that nothing else has; their offsets."""
+        offsets: list[int] = []
+        self._producer.begin_transaction()
+        for number in range(RARE):
+            self._producer.produce(
+                "t",
+                key=f"rare{number}",
+                value=value,
+                on_delivery=lambda error, message: offsets.append(message.offset()),
+            )
+        self._producer.commit_transaction(PATIENCE_SECONDS)
+        self.reader.reach(max(offsets) + 1)
+        assert RARE == len(offsets)
+        return set(offsets)
+
     def recorded(self) -> None:
         """Wait until the broker has recorded what the consumer has read."""
         until = time.monotonic() + PATIENCE_SECONDS
@@ -188,16 +205,16 @@ class World:
         self.visits.append(done)
         return done
 
-    def clean_above(self, end: int) -> None:
-        """Write until the cleaner has removed records above an offset."""
+    def clean_away(self, offsets: set[int]) -> None:
+        """Write until the cleaner has removed the records of these offsets."""
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             self.write(1000)
             log = observe(
                 as_it_runs(self.log_dir), TopicPartition("t", 0), high_watermark="checkpoint"
             )
-            base = log.segments[-1].base_offset
-            if base > end and missing_offset(log, end, base) is not None:
+            left = offsets_of(log, log.last_stable_offset)
+            if log.last_stable_offset > max(offsets) and not any(one in left for one in offsets):
                 return
             assert time.monotonic() < until, "the cleaner does not come"
 
@@ -221,14 +238,14 @@ def test_next_to_a_broker(tmp_path: Path, seed: int) -> None:
     """
     with world(tmp_path, seed) as made:
         made.write(3000, dead=0)
+        made.write_rare(b"live")
         made.recorded()
         first = made.visit()
         assert "rebuild" == first.step.kind
         made.write(500)
         made.recorded()
         assert "upsert" == made.visit().step.kind
-        made.write(300, dead=1)
-        made.clean_above(made.visits[-1].held)
+        made.clean_away(made.write_rare(None))
         made.recorded()
         cleaned = made.visit()
         assert ("upsert", True) == (cleaned.step.kind, cleaned.step.compares)
