@@ -28,6 +28,7 @@ from logwright.errors import (
     CorruptLogError,
     NotALogDir,
     StalePlan,
+    UnreadableFile,
     Unsettled,
     UnsupportedFormatError,
 )
@@ -260,6 +261,8 @@ class Session:
                         self.prepare([name])
                     except NotALogDir:
                         gone.add(name)
+                    except UnreadableFile:
+                        continue  # who lists it says why it cannot be read
             if read_root(self.log_dir).directories == root.directories:
                 for name in self._pictures.keys() - root.directories.keys():
                     del self._pictures[name]
