@@ -15,6 +15,7 @@ from logwright.checks.due import check_retention
 from logwright.config.sources import DirectorySettings
 from logwright.purge.plan import PurgeResult
 from logwright.retention.plan import RetentionPlan
+from logwright.state.model import Hold
 from logwright.sweep.model import LogWork, SweepState
 
 SHOWN_SEGMENTS: Final = 50
@@ -114,8 +115,15 @@ def purge_events(
     yield from evaluations_of(PURGE_ASSET, PURGE_CHECKS, judged)
 
 
-def purge_outcome(result: PurgeResult | None) -> dict[str, Any]:
-    """Return the metadata of a log's partition of the asset. `result`: None if nothing was due."""
+def purge_outcome(result: PurgeResult | None, held: Hold | None = None) -> dict[str, Any]:
+    """Return the metadata of a log's partition of the asset.
+
+    Args:
+        result: None if nothing was due.
+        held: why it was not looked at.
+    """
+    if held is not None:
+        return {"outcome": "skipped", "why": held.sentence}
     if result is None:
         return {"outcome": "nothing was due"}
     return {"outcome": "purged", **purge_metadata(result)}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from benchmarks.beside import beside
 from benchmarks.compare import compare
 from benchmarks.erase import CASES as ERASE_CASES
 from benchmarks.erase import KEYS as ERASE_KEYS
@@ -92,10 +93,11 @@ turn, the smallest and largest in brackets. All segments are in the system's cac
 of Spark (`local[2]`) has done the same once before. On a machine with other work wall seconds say
 little, CPU seconds more: those of consumers include the broker's.
 
-Spark's source is `spark-sql-kafka-0-10`, with its defaults. `kafka-consumer-perf-test` counts its
-fetching only, librdkafka (`confluent_kafka`, batches of 10,000) from its first call on, `logwright
-latest` the whole command. A kernel's speed is that of one core, by its CPU seconds: all columns to
-Arrow; a copy's is `numpy.copyto` of 512 MiB."""
+Spark's source is `spark-sql-kafka-0-10`, with its defaults. A stream reads all that is there
+(`availableNow`) in one micro-batch; that of `kafka-log` the files that the broker has open.
+`kafka-consumer-perf-test` counts its fetching only, librdkafka (`confluent_kafka`, batches of
+10,000) from its first call on, `logwright latest` the whole command. A kernel's speed is that of
+one core, by its CPU seconds: all columns to Arrow; a copy's is `numpy.copyto` of 512 MiB."""
 
 
 @click.group()
@@ -149,6 +151,16 @@ def kernels_command(*, scale: float, work_directory: Path | None) -> None:
     with _work(work_directory) as work:
         for case in ("u100", "u1k"):
             print(kernels(prepare(case, scale=scale, work=work)), end="\n\n")
+
+
+@main.command(name="beside")
+@work_option
+@click.option("--records", type=click.IntRange(min=1), default=300_000, show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+def beside_command(*, work_directory: Path | None, records: int, rounds: int) -> None:
+    """What reading next to a running broker costs it: throughput of clients without and with it."""
+    with _work(work_directory) as work:
+        print(beside(records=records, rounds=rounds, work=work))
 
 
 @main.command(name="startup")

@@ -39,10 +39,11 @@ def connector_jars() -> list[Path]:
 
 
 class Live(NamedTuple):
-    """A live broker: where it listens, and its process id."""
+    """A live broker: where it listens, its process id, and its log directory."""
 
     bootstrap: str
     process: int
+    log_dir: Path
 
 
 @contextmanager
@@ -102,7 +103,8 @@ def _broker(work: Path, port: int, *words: str) -> Iterator[Live]:
     ):
         try:
             said_first = process.stdout.readline() if process.stdout else ""
-            yield Live(json.loads(said_first)["bootstrap"], process.pid)
+            bootstrap = json.loads(said_first)["bootstrap"]
+            yield Live(bootstrap, process.pid, work / "broker/logs")
         finally:
             stop.touch()
             try:

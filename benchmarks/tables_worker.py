@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -36,6 +37,7 @@ from logwright.spark.session import prepare_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 CORES: Final = 2
 COPY_BYTES: Final = 512 * 1024 * 1024
@@ -45,17 +47,27 @@ CONSUME: Final = 10_000
 SILENCE_SECONDS: Final = 60.0
 
 
-def spark(log_directory: str, bootstrap: str, broker: str, out: str, rounds: str) -> dict[str, Any]:
+def spark(log_directory: str, *words: str) -> dict[str, Any]:
     """(wall, CPU) seconds of each round, by what was done: by Spark's source or ours, to noop, to
-    Parquet, or the latest state to Parquet. All in one session, in turn, after a round that does
-    not count. CPU is of all processes, the broker's too.
+    Parquet, or the latest state to Parquet; as a batch of the log, or as a stream of the broker's
+    own files. All in one session, in turn, after a round that does not count. CPU is of all
+    processes, the broker's too.
+
+    Args:
+        words: where the broker listens, its process and log directory; a directory to write to, and
+            how many rounds.
     """
+    bootstrap, broker, live, out, rounds = words
     log = read(Path(log_directory))
     session = _session()
 
     def kafka() -> DataFrame:
         return _kafka(session, bootstrap, log)
 
+    source = session.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+    source = source.options(subscribe=log.name, startingOffsets="earliest")
+    files = session.readStream.format("kafka-log").options(subscribe=log.name, path=live)
+    streamed: dict[str, int] = {}
     work: dict[str, Callable[[], None]] = {
         "kafka noop": lambda: _noop(kafka()),
         "ours noop": lambda: _noop(_ours(session, log)),
@@ -63,6 +75,8 @@ def spark(log_directory: str, bootstrap: str, broker: str, out: str, rounds: str
         "ours parquet": lambda: _parquet(_ours(session, log), out),
         "kafka latest": lambda: _parquet(_newest(kafka()), out),
         "ours latest": lambda: _parquet(_ours(session, log, view="latest"), out),
+        "kafka stream": lambda: streamed.update(kafka=_stream(source, out)),
+        "ours stream": lambda: streamed.update(ours=_stream(files, out)),
     }
     times: dict[str, list[tuple[float, float]]] = {what: [] for what in work}
     rows = {}
@@ -76,6 +90,7 @@ def spark(log_directory: str, bootstrap: str, broker: str, out: str, rounds: str
             if Path(out).exists():
                 rows[what] = session.read.parquet(out).count()
                 shutil.rmtree(out)
+    rows |= {f"{side} stream": number for side, number in streamed.items()}
     session.stop()
     return {"seconds": times, "rows": rows}
 
@@ -133,6 +148,15 @@ def _newest(frame: DataFrame) -> DataFrame:
 
 def _noop(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
+
+
+def _stream(stream: DataStreamReader, out: str) -> int:
+    """Read all that is there, to noop; returns the number of rows."""
+    writer = stream.load().writeStream.format("noop").trigger(availableNow=True)
+    with tempfile.TemporaryDirectory(dir=Path(out).parent) as checkpoint:
+        query = writer.option("checkpointLocation", checkpoint).start()
+        query.awaitTermination()
+        return sum(progress.numInputRows for progress in query.recentProgress)
 
 
 def _parquet(frame: DataFrame, out: str) -> None:

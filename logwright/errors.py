@@ -19,6 +19,7 @@
     │   ├─ LossNotAccepted
     │   ├─ LogDirLocked
     │   ├─ StalePlan
+    │   ├─ DataLoss
     │   ├─ CannotUndo
     │   ├─ PointNotHeld
     │   ├─ Paused
@@ -193,6 +194,10 @@ class StalePlan(PreconditionError):
 
 class Unsettled(PreconditionError):
     """A log that a broker has open shows no state that can be trusted, or not yet."""
+
+
+class DataLoss(PreconditionError):
+    """Records that a stream has not read are gone."""
 
 
 class CannotUndo(PreconditionError):

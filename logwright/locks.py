@@ -464,3 +464,20 @@ def try_lock(file: int, kind: Kind) -> bool:
 def release(file: int) -> None:
     """Give a lock back: by name, not only by closing, since a forked child shares the open file."""
     fcntl.fcntl(file, fcntl.F_OFD_SETLK, FLOCK.pack(fcntl.F_UNLCK, os.SEEK_SET, 0, 0, 0))
+
+
+def is_held(log_dir: Path) -> bool:
+    """Return whether a broker, or a logwright process that works on a stopped one's logs, holds the
+    lock of a log directory. Effects: looks; takes no lock, not even for an instant.
+
+    Raises:
+        NotALogDir: there is no such directory.
+        UnreadableFile: the lock file may not be read.
+    """
+    with open_log_dir(log_dir) as directory:
+        try:
+            return lock_holder(directory.fd, BROKER_LOCK, fcntl.F_WRLCK) is not None
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise unlockable(log_dir / BROKER_LOCK, error) from error

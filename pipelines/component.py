@@ -12,6 +12,7 @@ from pydantic import Field, field_validator
 
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.catalogue import platform_resources
+from logwright.resources.cluster import ClusterFile
 from logwright.resources.policies import PolicyDirectory, log_problems
 from logwright.resources.spark import Spark
 
@@ -28,6 +29,9 @@ attributes:
   # `__cluster_metadata-0` and `server.properties` of the cluster, each PATH or LOG_DIR=PATH.
   # metadata: [/var/lib/kafka/data/__cluster_metadata-0]
   # server_properties: [/etc/kafka/server.properties]
+
+  # The file of a cluster whose brokers are maintained while it runs, one after another.
+  # cluster: cluster.yml
 
   # The Spark session of a sweep.
   # spark: {master: "local[*]", driver_memory: 1g, settings: {spark.sql.shuffle.partitions: "8"}}
@@ -84,6 +88,7 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
             as for `logwright.resources.log_dirs.LogDirs`.
         policies: the directory of the policies, likewise.
         metadata, server_properties: as for `logwright.resources.policies.PolicyDirectory`.
+        cluster: the file of a cluster whose brokers are maintained while it runs, likewise.
         spark: the Spark session.
         group_name: the group of all assets.
         owners: added to all assets: ``team:NAME`` or e-mail addresses.
@@ -96,6 +101,7 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
     policies: str | None = None
     metadata: list[str] | None = None
     server_properties: list[str] | None = None
+    cluster: str | None = None
     spark: SparkModel = Field(default_factory=SparkModel)
     group_name: str | None = None
     owners: list[str] = Field(default_factory=list)
@@ -131,11 +137,13 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
             server_properties=self.server_properties,
         )
         log_problems(wanted)
+        cluster = None if self.cluster is None else str((directory / self.cluster).absolute())
         made = platform_definitions(
             platform_resources(
                 directories=[f"{name}={path}" for name, path in log_dirs.items()] or None,
                 policies=wanted,
                 spark=Spark(**self.spark.model_dump()),
+                cluster=ClusterFile(file=cluster),
             )
         )
         _check_names(self.running or (), made)

@@ -16,8 +16,9 @@ from logwright.assets.fleet.page import fleet_page
 from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
 from logwright.assets.segments.segment_set import segment_set
-from logwright.assets.tables.checks import equal_check
+from logwright.assets.tables.checks import equal_check, one_partition_check
 from logwright.assets.tables.latest_state import latest_state_assets, owner_of
+from logwright.config.cluster import Cluster
 from logwright.config.policies import Policies
 from logwright.config.table import tables_of
 from logwright.errors import PolicyError
@@ -30,9 +31,11 @@ from logwright.pipelines.ingest import ingest, landing
 from logwright.pipelines.retention.disk import disk_space
 from logwright.pipelines.retention.purge import purge, purge_asset, purge_due, purge_range
 from logwright.pipelines.retention.retain import retention, retention_asset, retention_check
+from logwright.pipelines.rolling.maintenance import rolling_maintenance
 from logwright.pipelines.segments.pauses import pauses
 from logwright.pipelines.segments.sensors import discover, discovery, due_logs
 from logwright.pipelines.segments.sweep import sweep, sweep_range
+from logwright.pipelines.tables.running import running_tables_sensor, tables_job
 from logwright.resources.policies import PolicyDirectory
 
 # Dagster gives the parameter itself, to every sensor that has several jobs.
@@ -44,11 +47,15 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
 
     Args:
         resources: see `logwright.resources.catalogue.platform_resources`. Its policies say which
-            topics have a table, and whether there are erasure requests.
+            topics have a table, and whether there are erasure requests; its cluster's file has the
+            brokers of the rolling maintenance.
     """
     policies = _loaded(resources["policies"])
     tables = tables_of(policies)
     erases = policies.erasure.store is not None
+    update = tables_job(tuple(tables))
+    cluster: Cluster | None = resources["cluster"].load()
+    brokers = [] if cluster is None else [broker.id for broker in cluster.brokers]
     return dg.Definitions(
         assets=dg.map_asset_specs(
             described,
@@ -64,14 +71,24 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
                 *(_erasure_assets(policies.erasure.owner) if erases else ()),
             ],
         ),
-        asset_checks=[equal_check(topic) for topic in tables],
+        asset_checks=[
+            *(equal_check(topic) for topic in tables),
+            *(
+                one_partition_check(topic)
+                for topic, table in tables.items()
+                if table.unique == "partition"
+            ),
+        ],
         jobs=[
             *(discover, sweep, sweep_range, retention, purge, purge_range, ingest, fleet),
             *((erasure, erase) if erases else ()),
+            *((update,) if tables else ()),
+            *([rolling_maintenance(brokers)] if brokers else []),
         ],
         sensors=[
             *(discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs),
             *([erasure_deadlines] if erases else []),
+            *([running_tables_sensor(update)] if tables else []),
         ],
         schedules=[fleet_report, retention_check],
         resources=resources,

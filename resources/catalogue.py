@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from logwright.resources.clock import Clock
+from logwright.resources.cluster import ClusterFile
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.spark import Spark
@@ -17,6 +18,7 @@ def platform_resources(
     policies: PolicyDirectory | None = None,
     clock: Clock | None = None,
     spark: Spark | None = None,
+    cluster: ClusterFile | None = None,
 ) -> dict[str, Any]:
     """Return the resources; values that are not given come from the environment at run time.
 
@@ -25,6 +27,7 @@ def platform_resources(
         policies: the directory of the policies.
         clock: the clock.
         spark: the Spark session.
+        cluster: the file of the cluster whose brokers are maintained.
     """
     wanted = policies or PolicyDirectory()
     return {
@@ -32,5 +35,6 @@ def platform_resources(
         "log_dirs": LogDirs(directories=directories, policies=wanted),
         "clock": clock or Clock(),
         "spark": spark or Spark(),
+        "cluster": cluster or ClusterFile(),
         SWEEP_STATES: sweep_states,
     }

@@ -10,6 +10,7 @@ import dagster as dg
 from logwright.config.policies import EXAMPLES, Policies, load_policies
 from logwright.config.sources import DirectorySettings, Places
 from logwright.errors import PolicyError
+from logwright.place.model import Place
 
 _LOG = logging.getLogger(__name__)
 
@@ -64,14 +65,15 @@ class PolicyDirectory(dg.ConfigurableResource):  # type: ignore[type-arg]
         properties = _by_directory(self.server_properties, PROPERTIES_VARIABLE)
         versions = _by_directory(self.kafka_version, KAFKA_VARIABLE)
 
-        def places(log_dir: Path) -> Places:
-            named = metadata.get(log_dir, metadata.get(None))
-            file = properties.get(log_dir, properties.get(None))
+        def places(log_dir: Place) -> Places:
+            path = Path(str(log_dir))
+            named = metadata.get(path, metadata.get(None))
+            file = properties.get(path, properties.get(None))
             return Places(
                 metadata=None if named is None or named == NONE else Path(named),
                 find=named != NONE,
                 properties=None if file is None else Path(file),
-                kafka_version=versions.get(log_dir, versions.get(None)),
+                kafka_version=versions.get(path, versions.get(None)),
             )
 
         return DirectorySettings(self.load(), places)

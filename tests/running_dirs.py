@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,24 @@ def record(log_dir: Path, high_watermarks: Mapping[str, int]) -> None:
     new = log_dir / "replication-offset-checkpoint.tmp"
     new.write_bytes(serialize_offset_checkpoint(entries))
     new.replace(log_dir / "replication-offset-checkpoint")
+
+
+@contextmanager
+def recording(log_dir: Path, offset: int, seconds: float = 0.1) -> Iterator[None]:
+    """The broker records this high watermark of t-0, again and again."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(seconds):
+            record(log_dir, {"t-0": offset})
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def bases(log: ReadableLog) -> list[int]:

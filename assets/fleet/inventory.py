@@ -10,7 +10,7 @@ import dagster as dg
 
 from logwright.assets.history import recent_rows
 from logwright.assets.lib.boundary import boundary
-from logwright.assets.lib.holds import state_of, strays, uncleanable
+from logwright.assets.lib.holds import strays, uncleanable
 from logwright.assets.lib.partitions import FLEET_INVENTORY, SEGMENT_SET
 from logwright.assets.lib.report import metadata_in_use, rows_table
 from logwright.config.policy_models import DiskLimits
@@ -21,10 +21,12 @@ from logwright.fleet.model import DirectorySpace, Fleet
 from logwright.fleet.observe import look, space_of
 from logwright.metrics.export import write_metrics
 from logwright.metrics.values import last_sweep, metric_values
+from logwright.place.model import Place, is_running
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs
 from logwright.resources.metrics import metrics_file
 from logwright.resources.policies import PolicyDirectory
+from logwright.running.place import as_it_runs
 from logwright.state.model import Hold
 from logwright.sweep.model import LogWork
 from logwright.units import TimestampMs
@@ -33,6 +35,8 @@ FREE_SPACE: Final = "free_space"
 """The check of the log directories' free space."""
 SHOWN_LOGS: Final = 500
 """Maximum rows of the table in the UI, dirtiest first; the stored value has all."""
+
+NEXT_TO_A_BROKER: Final = "a broker runs: its own cleaner may act first"
 
 COLUMN_TYPES: Final = MappingProxyType({str: "string", int: "int", float: "float"})
 
@@ -67,6 +71,12 @@ _SPACE_SCHEMA: Final = dg.TableSchema(
         dg.TableColumn("retired_bytes", "int", description="what a purge will free"),
         dg.TableColumn("retired_due_bytes", "int", description="what a purge would free now"),
         dg.TableColumn("problem", "string", description="why its space is not known"),
+        dg.TableColumn(
+            "broker",
+            "string",
+            description="whether one runs there, and how old its high watermarks are, up to which"
+            " its logs are shown",
+        ),
     ]
 )
 
@@ -131,9 +141,10 @@ def fleet_inventory(
         now_ms = clock.now_ms()
         logs = listing.logs.values()
         settings = policies.settings()
-        spaces = spaces_of(log_dirs.named(), listing, settings, now_ms)
-        fleet = look(state_of(logs, now_ms).works, spaces, settings, now_ms=now_ms)
-        stray = strays(logs, settings)
+        named = log_dirs.named()
+        spaces = spaces_of(named, listing, settings, now_ms)
+        fleet = look(works_of(listing, named, spaces), spaces, settings, now_ms=now_ms)
+        stray = strays(fleet.works, settings)
     _export(context, fleet)
     rows = sorted(
         (
@@ -154,10 +165,11 @@ def fleet_inventory(
             "quarantined": sum(bool(row.quarantined) for row in rows),
             "stray": sum(bool(row.stray) for row in rows),
             "unknown policy": sum(row.policy == UNKNOWN for row in rows),
-            **metadata_in_use(settings, logs),
+            **metadata_in_use(settings, fleet.works),
             **uncleanable(log.log_dir for log in logs),
             "unreadable log directories": len(listing.unreadable),
-            **space_metadata(spaces, settings.policies.disk),
+            "log directories with a running broker": sum(space.running for space in spaces),
+            **space_metadata(spaces, settings.policies.disk, now_ms),
             "logs": rows_table(map(asdict, rows), most=SHOWN_LOGS),
         },
     )
@@ -166,19 +178,54 @@ def fleet_inventory(
 def spaces_of(
     named: Mapping[str, Path], listing: Listing, settings: DirectorySettings, now_ms: TimestampMs
 ) -> tuple[DirectorySpace, ...]:
-    """Return the space of each log directory, by name. Effects: lists them and their logs."""
-    return tuple(
-        DirectorySpace(name=name, log_dir=log_dir, problem=str(listing.unreadable[name]))
-        if name in listing.unreadable
-        else space_of(
-            name,
-            log_dir,
-            [log.partition for log in listing.logs.values() if log.log_dir == log_dir],
-            settings,
-            now_ms=now_ms,
+    """Return the space of each log directory, by name. Effects: lists them and their logs; asks for
+    the brokers' locks.
+    """
+    spaces = []
+    for name, log_dir in named.items():
+        problem = str(listing.unreadable.get(name, ""))
+        own = [log.partition for log in listing.logs.values() if log.log_dir == log_dir]
+        try:
+            place = log_dir if problem else as_it_runs(log_dir)
+        except LogwrightError as error:
+            place, problem = log_dir, str(error)
+        spaces.append(
+            DirectorySpace(name=name, log_dir=log_dir, problem=problem)
+            if problem
+            else space_of(name, place, own, settings, now_ms=now_ms)
         )
-        for name, log_dir in named.items()
-    )
+    return tuple(spaces)
+
+
+def works_of(
+    listing: Listing, named: Mapping[str, Path], spaces: Iterable[DirectorySpace]
+) -> list[LogWork[Place]]:
+    """Return the logs as they are read: those of a directory that a broker has open by the place
+    that its space names. Pure.
+    """
+    places = {named[space.name]: space.log_dir for space in spaces}
+    return [
+        LogWork(
+            key=log.key,
+            log_dir=places.get(log.log_dir, log.log_dir),
+            partition=log.partition,
+        )
+        for log in listing.logs.values()
+    ]
+
+
+def space_row(space: DirectorySpace, now_ms: int) -> dict[str, Any]:
+    """Return what is shown of a log directory's space, by column."""
+    return {
+        "name": space.name,
+        "log_dir": str(space.log_dir),
+        "total_bytes": space.total_bytes,
+        "free_bytes": space.free_bytes,
+        "retired_bytes": space.retired_bytes,
+        "retired_due_bytes": space.retired_due_bytes,
+        "problem": space.problem,
+        "broker": space.broker(now_ms),
+    }
 
 
 def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg.AssetCheckResult:
@@ -204,7 +251,9 @@ def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg
     )
 
 
-def space_metadata(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dict[str, Any]:
+def space_metadata(
+    spaces: Iterable[DirectorySpace], limits: DiskLimits, now_ms: int
+) -> dict[str, Any]:
     """Return the totals and a table of the log directories' space."""
     spaces = tuple(spaces)
     return {
@@ -213,7 +262,7 @@ def space_metadata(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dict
             limits.is_low(space.free_bytes, space.total_bytes) for space in spaces
         ),
         "log directories": dg.MetadataValue.table(
-            [dg.TableRecord(asdict(space) | {"log_dir": str(space.log_dir)}) for space in spaces],
+            [dg.TableRecord(space_row(space, now_ms)) for space in spaces],
             schema=_SPACE_SCHEMA,
         ),
     }
@@ -231,7 +280,9 @@ def _export(context: dg.AssetExecutionContext, fleet: Fleet) -> None:
             context.log.warning("the metrics were not written: %s", error)
 
 
-def fleet_row(work: LogWork, hold: Hold | LogwrightError | None, stray: str = "") -> FleetRow:
+def fleet_row(
+    work: LogWork[Place], hold: Hold | LogwrightError | None, stray: str = ""
+) -> FleetRow:
     """Return the row of a log.
 
     Args:
@@ -270,10 +321,15 @@ def fleet_row(work: LogWork, hold: Hold | LogwrightError | None, stray: str = ""
         quarantined=quarantined,
         stray=stray,
         policy=",".join(plan.config.cleanup_policy),
-        why="; ".join((*compaction.reasons, f"roll: {plan.roll.reason}")),
+        why="; ".join((*_running(work), *compaction.reasons, f"roll: {plan.roll.reason}")),
         compaction_delay_ms=compaction.compaction_delay_ms,
         log_dir=str(work.log_dir),
     )
+
+
+def _running(work: LogWork[Place]) -> tuple[str, ...]:
+    """Return what comes first of a log of a running broker: a sweep would not change it."""
+    return (NEXT_TO_A_BROKER,) if is_running(work.log_dir) else ()
 
 
 def fleet_schema() -> dg.TableSchema:

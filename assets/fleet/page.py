@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from importlib.metadata import version
 from math import nan
@@ -13,7 +13,7 @@ import dagster as dg
 
 from logwright import durable
 from logwright.assets.erasure.report import case_rows, countdown_rows
-from logwright.assets.fleet.inventory import spaces_of
+from logwright.assets.fleet.inventory import space_row, spaces_of
 from logwright.assets.history import recent_rows
 from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.human import DAY_MS, HOUR_MS, human_bytes, human_time, unit_of
@@ -163,7 +163,7 @@ def fleet_html(
         now=human_time(now_ms),
         version=version("logwright"),
         tiles=tiles(rows, spaces, history, days, now_ms),
-        spaces=[_space(space, rows, limits) for space in spaces],
+        spaces=[_space(space, rows, limits, now_ms) for space in spaces],
         plots=[Markup(plot) for plot in plots],  # noqa: S704 -- matplotlib has escaped its texts
         rows=[_row(row) for row in shown],
         hidden=len(rows) - len(shown),
@@ -186,12 +186,13 @@ def _countdown(context: dg.AssetExecutionContext) -> Countdown | None:
         return None
 
 
-def _space(space: DirectorySpace, rows: Sequence[Row], limits: DiskLimits) -> dict[str, Any]:
+def _space(
+    space: DirectorySpace, rows: Sequence[Row], limits: DiskLimits, now_ms: int
+) -> dict[str, Any]:
     total = max(space.total_bytes, 1)
     retired = min(_PERCENT * space.retired_bytes / total, _PERCENT)
     used = max(_PERCENT - _PERCENT * space.free_bytes / total - retired, 0)
-    return asdict(space) | {
-        "log_dir": str(space.log_dir),
+    return space_row(space, now_ms) | {
         "logs": sum(row["log_dir"] == str(space.log_dir) for row in rows),
         "free": human_bytes(space.free_bytes),
         "total": human_bytes(space.total_bytes),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
+from logwright.place.model import Place
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.state.model import Hold
 from logwright.state.uncleanable import uncleanable_metrics
@@ -46,19 +47,19 @@ def held(state: SweepState) -> dict[str, Hold | LogwrightError]:
     return {key: one for key, one in reasons.items() if one is not None}
 
 
-def strays(logs: Iterable[MaintainedLog], settings: DirectorySettings) -> dict[str, str]:
+def strays(works: Iterable[LogWork[Place]], settings: DirectorySettings) -> dict[str, str]:
     """Return why a broker would not serve logs from their directories, or why that is not known, by
     key. Effects: may read the metadata; reads each log's topic id.
     """
     reasons = {}
-    for log in logs:
+    for work in works:
         try:
-            reason = stray(_work(log), settings)
+            reason = stray(work, settings)
         except LogwrightError as error:
-            reasons[log.key] = f"it is not known whether it is stray: {error}"
+            reasons[work.key] = f"it is not known whether it is stray: {error}"
         else:
             if reason is not None:
-                reasons[log.key] = reason.sentence
+                reasons[work.key] = reason.sentence
     return reasons
 
 

@@ -13,8 +13,9 @@ from logwright.assets.lib.human import human_bytes
 from logwright.config.resolved import disagreements
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
+from logwright.place.model import Place
 from logwright.resources.log_dirs import MaintainedLog
-from logwright.sweep.model import SweepState
+from logwright.sweep.model import LogWork, SweepState
 from logwright.times import duration
 
 _KIB: Final = 1024
@@ -93,7 +94,9 @@ def recovery_metadata(state: SweepState) -> Metadata:
     return {"recovered": len(findings), "recoveries": table(("log", "recovered"), rows)}
 
 
-def metadata_in_use(settings: DirectorySettings, logs: Iterable[MaintainedLog]) -> Metadata:
+def metadata_in_use(
+    settings: DirectorySettings, logs: Iterable[MaintainedLog | LogWork[Place]]
+) -> Metadata:
     """Return the cluster metadata in use, and the entries of ``topics.yml`` that disagree with it
     on settings that delete data; empty without metadata. Effects: may read the metadata.
     """

@@ -1,11 +1,13 @@
 """The checks of the assets `latest_state/<topic>`.
 
-Two are cheap and part of each update. The third finds the state of the whole topic again, which
-reads it all; it runs once a day, or when it is asked for.
+Some are cheap and part of each update. Others read the whole topic: to find its state again, and to
+count the keys that are in several partitions. They run once a day, or when they are asked for.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import dagster as dg
@@ -15,13 +17,23 @@ from logwright.assets.lib.boundary import boundary
 from logwright.assets.segments.values import contracts_of
 from logwright.assets.tables.topic_logs import table_key, table_of, topic_logs
 from logwright.config.policies import Policies
+from logwright.config.table import hidden_of
 from logwright.config.topic_tests import ValueContract
 from logwright.errors import PointNotHeld
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
+from logwright.place.model import is_running
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.tables.columns import OFFSET, VALUE, Columns
-from logwright.tables.compare import Comparison, compare, largest_offsets
+from logwright.tables.compare import (
+    Comparison,
+    compare,
+    compare_topic,
+    keys_in_several,
+    largest_offsets,
+)
+from logwright.tables.local_files import WORK
+from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
@@ -31,6 +43,7 @@ HELD: Final = "held_below_last_stable_offset"
 DECODED: Final = "records_decoded"
 CONTRACT: Final = "table_contract"
 EQUAL: Final = "rows_equal_live_keys"
+ONE_PARTITION: Final = "keys_in_one_partition"
 DAILY: Final = "0 3 * * *"
 
 _CHUNK: Final = 5_000
@@ -38,16 +51,18 @@ _SHOWN_OFFSETS: Final = 10
 
 
 def held_result(
-    store: Store, snapshot: Snapshot, logs: Mapping[int, PartitionLog]
+    store: Store, snapshot: Snapshot, logs: Mapping[int, ReadableLog]
 ) -> dg.AssetCheckResult:
-    """Check that the table holds nothing that a consumer may not read yet. Effects: reads the
+    """Check that the table holds nothing that a consumer may not read yet; of a running broker's
+    log the files may say less than what was committed when the table was made. Effects: reads the
     footers of the table's files.
     """
     wrong = []
     largest = largest_offsets(store, snapshot)
     for partition, progress in sorted(snapshot.progress.items()):
         log = logs.get(partition)
-        if log is not None and progress.end_offset > log.last_stable_offset:
+        known = log is not None and not is_running(log.log_dir)
+        if log is not None and known and progress.end_offset > log.last_stable_offset:
             wrong.append(
                 f"partition {partition} is held up to {progress.end_offset}, above the last stable"
                 f" offset {log.last_stable_offset}"
@@ -139,31 +154,63 @@ def equal_check(topic: str) -> dg.AssetChecksDefinition:
     return rows_equal_live_keys
 
 
+def one_partition_check(topic: str) -> dg.AssetChecksDefinition:
+    """Return the check of a table in which a key may have a row for each of its partitions."""
+
+    @dg.asset_check(
+        asset=table_key(topic),
+        name=ONE_PARTITION,
+        description="No key has records in several partitions, as after their number has grown: the"
+        " table has a row for each, of keys that were deleted in another one, too.",
+        automation_condition=_daily(),
+    )
+    def keys_in_one_partition(log_dirs: LogDirs, policies: PolicyDirectory) -> dg.AssetCheckResult:
+        with boundary(f"{ONE_PARTITION} {topic}"):
+            place, _ = table_of(policies, topic)
+            settings = policies.settings()
+            with (
+                topic_logs(topic, place.table, log_dirs, settings) as readable,
+                TemporaryDirectory(prefix="logwright-") as work,
+            ):
+                for error in readable.failures.values():
+                    raise error
+                return _one_partition_result(readable.logs, Path(work))
+
+    return keys_in_one_partition
+
+
+def _one_partition_result(logs: Sequence[TopicLog], work: Path) -> dg.AssetCheckResult:
+    counts = keys_in_several(logs, work)
+    wrong = counts.in_several > 0
+    return dg.AssetCheckResult(
+        passed=not wrong,
+        severity=dg.AssetCheckSeverity.WARN,
+        description=f"{counts.in_several} keys have records in several partitions. With 'unique:"
+        " topic' in a new table each has one row, of its newest record, or none."
+        if wrong
+        else None,
+        metadata={
+            "keys": counts.keys,
+            "keys in several partitions": counts.in_several,
+            "partitions read": len(logs),
+        },
+    )
+
+
 def _daily() -> dg.AutomationCondition[Any]:
     condition = dg.AutomationCondition
     return condition.cron_tick_passed(DAILY) & ~condition.in_progress()
 
 
-def _equal_result(place: LocatedTable, logs: Iterable[Any]) -> dg.AssetCheckResult:
+def _equal_result(place: LocatedTable, logs: Sequence[TopicLog]) -> dg.AssetCheckResult:
     store = open_store(place)
     snapshot = store.load()
     if snapshot is None:
         return _not_compared("There is no table yet.")
-    refused = open_store(place, quarantine=True)
-    directory = place.directory
-    quarantine = Quarantine(
-        store=refused, topic=place.topic, work=directory if directory is not None else place.base
-    )
-    comparisons: list[Comparison] = []
-    skipped: list[str] = []
-    for log in logs:
-        try:
-            comparison = compare(store, snapshot, quarantine, log)
-        except PointNotHeld:
-            skipped.append(str(log.partition))
-            continue
-        if comparison is not None:
-            comparisons.append(comparison)
+    absent = sorted(snapshot.progress.keys() - {log.partition for log in logs})
+    if absent and place.table.unique == "topic":
+        return _not_compared(f"A key may be in partitions that have no log here: {absent}.")
+    comparisons, skipped = _compared(place, store, snapshot, logs)
     wrong = [one for one in comparisons if not one.equal]
     problems = [
         f"partition {comparison.partition}: {comparison.live_keys} live keys,"
@@ -176,9 +223,13 @@ def _equal_result(place: LocatedTable, logs: Iterable[Any]) -> dg.AssetCheckResu
         )
     if not comparisons:
         return _not_compared("; ".join(problems) or "The topic has no log here.")
+    running = any(log.bound is not None for log in logs)
+    if wrong and running:
+        problems.append("the broker may have cleaned the log since the last update")
+    certain = wrong and not running
     return dg.AssetCheckResult(
         passed=not problems,
-        severity=dg.AssetCheckSeverity.ERROR if wrong else dg.AssetCheckSeverity.WARN,
+        severity=dg.AssetCheckSeverity.ERROR if certain else dg.AssetCheckSeverity.WARN,
         description="; ".join(problems) or None,
         metadata={
             "live keys": sum(one.live_keys for one in comparisons),
@@ -188,6 +239,34 @@ def _equal_result(place: LocatedTable, logs: Iterable[Any]) -> dg.AssetCheckResu
             "partitions not compared": len(skipped),
         },
     )
+
+
+def _compared(
+    place: LocatedTable, store: Store, snapshot: Snapshot, logs: Sequence[TopicLog]
+) -> tuple[Sequence[Comparison], Sequence[str]]:
+    """Return what comparing came to, and the partitions that were cleaned after the last update.
+    Effects: reads the logs and the table.
+    """
+    directory = place.base if place.directory is None else place.directory
+    quarantine = Quarantine(
+        store=open_store(place, quarantine=True), topic=place.topic, work=directory / WORK
+    )
+    if place.table.unique == "topic":
+        try:
+            return compare_topic(store, snapshot, quarantine, logs, hidden_of(directory)), []
+        except PointNotHeld:
+            return [], [str(log.partition) for log in logs]
+    comparisons: list[Comparison] = []
+    skipped: list[str] = []
+    for log in logs:
+        try:
+            comparison = compare(store, snapshot, quarantine, log)
+        except PointNotHeld:
+            skipped.append(str(log.partition))
+            continue
+        if comparison is not None:
+            comparisons.append(comparison)
+    return comparisons, skipped
 
 
 def _not_compared(why: str) -> dg.AssetCheckResult:

@@ -3,11 +3,12 @@ policy has ``table:`` (docs/adr/0027).
 
 They are made from the policies when the code location is loaded; what a table is like is read again
 in each run. A table is updated after each change of a log, since a run without new records changes
-nothing.
+nothing; what a running broker changes is noticed by `logwright.pipelines.tables.running`.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 from typing import Any, Final
 
 import dagster as dg
@@ -60,6 +61,13 @@ def owner_of(owner: str) -> str:
     return owner if "@" in owner or owner.startswith("team:") else f"team:{owner}"
 
 
+def freshness_of(table: TopicTable) -> dg.FreshnessPolicy | None:
+    """Return the freshness policy of a table."""
+    if table.fresh_within_ms is None:
+        return None
+    return dg.FreshnessPolicy.time_window(fail_window=timedelta(milliseconds=table.fresh_within_ms))
+
+
 def latest_state(topic: str, table: TopicTable, policies: Policies) -> dg.AssetsDefinition:
     """Return the asset of a topic's table."""
     key = table_key(topic)
@@ -74,6 +82,7 @@ def latest_state(topic: str, table: TopicTable, policies: Policies) -> dg.Assets
                 group_name=LATEST_STATE,
                 kinds={"kafka", table.format},
                 automation_condition=after_changes(),
+                freshness_policy=freshness_of(table),
                 description=f"The latest state of topic {topic} as a table: one row for each key,"
                 " without tombstones.",
                 owners=[owner_of(labels.owner)] if labels.owner else [],

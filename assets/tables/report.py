@@ -24,6 +24,7 @@ from logwright.tables.model import Snapshot
 from logwright.tables.store import Store
 from logwright.tables.topic import LocatedTable, TopicUpdate, read_rows
 from logwright.tables.work import PartitionResult
+from logwright.times import instant
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -80,6 +81,13 @@ def update_metadata(
         "dagster/column_schema": _schema(update.columns.full),
         "dagster/column_lineage": _lineage(update.columns.full, update.columns.key),
     }
+    as_of_ms = [log.bound.recorded_ms for log in logs.values() if log.bound is not None]
+    if as_of_ms:
+        shown["as of"] = instant(min(as_of_ms))
+        shown["at most seconds old"] = max(now_ms - min(as_of_ms), 0) / _MS
+    waits = [one.partition for one in result.partitions if one.waits]
+    if waits:
+        shown["partitions that wait"] = str(waits)
     if rebuilt:
         reasons = dict.fromkeys(one.step.reason for one in rebuilt)
         shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
@@ -125,7 +133,7 @@ def _cell(value: object) -> str | int | float | bool | None:
 
 def _row(result: PartitionResult, log: TopicLog, now_ms: int) -> dict[str, Any]:
     """Return a partition's row of the table. Effects: may read a record."""
-    lag = int(log.log.high_watermark) - result.held
+    lag = max(int(log.log.high_watermark) - result.held, 0)
     first_ms = first_time_ms(log.log, result.held) if lag > 0 else None
     waits = 0.0 if first_ms is None else max(now_ms - first_ms, 0) / _MS
     return {
@@ -146,6 +154,7 @@ def _row(result: PartitionResult, log: TopicLog, now_ms: int) -> dict[str, Any]:
         "rows deleted": result.deleted,
         "records refused": result.refused,
         "why rebuilt": result.step.reason,
+        "as of": "" if log.bound is None else str(instant(log.bound.recorded_ms)),
     }
 
 

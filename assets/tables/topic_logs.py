@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import dagster as dg
@@ -14,13 +15,13 @@ from logwright.errors import LogwrightError, NotALogDir, PolicyError
 from logwright.format.names import TopicPartition
 from logwright.locks import broker_kept_out
 from logwright.log.load import observe
-from logwright.log.topic_id import read_topic_id
 from logwright.log.watermark import require_high_watermark
-from logwright.place.files import open_partition_dir
-from logwright.resources.log_dirs import LogDirs, MaintainedLog
+from logwright.place.model import Place
+from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.secrets import with_secrets
-from logwright.tables.logs import TopicLog
+from logwright.running.place import as_it_runs, look_at
+from logwright.tables.logs import TopicLog, topic_log
 from logwright.tables.topic import LocatedTable
 
 LATEST_STATE: Final = "latest_state"
@@ -66,34 +67,44 @@ def table_of(policies: PolicyDirectory, topic: str) -> tuple[LocatedTable, Polic
 def topic_logs(
     topic: str, table: TopicTable, log_dirs: LogDirs, settings: DirectorySettings
 ) -> Iterator[TopicLogs]:
-    """Yield the logs of a topic, while no broker may start on their directories. Effects: locks;
-    reads.
+    """Yield the logs of a topic, while no broker may start on their directories; those that a
+    broker has open, up to what is committed, all of the same moment if that is possible. Effects:
+    locks; reads; may wait some seconds for the broker.
 
     Raises:
         NotALogDir: there is none.
         PolicyError: a partition is in several log directories.
+        Unsettled: on leaving: a log was truncated while it was read.
     """
-    maintained = _maintained(topic, table, log_dirs)
+    maintained = topic_of(topic, table, log_dirs.listing())
     with ExitStack() as stack:
         refused: dict[str, LogwrightError] = {}
+        places: dict[Path, Place] = {}
         for directory in sorted({log.log_dir for log in maintained}):
+            here = [log for log in maintained if log.log_dir == directory]
             try:
-                stack.enter_context(broker_kept_out(directory))
+                places[directory] = place = as_it_runs(directory, exact=True)
+                stack.enter_context(broker_kept_out(place))
+                look_at(place, [log.partition.directory_name for log in here])
             except LogwrightError as error:
-                refused |= {log.key: error for log in maintained if log.log_dir == directory}
+                refused |= {log.key: error for log in here}
         logs: list[TopicLog] = []
         for log in maintained:
             if log.key in refused:
                 continue
             try:
-                logs.append(_observed(log, settings))
+                logs.append(_observed(log, places[log.log_dir], settings))
             except LogwrightError as error:
                 refused[log.key] = error
         yield TopicLogs(logs=tuple(logs), failures=refused)
 
 
-def _maintained(topic: str, table: TopicTable, log_dirs: LogDirs) -> Sequence[MaintainedLog]:
-    listing = log_dirs.listing()
+def topic_of(topic: str, table: TopicTable, listing: Listing) -> Sequence[MaintainedLog]:
+    """Return the logs that a topic's table is made from, by partition. Pure.
+
+    Raises:
+        NotALogDir, PolicyError: see `topic_logs`.
+    """
     by_partition: dict[TopicPartition, MaintainedLog] = {}
     for log in listing.logs.values():
         name = log.long_key.partition(":")[0]
@@ -113,13 +124,11 @@ def _maintained(topic: str, table: TopicTable, log_dirs: LogDirs) -> Sequence[Ma
     return [by_partition[partition] for partition in sorted(by_partition)]
 
 
-def _observed(log: MaintainedLog, settings: DirectorySettings) -> TopicLog:
+def _observed(log: MaintainedLog, place: Place, settings: DirectorySettings) -> TopicLog:
     """Observe a log. Effects: reads it and the settings of its topic."""
     _, cleaner = settings.of(log.log_dir, log.partition.topic)
-    with open_partition_dir(log.log_dir, log.partition) as directory:
-        topic_id = read_topic_id(directory)
     high_watermark = settings.policies.high_watermark
-    observed = observe(log.log_dir, log.partition, high_watermark=high_watermark)
+    observed = observe(place, log.partition, high_watermark=high_watermark)
     if high_watermark == "checkpoint":
         require_high_watermark(observed)
-    return TopicLog(log=observed, topic_id=topic_id, cleaner=cleaner)
+    return topic_log(observed, cleaner)

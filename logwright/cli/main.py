@@ -40,6 +40,7 @@ _COMMANDS: Final = MappingProxyType(
         "purge": "Remove retired files whose file.delete.delay.ms has passed.",
         "erase": "Erase the records of keys, by Kafka's rules or at once.",
         "move": "Move partitions to another log directory of the same broker.",
+        "rolling": "Maintain the brokers of a running cluster, one after another.",
         "metrics": "Export metrics of log directories for Prometheus.",
         "pause": "Pause maintenance of partitions.",
         "resume": "Resume maintenance of paused partitions.",

@@ -72,7 +72,7 @@ def leave_held(
     Raises:
         UnreadableFile: the state file is invalid, so no partition may be changed.
     """
-    states = read_state(request.log_dir)
+    states = read_state(request.place)
     free = []
     chosen = tuple(partitions)
     for partition in chosen:

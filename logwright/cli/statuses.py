@@ -16,7 +16,7 @@ EXIT_STATUSES: Final = MappingProxyType(
         4: "an unsupported format: an old message format, an unknown codec, tiered storage",
         5: "a precondition is not met: a lock, disk space, the log changed, no clean shutdown",
         6: "something that was made or signed fails its check",
-        7: "a file operation failed in the middle, or Spark died",
+        7: "a file operation or a hook failed in the middle, or Spark died",
         8: "records of the keys were found",
         9: "not all that could hold records of the keys was searched",
         10: "records were found that are not gone by the deadline",

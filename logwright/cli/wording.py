@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from logwright.cli.output import human_bytes
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import ReadablePlan
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.format.snapshot import ProducerEntry
 from logwright.log.watermark import is_without_high_watermark
@@ -87,7 +87,7 @@ def counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def compaction_reason(plan: CleanPlan, since_ms: int | None) -> str:
+def compaction_reason(plan: ReadablePlan, since_ms: int | None) -> str:
     """Return whether a compaction is due, and the number that decides it.
 
     Args:
@@ -99,7 +99,7 @@ def compaction_reason(plan: CleanPlan, since_ms: int | None) -> str:
     return text
 
 
-def _compaction_reason(plan: CleanPlan) -> str:
+def _compaction_reason(plan: ReadablePlan) -> str:
     compaction, config = plan.compaction, plan.config
     if not config.policy_known:
         return "cleanup.policy unknown"
@@ -119,14 +119,14 @@ def _compaction_reason(plan: CleanPlan) -> str:
     return f"due: max.compaction.lag.ms exceeded by {late}, dirty ratio {ratio} of {least}"
 
 
-def _later(plan: CleanPlan) -> str:
+def _later(plan: ReadablePlan) -> str:
     due_at_ms = plan.compaction.due_at_ms
     if due_at_ms is None or due_at_ms <= plan.now_ms:
         return ""
     return f", by max.compaction.lag.ms from {moment(due_at_ms, plan.now_ms)}"
 
 
-def open_transaction(plan: CleanPlan) -> ProducerEntry | None:
+def open_transaction(plan: ReadablePlan) -> ProducerEntry | None:
     """Return the producer whose open transaction is the first that may not be cleaned; None if
     something else, or nothing, limits the cleaning.
     """
@@ -136,7 +136,7 @@ def open_transaction(plan: CleanPlan) -> ProducerEntry | None:
     return first if bound == log.last_stable_offset else None
 
 
-def _held(plan: CleanPlan, since_ms: int | None) -> str:
+def _held(plan: ReadablePlan, since_ms: int | None) -> str:
     producer = open_transaction(plan)
     if producer is None:
         return ""
@@ -148,7 +148,7 @@ def _held(plan: CleanPlan, since_ms: int | None) -> str:
     )
 
 
-def _uncommitted(plan: CleanPlan) -> str:
+def _uncommitted(plan: ReadablePlan) -> str:
     log, bound = plan.log, plan.compaction.first_uncleanable_dirty_offset
     by_watermark = bound == log.high_watermark < log.active.base_offset
     if not by_watermark or is_without_high_watermark(log):

@@ -20,7 +20,7 @@ from logwright.batches.source import Source
 from logwright.batches.status import STORE_FULL
 from logwright.batches.unpack import NOT_GIVEN, is_packed
 from logwright.cleaner_rules import REBUILD, batch_fate, delete_horizon_ms
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import ReadablePlan
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.native_codec import pack, packed_bound
@@ -40,6 +40,7 @@ from logwright.keys.rows import (
     steps_of,
     unblock,
 )
+from logwright.place.model import is_local
 from logwright.rewrite.batch import RewriteWorkspace, finish_batch, summarise, write_records
 from logwright.rewrite.batch_receipt import (
     BatchReceipt,
@@ -90,15 +91,22 @@ class Rebuilder:
     workspace: RewriteWorkspace = field(default_factory=RewriteWorkspace)
 
 
-def new_rebuilder(plan: CleanPlan, sources: list[Source], *, threads: int) -> Rebuilder | None:
+def new_rebuilder(plan: ReadablePlan, sources: list[Source], *, threads: int) -> Rebuilder | None:
     """Return what rebuilds batches if the log is to be read backwards: by one thread, if most of
-    its bytes are compressed, and the map need not end where Kafka's would.
+    its bytes are compressed, and the map need not end where Kafka's would. Next to a log that is
+    only read nothing is kept.
     """
-    if threads > 1 or plan.options.like_kafka or not _mostly_compressed(sources):
+    directory = plan.log.directory
+    if (
+        not is_local(directory)
+        or threads > 1
+        or plan.options.like_kafka
+        or not _mostly_compressed(sources)
+    ):
         return None
     output_bytes = sum(source.log.bytes for source in sources)
     return Rebuilder(
-        cache=RebuildCache(plan.log.directory, output_bytes=output_bytes),
+        cache=RebuildCache(directory, output_bytes=output_bytes),
         horizon_ms=delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms),
         last_mapped_offset=plan.compaction.first_uncleanable_offset - 1,
     )

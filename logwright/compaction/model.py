@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from logwright.config.policy_models import Checks
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.keys.receipt import KeyFacts
 from logwright.log.model import PartitionLog
+from logwright.place.model import AnyPlace_co, Place
 from logwright.rewrite.model import StagedSegment, UnchangedSegment
 from logwright.roll.plan import RollDecision
 from logwright.units import INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
@@ -101,8 +102,9 @@ class CompactionPlan(NamedTuple):
         return ByteCount(self.clean_bytes + self.cleanable_bytes)
 
 
-class CleanPlan(NamedTuple):
-    """The decisions about cleaning one partition; building and committing need nothing else.
+class CleanPlan(NamedTuple, Generic[AnyPlace_co]):
+    """The decisions about cleaning one partition; building and committing need nothing else. Like a
+    `PartitionLog`, without a parameter it is of one that can be changed.
 
     Attributes:
         plan_id: names the staging directory; unique to this plan.
@@ -116,7 +118,7 @@ class CleanPlan(NamedTuple):
 
     plan_id: str
     now_ms: TimestampMs
-    log: PartitionLog
+    log: PartitionLog[AnyPlace_co]
     config: TopicConfig
     cleaner: CleanerConfig
     options: CleaningOptions
@@ -127,9 +129,13 @@ class CleanPlan(NamedTuple):
     removal: RemovalBound = NO_BOUND
 
     @property
-    def rolled_log(self) -> PartitionLog:
+    def rolled_log(self) -> PartitionLog[AnyPlace_co]:
         """The log as it will be after the roll, if there is one."""
         return self.roll.applied_to(self.log)
+
+
+ReadablePlan: TypeAlias = CleanPlan[Place]
+"""A plan of a log that is only read: it can be shown and forecast."""
 
 
 class CleaningStats(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Final
 from logwright.compaction.model import CompactionPlan
 from logwright.config.topic import TopicConfig
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
-from logwright.log.model import PartitionLog, ReadableLog, Segment
+from logwright.log.model import ReadableLog, Segment
 from logwright.log.watermark import is_without_high_watermark
 from logwright.times import duration, instant
 from logwright.units import INT32_MAX, INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
@@ -29,7 +29,7 @@ _base_offset: Final = attrgetter("base_offset")
 
 
 def plan_compaction(
-    log: PartitionLog, config: TopicConfig, *, now_ms: TimestampMs, like_kafka: bool
+    log: ReadableLog, config: TopicConfig, *, now_ms: TimestampMs, like_kafka: bool
 ) -> CompactionPlan:
     """Decide about one partition.
 
@@ -98,7 +98,7 @@ def _policy_reason(config: TopicConfig) -> tuple[str, ...]:
     return (f"cleanup.policy={policy} does not compact",)
 
 
-def _dirty_segments(log: PartitionLog, first_dirty: Offset) -> tuple[Segment, ...]:
+def _dirty_segments(log: ReadableLog, first_dirty: Offset) -> tuple[Segment, ...]:
     """Return the sealed segments from the one that contains the first dirty offset on."""
     if log.active.base_offset <= first_dirty:
         return ()
@@ -107,7 +107,7 @@ def _dirty_segments(log: PartitionLog, first_dirty: Offset) -> tuple[Segment, ..
 
 
 def _first_uncleanable(
-    log: PartitionLog,
+    log: ReadableLog,
     config: TopicConfig,
     first_dirty: Offset,
     dirty: tuple[Segment, ...],
@@ -134,7 +134,7 @@ def _first_uncleanable(
     return max(first_dirty, offset), reason
 
 
-def _aligned(log: PartitionLog, offset: Offset) -> Offset:
+def _aligned(log: ReadableLog, offset: Offset) -> Offset:
     """Return the base offset of the segment that contains the bound, so that no segment is cleaned
     in part.
     """

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from logwright.batches.runtime import Progress, Runtime
 from logwright.batches.source import Source, open_source
 from logwright.compaction.backward import Rebuilder, map_backwards, new_rebuilder
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import ReadablePlan
 from logwright.compaction.plan import group_segments
 from logwright.compaction.transactions import (
     UNMAPPED,
@@ -97,7 +97,7 @@ class Survivors:
 class _Pass:
     """The state of the first pass while it runs."""
 
-    plan: CleanPlan
+    plan: ReadablePlan
     sources: list[Source]
     indexes: TransactionIndexes
     map: MapTask
@@ -107,11 +107,11 @@ class _Pass:
     aborted: tuple[tuple[AbortedTransaction, ...], ...] = ()
 
 
-def open_sources(plan: CleanPlan, files: MappedFiles | None = None) -> list[Source]:
+def open_sources(plan: ReadablePlan, files: MappedFiles | None = None) -> list[Source]:
     """Return all segments below the first uncleanable offset, with an ordinal for each record.
     Effects: maps them.
     """
-    directory, segments = plan.log.directory_text, plan.rolled_log.segments
+    directory, segments = plan.log.readable, plan.rolled_log.segments
     sources: list[Source] = []
     files = MappedFiles()
     ordinal = 0
@@ -131,7 +131,7 @@ def open_sources(plan: CleanPlan, files: MappedFiles | None = None) -> list[Sour
 
 
 def open_log(
-    plan: CleanPlan, files: MappedFiles | None = None
+    plan: ReadablePlan, files: MappedFiles | None = None
 ) -> tuple[list[Source], TransactionIndexes]:
     """Return `open_sources`, with the batches marked that do not enter the map, and the log's
     transaction indexes. Effects: reads the log.
@@ -147,7 +147,7 @@ def open_log(
 
 
 def grouped(
-    plan: CleanPlan, sources: Sequence[Source], indexes: TransactionIndexes, *, end: int
+    plan: ReadablePlan, sources: Sequence[Source], indexes: TransactionIndexes, *, end: int
 ) -> tuple[Groups, tuple[tuple[AbortedTransaction, ...], ...]]:
     """Group the segments that begin below `end`, and decide which of their batches go or stay
     independently of the map; return the groups and, of each, what `decide_fates` returns.
@@ -161,7 +161,7 @@ def grouped(
 
 
 def find_survivors(
-    plan: CleanPlan, *, progress: Progress, runtime: Runtime, rebuilds: bool = True
+    plan: ReadablePlan, *, progress: Progress, runtime: Runtime, rebuilds: bool = True
 ) -> Survivors:
     """Read the keys below the first uncleanable offset and find the dead records. Effects: reads
     the segments.
@@ -226,7 +226,7 @@ def _survivors(task: _Pass, rebuilt: Rebuilt, started: float) -> Survivors:
 
 
 def _map_task(
-    plan: CleanPlan,
+    plan: ReadablePlan,
     sources: list[Source],
     progress: Progress,
     runtime: Runtime,

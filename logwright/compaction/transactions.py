@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -24,14 +23,15 @@ from logwright import cleaner_rules as rules
 from logwright.batches.outcomes import require_agreement
 from logwright.batches.source import Source
 from logwright.compaction.coordination import held_markers, keep_held
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import ReadablePlan
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.index import AbortedTransaction, check_txn_index
 from logwright.format.names import INDEX, TXNINDEX, segment_file_name
 from logwright.kernel import kernel
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 from logwright.log.producers import active_producers
 from logwright.place.mapped import map_file
+from logwright.place.model import Place
 from logwright.rewrite.kept_ends import keep_ends
 
 UNMAPPED: Final = TRANSACTIONAL | CONTROL
@@ -111,7 +111,7 @@ class TransactionIndexes:
         CorruptIndex, UnsupportedFormatError: see `check_txn_index`.
     """
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(self, log: ReadableLog) -> None:
         self._log = log
         self._bases = [segment.base_offset for segment in log.segments]
         self._entries = [
@@ -148,7 +148,7 @@ class TransactionIndexes:
         return entries
 
 
-def _read(log: PartitionLog, base_offset: int) -> tuple[AbortedTransaction, ...]:
+def _read(log: ReadableLog, base_offset: int) -> tuple[AbortedTransaction, ...]:
     path = log.directory / segment_file_name(base_offset, TXNINDEX)
     entries = check_txn_index(map_file(path).tobytes(), base_offset=base_offset, path=path)
     return tuple(entry for entry in entries if entry.last_offset >= log.log_start_offset)
@@ -202,7 +202,9 @@ class TransactionWalk:
         return int(np.searchsorted(self._ids, producer_id))
 
 
-def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: TransactionIndexes) -> None:
+def mark_unmapped(
+    sources: Sequence[Source], plan: ReadablePlan, indexes: TransactionIndexes
+) -> None:
     """Set `unmapped` of the batches whose records do not enter the offset map: control batches,
     aborted data.
 
@@ -226,7 +228,7 @@ def mark_unmapped(sources: Sequence[Source], plan: CleanPlan, indexes: Transacti
         batches["unmapped"][first:], _ = walk.visit(batches[first:])
 
 
-def _row_by_index(source: Source, directory: Path, offset: int) -> int:
+def _row_by_index(source: Source, directory: Place, offset: int) -> int:
     """Return the row of the batch at the position that the offset index has for an offset."""
     path = directory / segment_file_name(source.base_offset, INDEX)
     entries = map_file(path)
@@ -240,7 +242,7 @@ def _row_by_index(source: Source, directory: Path, offset: int) -> int:
 
 
 def decide_fates(
-    groups: Sequence[Sequence[Source]], plan: CleanPlan, indexes: TransactionIndexes
+    groups: Sequence[Sequence[Source]], plan: ReadablePlan, indexes: TransactionIndexes
 ) -> tuple[tuple[AbortedTransaction, ...], ...]:
     """Set `discard`, `empty_marker` and `keep_empty` of all batches, group by group; return for
     each group the transactions whose ABORT markers stay: its ``.txnindex``.

@@ -168,14 +168,14 @@ class DirectorySettings:
     """
 
     def __init__(
-        self, policies: Policies, places: Callable[[Path], Places] = lambda _: Places()
+        self, policies: Policies, places: Callable[[Place], Places] = lambda _: Places()
     ) -> None:
         self.policies = policies
         self._places = places
-        self._sources: dict[Path, Sources | LogwrightError] = {}
-        self._settings: dict[tuple[Path, str], tuple[TopicConfig, CleanerConfig]] = {}
+        self._sources: dict[Place, Sources | LogwrightError] = {}
+        self._settings: dict[tuple[Place, str], tuple[TopicConfig, CleanerConfig]] = {}
 
-    def sources(self, log_dir: Path) -> Sources:
+    def sources(self, log_dir: Place) -> Sources:
         """Return the sources of one log directory. Effects: may read its metadata; logs its
         version of Kafka if that is assumed.
 
@@ -204,7 +204,7 @@ class DirectorySettings:
             raise sources_read
         return sources_read
 
-    def stray(self, log_dir: Path, partition: TopicPartition) -> str | None:
+    def stray(self, log_dir: Place, partition: TopicPartition) -> str | None:
         """Return why a broker would not serve a partition from a directory; None if it would, or
         without metadata. Effects: as `sources`; reads its topic id.
 
@@ -213,7 +213,7 @@ class DirectorySettings:
         """
         return stray_partition(self.sources(log_dir), log_dir, partition)
 
-    def topic_id(self, log_dir: Path, partition: TopicPartition) -> str | None:
+    def topic_id(self, log_dir: Place, partition: TopicPartition) -> str | None:
         """Return the id of a partition's topic as `served_topic_id`; None also if the sources
         cannot be read. Effects: as `sources`.
         """
@@ -222,7 +222,7 @@ class DirectorySettings:
         except LogwrightError:
             return None
 
-    def broker(self, log_dir: Path) -> BrokerConfig:
+    def broker(self, log_dir: Place) -> BrokerConfig:
         """Return the broker's own settings. Effects: as `sources`.
 
         Raises:
@@ -230,7 +230,7 @@ class DirectorySettings:
         """
         return broker_settings(effective_pairs(self.sources(log_dir)))
 
-    def of(self, log_dir: Path, topic: str) -> tuple[TopicConfig, CleanerConfig]:
+    def of(self, log_dir: Place, topic: str) -> tuple[TopicConfig, CleanerConfig]:
         """Return the settings of a topic in a directory. Effects: as `sources`.
 
         Raises:
@@ -241,6 +241,6 @@ class DirectorySettings:
             self._settings[key] = settings_of(self.sources(log_dir), topic)
         return self._settings[key]
 
-    def topic(self, log_dir: Path, topic: str) -> TopicConfig:
+    def topic(self, log_dir: Place, topic: str) -> TopicConfig:
         """Return only the topic's settings. Effects and errors: as `of`."""
         return self.of(log_dir, topic)[0]

@@ -62,6 +62,7 @@ FORMATS: Final = {
 }
 """All formats, by their names in the policies and on the command line."""
 UpdateMode = Literal["merge-on-read", "copy-on-write"]
+Unique = Literal["partition", "topic"]
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
@@ -96,6 +97,8 @@ class TopicTable(BaseModel):
         update_mode: of a table of Delta or Iceberg. ``merge-on-read`` writes new rows to new files
             and deletes old ones by position; ``copy-on-write`` writes the files with changed keys
             again, for readers that do not know deleted rows.
+        unique: where a key has one row: in each ``partition`` that has it, as for compaction, or in
+            the whole ``topic``, also after its number of partitions has grown.
         preview: show a few rows in the asset's page.
         keep_versions_ms: how long the files of earlier versions are kept, and rows in the files
             that are only marked as deleted (Delta, Iceberg).
@@ -103,6 +106,8 @@ class TopicTable(BaseModel):
         catalog: properties of an Iceberg catalog, as pyiceberg has them; a file of SQLite in the
             table's directory, if there are none. Secrets are references to the environment, such as
             ``${CATALOG_TOKEN}``.
+        fresh_within_ms: the freshness policy of its asset: how long ago the last update may be; for
+            topics of running brokers.
         key, value: how records are decoded.
     """
 
@@ -112,10 +117,12 @@ class TopicTable(BaseModel):
     buckets: Annotated[Int32, Field(ge=1, le=4096)] | None = None
     log_dir: str | None = Field(None, min_length=1)
     update_mode: UpdateMode = "merge-on-read"
+    unique: Unique = "partition"
     preview: Boolean = False
     keep_versions_ms: Annotated[Int64, Field(ge=0)] = 604_800_000
     identifier: Annotated[str, AfterValidator(_identifier)] | None = None
     catalog: Mapping[str, str] = Field(default_factory=dict)
+    fresh_within_ms: Annotated[Int64, Field(ge=60_000)] | None = None
     key: DecoderSpec = Field(default_factory=ScalarSpec)
     value: DecoderSpec = Field(default_factory=ScalarSpec)
 
@@ -128,6 +135,8 @@ class TopicTable(BaseModel):
                     raise contradiction(f"{name} is for the format {others}", name)
         if self.path is None and not self.catalog:
             raise contradiction("path is required", "format")
+        if self.path is None and self.unique == "topic":
+            raise contradiction("topic needs a path", "unique")
         return self
 
     def held_until_ms(self, updated_ms: int, *, at_once: bool) -> int | None:
@@ -143,6 +152,8 @@ class TopicTable(BaseModel):
         """
         if self.path is None:
             return None
+        if self.unique == "topic" and not at_once:  # deleted keys are remembered
+            return updated_ms + 2 * self.keep_versions_ms
         if at_once or not self.of_format.keeps_versions:
             return updated_ms
         marked = self.keep_versions_ms if self.update_mode == "merge-on-read" else 0
@@ -157,6 +168,13 @@ class TopicTable(BaseModel):
     def decoding(self) -> Decoding:
         """How records are decoded."""
         return Decoding(key=self.key, value=self.value)
+
+
+def hidden_of(directory: Path) -> Path:
+    """Return where a table in this directory keeps the keys that are in several partitions, and
+    those that were deleted, if a key has one row in the whole topic.
+    """
+    return directory.parent / f".{directory.name}.logwright-keys"
 
 
 def read_table(checker: Checker, entry: Entries) -> TopicTable | None:

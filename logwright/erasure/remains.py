@@ -182,7 +182,8 @@ def _search_table(topic: str, table: TopicTable, erasure: Erasure) -> Iterator[R
     if result.findings:
         # After an erasure at once all earlier versions go with the next update; else rows are
         # marked as deleted first, and their files are kept as an earlier version then.
-        is_late = table.of_format.keeps_versions and not erasure.at_once
+        keeps = table.of_format.keeps_versions or table.unique == "topic"
+        is_late = keeps and not erasure.at_once
         yield LeftInTable(
             topic=topic,
             path=table.path,

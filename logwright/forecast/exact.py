@@ -22,7 +22,7 @@ from logwright.units import ByteCount
 
 if TYPE_CHECKING:
     from logwright.batches.runtime import Progress
-    from logwright.compaction.model import CleanPlan
+    from logwright.compaction.model import ReadablePlan
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class _Freed:
 
 
 def forecast_exactly(
-    plan: CleanPlan, *, progress: Progress = silent, runtime: Runtime | None = None
+    plan: ReadablePlan, *, progress: Progress = silent, runtime: Runtime | None = None
 ) -> Forecast:
     """Forecast what a cleaning would remove, from all of its keys. Effects: reads the segments.
 
@@ -92,7 +92,7 @@ def forecast_exactly(
     )
 
 
-def _measure_all(plan: CleanPlan, survivors: Survivors) -> _Freed:
+def _measure_all(plan: ReadablePlan, survivors: Survivors) -> _Freed:
     """Measure all batches; estimate those that are compressed and rebuilt."""
     horizon_ms = delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms)
     parts: list[tuple[Source, NDArray[np.void]]] = []

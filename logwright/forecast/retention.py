@@ -11,10 +11,10 @@ from logwright.units import ByteCount
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from logwright.compaction.model import CleanPlan
+    from logwright.compaction.model import ReadablePlan
 
 
-def retained(plan: CleanPlan, freed: Mapping[int, int]) -> Removal:
+def retained(plan: ReadablePlan, freed: Mapping[int, int]) -> Removal:
     """Return the ``.log`` bytes of the segments that retention deletes after the cleaning, as if
     each segment were cleaned alone. Records are not counted. Pure.
 

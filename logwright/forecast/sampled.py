@@ -42,7 +42,7 @@ from logwright.units import ByteCount
 
 if TYPE_CHECKING:
     from logwright.batches.source import Source
-    from logwright.compaction.model import CleanPlan
+    from logwright.compaction.model import ReadablePlan
 
 SAMPLE_SHARE: Final = 64
 """One key of this many is in the sample; a power of two."""
@@ -90,7 +90,7 @@ class _Read:
 
 
 def forecast_by_sample(
-    plan: CleanPlan,
+    plan: ReadablePlan,
     *,
     share: int = SAMPLE_SHARE,
     hash_key: HashKey | None = None,
@@ -123,7 +123,7 @@ def forecast_by_sample(
     return _estimate(plan, _read(plan, sources, scope, runtime or Runtime()))
 
 
-def _read(plan: CleanPlan, sources: list[Source], scope: SampleScope, runtime: Runtime) -> _Read:
+def _read(plan: ReadablePlan, sources: list[Source], scope: SampleScope, runtime: Runtime) -> _Read:
     """Read the records of all sources."""
     samples: list[NDArray[np.void]] = [np.empty(0, dtype=SAMPLED)]
     counted: list[NDArray[np.void]] = [np.zeros(0, dtype=COUNTED)]
@@ -237,7 +237,7 @@ def _regressed(read: _Read, sizes: Floats, chosen: NDArray[np.bool_], whole: flo
     return _Totals(min(max(estimate, 0.0), whole), error)
 
 
-def _estimate(plan: CleanPlan, read: _Read) -> Forecast:
+def _estimate(plan: ReadablePlan, read: _Read) -> Forecast:
     """Add up the causes."""
     batches, counted, sample = read.batches, read.counted, read.sample
     payload = np.maximum(batches["size"] - HEADER_BYTES, 0).astype(np.float64)

@@ -115,8 +115,25 @@ METRICS: Final = (
         "1 if the log directory cannot be listed",
         DIRECTORY,
     ),
+    MetricName(
+        "logwright_broker_running",
+        "",
+        "1 if a broker has the log directory open: its logs are shown up to their high watermarks",
+        DIRECTORY,
+    ),
+    MetricName(
+        "logwright_high_watermark_timestamp_seconds",
+        "",
+        "when a running broker last recorded its high watermarks, s since the epoch",
+        DIRECTORY,
+    ),
     MetricName("logwright_logs", "", "logs", DIRECTORY),
-    MetricName("logwright_due_logs", "", "logs that the next sweep would clean or roll", DIRECTORY),
+    MetricName(
+        "logwright_due_logs",
+        "",
+        "logs that a sweep would clean or roll, once no broker runs there",
+        DIRECTORY,
+    ),
     MetricName("logwright_refused_logs", "", "logs that cannot be planned", DIRECTORY),
     MetricName("logwright_paused_logs", "", "logs whose maintenance is paused", DIRECTORY),
     MetricName(
@@ -129,7 +146,12 @@ METRICS: Final = (
     MetricName(
         "logwright_log_directory_free_bytes", "", "bytes that are free for users", DIRECTORY
     ),
-    MetricName("logwright_retired_bytes", "", "bytes that a purge will free", DIRECTORY),
+    MetricName(
+        "logwright_retired_bytes",
+        "",
+        "bytes that a purge will free; 0 while a broker runs",
+        DIRECTORY,
+    ),
     MetricName("logwright_retired_due_bytes", "", "bytes that a purge would free now", DIRECTORY),
 )
 

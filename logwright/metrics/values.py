@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import ReadablePlan
 from logwright.fleet.model import DirectorySpace, Fleet
+from logwright.place.model import Place
 from logwright.state.model import Hold
 from logwright.state.uncleanable import BYTES, COUNT
 from logwright.sweep.model import LogWork
@@ -109,6 +109,10 @@ def _directory_samples(fleet: Fleet) -> Iterator[_Named]:
         yield "kafka_log_logmanager_logdirectoryoffline", label, bool(space.problem)
         if space.problem:
             continue
+        yield "logwright_broker_running", label, space.running
+        if space.high_watermark_ms >= 0:
+            recorded = space.high_watermark_ms / _MS
+            yield "logwright_high_watermark_timestamp_seconds", label, recorded
         yield "logwright_logs", label, counts[space.log_dir]
         yield "logwright_due_logs", label, due[space.log_dir]
         yield "logwright_refused_logs", label, refused[space.log_dir]
@@ -127,9 +131,9 @@ def _directory_samples(fleet: Fleet) -> Iterator[_Named]:
             yield "kafka_log_logcleanermanager_uncleanable_bytes", label, known[BYTES]
 
 
-def _deadlines(plans: Sequence[tuple[LogWork, CleanPlan]]) -> dict[Path, int]:
+def _deadlines(plans: Sequence[tuple[LogWork[Place], ReadablePlan]]) -> dict[Place, int]:
     """Return the earliest time at which a log of each directory becomes due by its lag, ms."""
-    deadlines: dict[Path, int] = {}
+    deadlines: dict[Place, int] = {}
     for work, plan in plans:
         due_at_ms = plan.compaction.due_at_ms
         if due_at_ms is not None:
@@ -144,7 +148,7 @@ def _space_samples(space: DirectorySpace, label: tuple[str, ...]) -> Iterator[_N
     yield "logwright_retired_due_bytes", label, space.retired_due_bytes
 
 
-def _log_samples(plans: Sequence[tuple[LogWork, CleanPlan]]) -> Iterator[_Named]:
+def _log_samples(plans: Sequence[tuple[LogWork[Place], ReadablePlan]]) -> Iterator[_Named]:
     for work, plan in plans:
         log, limit = plan.log, plan.config.retention_bytes
         label = (str(work.log_dir), str(work.partition.partition), work.partition.topic)

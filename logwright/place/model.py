@@ -338,13 +338,14 @@ small file.
 """
 
 
-AnyPlace = TypeVar("AnyPlace", bound=Place)
 if TYPE_CHECKING:
+    AnyPlace = typing_extensions.TypeVar("AnyPlace", bound=Place, default=Path)
     AnyPlace_co = typing_extensions.TypeVar(
         "AnyPlace_co", bound=Place, covariant=True, default=Path
     )
-else:
-    AnyPlace_co = TypeVar("AnyPlace_co")  # noqa: PLC0105 -- Python 3.11 knows no default
+else:  # Python 3.11 knows no default
+    AnyPlace = TypeVar("AnyPlace")
+    AnyPlace_co = TypeVar("AnyPlace_co")  # noqa: PLC0105
 
 
 def is_local(place: Place) -> TypeGuard[Path]:

@@ -12,15 +12,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.segment_file import Piece, SegmentPart
+from logwright.batches.segment_file import Piece, SegmentPart, open_segment
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format.batch import CONTROL, parse_batch
 from logwright.format.index import OFFSET_ENTRY_BYTES
 from logwright.format.names import INDEX, LOG, segment_file_name
 from logwright.format.record import read_records
-from logwright.format.scan import bad_crcs, scan_piece
+from logwright.format.scan import bad_crcs
 from logwright.log.model import ReadableLog, Segment
-from logwright.place.mapped import MappedFiles, map_file
+from logwright.place.mapped import map_file
 from logwright.place.model import FileStamp, below
 from logwright.records import schema as names
 from logwright.records.model import OnCorrupt, ReadCounts, RecordsRange
@@ -62,18 +62,17 @@ def _whole(segment: Segment, end_offset: int, stamp: FileStamp) -> SegmentPart:
 
 
 class IndexedSegment:
-    """A segment and its offset index. Effects: maps both; errors: see `MappedFiles`."""
+    """A segment and its offset index. Effects: maps the index, or reads it; reads the batches that
+    it names, and no others; errors: see `open_segment`.
+    """
 
     def __init__(self, log: ReadableLog, part: SegmentPart) -> None:
-        path = below(log.readable, segment_file_name(part.base_offset, LOG))
-        file = MappedFiles().open(path, expected_bytes=part.stamp.bytes)
-        file.require(part.stamp)
         index = map_file(below(log.readable, segment_file_name(part.base_offset, INDEX)))
         self._entries = index.data
         self._rows = range(len(index) // OFFSET_ENTRY_BYTES)
         self._part = part
-        self._path = path
-        self._data = file.data
+        self._path = below(log.readable, segment_file_name(part.base_offset, LOG))
+        self._buffer = np.empty(min(_HEADER_PIECE, part.end), dtype=np.uint8)
 
     def before(self, offset: int) -> BatchAt | None:
         """Return the last batch with an entry that ends at or before an offset; None if there is
@@ -104,17 +103,12 @@ class IndexedSegment:
         part = self._part
         if not part.start < position < part.end:
             return None
-        batches, _, _ = scan_piece(
-            self._data,
-            self._path,
-            span=(position, part.end),
-            next_offset=part.base_offset,
-            end_offset=part.end_offset,
-            piece_bytes=_HEADER_PIECE,
-        )
+        with open_segment(self._path, part, self._buffer) as file:
+            piece, _ = file.piece(position, part.base_offset)
+        batches = piece.batches[:1]
         if not len(batches) or batches["last_offset"][0] != last_offset:
             return None
-        if bad_crcs(self._data, batches[:1]):
+        if bad_crcs(piece.data, batches):
             return None
         return BatchAt(position, int(batches["base_offset"][0]))
 

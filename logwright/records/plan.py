@@ -65,6 +65,44 @@ def visible_offsets(log: ReadableLog, request: ReadRequest) -> tuple[int, int]:
     return max(log.log_start_offset, request.start_offset or 0), end
 
 
+def bytes_between(log: ReadableLog, start_offset: int, end_offset: int) -> int:
+    """Return about how many bytes of segments hold the offsets [start, end). Effects and errors:
+    see `IndexedSegment`.
+    """
+    size = 0
+    for part in parts_of(log, start_offset, end_offset):
+        begin, stop = part.start, part.end
+        if start_offset > part.base_offset or end_offset < part.end_offset:
+            begin, stop = _positions(IndexedSegment(log, part), part, start_offset, end_offset)
+        size += stop - begin
+    return size
+
+
+def offset_after(log: ReadableLog, start_offset: int, end_offset: int, size: int) -> int:
+    """Return an offset such that [start, it) takes about this many bytes of segments, at least one
+    batch; at most the end. Effects and errors: see `IndexedSegment`.
+    """
+    for part in parts_of(log, start_offset, end_offset):
+        indexed = IndexedSegment(log, part)
+        begin, _ = _positions(indexed, part, start_offset, part.end_offset)
+        if part.end - begin < size:
+            size -= part.end - begin
+            continue
+        place = indexed.near(begin + size)
+        while place is not None and place.offset <= start_offset:
+            place = indexed.near(place.position + 1)
+        return min(end_offset, part.end_offset if place is None else place.offset)
+    return end_offset
+
+
+def _positions(indexed: IndexedSegment, part: SegmentPart, start: int, end: int) -> tuple[int, int]:
+    """Return the positions between which a segment has the offsets [start, end)."""
+    before, after = indexed.before(start), indexed.after(end)
+    begin = before.position if before is not None and start > part.base_offset else part.start
+    stop = after.position if after is not None and end < part.end_offset else part.end
+    return begin, max(stop, begin)
+
+
 def _cut(
     log: ReadableLog, part: SegmentPart, offsets: tuple[int, int], range_bytes: int
 ) -> Iterator[Cut]:
@@ -76,10 +114,8 @@ def _cut(
         yield Cut(first, part)
         return
     indexed = IndexedSegment(log, part)
-    before, after = indexed.before(start), indexed.after(end)
-    begin = before.position if before is not None and start > part.base_offset else part.start
-    stop = after.position if after is not None and end < part.end_offset else part.end
-    size = max(stop - begin, 0)
+    begin, stop = _positions(indexed, part, start, end)
+    size = stop - begin
     places = [(begin, first)]
     count = ceil(size / range_bytes)
     for number in range(1, count):

@@ -16,11 +16,12 @@ quarantine, and none without a cleaner.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Generic, Literal
 
 from logwright.errors import PolicyError
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.log.watermark import is_without_high_watermark
+from logwright.place.model import AnyPlace, AnyPlace_co
 from logwright.state.model import Hold
 from logwright.times import duration, durations_apart
 from logwright.units import ByteCount, Offset, TimestampMs
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from logwright.config.topic import CleanerConfig, TopicConfig
-    from logwright.log.model import PartitionLog, Segment
+    from logwright.log.model import PartitionLog, ReadableLog, Segment
     from logwright.state.model import PartitionState
 
 RetentionCause = Literal["log start offset", "size", "time"]
@@ -69,7 +70,7 @@ class SegmentVerdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetentionPlan:
+class RetentionPlan(Generic[AnyPlace_co]):
     """A retention, planned.
 
     Attributes:
@@ -83,7 +84,7 @@ class RetentionPlan:
         past_quarantine: a quarantine does not stop it.
     """
 
-    log: PartitionLog
+    log: PartitionLog[AnyPlace_co]
     now_ms: TimestampMs
     verdicts: tuple[SegmentVerdict, ...]
     log_start_offset: Offset
@@ -121,13 +122,13 @@ if TYPE_CHECKING:
 
 
 def plan_retention(
-    log: PartitionLog,
+    log: PartitionLog[AnyPlace],
     config: TopicConfig,
     *,
     now_ms: TimestampMs,
     delete_records_before: int | None = None,
     force: bool = False,
-) -> RetentionPlan:
+) -> RetentionPlan[AnyPlace]:
     """Decide about every segment.
 
     Args:
@@ -197,7 +198,7 @@ def retention_hold(
     return hold
 
 
-def _raised_start(log: PartitionLog, config: TopicConfig, requested: int | None) -> Offset:
+def _raised_start(log: ReadableLog, config: TopicConfig, requested: int | None) -> Offset:
     if requested is None:
         return log.log_start_offset
     if config.compact and not config.delete:
@@ -230,7 +231,7 @@ def _predicates(
 
 
 def _walk(
-    segments: Sequence[Segment], log: PartitionLog, predicate: _Predicate
+    segments: Sequence[Segment], log: ReadableLog, predicate: _Predicate
 ) -> tuple[dict[Offset, _Breach], str]:
     """Return the deleted segments by base offset, and why the first remaining one stays."""
     gone: dict[Offset, _Breach] = {}
@@ -247,7 +248,7 @@ def _walk(
     return gone, ""
 
 
-def _watermark(log: PartitionLog) -> str:
+def _watermark(log: ReadableLog) -> str:
     if is_without_high_watermark(log):
         return f"the high watermark is not on record in {HIGH_WATERMARK_CHECKPOINT}"
     return f"the high watermark is {log.high_watermark}, by {HIGH_WATERMARK_CHECKPOINT}"

@@ -13,11 +13,11 @@ from logwright.batches.outcomes import outdated_snapshot
 from logwright.cleaner_rules import is_last_before, is_last_of_producer
 from logwright.format.batch import CONTROL
 from logwright.format.snapshot import ProducerEntry
-from logwright.log.model import PartitionLog
+from logwright.log.model import ReadableLog
 
 
 def keep_ends(
-    log: PartitionLog,
+    log: ReadableLog,
     batches: NDArray[np.void],
     producers: Sequence[ProducerEntry],
     *,
@@ -42,7 +42,7 @@ def keep_ends(
 
 
 def _last_of_producer(
-    log: PartitionLog, batches: NDArray[np.void], producers: Sequence[ProducerEntry]
+    log: ReadableLog, batches: NDArray[np.void], producers: Sequence[ProducerEntry]
 ) -> NDArray[np.bool_]:
     """Return which batches are the last of an active producer, bool[n]."""
     ids = np.array([each.producer_id for each in producers], dtype=np.int64)

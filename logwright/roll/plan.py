@@ -13,7 +13,8 @@ from typing import Literal, NamedTuple
 from logwright.config.jitter import segment_jitter_ms
 from logwright.config.topic import TopicConfig
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from logwright.log.model import PartitionLog, Segment
+from logwright.log.model import PartitionLog, ReadableLog, Segment
+from logwright.place.model import AnyPlace
 from logwright.times import durations_apart
 from logwright.units import INT32_MAX, ByteCount, Offset, TimestampMs
 
@@ -44,7 +45,7 @@ class RollDecision(NamedTuple):
         """Whether the active segment is rolled."""
         return self.cause is not None
 
-    def applied_to(self, log: PartitionLog) -> PartitionLog:
+    def applied_to(self, log: PartitionLog[AnyPlace]) -> PartitionLog[AnyPlace]:
         """Return the log as it is after this decision; the same object if nothing is rolled."""
         if self.new_base_offset is None:
             return log
@@ -68,7 +69,7 @@ def not_rolled(why: str) -> RollDecision:
 
 
 def plan_roll(
-    log: PartitionLog, config: TopicConfig, *, now_ms: TimestampMs, like_kafka: bool
+    log: ReadableLog, config: TopicConfig, *, now_ms: TimestampMs, like_kafka: bool
 ) -> RollDecision:
     """Decide about the active segment of a log that nobody appends to. `like_kafka`: it is never
     rolled.
@@ -108,7 +109,7 @@ def plan_roll(
     )
 
 
-def force_roll(log: PartitionLog, *, cause: Literal["forced", "emptied"]) -> RollDecision:
+def force_roll(log: ReadableLog, *, cause: Literal["forced", "emptied"]) -> RollDecision:
     """Roll independently of the settings; an empty active segment is not rolled."""
     if log.active.log_bytes == 0:
         return not_rolled("the active segment is empty")
@@ -118,7 +119,7 @@ def force_roll(log: PartitionLog, *, cause: Literal["forced", "emptied"]) -> Rol
     )
 
 
-def _filled(log: PartitionLog, config: TopicConfig) -> tuple[RollCause, str] | None:
+def _filled(log: ReadableLog, config: TopicConfig) -> tuple[RollCause, str] | None:
     """Return why the active segment takes no further batch, or None (LogSegment.shouldRoll)."""
     active = log.active
     if active.log_bytes >= config.segment_bytes:

@@ -35,9 +35,12 @@ def broker_process(log_dir: Path) -> int | None:
             raise unreadable_file(error, log_dir / BROKER_LOCK) from error
 
 
-def lock_holder(directory: int, name: str) -> int | None:
-    """Return the process that excludes a shared lock on a file of an open directory, 0 if the
-    system does not name it; None if there is none. Effects: opens the file for reading.
+def lock_holder(directory: int, name: str, kind: int = fcntl.F_RDLCK) -> int | None:
+    """Return the process that excludes a lock on a file of an open directory, 0 if the system does
+    not name it; None if there is none. Effects: opens the file for reading.
+
+    Args:
+        kind: of the lock: F_RDLCK, a shared one, or F_WRLCK.
 
     Raises:
         OSError: it cannot be opened, or the file system knows no locks.
@@ -46,7 +49,7 @@ def lock_holder(directory: int, name: str) -> int | None:
         name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory
     )
     try:
-        request = FLOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, 0, 0, 0)
+        request = FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0)
         answer = FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, request))
     finally:
         os.close(file)

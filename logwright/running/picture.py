@@ -41,6 +41,11 @@ _TORN_SECONDS: Final = 0.02
 _PART_BYTES: Final = 1 << 20
 
 
+UNSERVED_NS: Final = 60_000_000_000
+"""So much older than a checkpoint without an entry of it is a log that the broker does not serve: a
+multiple of the time in which it loads or makes one, and records the high watermarks."""
+
+
 class Again(str):
     """Why the files must be looked at again."""
 
@@ -49,6 +54,12 @@ class Again(str):
 
 class Later(str):
     """Why another checkpoint of the high watermarks is needed."""
+
+    __slots__ = ()
+
+
+class Never(str):
+    """Why no later checkpoint will be of use."""
 
     __slots__ = ()
 
@@ -133,7 +144,9 @@ def read_epochs(snapshot: Snapshot) -> _Epochs | None:
     return _Epochs(parse_leader_epochs(content, directory.file(name)), modified_ns)
 
 
-def bounded(snapshot: Snapshot, facts: Facts, throttle: Throttle) -> Picture | Again | Later:
+def bounded(
+    snapshot: Snapshot, facts: Facts, throttle: Throttle
+) -> Picture | Again | Later | Never:
     """Return the picture of a log below its high watermark, or why there is none. Effects:
     reads headers and index entries.
 
@@ -148,7 +161,7 @@ def bounded(snapshot: Snapshot, facts: Facts, throttle: Throttle) -> Picture | A
     if high_watermark is None and not any(_log(snapshot, each, throttle).seen[0] for each in bases):
         high_watermark = Offset(bases[-1])
     elif high_watermark is None:
-        return Later("it has no entry of this log")
+        return _without_entry(snapshot, epochs, facts)
     elif facts.marks.written_ns < max(_youngest(snapshot, epochs), facts.started_ns):
         return Later("it was written before the broker began with this log")
     at, end = _end(snapshot, bases, high_watermark, throttle)
@@ -172,6 +185,16 @@ def bounded(snapshot: Snapshot, facts: Facts, throttle: Throttle) -> Picture | A
         epochs=entries,
         active_base=bases[-1],
     )
+
+
+def _without_entry(snapshot: Snapshot, epochs: _Epochs | None, facts: Facts) -> Later | Never:
+    """Return whether an entry can still come: a broker records all logs that it serves, also one
+    that was made or moved here since the last time.
+    """
+    since_ns = max(_youngest(snapshot, epochs), snapshot.entry.changed_ns, facts.started_ns)
+    if facts.marks.written_ns - since_ns > UNSERVED_NS:
+        return Never("it has no entry of this log, which the broker does not serve")
+    return Later("it has no entry of this log")
 
 
 def whole(snapshot: Snapshot, throttle: Throttle, *, grows: bool) -> Picture:

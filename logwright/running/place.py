@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from logwright.batches.runtime import Throttle
 from logwright.errors import (
     CorruptLogError,
+    LogwrightError,
     NotALogDir,
     StalePlan,
     UnreadableFile,
@@ -40,6 +41,7 @@ from logwright.log.load import CLUSTER_METADATA_TOPIC, observe
 from logwright.place.files import open_log_dir
 from logwright.place.local import entry_of, is_named
 from logwright.place.model import Bytes, Entry, Place, ReadOnlyPlace, is_local
+from logwright.running import watermark
 from logwright.running.broker import broker_process
 from logwright.running.bytes import HeldFile, MemoryBytes, RunningBytes, shown
 from logwright.running.picture import (
@@ -47,7 +49,7 @@ from logwright.running.picture import (
     Again,
     Bound,
     Facts,
-    Later,
+    Never,
     Picture,
     bounded,
     is_still_true,
@@ -55,7 +57,13 @@ from logwright.running.picture import (
 )
 from logwright.running.root import Root, grows, is_there, passing, read_root
 from logwright.running.snapshot import Snapshot, allow_descriptors, try_snapshot
-from logwright.running.watermark import read_watermarks, started_ns, wait_for_next
+from logwright.running.watermark import (
+    Watermarks,
+    no_next,
+    read_watermarks,
+    started_ns,
+    wait_for_next,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -95,6 +103,7 @@ class Session:
     _readers: int = 0
     _checkpoints: dict[str, bytes] | None = None
     _root: Root | None = None
+    _in_vain: tuple[int, int] | None = None
     _turn: RLock = field(default_factory=RLock)
 
     def __post_init__(self) -> None:
@@ -193,8 +202,14 @@ class Session:
                 self._make_room()
                 self._pictures[name] = self._look(name)
             behind = [name for name in missing if self.exact and not self._is_exact(name)]
-            if behind:
+            if not behind:
+                return
+            try:
                 self.renew(behind)
+            except LogwrightError:
+                for name in behind:
+                    self._pictures.pop(name, None)
+                raise
 
     def renew(self, directories: Iterable[str]) -> None:
         """Move the bounds of pictures to high watermarks that were recorded from now on. Effects:
@@ -202,8 +217,7 @@ class Session:
         """
         with self._turn:
             for _ in range(2):  # the first one may have been taken before
-                marks = read_watermarks(self.log_dir)
-                wait_for_next(self.log_dir, marks.identity, "a younger one is needed")
+                self._wait(read_watermarks(self.log_dir), "a younger one is needed")
             for name in directories:
                 if name not in self._pictures:
                     continue
@@ -236,6 +250,16 @@ class Session:
             if not self._readers:
                 self._check(self._unchecked)
                 self._unchecked.clear()
+
+    def require_history(self, name: str) -> None:
+        """Require now that what was read of a log is still its history, before it is written
+        anywhere. Effects: looks at the log.
+
+        Raises:
+            Unsettled: as `reading`.
+        """
+        with self._turn:
+            self._check({name} & self._unchecked)
 
     def _check(self, directories: set[str]) -> None:
         for name in sorted(directories):
@@ -302,6 +326,7 @@ class Session:
         start = find_offset(
             self.checkpoints().get(names.LOG_START_OFFSET_CHECKPOINT, b""), partition
         )
+        deadline = time.monotonic() + watermark.PATIENCE_SECONDS
         while True:
             process = broker_process(self.log_dir)
             if process is None:
@@ -316,12 +341,31 @@ class Session:
                 started_ns=started_ns(process),
             )
             taken = bounded(snapshot, facts, self.throttle)
-            if not isinstance(taken, Later):
+            if isinstance(taken, Picture | Again):
                 return taken
-            wait_for_next(self.log_dir, marks.identity, taken)
+            if isinstance(taken, Never) or time.monotonic() > deadline:
+                raise Unsettled(
+                    f"the broker records no high watermark that can be its own: {taken}.",
+                    path=self.log_dir / name,
+                    remedy="Run it again when it serves the log, or after you stopped it.",
+                )
+            self._wait(marks, taken)
             with open_log_dir(self.log_dir) as parent:
                 if not is_named(snapshot.directory.fd, parent, name):
                     return Again("the directory was renamed")
+
+    def _wait(self, marks: Watermarks, why: str) -> None:
+        """Wait for another checkpoint of the high watermarks than this; if it was waited for in
+        vain before, not again: there may be thousands of logs. Effects and errors: as
+        `wait_for_next`.
+        """
+        if marks.identity == self._in_vain:
+            raise no_next(self.log_dir, why)
+        try:
+            wait_for_next(self.log_dir, marks.identity, why)
+        except Unsettled:
+            self._in_vain = marks.identity
+            raise
 
     def _is_exact(self, name: str) -> bool:
         """Return whether no cleaner can have used what lies beyond the bound. Effects: reads the
@@ -491,6 +535,45 @@ def as_it_runs(
         return place
     log_dir = Path(os.path.abspath(place))  # noqa: PTH100 -- resolve() would follow symlinks
     return _session(log_dir, exact, whole, bytes_per_second).place
+
+
+def look_at(place: Place, directories: Iterable[str]) -> None:
+    """Look at several logs together, by the names of their directories, so that they wait together;
+    nothing is done in a place that is not running. Effects and errors: as `Session.prepare`.
+    """
+    if isinstance(place, RunningPlace):
+        place.session.prepare(directories)
+
+
+def require_history(place: Place, directory: str) -> None:
+    """Require that what was read of a log is still its history; of another place than a running one
+    it is. Effects and errors: as `Session.require_history`.
+    """
+    if isinstance(place, RunningPlace):
+        place.session.require_history(directory)
+
+
+def exactly(place: Place) -> Place:
+    """Return a place so that its latest states can be read: of a running directory a new session
+    that is `exact`; any other as it is. Pure.
+    """
+    if not isinstance(place, RunningPlace):
+        return place
+    session = place.session
+    return _session(session.log_dir, True, session.whole, session.bytes_per_second).place  # noqa: FBT003 -- as of pickle
+
+
+def watermarks_recorded_ms(place: Place) -> int:
+    """Return when the broker of a running directory last recorded its high watermarks, ms since the
+    epoch; -1 if it has not, or none runs. Effects: looks at the checkpoint.
+    """
+    if not isinstance(place, RunningPlace):
+        return -1
+    try:
+        status = (place.session.log_dir / names.HIGH_WATERMARK_CHECKPOINT).lstat()
+    except OSError:
+        return -1
+    return status.st_mtime_ns // 1_000_000
 
 
 def bounds_of(place: Place) -> dict[str, Bound]:

@@ -90,9 +90,16 @@ def wait_for_next(log_dir: Path, identity: tuple[int, int], why: str) -> None:
         if broker_process(log_dir) is None:
             raise Unsettled("the broker ended meanwhile.", path=log_dir, remedy="Run it again.")
         time.sleep(_POLL_SECONDS)
-    raise Unsettled(
+    raise no_next(log_dir, why)
+
+
+def no_next(log_dir: Path, why: str) -> Unsettled:
+    """Return the error for a broker that does not write the next checkpoint; `why`: the present one
+    is of no use.
+    """
+    return Unsettled(
         f"the broker does not write its high watermarks: {why}.",
-        path=path,
+        path=log_dir / names.HIGH_WATERMARK_CHECKPOINT,
         remedy="Run it again when it serves the log, or after you stopped it.",
     )
 

@@ -1,4 +1,4 @@
-"""``spark.read.format("kafka-log")``: the records of offline logs as rows, without a broker.
+"""``spark.read.format("kafka-log")``: the records of logs as rows, without a broker.
 
 The data source API of Spark 4 in Python. What Spark does with it (docs/adr/0026 has the figures):
 
@@ -14,8 +14,6 @@ Little is imported here: Spark also imports this where it only looks for data so
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -29,43 +27,30 @@ from pyspark.sql.datasource import (
     InputPartition,
 )
 
-from logwright import durable
 from logwright.errors import PolicyError, StalePlan
+from logwright.spark.kafka_log_rows import (
+    SCHEMA,
+    WITH_HEADERS,
+    as_spark_has_it,
+    refuse_schema,
+    report_corrupt,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import Filter
 
-    from logwright.records.model import ReadCounts, RecordsRange
-    from logwright.spark.kafka_log_options import Pruning, ReadOptions
+    from logwright.records.model import RecordsRange
+    from logwright.spark.kafka_log_options import Pruning, ReadOptions, Use
     from logwright.spark.kafka_log_plan import Work
+    from logwright.spark.kafka_log_seen import Slice
 
 NAME: Final = "kafka-log"
 
-_LOG = logging.getLogger(__name__)
-
-_HEADERS: Final = T.ArrayType(
-    T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())])
-)
-SCHEMA: Final = T.StructType(
-    [
-        T.StructField("key", T.BinaryType()),
-        T.StructField("value", T.BinaryType()),
-        T.StructField("topic", T.StringType()),
-        T.StructField("partition", T.IntegerType()),
-        T.StructField("offset", T.LongType()),
-        T.StructField("timestamp", T.TimestampType()),
-        T.StructField("timestampType", T.IntegerType()),
-    ]
-)
-"""The schema of Spark's Kafka source (KafkaRecordToRowConverter, Spark 4)."""
-WITH_HEADERS: Final = T.StructType([*SCHEMA.fields, T.StructField("headers", _HEADERS)])
-"""The same with ``includeHeaders``."""
-
 
 class KafkaLog(DataSource):
-    """The format ``kafka-log``: reads logs, and appends to them. Options: `ReadOptions` and
-    `WriteOptions`.
+    """The format ``kafka-log``: reads logs, in batches or as a stream, and appends to them.
+    Options: `ReadOptions` and `WriteOptions`.
     """
 
     @classmethod
@@ -88,17 +73,20 @@ class KafkaLog(DataSource):
         Raises:
             PolicyError: as `schema`; or the user's schema has another column, or another type.
         """
-        options = self._read_options()
+        options = self._read_options("batch")
         refuse_schema(schema)
         kind = FilteringReader if options.push_filters else KafkaLogReader
         return kind(options, schema)
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
-        """Return what refuses a stream as soon as Spark uses it. An error of this method itself is
-        hidden by one of Spark's own.
+        """Return a reader of a stream of these columns. It checks the options when Spark first uses
+        it: an error of this method itself is hidden by one of Spark's own.
         """
-        del schema
-        return _NoStream()
+        try:
+            from logwright.spark.kafka_log_stream import StreamReader  # noqa: PLC0415 -- Spark 4.2
+        except ModuleNotFoundError:
+            return _NoStream()
+        return StreamReader(self.options, schema)
 
     def writer(self, schema: T.StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 -- Spark's signature
         """Return a writer that appends rows to logs, see `logwright.spark.kafka_log_write`.
@@ -110,14 +98,14 @@ class KafkaLog(DataSource):
 
         return make_writer(self.options, schema, overwrite=overwrite)
 
-    def _read_options(self) -> ReadOptions:
+    def _read_options(self, use: Use | None = None) -> ReadOptions:
         from logwright.spark.kafka_log_options import read_options  # noqa: PLC0415 -- see the module
 
-        return read_options(self.options)
+        return read_options(self.options, use)
 
 
 class _NoStream(DataSourceStreamReader):
-    """Refuses to read a stream."""
+    """Refuses to read a stream: a source in Python cannot limit a micro-batch before Spark 4.2."""
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 -- Spark's name
         """Refuse it.
@@ -126,7 +114,7 @@ class _NoStream(DataSourceStreamReader):
             PolicyError: always.
         """
         raise PolicyError(
-            f"{NAME} is read in batches, not as a stream.",
+            f"a stream of {NAME} needs Spark 4.2.",
             remedy=f'Use spark.read.format("{NAME}"); the option startingOffsets takes what is new'
             " since an earlier batch.",
         )
@@ -134,28 +122,6 @@ class _NoStream(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Spark requires it; there is no offset to read from."""
         raise AssertionError(partition)
-
-
-def refuse_schema(schema: T.StructType) -> None:
-    """Refuse columns that records do not have.
-
-    Raises:
-        PolicyError: a column is unknown or has another type, or there is none.
-    """
-    known = {field.name: field.dataType for field in WITH_HEADERS.fields}
-    for field in schema.fields:
-        kind = known.get(field.name)
-        if kind is None or field.dataType.simpleString() != kind.simpleString():
-            wanted = "unknown" if kind is None else f"of type {kind.simpleString()}"
-            raise PolicyError(
-                f"the schema has the column {field.name} {field.dataType.simpleString()}, which is"
-                f" {wanted}.",
-                remedy=f"Valid columns are {WITH_HEADERS.simpleString()[len('struct<') : -1]}.",
-            )
-    if not schema.fields:
-        raise PolicyError(
-            "the schema has no column.", remedy="To count records, read the column offset."
-        )
 
 
 class KafkaLogReader(DataSourceReader):
@@ -172,9 +138,10 @@ class KafkaLogReader(DataSourceReader):
         """Return the tasks; each has its ranges. Effects and errors: see `plan_read`."""
         from logwright.spark.kafka_log_options import Pruning  # noqa: PLC0415 -- see the module
         from logwright.spark.kafka_log_plan import plan_read  # noqa: PLC0415
+        from logwright.spark.kafka_log_seen import by_offsets  # noqa: PLC0415
 
         pruning = self._pruning or Pruning()
-        return [InputPartition(work) for work in plan_read(self._options, pruning)]
+        return [InputPartition(by_offsets(work)) for work in plan_read(self._options, pruning)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Return the rows of one task. Effects: reads segments, with brokers kept out; writes a
@@ -188,13 +155,26 @@ class KafkaLogReader(DataSourceReader):
         from logwright.latest.read import read_latest  # noqa: PLC0415
 
         columns = self._schema.fieldNames()
-        work: Work = partition.value or ()  # Spark makes one with None for no tasks
+        # Spark makes one with None for no tasks.
+        work: Work | tuple[Slice, ...] = partition.value or ()
         if isinstance(work, LatestPlan):
             tombstones = self._options.include_tombstones
             batches = read_latest(work, columns=columns, tombstones=tombstones)
         else:
-            batches = _read_ranges(work, columns, self._report)
-        return _as_spark_has_it(batches, self._schema)
+            batches = self._read(work, columns)
+        return _loaded_again(as_spark_has_it(batches, self._schema))
+
+    def _read(
+        self, work: Iterable[RecordsRange | Slice], columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        from logwright.records.model import RecordsRange  # noqa: PLC0415 -- see the module
+        from logwright.spark.kafka_log_seen import read_slices  # noqa: PLC0415
+
+        for part in work:
+            if isinstance(part, RecordsRange):
+                yield from _read_range(part, columns, self._report)
+            else:
+                yield from read_slices([part], self._options, columns)
 
 
 class FilteringReader(KafkaLogReader):
@@ -210,85 +190,22 @@ class FilteringReader(KafkaLogReader):
         return rest
 
 
-def _read_ranges(
-    ranges: Iterable[RecordsRange], columns: Sequence[str], corrupt_report: Path | None
+def _read_range(
+    records_range: RecordsRange, columns: Sequence[str], corrupt_report: Path | None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some ranges. Effects: as `read_range` and `_report`."""
+    """Yield the rows of a range. Effects: as `read_range` and `report_corrupt`."""
     from logwright.records.model import ReadCounts  # noqa: PLC0415 -- see the module
     from logwright.records.read import read_range  # noqa: PLC0415
 
-    for records_range in ranges:
-        counts = ReadCounts()
-        yield from read_range(records_range, columns=columns, counts=counts)
-        if counts.corrupt_batches:
-            _report(records_range, counts, corrupt_report)
+    counts = ReadCounts()
+    yield from read_range(records_range, columns=columns, counts=counts)
+    report_corrupt(records_range, counts, corrupt_report)
 
 
-def _as_spark_has_it(
-    batches: Iterable[pa.RecordBatch], schema: T.StructType
-) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with exactly the schema that Spark expects: it compares whether a column
-    may be null.
-    """
-    import pyarrow as pa  # noqa: PLC0415 -- see the module
-
-    expected = pa.schema([_arrow_field(field) for field in schema.fields])
+def _loaded_again(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches; the remedy of an error is Spark's way to plan again."""
     try:
-        for batch in batches:
-            arrays = [
-                column if column.type == field.type else column.cast(field.type)
-                for column, field in zip(batch.columns, expected, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=expected)
+        yield from batches
     except StalePlan as error:
         error.remedy = "The log changed after the frame was planned. Load it again."
         raise
-
-
-def _arrow_field(field: T.StructField) -> pa.Field:
-    """Return a column as Spark has it in Arrow. Its own function has other arguments in each
-    version.
-    """
-    import pyarrow as pa  # noqa: PLC0415 -- see the module
-
-    from logwright.records.schema import RECORDS  # noqa: PLC0415
-
-    kind = RECORDS.field(field.name).type
-    if isinstance(field.dataType, T.ArrayType) and isinstance(
-        field.dataType.elementType, T.StructType
-    ):
-        pair = zip(field.dataType.elementType.fields, (pa.string(), pa.binary()), strict=True)
-        parts = [pa.field(one.name, type_, nullable=one.nullable) for one, type_ in pair]
-        nullable = field.dataType.containsNull
-        kind = pa.list_(pa.field("element", pa.struct(parts), nullable=nullable))
-    return pa.field(field.name, kind, nullable=field.nullable)
-
-
-def _report(records_range: RecordsRange, counts: ReadCounts, directory: Path | None) -> None:
-    """Report batches that were skipped. Effects: logs a warning; writes a file that replaces that
-    of an earlier attempt.
-    """
-    file, position, offset = counts.first_corrupt or ("", -1, -1)
-    _LOG.warning(
-        "corrupt batches skipped topic-partition=%s batches=%d bytes=%d file=%s position=%d",
-        records_range.partition,
-        counts.corrupt_batches,
-        counts.corrupt_bytes,
-        file,
-        position,
-    )
-    if directory is None:
-        return
-    report = {
-        "topicPartition": str(records_range.partition),
-        "startOffset": records_range.start_offset,
-        "endOffset": records_range.end_offset,
-        "corruptBatches": counts.corrupt_batches,
-        "corruptBytes": counts.corrupt_bytes,
-        "firstFile": file,
-        "firstPosition": position,
-        "firstOffset": offset,
-    }
-    durable.make_directory(directory)
-    path = directory / f"{records_range.partition}-{records_range.start_offset}.json"
-    durable.replace(path, json.dumps(report).encode())

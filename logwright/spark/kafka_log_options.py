@@ -32,12 +32,16 @@ from logwright.format.codec import CodecName
 from logwright.format.names import TopicPartition
 from logwright.place.model import Place, is_local
 from logwright.place.named import place_of
+from logwright.spark.kafka_log_offsets import without_facts
 
 EARLIEST: Final = -2
 LATEST: Final = -1
 """In JSON of offsets: the log start offset, and the end of what readers see (Spark's numbers)."""
 
 _CONFIG: Final = "config."
+
+_TABLE: Final = frozenset(("owner", "provider"))
+"""What Spark 4.3 adds to the options where it makes a table."""
 
 _LONGEST_JSON: Final = 16 * 1024 * 1024
 """Characters; a topic with 100,000 partitions needs a tenth of it."""
@@ -59,7 +63,7 @@ def _json(value: object) -> object:
 
 def _offsets(value: object) -> object:
     word = value.strip().casefold() if isinstance(value, str) else value
-    return word if word in {"earliest", "latest"} else _json(value)
+    return word if word in {"earliest", "latest"} else without_facts(_json(value))
 
 
 def _directories(value: object) -> object:
@@ -89,6 +93,11 @@ _ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _AS_OF: Final = ("asOfOffset", "asOfTimestamp")
 _OF_RECORDS: Final = (*_STARTS[:2], *_ENDS, "startingOffsetsByTimestampStrategy")
 _SELECTIONS: Final = ("subscribe", "subscribePattern", "assign")
+_OF_STREAMS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "failOnDataLoss")
+_OF_BATCHES: Final = (*_ENDS, *_AS_OF, "view", "includeTombstones", "pushFilters")
+
+Use = Literal["batch", "stream"]
+"""What a frame is made by: ``spark.read`` or ``spark.readStream``."""
 
 
 class _Options(BaseModel):
@@ -125,6 +134,9 @@ class ReadOptions(_Options):
             as of a time, ms since the epoch.
         includeTombstones: the view "latest" also has deleted keys, with a null value.
         pushFilters: a query's filters decide what is read, see docs/adr/0026.
+        maxOffsetsPerTrigger, maxBytesPerTrigger: of a stream, about how much one micro-batch reads
+            of all partitions: offsets, bytes of segments.
+        failOnDataLoss: a stream ends if records are gone that it has not read.
     """
 
     path: str | None = Field(None, min_length=1)
@@ -155,6 +167,9 @@ class ReadOptions(_Options):
     as_of_timestamp: Timestamp | None = None
     include_tombstones: Boolean = False
     push_filters: Boolean = False
+    max_offsets_per_trigger: Count | None = None
+    max_bytes_per_trigger: Count | None = None
+    fail_on_data_loss: Boolean = True
 
     @property
     def log_dirs(self) -> tuple[Place, ...]:
@@ -180,8 +195,6 @@ class ReadOptions(_Options):
             given = self._given(names)
             if len(given) > 1:
                 raise contradiction(f"{given[0]} and {given[1]} exclude each other", *given)
-        if self.starting_offsets == "latest" or LATEST in _values(self.starting_offsets):
-            raise contradiction("startingOffsets cannot be latest in a batch query", *_STARTS)
         if self.ending_offsets == "earliest" or EARLIEST in _values(self.ending_offsets):
             raise contradiction("endingOffsets cannot be earliest", *_ENDS)
         if EARLIEST in _values(self.as_of_offset or {}):
@@ -207,6 +220,21 @@ class ReadOptions(_Options):
         if self.on_corrupt == "skip":
             raise contradiction("view=latest cannot skip corrupt batches", "onCorrupt")
         return self
+
+    def refuse_others(self, use: Use) -> None:
+        """Refuse options that a batch, or a stream, does not have.
+
+        Raises:
+            PolicyError: there are some.
+        """
+        wrong = self._given(_OF_STREAMS if use == "batch" else _OF_BATCHES)
+        if wrong:
+            other = "stream: readStream" if use == "batch" else "batch: read"
+            raise PolicyError(f"option {wrong[0]} is for a {other}.", remedy="Remove it.")
+        if use == "batch" and (
+            self.starting_offsets == "latest" or LATEST in _values(self.starting_offsets)
+        ):
+            raise PolicyError("startingOffsets cannot be latest in a batch query.")
 
 
 class WriteOptions(_Options):
@@ -238,16 +266,27 @@ class WriteOptions(_Options):
         return self
 
 
-def read_options(given: Mapping[str, str]) -> ReadOptions:
+def read_options(given: Mapping[str, str], use: Use | None = None) -> ReadOptions:
     """Return the options of a read.
 
     Args:
         given: name in any case → text, as Spark has them.
+        use: None: it is not known yet, as where Spark asks for the schema.
 
     Raises:
-        PolicyError: an option is unknown, malformed or contradicts another one.
+        PolicyError: an option is unknown, malformed or contradicts another one; or is not for this
+            use.
     """
-    return _parse(ReadOptions, given)
+    if given.keys() >= _TABLE:
+        raise PolicyError(
+            "Spark does not keep the options of a table of a data source in Python.",
+            remedy="Use CREATE TEMPORARY VIEW instead of CREATE TABLE; or name the columns there,"
+            " and the options in each query: SELECT … FROM t WITH (path = '…', subscribe = '…').",
+        )
+    options = _parse(ReadOptions, given)
+    if use is not None:
+        options.refuse_others(use)
+    return options
 
 
 def write_options(given: Mapping[str, str]) -> WriteOptions:
@@ -297,6 +336,11 @@ def _values(offsets: Literal["earliest", "latest"] | PerPartition) -> set[int]:
     if isinstance(offsets, str):
         return set()
     return {offset for of_topic in offsets.values() for offset in of_topic.values()}
+
+
+def is_latest(offsets: PerPartition, partition: TopicPartition) -> bool:
+    """Return whether offsets have the latest one for a partition."""
+    return offsets[partition.topic][partition.partition] == LATEST
 
 
 def by_partition(given: Mapping[str, Mapping[int, int]]) -> dict[TopicPartition, int]:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -33,6 +33,7 @@ from logwright.place.model import Place
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import plan_records, visible_offsets
+from logwright.running.place import as_it_runs
 from logwright.spark.kafka_log_options import (
     EARLIEST,
     LATEST,
@@ -72,21 +73,29 @@ Work = tuple[RecordsRange, ...] | LatestPlan
 
 
 def plan_read(options: ReadOptions, pruning: Pruning) -> list[Work]:
-    """Return what each task reads. Effects: reads the log directories, with brokers kept out.
+    """Return what each task reads. Effects: reads the log directories, with brokers kept out; of
+    records also those that a broker has open, as they are shown at this moment.
 
     Raises:
         PolicyError: the options name what the log directories do not have.
         LogwrightError: as `observe`, `plan_records` and `plan_latest`.
     """
-    with observed_logs(options, pruning) as logs:
+
+    def choose(present: Collection[TopicPartition]) -> list[TopicPartition]:
+        return [one for one in chosen_partitions(options, present) if pruning.has(one)]
+
+    log_dirs = options.log_dirs
+    if options.view == "records":
+        log_dirs = tuple(map(as_it_runs, log_dirs))
+    with observed_logs(options, choose, log_dirs) as logs:
+        for log in logs:
+            require_local_start(log, offset_of(options.starting_offsets, log.partition))
         if options.view == "latest":
             return [_latest(log, options) for log in logs]
         requests = [
-            (log, _with_times(log, request_of(options, pruning, log), options)) for log in logs
+            (log, with_times(log, request_of(options, pruning, log), options)) for log in logs
         ]
-        if options.max_records_per_partition is not None:
-            requests = _divided(requests, options.max_records_per_partition)
-        return [*_tasks(requests, options)]
+        return [*tasks_of(requests, options)]
 
 
 def _latest(log: ReadableLog, options: ReadOptions) -> LatestPlan:
@@ -94,30 +103,37 @@ def _latest(log: ReadableLog, options: ReadOptions) -> LatestPlan:
     as_of = options.as_of_offset
     return plan_latest(
         log,
-        start_offset=_offset_of(options.starting_offsets, log.partition),
-        end_offset=None if as_of is None else _offset_of(as_of, log.partition),
+        start_offset=offset_of(options.starting_offsets, log.partition),
+        end_offset=None if as_of is None else offset_of(as_of, log.partition),
         end_timestamp_ms=options.as_of_timestamp,
     )
 
 
 @contextmanager
-def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[Sequence[ReadableLog]]:
+def observed_logs(
+    options: ReadOptions,
+    choose: Callable[[Collection[TopicPartition]], Iterable[TopicPartition]],
+    log_dirs: Sequence[Place],
+) -> Iterator[Sequence[ReadableLog]]:
     """Observe each log that is read, once. Effects: keeps brokers out of the log directories within
     the block; reads them.
 
+    Args:
+        choose: which ones, of all that the log directories have.
+        log_dirs: the log directories, in the options' order.
+
     Raises:
-        PolicyError: the options name what the log directories do not have.
-        PreconditionError: a log has no high watermark on record that is asked for, or records of it
-            are elsewhere.
+        PolicyError: a partition is in two log directories.
+        PreconditionError: a log has no high watermark on record that is asked for.
         LogwrightError: as `broker_kept_out`, `list_partitions` and `observe`.
     """
     with ExitStack() as locks:
-        for log_dir in options.log_dirs:
+        for log_dir in log_dirs:
             locks.enter_context(broker_kept_out(log_dir))
-        places = _places(options.log_dirs)
-        chosen = chosen_partitions(options, places)
+        places = _places(log_dirs)
+        chosen = choose(places)
         checkpoints: dict[Place, Checkpoints] = {
-            log_dir: read_checkpoints(log_dir) for log_dir in options.log_dirs
+            log_dir: read_checkpoints(log_dir) for log_dir in log_dirs
         }
         logs = [
             observe(
@@ -127,13 +143,10 @@ def observed_logs(options: ReadOptions, pruning: Pruning) -> Iterator[Sequence[R
                 checkpoints=checkpoints[places[partition]],
             )
             for partition in chosen
-            if pruning.has(partition)
         ]
         if options.high_watermark == "checkpoint":
             for log in logs:
                 require_high_watermark(log)
-        for log in logs:
-            require_local_start(log, _offset_of(options.starting_offsets, log.partition))
         yield logs
 
 
@@ -162,26 +175,37 @@ def chosen_partitions(
     Raises:
         PolicyError: one of them is not present; or offsets or times are given for others.
     """
-    topics = {one.topic for one in present}
+    chosen = present_partitions(options, present)
     if options.assign is not None:
-        chosen = {TopicPartition(topic, n) for topic, of in options.assign.items() for n in of}
-        missing = sorted(chosen.difference(present))
+        named = {TopicPartition(topic, n) for topic, of in options.assign.items() for n in of}
+        missing = sorted(named - chosen)
         if missing:
             raise _missing("assign", [str(one) for one in missing], map(str, present))
-    elif options.subscribe_pattern is not None:
-        pattern = re.compile(options.subscribe_pattern)
-        matched = {topic for topic in topics if pattern.fullmatch(topic)} - INTERNAL_TOPICS.keys()
-        chosen = {one for one in present if one.topic in matched}
-    else:
+    elif options.subscribe_pattern is None:
+        topics = {one.topic for one in present}
         absent = sorted(set(options.subscribe) - topics)
         if absent:
             raise _missing("subscribe", absent, topics)
-        chosen = {one for one in present if one.topic in options.subscribe}
     for name in _PER_PARTITION:
         given = getattr(options, name)
         if isinstance(given, Mapping):
             _refuse_others(to_camel(name), by_partition(given).keys(), chosen)
     return sorted(chosen)
+
+
+def present_partitions(
+    options: ReadOptions, present: Collection[TopicPartition]
+) -> set[TopicPartition]:
+    """Return those of the partitions that the options name. Pure; see `chosen_partitions`."""
+    if options.assign is not None:
+        assigned = options.assign
+        return {one for one in present if one.partition in assigned.get(one.topic, ())}
+    if options.subscribe_pattern is not None:
+        pattern = re.compile(options.subscribe_pattern)
+        topics = {one.topic for one in present} - INTERNAL_TOPICS.keys()
+        matched = {topic for topic in topics if pattern.fullmatch(topic)}
+        return {one for one in present if one.topic in matched}
+    return {one for one in present if one.topic in options.subscribe}
 
 
 def _missing(option: str, names: Sequence[str], present: Iterable[str]) -> PolicyError:
@@ -221,8 +245,8 @@ def request_of(options: ReadOptions, pruning: Pruning, log: ReadableLog) -> Read
     committed = options.isolation_level == "read_committed"
     end = log.last_stable_offset if committed else log.high_watermark
     limit = "the last stable offset" if committed else "the high watermark"
-    start = _offset_of(options.starting_offsets, log.partition)
-    stop = _offset_of(options.ending_offsets, log.partition)
+    start = offset_of(options.starting_offsets, log.partition)
+    stop = offset_of(options.ending_offsets, log.partition)
     for name, offset in (("startingOffsets", start), ("endingOffsets", stop)):
         if offset is not None and not log.log_start_offset <= offset <= end:
             raise PolicyError(
@@ -248,14 +272,15 @@ def request_of(options: ReadOptions, pruning: Pruning, log: ReadableLog) -> Read
     )
 
 
-def _offset_of(offsets: str | PerPartition, partition: TopicPartition) -> int | None:
+def offset_of(offsets: str | PerPartition, partition: TopicPartition) -> int | None:
+    """Return an option's offset for a partition; None if it is the earliest or the latest. Pure."""
     if isinstance(offsets, str):
         return None
     offset = offsets[partition.topic][partition.partition]
     return None if offset in {EARLIEST, LATEST} else offset
 
 
-def _with_times(log: ReadableLog, request: ReadRequest, options: ReadOptions) -> ReadRequest:
+def with_times(log: ReadableLog, request: ReadRequest, options: ReadOptions) -> ReadRequest:
     """Return the request with the options' times. Effects: reads the log, to find the first one.
 
     Raises:
@@ -304,11 +329,13 @@ def _divided(requests: Iterable[_Request], most: int) -> list[_Request]:
     return divided
 
 
-def _tasks(requests: Sequence[_Request], options: ReadOptions) -> list[tuple[RecordsRange, ...]]:
+def tasks_of(requests: Sequence[_Request], options: ReadOptions) -> list[tuple[RecordsRange, ...]]:
     """Return the ranges of each task: as many tasks as are wanted, as far as batches can be
-    divided. Effects and errors: those of `plan_records`.
+    divided. Effects and errors: those of `plan_records`; PolicyError: there are too many.
     """
     wanted = options.min_partitions
+    if options.max_records_per_partition is not None:
+        requests = _divided(requests, options.max_records_per_partition)
     size = RANGE_BYTES
     ranges = _ranges(requests, size)
     if wanted is None and options.max_records_per_partition is None:

@@ -238,10 +238,11 @@ class Hold:
     Attributes:
         kind: ``disabled``: by ``log.cleaner.enable=false``, of a retention. ``unknown``: nothing
             says the topic's ``cleanup.policy``. ``stray``: a broker would not serve it.
+            ``running``: a broker runs on its log directory.
         sentence: with owner, reason and expiry, or cause, place and retry time.
     """
 
-    kind: Literal["paused", "quarantined", "disabled", "unknown", "stray"]
+    kind: Literal["paused", "quarantined", "disabled", "unknown", "stray", "running"]
     sentence: str
 
 

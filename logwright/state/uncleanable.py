@@ -20,13 +20,14 @@ from logwright.state.store import read_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
+
+    from logwright.place.model import Place
 
 COUNT: Final = "uncleanable-partitions-count"
 BYTES: Final = "uncleanable-bytes"
 
 
-def uncleanable_metrics(log_dirs: Iterable[Path]) -> dict[str, int]:
+def uncleanable_metrics(log_dirs: Iterable[Place]) -> dict[str, int]:
     """Return both metrics for some log directories. A partition counts until its quarantine is
     lifted, even after its retry time, or until its directory is gone, as in Kafka
     (LogCleanerManager.maintainUncleanablePartitions). Effects: reads.
@@ -42,7 +43,7 @@ def uncleanable_metrics(log_dirs: Iterable[Path]) -> dict[str, int]:
     return {COUNT: len(sizes), BYTES: sum(sizes)}
 
 
-def _quarantined(log_dir: Path) -> tuple[TopicPartition, ...]:
+def _quarantined(log_dir: Place) -> tuple[TopicPartition, ...]:
     partitions = [one for one, state in read_state(log_dir).items() if state.quarantine is not None]
     if not partitions:
         return ()
@@ -50,7 +51,7 @@ def _quarantined(log_dir: Path) -> tuple[TopicPartition, ...]:
     return tuple(partition for partition in partitions if partition in present)
 
 
-def uncleanable_bytes(log_dir: Path, partition: TopicPartition) -> int:
+def uncleanable_bytes(log_dir: Place, partition: TopicPartition) -> int:
     """Return the bytes of one partition; 0 if its directory cannot be listed. Effects: reads names
     and a checkpoint.
     """
@@ -69,7 +70,7 @@ def uncleanable_bytes(log_dir: Path, partition: TopicPartition) -> int:
     return sum(sizes[base] for base, following in itertools.pairwise(bases) if following > dirty)
 
 
-def _first_dirty(log_dir: Path, partition: TopicPartition) -> int:
+def _first_dirty(log_dir: Place, partition: TopicPartition) -> int:
     try:
         return read_checkpoints(log_dir).cleaner_offset.get(partition, 0)
     except LogwrightError:

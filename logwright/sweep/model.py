@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol
 
 from logwright.checks.model import OutputFacts
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import InvariantError, LogwrightError
 from logwright.format.names import TopicPartition
+from logwright.place.model import AnyPlace, AnyPlace_co, Place
 from logwright.retention.account import RetentionAccount
 from logwright.retention.plan import RetentionPlan
 from logwright.roll.plan import RollDecision
@@ -39,23 +39,23 @@ class Rolled:
 class LogSettings(Protocol):
     """The settings by which logs are maintained, such as `DirectorySettings`."""
 
-    def of(self, log_dir: Path, topic: str, /) -> Settings:
+    def of(self, log_dir: Place, topic: str, /) -> Settings:
         """Return a topic's settings in a log directory. Raises LogwrightError."""
 
-    def stray(self, log_dir: Path, partition: TopicPartition, /) -> str | None:
+    def stray(self, log_dir: Place, partition: TopicPartition, /) -> str | None:
         """Return why a broker would not serve a partition from there. Raises LogwrightError."""
 
 
 class RecoverySettings(LogSettings, Protocol):
     """What a recovery needs too."""
 
-    def topic_id(self, log_dir: Path, partition: TopicPartition, /) -> str | None:
+    def topic_id(self, log_dir: Place, partition: TopicPartition, /) -> str | None:
         """Return the id of a partition's topic, None if it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogWork:
-    """One log on its way through a sweep.
+class LogWork(Generic[AnyPlace_co]):
+    """One log on its way through a sweep; without a parameter one that can be changed.
 
     Attributes:
         key: the caller's key of it, such as its partition key in Dagster.
@@ -76,19 +76,19 @@ class LogWork:
     """
 
     key: str
-    log_dir: Path
+    log_dir: AnyPlace_co
     partition: TopicPartition
     held: Hold | None = None
     recovered: tuple[str, ...] | None = None
     forecast_bytes: int | None = None
     rolled: Rolled | None = None
-    plan: CleanPlan | None = None
+    plan: CleanPlan[AnyPlace_co] | None = None
     staged: StagedCleaning | None = None
     facts: OutputFacts | None = None
     checked: Mapping[str, str] = field(default_factory=dict)
     result: CommitResult | None = None
     commit_seconds: float = 0.0
-    retained: RetentionPlan | None = None
+    retained: RetentionPlan[AnyPlace_co] | None = None
     retention_account: RetentionAccount | None = None
     failure: LogwrightError | None = None
 
@@ -113,12 +113,12 @@ class LogWork:
         """Whether a commit changes something; see `logwright.sweep.order.changes`."""
         return self.plan is not None and changes(self.plan)
 
-    def failed(self, error: LogwrightError) -> LogWork:
+    def failed(self, error: LogwrightError) -> LogWork[AnyPlace_co]:
         """Return the work with the error that ends it."""
         return replace(self, failure=error.after_recovery() if self.recovered else error)
 
 
-def planned(work: LogWork) -> CleanPlan:
+def planned(work: LogWork[AnyPlace]) -> CleanPlan[AnyPlace]:
     """Return the plan of a log that must have one."""
     if work.plan is None:
         raise InvariantError(f"{work.key} was not planned")
@@ -126,14 +126,14 @@ def planned(work: LogWork) -> CleanPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepState:
+class SweepState(Generic[AnyPlace]):
     """The logs of one sweep, and its clock."""
 
-    works: tuple[LogWork, ...]
+    works: tuple[LogWork[AnyPlace], ...]
     now_ms: TimestampMs
 
     @property
-    def going_on(self) -> tuple[LogWork, ...]:
+    def going_on(self) -> tuple[LogWork[AnyPlace], ...]:
         """The logs that have not failed."""
         return tuple(work for work in self.works if work.failure is None)
 
@@ -142,12 +142,12 @@ class SweepState:
         """Why logs failed, by key."""
         return {work.key: work.failure for work in self.works if work.failure is not None}
 
-    def with_works(self, changed: Iterable[LogWork]) -> SweepState:
+    def with_works(self, changed: Iterable[LogWork[AnyPlace]]) -> SweepState[AnyPlace]:
         """Return the state with some logs' work replaced, by key."""
         by_key = {work.key: work for work in changed}
         return replace(self, works=tuple(by_key.get(work.key, work) for work in self.works))
 
-    def with_failures(self, failures: Mapping[str, LogwrightError]) -> SweepState:
+    def with_failures(self, failures: Mapping[str, LogwrightError]) -> SweepState[AnyPlace]:
         """Return the state with some logs marked as failed, by key."""
         return self.with_works(
             work.failed(failures[work.key]) for work in self.works if work.key in failures

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from logwright.compaction.model import CleanPlan
+    from logwright.compaction.model import CleanPlan, ReadablePlan
     from logwright.format.names import TopicPartition
+    from logwright.place.model import AnyPlace
 
 
 class Planned(Protocol):
@@ -36,12 +37,12 @@ def urgency(*, deadline_ms: int | None, ratio: float) -> tuple[int, float]:
     return (1, -ratio) if deadline_ms is None else (0, deadline_ms)
 
 
-def pick_order(plans: Sequence[CleanPlan]) -> list[CleanPlan]:
+def pick_order(plans: Sequence[CleanPlan[AnyPlace]]) -> list[CleanPlan[AnyPlace]]:
     """Return the plans that are due in the order of `urgency`, equals by name; with
     ``--like-kafka`` the filthiest first.
     """
 
-    def rank(plan: CleanPlan) -> tuple[tuple[int, float], TopicPartition]:
+    def rank(plan: CleanPlan[AnyPlace]) -> tuple[tuple[int, float], TopicPartition]:
         compaction = plan.compaction
         overdue = compaction.need_compaction_now and not plan.options.like_kafka
         deadline_ms = -compaction.compaction_delay_ms if overdue else None
@@ -66,7 +67,7 @@ def cleaning_order(works: Sequence[Work]) -> list[Work]:
     return first + list(by_plan.values())
 
 
-def changes(plan: CleanPlan) -> bool:
+def changes(plan: ReadablePlan) -> bool:
     """Decide whether a commit of this plan changes something: the log, or only its cleaner
     checkpoint.
     """

@@ -1,4 +1,5 @@
-"""Plan the cleaning of one log, or of many, on which no broker works.
+"""Plan the cleaning of one log, or of many. What is planned of a `Path` can be committed: no broker
+works on it.
 
 Planning is much Python and little waiting. Processes for the cores would not help: to send a plan
 takes a third of the time in which it is made, and more to pickle it.
@@ -22,16 +23,17 @@ from logwright.live_plans import new_plan_id
 from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.load import Shared, observe_one, share
-from logwright.log.model import PartitionLog
+from logwright.log.model import PartitionLog, ReadableLog
 from logwright.observe import HighWatermark, observe_unlocked
 from logwright.place.files import open_log_dir
+from logwright.place.model import AnyPlace, is_local
 from logwright.roll.plan import force_roll, not_rolled, plan_roll
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
 from logwright.units import TimestampMs
 
 Settings = tuple[TopicConfig, CleanerConfig]
-Outcome = CleanPlan | LogwrightError
+Outcome = CleanPlan[AnyPlace] | LogwrightError
 
 POLICY_UNKNOWN: Final = "its cleanup.policy is unknown"
 
@@ -61,17 +63,17 @@ def plan_cleaning(
 
 @rare_collections()
 def plan_cleanings(
-    log_dir: Path,
+    log_dir: AnyPlace,
     partitions: Sequence[TopicPartition],
     settings: Callable[[str], Settings],
     *,
     now_ms: TimestampMs,
     options: CleaningOptions,
     high_watermark: HighWatermark,
-) -> list[Outcome]:
+) -> list[Outcome[AnyPlace]]:
     """Plan the cleaning of many partitions: the plan of each, in their order, or why there is none.
 
-    Effects: reads; keeps brokers out meanwhile.
+    Effects: reads; keeps brokers out of a directory of this machine meanwhile.
 
     Args:
         settings: of a topic; asked once for each.
@@ -83,7 +85,8 @@ def plan_cleanings(
     """
     known = {topic: _settled(settings, topic) for topic in {one.topic for one in partitions}}
     with broker_kept_out(log_dir), open_log_dir(log_dir) as directory:
-        wait_for_marker(log_dir)
+        if is_local(log_dir):
+            wait_for_marker(log_dir)
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
         logs = [_look(shared, partition) for partition in partitions]
     outcomes = [
@@ -95,7 +98,7 @@ def plan_cleanings(
     return [_bounded(outcome, high_watermark) for outcome in outcomes]
 
 
-def _bounded(outcome: Outcome, high_watermark: HighWatermark) -> Outcome:
+def _bounded(outcome: Outcome[AnyPlace], high_watermark: HighWatermark) -> Outcome[AnyPlace]:
     if isinstance(outcome, LogwrightError):
         return outcome
     try:
@@ -104,7 +107,7 @@ def _bounded(outcome: Outcome, high_watermark: HighWatermark) -> Outcome:
         return error
 
 
-def _coordinated(plan: CleanPlan, high_watermark: HighWatermark) -> CleanPlan:
+def _coordinated(plan: CleanPlan[AnyPlace], high_watermark: HighWatermark) -> CleanPlan[AnyPlace]:
     """Return the plan with what other replicas allow it to remove, if it is coordinated with them.
     Effects: reads their headers.
     """
@@ -120,7 +123,7 @@ def _coordinated(plan: CleanPlan, high_watermark: HighWatermark) -> CleanPlan:
 
 
 def plan_from_start(
-    log: PartitionLog, config: TopicConfig, *, now_ms: TimestampMs
+    log: ReadableLog, config: TopicConfig, *, now_ms: TimestampMs
 ) -> CompactionPlan:
     """Return the plan of a broker that has lost the log's cleaner checkpoint: tombstones whose
     delete horizon has passed go, although nothing is dirty.
@@ -130,19 +133,22 @@ def plan_from_start(
     )
 
 
-def _look(shared: Shared[Path], partition: TopicPartition) -> PartitionLog | LogwrightError:
+def _look(
+    shared: Shared[AnyPlace], partition: TopicPartition
+) -> PartitionLog[AnyPlace] | LogwrightError:
+    look, log_dir = partial(observe_one, shared), shared.log_dir
     try:
-        return look_twice(partial(observe_one, shared), shared.log_dir, partition)
+        return look_twice(look, log_dir, partition) if is_local(log_dir) else look(partition)
     except LogwrightError as error:
         return error
 
 
 def _outcome(
-    log: PartitionLog | LogwrightError,
+    log: PartitionLog[AnyPlace] | LogwrightError,
     settings: Settings | LogwrightError,
     now_ms: TimestampMs,
     options: CleaningOptions,
-) -> Outcome:
+) -> Outcome[AnyPlace]:
     if isinstance(settings, LogwrightError):
         return settings
     if isinstance(log, LogwrightError):
@@ -171,8 +177,8 @@ def _left_alone(
 
 
 def _decide(
-    log: PartitionLog, settings: Settings, now_ms: TimestampMs, options: CleaningOptions
-) -> CleanPlan:
+    log: PartitionLog[AnyPlace], settings: Settings, now_ms: TimestampMs, options: CleaningOptions
+) -> CleanPlan[AnyPlace]:
     config, cleaner = settings
     why = _left_alone(config, cleaner, options)
     roll = plan_roll(log, config, now_ms=now_ms, like_kafka=options.like_kafka)

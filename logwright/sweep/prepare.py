@@ -12,6 +12,7 @@ from logwright.sweep.stages import plan_all
 
 if TYPE_CHECKING:
     from logwright.config.sources import DirectorySettings
+    from logwright.place.model import AnyPlace
     from logwright.sweep.model import SweepState
 
 
@@ -24,8 +25,10 @@ def prepare(state: SweepState, settings: DirectorySettings, options: CleaningOpt
 
 
 def plan_by_policies(
-    state: SweepState, settings: DirectorySettings, options: CleaningOptions | None = None
-) -> SweepState:
+    state: SweepState[AnyPlace],
+    settings: DirectorySettings,
+    options: CleaningOptions | None = None,
+) -> SweepState[AnyPlace]:
     """Decide about each log that is not held, with the checks and the high watermark of the
     policies. Effects: reads the log directories.
     """

@@ -24,7 +24,7 @@ from logwright.observe import holds, observe_unlocked
 
 if TYPE_CHECKING:
     from logwright.batches.source import Source
-    from logwright.log.model import PartitionLog
+    from logwright.log.model import ReadableLog
     from logwright.observe import HighWatermark
 
 
@@ -42,7 +42,7 @@ class Headers(NamedTuple):
 
 
 def removal_bound(
-    log: PartitionLog, directories: Sequence[Path], *, high_watermark: HighWatermark
+    log: ReadableLog, directories: Sequence[Path], *, high_watermark: HighWatermark
 ) -> RemovalBound:
     """Return what a cleaning may remove of a log so that no other replica needs it. Effects: reads
     the headers of all replicas.
@@ -75,8 +75,8 @@ def removal_bound(
     return RemovalBound(end, np.ascontiguousarray(rows[np.lexsort((rows[:, 1], rows[:, 0]))]))
 
 
-def _other(log: PartitionLog, directory: Path, high_watermark: HighWatermark) -> PartitionLog:
-    if directory.samefile(log.log_dir):
+def _other(log: ReadableLog, directory: Path, high_watermark: HighWatermark) -> ReadableLog:
+    if directory.samefile(str(log.log_dir)):
         raise PreconditionError(
             "a log directory cannot be coordinated with itself.",
             path=directory,
@@ -92,7 +92,7 @@ def _data(source: Source, log_start_offset: int, end: int) -> NDArray[np.int64]:
     return np.stack([rows["producer_id"], rows["base_offset"]], axis=1)
 
 
-def headers_of(log: PartitionLog) -> Headers:
+def headers_of(log: ReadableLog) -> Headers:
     """Return the sums of the headers at or above the log start offset and below the high watermark.
     Effects: reads the headers of all segments.
 
@@ -123,7 +123,7 @@ def first_difference(headers: Headers, other: Headers) -> int | None:
     return int(both[differs[0]]) if len(differs) else None
 
 
-def _diverged(log: PartitionLog, other: PartitionLog, offset: int) -> PreconditionError:
+def _diverged(log: ReadableLog, other: ReadableLog, offset: int) -> PreconditionError:
     return PreconditionError(
         f"{log.partition} has another batch at offset {offset} than the replica in"
         f" {other.log_dir}: the replicas have diverged.",

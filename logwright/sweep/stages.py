@@ -26,17 +26,18 @@ if TYPE_CHECKING:
 
     from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
     from logwright.observe import HighWatermark
+    from logwright.place.model import AnyPlace
     from logwright.sweep.executor import Executor
     from logwright.sweep.model import LogSettings, LogWork, SweepState
 
 
 def plan_all(
-    state: SweepState,
+    state: SweepState[AnyPlace],
     settings: LogSettings,
     *,
     options: CleaningOptions,
     high_watermark: HighWatermark,
-) -> SweepState:
+) -> SweepState[AnyPlace]:
     """Decide about each log that is not held. Effects: reads the log directories."""
     free = [work for work in state.going_on if work.held is None]
     for log_dir in dict.fromkeys(work.log_dir for work in free):
@@ -57,14 +58,14 @@ def plan_all(
 
 
 def plan_directory(
-    log_dir: Path,
-    works: Sequence[LogWork],
+    log_dir: AnyPlace,
+    works: Sequence[LogWork[AnyPlace]],
     settings: LogSettings,
     *,
     now_ms: TimestampMs,
     options: CleaningOptions,
     high_watermark: HighWatermark,
-) -> list[LogWork]:
+) -> list[LogWork[AnyPlace]]:
     """Decide about the logs of one directory. Effects: reads it.
 
     Raises:

@@ -4,26 +4,31 @@ found again, from the log's start.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
-from logwright.tables.columns import OFFSET
+from logwright.tables.buckets import bucket_count
+from logwright.tables.columns import KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
+from logwright.tables.heads import DEAD, HEADS, Known, as_heads, decide, heads_table
+from logwright.tables.hidden import HiddenHeads
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
+from logwright.tables.spill import Spill
 from logwright.tables.store import Store
 from logwright.tables.topic import read_rows
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
+_KEYS: Final = pa.schema([pa.field(KEY, pa.binary())])
 _MIXER: Final = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -66,8 +71,9 @@ class Comparison:
 def compare(
     store: Store, snapshot: Snapshot, quarantine: Quarantine, topic_log: TopicLog
 ) -> Comparison | None:
-    """Compare a partition; None if the table has nothing of it. Memory is bounded. Effects: reads
-    the log and the table.
+    """Compare a partition; None if the table has nothing of it. Rows below the log start offset of
+    a running broker's log do not count: the next update takes them away. Memory is bounded.
+    Effects: reads the log and the table.
 
     Raises:
         PointNotHeld: the log was cleaned since, above that offset.
@@ -85,8 +91,10 @@ def compare(
         live += _sum(offsets)
         refused += _sum(offsets[np.isin(offsets, refused_offsets)])
     rows = OffsetSum(0, 0)
+    first = 0 if topic_log.bound is None else topic_log.log.log_start_offset
     for batch in read_rows(store, snapshot, [OFFSET], partition=partition):
-        rows += _sum(_offsets(batch))
+        offsets = _offsets(batch)
+        rows += _sum(offsets[offsets >= first])
     return Comparison(
         partition=partition,
         live_keys=live.size,
@@ -94,6 +102,106 @@ def compare(
         refused=refused.size,
         equal=rows + refused == live,
     )
+
+
+def compare_topic(
+    store: Store,
+    snapshot: Snapshot,
+    quarantine: Quarantine,
+    topic_logs: Sequence[TopicLog],
+    hidden: Path,
+) -> tuple[Comparison, ...]:
+    """Compare a table that has one row of a key in the whole topic. What it knows of deleted keys
+    counts, since the logs may not have their tombstones any more. Memory is that of one bucket's
+    keys. Effects: reads the logs and the table.
+
+    Args:
+        topic_logs: of all partitions that the table has.
+        hidden: directory of the hidden heads.
+
+    Raises:
+        PointNotHeld: a log was cleaned since, above the offset where the table ends.
+        LogwrightError: a log cannot be read.
+    """
+    progress, buckets = snapshot.progress, snapshot.form.buckets
+    name = next((one.heads for one in progress.values() if one.heads), None)
+    numbers = [one.partition for one in topic_logs if one.partition in progress]
+    refused = {
+        number: np.array(sorted(quarantine.offsets(number)), dtype=np.int64) for number in numbers
+    }
+    live, held_back = ({number: OffsetSum(0, 0) for number in numbers} for _ in range(2))
+    with Spill(HEADS, KEY, buckets, quarantine.work) as spill, HiddenHeads(hidden, name) as known:
+        for topic_log in topic_logs:
+            if topic_log.partition in progress:
+                for batch in _heads_below(topic_log, progress[topic_log.partition].end_offset):
+                    spill.add(batch)
+        for bucket in range(buckets):
+            deleted = known.read(bucket).filter(pc.field(DEAD))
+            new = heads_table(spill.read(bucket))
+            of_log = Known(hidden=deleted, rows=HEADS.empty_table(), new=new)
+            shown = decide(of_log).written
+            for number in numbers:
+                offsets = shown.filter(pc.field(PARTITION) == number)[OFFSET].to_numpy()
+                live[number] += _sum(offsets)
+                held_back[number] += _sum(offsets[np.isin(offsets, refused[number])])
+    comparisons = []
+    for number in numbers:
+        rows = OffsetSum(0, 0)
+        for batch in read_rows(store, snapshot, [OFFSET], partition=number):
+            rows += _sum(_offsets(batch))
+        comparisons.append(
+            Comparison(
+                partition=number,
+                live_keys=live[number].size,
+                rows=rows.size,
+                refused=held_back[number].size,
+                equal=rows + held_back[number] == live[number],
+            )
+        )
+    return tuple(comparisons)
+
+
+def _heads_below(topic_log: TopicLog, end_offset: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the newest record of each key of a log, tombstones too, as heads. Effects: reads."""
+    plan = plan_latest(topic_log.log, end_offset=end_offset, cleaner=topic_log.cleaner)
+    columns = (KEY, OFFSET, TIMESTAMP, VALUE)
+    for batch in read_latest(plan, columns=columns, tombstones=True):
+        no_row = batch[VALUE].is_null()
+        yield as_heads([batch[name] for name in columns[:3]], topic_log.partition, no_row, 0)
+
+
+class SeveralPartitions(NamedTuple):
+    """How many keys a topic has, deleted ones whose tombstones are there too; and how many of them
+    have records in several partitions.
+    """
+
+    keys: int
+    in_several: int
+
+
+def keys_in_several(topic_logs: Sequence[TopicLog], work: Path) -> SeveralPartitions:
+    """Count the keys of some partitions of a topic. Memory is bounded. Effects: reads the logs.
+
+    Args:
+        work: directory of a temporary file.
+
+    Raises:
+        LogwrightError: a log cannot be read.
+    """
+    buckets = bucket_count([sum(one.log.log_bytes for one in topic_logs)])
+    keys = in_several = 0
+    with Spill(_KEYS, KEY, buckets, work) as spill:
+        for topic_log in topic_logs:
+            plan = plan_latest(topic_log.log, cleaner=topic_log.cleaner)
+            for batch in read_latest(plan, columns=(KEY,), tombstones=True):
+                spill.add(batch)
+        for bucket in range(buckets):
+            batches = list(spill.read(bucket))
+            if batches:
+                counts = pc.value_counts(pa.Table.from_batches(batches)[KEY]).field("counts")
+                keys += len(counts)
+                in_several += int(pc.sum(pc.greater(counts, 1)).as_py())
+    return SeveralPartitions(keys, in_several)
 
 
 def largest_offsets(store: Store, snapshot: Snapshot) -> dict[int, int]:

@@ -17,15 +17,21 @@ from logwright.batches.source import Source
 from logwright.config.topic import CleanerConfig
 from logwright.erasure.mark import read_mark
 from logwright.errors import LogwrightError
+from logwright.format.checkpoints import parse_leader_epochs
+from logwright.format.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from logwright.format.scan import read_uint32
 from logwright.latest.missing import first_missing
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
 from logwright.log.model import ReadableLog
+from logwright.log.topic_id import read_topic_id
+from logwright.place.files import open_partition_dir
 from logwright.records.model import ReadCounts, ReadRequest
 from logwright.records.pieces import Pieces
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
+from logwright.running.picture import Bound
+from logwright.running.place import bounds_of, require_history
 from logwright.tables.batches import BatchesOf
 from logwright.tables.columns import READ_COLUMNS
 from logwright.tables.model import Tail
@@ -51,16 +57,30 @@ class TopicLog:
     Attributes:
         topic_id: as the partition directory has it.
         cleaner: has the memory budget of the offset map.
+        bound: what limits the log, which a broker has open; None: it is stopped.
     """
 
     log: ReadableLog
     topic_id: str | None
     cleaner: CleanerConfig
+    bound: Bound | None = None
 
     @property
     def partition(self) -> int:
         """Number of the partition."""
         return self.log.partition.partition
+
+
+def topic_log(log: ReadableLog, cleaner: CleanerConfig) -> TopicLog:
+    """Return a log with its topic id and its bound. Effects: reads the id.
+
+    Raises:
+        NotALogDir, UnreadableFile: it cannot be read.
+    """
+    with open_partition_dir(log.log_dir, log.partition) as directory:
+        topic_id = read_topic_id(directory)
+    bound = bounds_of(log.log_dir).get(log.partition.directory_name)
+    return TopicLog(log=log, topic_id=topic_id, cleaner=cleaner, bound=bound)
 
 
 def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) -> PartitionSource:
@@ -83,7 +103,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
         batches = read_latest(
             plan,
             columns=READ_COLUMNS,
-            tombstones=step.kind == "upsert",
+            tombstones=step.kind == "upsert" or step.deletes,
             runtime=Runtime(threads=available_cores()),
             progress=progress,
         )
@@ -99,6 +119,8 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
             log_end_offset=log.log_end_offset,
             now_ms=now_ms,
             erasure=read_mark(log.directory),
+            as_of_ms=None if topic_log.bound is None else topic_log.bound.recorded_ms,
+            directory=_directory(log),
         ),
         log_bytes=log.log_bytes,
         read=read,
@@ -106,7 +128,31 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
         batches=BatchesOf(log, lambda start, end: _pieces(log, start, end)).below,
         missing=lambda start, end: missing_offset(log, start, end),
         held=lambda end: offsets_of(log, end),
+        epoch=lambda offset: epoch_of(log, offset),
+        settle=lambda: require_history(log.log_dir, log.partition.directory_name),
     )
+
+
+def epoch_of(log: ReadableLog, offset: int) -> int | None:
+    """Return the leader epoch of an offset, None if the log does not say it. Effects: reads
+    ``leader-epoch-checkpoint``.
+
+    Raises:
+        UnreadableFile, CorruptCheckpoint, UnsupportedFormatError: it cannot be read.
+    """
+    name = LEADER_EPOCH_CHECKPOINT
+    with open_partition_dir(log.log_dir, log.partition) as directory:
+        content = directory.read(name) if directory.exists(name) else b""
+    epochs = parse_leader_epochs(content, log.directory / name)
+    return next((each.epoch for each in reversed(epochs) if each.start_offset <= offset), None)
+
+
+def _directory(log: ReadableLog) -> str | None:
+    """Identify the directory of a log, which a copy does not have: by the file that is written
+    when it is made, and never again. None without one.
+    """
+    stamps = (each for each in log.fingerprint.files if each.name == PARTITION_METADATA)
+    return next((f"{each.inode}:{each.modified_ns}" for each in stamps), None)
 
 
 def tail_of(log: ReadableLog, end_offset: int) -> Tail | None:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.config.table import Unique
 from logwright.errors import PreconditionError
 from logwright.tables.batches import Batches
 
@@ -52,6 +53,12 @@ class Tail(NamedTuple):
             return False
         return self[:2] == other[:2] or (self.record is not None and self.record == other.record)
 
+    def contradicts(self, other: Tail | None) -> bool:
+        """Whether both have a last record, and they differ."""
+        return (
+            other is not None and None not in (self.record, other.record) and not self.is_of(other)
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
@@ -70,6 +77,12 @@ class Progress:
         erased: earlier versions of the table have records that were erased from the log since:
             their files go at once.
         batches: of the log then; None in tables of earlier versions.
+        as_of_ms: all that was committed then is in the table, ms since the epoch: when the broker
+            recorded the high watermark that was read up to; None: of a broker that was stopped.
+        epoch: the leader epoch of the last offset that the table holds; None: not known.
+        directory: identifies the partition's directory then; None: not known.
+        heads: name of the file with the hidden heads of the table (`logwright.tables.hidden`),
+            which all partitions share; None: it has none.
     """
 
     end_offset: int
@@ -82,6 +95,10 @@ class Progress:
     in_doubt: str | None = None
     erased: bool = False
     batches: Batches | None = None
+    as_of_ms: int | None = None
+    epoch: int | None = None
+    directory: str | None = None
+    heads: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +111,7 @@ class Form:
         columns: (name, Arrow type as text) of each column.
         asked: the decoding of the policies, as JSON.
         decoding: the same with what was inferred from the first records.
+        unique: where a key has one row: in its partition, or in the whole topic.
     """
 
     topic: str
@@ -101,6 +119,7 @@ class Form:
     columns: tuple[tuple[str, str], ...]
     asked: str = ""
     decoding: str = ""
+    unique: Unique = "partition"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +250,7 @@ def load_form(text: str | None, *, table: str) -> Form:
             columns=tuple((str(name), str(kind)) for name, kind in content["columns"]),
             asked=str(content["asked"]),
             decoding=str(content["decoding"]),
+            unique="topic" if content.get("unique") == "topic" else "partition",
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(table) from error

@@ -9,10 +9,22 @@ The log is the truth; what the table records of itself is its progress.
    removes it, by whatever setting was in force then (KIP-534). It was at an offset that is missing
    now. So, if any offset above the table's end is missing, the rows are compared with the log: a
    row whose record is gone, and whose key has no newer record, goes. No clock, setting or
-   checkpoint is asked.
+   checkpoint is asked. On a running broker that is rare: what is new there is nearly always in the
+   active segment, which no cleaner touches.
 3. The high watermark alone takes no row away: below it are the records that were replicated, and
    the table was made with more.
 4. Rows that are only marked as deleted leave their files after the time that versions are kept.
+5. The log of a running broker changes between two updates, and most of that is a reason to continue
+   rather than to make the table again:
+
+   - A cleaner may have removed the last record that the table holds. The leader epoch of its offset
+     shows that the log was not cut off before (KIP-320): another epoch begins there if it was.
+   - The log start moves up by retention. Rows of records below it go; what is left is what the
+     table would be if it were made again.
+   - The last stable offset may be below the table's end, by a checkpoint that was lost or is old.
+     The table waits.
+   - Batches change by cleanings of which the cleaner's checkpoint does not know yet. They are
+     compared only in another directory than before, as of a replica that was fetched again.
 """
 
 from __future__ import annotations
@@ -45,6 +57,10 @@ class Observed:
             record; None if there is none.
         erasure: the mark of the last erasure; None without one.
         batches: those that the table holds, as they are now; None if that is not known.
+        as_of_ms: of a running broker: when it recorded the high watermark; None: it is stopped.
+        epoch: the leader epoch of the last offset that the table holds, as it is now; None: not
+            known.
+        directory: identifies the partition's directory; None: not known.
     """
 
     topic_id: str | None
@@ -57,10 +73,15 @@ class Observed:
     missing_offset: int | None = None
     erasure: str | None = None
     batches: Batches | None = None
+    as_of_ms: int | None = None
+    epoch: int | None = None
+    directory: str | None = None
 
     @property
     def progress(self) -> Progress:
-        """What a table records that holds all of it. `tail` and `batches` must be of the end."""
+        """What a table records that holds all of it. `tail`, `batches` and `epoch` must be of the
+        end.
+        """
         return Progress(
             end_offset=self.end_offset,
             topic_id=self.topic_id,
@@ -68,7 +89,15 @@ class Observed:
             tail=self.tail,
             erasure=self.erasure,
             batches=self.batches,
+            as_of_ms=self.as_of_ms,
+            epoch=self.epoch,
+            directory=self.directory,
         )
+
+    @property
+    def running(self) -> bool:
+        """Whether a broker has the log open."""
+        return self.as_of_ms is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +107,14 @@ class PartitionStep:
     Attributes:
         start_offset: the log is read from here; None: from its start.
         end_offset: to here, exclusive.
-        reason: why it is rebuilt, or compared; empty if it is not.
+        reason: why it is rebuilt or compared, waits, or loses rows; empty without a reason.
         forgets: what was said of the log's offsets before is about another log.
         compares: rows whose record the log does not have any more go, unless a newer one comes.
         purges: files with deleted rows are written again.
         erased: it takes out what was erased from the log, or may have been: a copy of the log
             without the mark has other batches.
+        trims_below: rows of records below this offset go, unless a newer one comes; None: none.
+        deletes: it reads tombstones also if it is a rebuild: they count against other partitions.
     """
 
     kind: Kind
@@ -94,6 +125,8 @@ class PartitionStep:
     compares: bool = False
     purges: bool = False
     erased: bool = False
+    trims_below: int | None = None
+    deletes: bool = False
 
 
 def plan_partition(
@@ -129,13 +162,28 @@ def plan_partition(
         )
     if recorded.in_doubt is not None:
         return _rebuild(observed, f"another program has changed the table: {recorded.in_doubt}")
+    if observed.end_offset < recorded.end_offset:
+        return PartitionStep(
+            kind="nothing",
+            start_offset=recorded.end_offset,
+            end_offset=recorded.end_offset,
+            reason=f"waits: {_below(recorded, observed)}",
+        )
+    return _continued(recorded, observed, keep_ms)
+
+
+def _continued(recorded: Progress, observed: Observed, keep_ms: int) -> PartitionStep:
+    """Return what is done for a partition of which the table holds the beginning."""
     since_ms = recorded.deleted_since_ms
     purges = since_ms is not None and observed.now_ms - since_ms >= keep_ms
+    moved = observed.log_start_offset != recorded.log_start_offset
     step = PartitionStep(
         kind="upsert",
         start_offset=recorded.end_offset,
         end_offset=observed.end_offset,
         purges=purges,
+        trims_below=observed.log_start_offset if moved else None,
+        reason=_moved(recorded, observed) if moved else "",
     )
     if observed.missing_offset is not None:
         return replace(
@@ -144,7 +192,7 @@ def plan_partition(
             reason=f"offset {observed.missing_offset} is missing: a tombstone may have been there",
         )
     is_old = recorded.end_offset < observed.end_offset
-    return step if is_old or purges else replace(step, kind="nothing")
+    return step if is_old or purges or moved else replace(step, kind="nothing")
 
 
 def gone_partitions(
@@ -176,6 +224,8 @@ def differences(known: Form, wanted: Form) -> str | None:
         return f"it is of topic {known.topic}"
     if known.buckets != wanted.buckets:
         return f"it has {known.buckets} buckets, not {wanted.buckets}"
+    if known.unique != wanted.unique:
+        return f"it was made with unique: {known.unique}"
     if known.asked != wanted.asked:
         return "its keys or values were decoded with other settings"
     if known.columns != wanted.columns:
@@ -199,17 +249,41 @@ def other_log(recorded: Progress, observed: Observed) -> str | None:
         return f"the topic id was {recorded.topic_id} and is {observed.topic_id}"
     if recorded.erasure != observed.erasure:
         return "records were erased from the log since"
-    if recorded.log_start_offset != observed.log_start_offset:
+    start, now = recorded.log_start_offset, observed.log_start_offset
+    if start != now and not (observed.running and start < now <= recorded.end_offset):
+        return _moved(recorded, observed)
+    if _has_other_epoch(recorded, observed):
         return (
-            f"the log start offset was {recorded.log_start_offset} and is"
-            f" {observed.log_start_offset}"
+            f"offset {recorded.end_offset - 1} was of leader epoch {recorded.epoch} and is of"
+            f" {observed.epoch}: the log was cut off before"
         )
-    if observed.end_offset < recorded.end_offset:
-        return (
-            f"the last stable offset {observed.end_offset} is below offset {recorded.end_offset},"
-            " where the table ends"
-        )
+    if observed.end_offset < recorded.end_offset and not _has_epoch(recorded, observed):
+        return _below(recorded, observed)
     return _other_batches(recorded, observed)
+
+
+def _moved(recorded: Progress, observed: Observed) -> str:
+    return (
+        f"the log start offset was {recorded.log_start_offset} and is {observed.log_start_offset}"
+    )
+
+
+def _below(recorded: Progress, observed: Observed) -> str:
+    return (
+        f"the last stable offset {observed.end_offset} is below offset {recorded.end_offset},"
+        " where the table ends"
+    )
+
+
+def _has_epoch(recorded: Progress, observed: Observed) -> bool:
+    """Return whether a running log shows that it was not cut off below the table's end. Of stopped
+    ones it is not believed: programs can have written there in the same epoch.
+    """
+    return observed.running and recorded.epoch is not None and recorded.epoch == observed.epoch
+
+
+def _has_other_epoch(recorded: Progress, observed: Observed) -> bool:
+    return None not in (recorded.epoch, observed.epoch) and recorded.epoch != observed.epoch
 
 
 def _other_batches(recorded: Progress, observed: Observed) -> str | None:
@@ -228,6 +302,20 @@ def _other_batches(recorded: Progress, observed: Observed) -> str | None:
     return None
 
 
+def are_comparable(recorded: Progress, observed: Observed) -> bool:
+    """Return whether other batches than the recorded ones would say something. Of a running log
+    they do not in the same directory, nor if the first of them are gone.
+    """
+    if not observed.running:
+        return True
+    same_start = recorded.log_start_offset == observed.log_start_offset
+    return (
+        same_start
+        and None not in (recorded.directory, observed.directory)
+        and (recorded.directory != observed.directory)
+    )
+
+
 def _is_only_below(recorded: Progress, observed: Observed) -> bool:
     """Return whether the log is the same and not shorter than the table, and only its high
     watermark is below the table's end.
@@ -244,6 +332,7 @@ def _forgets(recorded: Progress, observed: Observed) -> bool:
     return (
         recorded.topic_id != observed.topic_id
         or observed.end_offset < recorded.end_offset
+        or _has_other_epoch(recorded, observed)
         or _has_another_tail(recorded, observed)
     )
 
@@ -251,6 +340,8 @@ def _forgets(recorded: Progress, observed: Observed) -> bool:
 def _has_another_tail(recorded: Progress, observed: Observed) -> bool:
     """Return whether the last record that the table holds is another one now, or gone: a newer one
     replaced it in a cleaning, or the log was cut off and has grown again. The cleaner checkpoint
-    would say which, but is a hint only.
+    would say which, but is a hint only; the leader epoch says it of a running log.
     """
-    return recorded.tail is not None and not recorded.tail.is_of(observed.tail)
+    if recorded.tail is None or recorded.tail.is_of(observed.tail):
+        return False
+    return not (_has_epoch(recorded, observed) and not recorded.tail.contradicts(observed.tail))

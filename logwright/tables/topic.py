@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from logwright.batches.runtime import Progress, silent
 from logwright.config.decoding import Decoding
-from logwright.config.table import TopicTable
+from logwright.config.table import TopicTable, hidden_of
 from logwright.decode.make import make_decoder
 from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
 from logwright.extras import require
@@ -35,6 +35,7 @@ from logwright.tables.quarantine import Quarantine
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.store import Store, TableLocation
 from logwright.tables.update import update_table
+from logwright.tables.whole_topic import update_whole_topic
 from logwright.tables.work import Target, UpdateResult
 
 QUARANTINE: Final = "_quarantine"
@@ -176,10 +177,11 @@ def update_topic(
             buckets=place.table.buckets,
             limits=place.limits if _marks_rows(place.table) else None,
             keep_ms=place.table.keep_versions_ms,
+            unique=place.table.unique,
+            hidden=hidden_of(place.directory or work),
         )
-        result = update_table(
-            target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs]
-        )
+        make = update_whole_topic if place.table.unique == "topic" else update_table
+        result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
         if result.snapshot is not None:
             keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
             removed += store.remove_old(keep_ms)

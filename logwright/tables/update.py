@@ -22,6 +22,7 @@ from logwright.tables.buckets import bucket_count
 from logwright.tables.model import Commit, Form, InDoubt, OtherForm, Progress, Snapshot
 from logwright.tables.plan import (
     PartitionStep,
+    are_comparable,
     differences,
     gone_partitions,
     other_log,
@@ -35,7 +36,7 @@ COMMIT_BYTES: Final = 1 << 30
 
 
 @dataclass(slots=True)
-class _Pending:
+class Pending:
     """What is not committed yet."""
 
     progress: dict[int, Progress]
@@ -48,11 +49,19 @@ class _Pending:
         return sum(file.bytes for file in self.files.added)
 
     def add(self, source: PartitionSource, done: PartitionResult, files: FileChanges) -> None:
-        """Take what was done for a partition."""
+        """Take what was done for a partition. Effects: reads headers.
+
+        Raises:
+            LogwrightError: the log cannot be read, or what was read is not its history any more.
+        """
         end = source.observed.end_offset
         observed = replace(
-            source.observed, tail=source.tail(end), batches=source.batches(end, None)
+            source.observed,
+            tail=source.tail(end),
+            batches=source.batches(end, None),
+            epoch=source.epoch(end - 1),
         )
+        source.settle()
         rows, since_ms = done.written, None
         if done.step.kind == "upsert":
             before = self.progress[source.partition]
@@ -77,29 +86,29 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
     """
     store = target.store
     before = store.load()
-    form = _form(target, before, sources)
-    pending = _Pending(progress={} if before is None else _recorded(before, sources))
-    gone = _drop_gone(before, sources, pending)
+    form = form_of(target, before, sources)
+    pending = Pending(progress={} if before is None else recorded_of(before, sources))
+    gone = drop_gone(before, sources, pending)
     results: list[PartitionResult] = []
     failures: dict[int, LogwrightError] = {}
     commits = 0
     for source in sources:
         try:
-            step = _plan(source, pending.progress.get(source.partition), target.keep_ms)
+            step = plan_source(source, pending.progress.get(source.partition), target.keep_ms)
             if step.kind == "nothing":
-                results.append(_unchanged(source, step))
+                results.append(unchanged(source, step))
                 continue
             if before is None:
                 store.prepare(form, target.columns.full)
             result, files = update_partition(target, form, source, step, before)
+            pending.add(source, result, files)
         except LogwrightError as error:
             failures[source.partition] = error
             continue
         results.append(result)
-        pending.add(source, result, files)
         if pending.bytes >= COMMIT_BYTES:
-            commits += _commit(target, form, pending)
-    commits += _commit(target, form, pending)
+            commits += commit_pending(target, form, pending)
+    commits += commit_pending(target, form, pending)
     return UpdateResult(
         snapshot=store.load(),
         changed=commits > 0,
@@ -109,7 +118,7 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
     )
 
 
-def _recorded(before: Snapshot, sources: Sequence[PartitionSource]) -> dict[int, Progress]:
+def recorded_of(before: Snapshot, sources: Sequence[PartitionSource]) -> dict[int, Progress]:
     """Return what is known of the rows of each partition. Erased records of earlier versions are
     gone by now.
 
@@ -142,7 +151,7 @@ def _recorded(before: Snapshot, sources: Sequence[PartitionSource]) -> dict[int,
     return recorded
 
 
-def _plan(source: PartitionSource, recorded: Progress | None, keep_ms: int) -> PartitionStep:
+def plan_source(source: PartitionSource, recorded: Progress | None, keep_ms: int) -> PartitionStep:
     """Plan a partition's step. Effects: reads headers: those of the new batches, and one more; all
     if the log's files are others than before.
 
@@ -151,22 +160,24 @@ def _plan(source: PartitionSource, recorded: Progress | None, keep_ms: int) -> P
     """
     observed = source.observed
     if recorded is not None:
-        observed = replace(observed, tail=source.tail(recorded.end_offset))
-        if recorded.batches is not None:
-            batches = source.batches(recorded.end_offset, recorded.batches)
+        end = recorded.end_offset
+        observed = replace(observed, tail=source.tail(end), epoch=source.epoch(end - 1))
+        if recorded.batches is not None and are_comparable(recorded, observed):
+            batches = source.batches(end, recorded.batches)
             observed = replace(observed, batches=batches)
         if other_log(recorded, observed) is None and recorded.in_doubt is None:
-            missing = source.missing(recorded.end_offset, observed.end_offset)
+            missing = source.missing(end, max(end, observed.end_offset))
             observed = replace(observed, missing_offset=missing)
     return plan_partition(recorded, observed, keep_ms=keep_ms)
 
 
-def _unchanged(source: PartitionSource, step: PartitionStep) -> PartitionResult:
+def unchanged(source: PartitionSource, step: PartitionStep) -> PartitionResult:
+    """Return what was done for a partition that has nothing new."""
     return PartitionResult(partition=source.partition, step=step, held=step.end_offset)
 
 
-def _drop_gone(
-    before: Snapshot | None, sources: Sequence[PartitionSource], pending: _Pending
+def drop_gone(
+    before: Snapshot | None, sources: Sequence[PartitionSource], pending: Pending
 ) -> tuple[int, ...]:
     """Remove the partitions of an earlier topic of the same name, and return them; and files of
     other programs that are of no partition.
@@ -187,7 +198,7 @@ def _drop_gone(
     return gone
 
 
-def _form(target: Target, before: Snapshot | None, sources: Iterable[PartitionSource]) -> Form:
+def form_of(target: Target, before: Snapshot | None, sources: Iterable[PartitionSource]) -> Form:
     """Return the form of the table.
 
     Raises:
@@ -196,6 +207,7 @@ def _form(target: Target, before: Snapshot | None, sources: Iterable[PartitionSo
     buckets = target.buckets
     if buckets is None:
         sizes = [source.log_bytes for source in sources]
+        sizes = [sum(sizes)] if target.unique == "topic" else sizes  # a bucket's keys are in memory
         buckets = bucket_count(sizes) if before is None else before.form.buckets
     form = Form(
         topic=target.topic,
@@ -203,6 +215,7 @@ def _form(target: Target, before: Snapshot | None, sources: Iterable[PartitionSo
         columns=target.columns.pairs,
         asked=target.asked,
         decoding=target.decoding,
+        unique=target.unique,
     )
     why = None if before is None else differences(before.form, form)
     if why is not None:
@@ -213,7 +226,7 @@ def _form(target: Target, before: Snapshot | None, sources: Iterable[PartitionSo
     return form
 
 
-def _commit(target: Target, form: Form, pending: _Pending) -> bool:
+def commit_pending(target: Target, form: Form, pending: Pending) -> bool:
     """Commit what is pending, if there is something; return whether there was."""
     if not pending.changed:
         return False

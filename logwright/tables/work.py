@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from logwright.config.table import Unique
 from logwright.errors import LogwrightError
 from logwright.tables.batches import Batches
 from logwright.tables.columns import Columns
@@ -49,6 +50,8 @@ class PartitionSource:
         batches: returns what is below an offset, see `BatchesOf.below`.
         missing: returns the first of the offsets [start, end) that has no record, None if all have.
         held: returns the offsets of the committed records below this one.
+        epoch: returns the leader epoch of an offset; None: not known.
+        settle: requires that what was read is still the log's history.
     """
 
     partition: int
@@ -59,6 +62,8 @@ class PartitionSource:
     batches: Callable[[int, Batches | None], Batches | None]
     missing: Callable[[int, int], int | None]
     held: Callable[[int], BitMap64]
+    epoch: Callable[[int], int | None]
+    settle: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +92,11 @@ class PartitionResult:
     replaced: int = 0
     refused: int = 0
     buckets: int = 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether the table holds more than the log shows."""
+        return self.step.kind == "nothing" and self.step.reason != ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +145,8 @@ class Target:
         work: directory of temporary files.
         limits: when files are written again; None: always.
         keep_ms: how long rows that are marked as deleted stay in the files.
+        unique: where a key has one row.
+        hidden: directory of the hidden heads, if that is the whole topic.
     """
 
     store: Store
@@ -148,3 +160,5 @@ class Target:
     buckets: int | None = None
     limits: MergeLimits | None = None
     keep_ms: int = INT64_MAX
+    unique: Unique = "partition"
+    hidden: Path = Path()

@@ -57,7 +57,7 @@ class FileChanges:
         self.deleted.update(other.deleted)
 
 
-class _NewRows(NamedTuple):
+class NewRows(NamedTuple):
     """The new rows of a bucket, and the keys that have none any more."""
 
     rows: Callable[[], Iterator[pa.RecordBatch]]
@@ -82,17 +82,19 @@ def update_partition(
         reading = source.read(step)
         for batch in reading.batches:
             records += len(batch)
-            _distribute(target, batch, (rows, dead), refused.add)
-        if step.compares:
+            no_row = distribute(target, batch, rows, refused.add)
+            keys = batch[KEY].filter(no_row)
+            dead.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS))
+        if step.compares or step.trims_below is not None:
             _find_vanished(target, source, step, old, dead)
         changes = FileChanges(purges=step.purges)
         for bucket in _buckets(target.store, step, (rows, dead), old):
             place = (source.partition, bucket)
-            new = _NewRows(partial(rows.read, bucket), _keys(dead.read(bucket), KEY))
+            new = NewRows(partial(rows.read, bucket), _keys(dead.read(bucket), KEY))
             if step.kind == "upsert":
-                _change_bucket(target, place, old.get(bucket, ()), new, changes)
+                change_bucket(target, place, old.get(bucket, ()), new, changes)
             else:
-                _write_again(target, place, (), new, changes)
+                write_again(target, place, (), new, changes)
         if step.kind == "rebuild":
             changes.removed.extend(file for files in old.values() for file in files)
         refused.commit()
@@ -129,23 +131,21 @@ def _buckets(
     return sorted(buckets)
 
 
-def _distribute(
+def distribute(
     target: Target,
     batch: pa.RecordBatch,
-    spills: tuple[Spill, Spill],
+    rows: Spill,
     refuse: Callable[[pa.RecordBatch], None],
-) -> None:
-    """Decode records; their rows, and the keys that lose theirs, go to the spills."""
-    rows, dead = spills
+) -> pa.BooleanArray:
+    """Decode records; their rows go to the spill. Return which have none."""
     decoded = target.decoder.decode(batch.select(list(READ_COLUMNS)))
     read = batch.take(decoded.positions)
     lives = pc.invert(decoded.deleted)
     rows.add(target.columns.rows(decoded.rows.filter(lives), read.filter(lives)))
     stays = pc.is_in(batch["offset"], value_set=read["offset"].filter(lives))
-    keys = batch[KEY].filter(pc.invert(stays))
-    dead.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS))
     if len(decoded.refused):
         refuse(decoded.refused)
+    return pc.invert(stays)
 
 
 def _find_vanished(
@@ -156,15 +156,18 @@ def _find_vanished(
     dead: Spill,
 ) -> None:
     """Give the keys of rows whose record the log does not have any more to the spill. Effects:
-    reads the offsets of the log below the step, and the offsets of the rows.
+    reads the offsets of the rows, and for a comparison those of the log below the step.
     """
-    held = source.held(step.start_offset or 0)
+    held = source.held(step.start_offset or 0) if step.compares else None
     for file in (file for files in old.values() for file in files):
         columns = [target.columns.key, OFFSET]
         with target.store.source(file) as opened:
             for batch in without(read_batches(opened, columns), target.store.deleted(file)):
                 offsets = batch[OFFSET].to_numpy()
-                lost = np.isin(offsets, list(BitMap64(offsets) - held))
+                if held is None:
+                    lost = offsets < (step.trims_below or 0)
+                else:
+                    lost = np.isin(offsets, list(BitMap64(offsets) - held))
                 keys = batch[target.columns.key].filter(pa.array(lost))
                 dead.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS))
 
@@ -174,11 +177,11 @@ def _keys(batches: Iterable[pa.RecordBatch], key: str) -> pa.Array:
     return pa.concat_arrays(chunks) if chunks else NO_KEYS
 
 
-def _change_bucket(
+def change_bucket(
     target: Target,
     place: tuple[int, int],
     files: Sequence[DataFile],
-    new: _NewRows,
+    new: NewRows,
     changes: FileChanges,
 ) -> None:
     """Replace the rows of changed keys. Effects: reads the keys of the bucket's files, and may
@@ -203,17 +206,17 @@ def _change_bucket(
     if has_new or marked or any(len(one.added) for one in file_changes):
         limits = target.limits if target.store.deletes_rows else None
         again = files_to_write_again(file_changes, limits, purges=changes.purges)
-        _write_again(target, place, again, new, changes)
+        write_again(target, place, again, new, changes)
         changes.removed.extend(one.file for one in again)
         stay = [one for one in file_changes if one not in again and len(one.deleted)]
         changes.deleted[place] = {one.file: one.deleted for one in stay}
 
 
-def _write_again(
+def write_again(
     target: Target,
     place: tuple[int, int],
     old: Iterable[FileChange],
-    new: _NewRows,
+    new: NewRows,
     changes: FileChanges,
 ) -> None:
     """Write a bucket's new file, with the rows that some old files keep, and the new ones; none if
@@ -238,7 +241,7 @@ def _write_again(
     )
 
 
-def _rows(target: Target, old: Iterable[FileChange], new: _NewRows) -> Iterator[pa.RecordBatch]:
+def _rows(target: Target, old: Iterable[FileChange], new: NewRows) -> Iterator[pa.RecordBatch]:
     for change in old:
         with target.store.source(change.file) as opened:
             batches = read_batches(opened, target.columns.stored.names)

@@ -10,6 +10,9 @@ SWEEP: Final = "sweep"
 PLAN_SWEEP: Final = "plan_sweep"
 """The op of a sweep whose config has its logs."""
 
+ROLLING: Final = "rolling_maintenance"
+"""The job whose partitions are brokers, not logs."""
+
 PARTITION_TAG: Final = "dagster/partition"
 RANGE_START_TAG: Final = "dagster/asset_partition_range_start"
 RANGE_END_TAG: Final = "dagster/asset_partition_range_end"
@@ -46,6 +49,8 @@ def run_logs(run: dg.DagsterRun, known: list[str]) -> list[str]:
         config: Any = run.run_config
         logs = config.get("ops", {}).get(PLAN_SWEEP, {}).get("config", {}).get("logs")
         return list(logs or known)
+    if run.job_name == ROLLING:
+        return []
     if PARTITION_TAG in run.tags:
         return [run.tags[PARTITION_TAG]]
     start, end = run.tags.get(RANGE_START_TAG), run.tags.get(RANGE_END_TAG)

@@ -37,6 +37,7 @@ from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
+from logwright.running.broker import broker_process
 from logwright.state.model import Hold
 from logwright.units import TimestampMs
 
@@ -44,6 +45,7 @@ PURGE: Final = "purge"
 PURGE_LOGS: Final = "purge_logs"
 PURGE_SECONDS: Final = 300
 LOGS_PER_RUN: Final = 1_000
+BY_BROKER: Final = "a broker runs on it, and removes its deleted logs itself"
 RETAINED: Final = "retained"
 """Input that only orders: what retention retires is purged after its delay."""
 
@@ -68,11 +70,13 @@ class Purged:
     Attributes:
         results: log key → what was purged, of each log of which something was.
         judged: log key → what the checks found, of each log that was looked at.
+        held: log key → why it was not looked at.
         failures: log key → error.
     """
 
     results: Mapping[str, PurgeResult]
     judged: Mapping[str, tuple[Verdict, ...]]
+    held: Mapping[str, Hold]
     failures: dict[str, LogwrightError]
 
 
@@ -102,7 +106,8 @@ def purge_each(logs: Iterable[MaintainedLog], settings: DirectorySettings, clock
                 judged[log.key] = tuple(map(due_verdict, looked))
             if result.removed or result.leftovers or result.staging or result.failed_outputs:
                 results[log.key] = result
-    return Purged(results=results, judged=judged, failures=failures)
+    skipped = {key: hold for key, hold in held.items() if isinstance(hold, Hold)}
+    return Purged(results=results, judged=judged, held=skipped, failures=failures)
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
@@ -134,6 +139,9 @@ def purge_logs(
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
         try:
+            if broker_process(log_dir) is not None:
+                context.log.info("log_dir=%s deleted logs skipped: %s", name, BY_BROKER)
+                continue
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
             purged_logs = purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
         except LogwrightError as error:
@@ -235,7 +243,11 @@ def purge_partitions(
     yield from checks_made(PURGE_CHECKS)
     op_context = context.op_execution_context
     record_history(op_context, _rows_of(op_context, logs, results, clock))
-    good = {log.key: purge_outcome(results.get(log.key)) for log in logs if log.key not in failures}
+    good = {
+        log.key: purge_outcome(results.get(log.key), done.held.get(log.key))
+        for log in logs
+        if log.key not in failures
+    }
     yield from recorded(context, PURGE_ASSET, good, failures)
 
 
@@ -338,7 +350,8 @@ def _retired_files(log: MaintainedLog) -> PartitionListing | None:
 def deleted_outlook(
     directories: Mapping[str, Path], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> PurgeOutlook:
-    """Check the deleted logs of each log directory. Effects: lists them.
+    """Check the deleted logs of each log directory. Effects: lists them; asks for the brokers'
+    locks.
 
     Returns:
         the names of those whose delay has passed; name of a log directory → why its deleted logs
@@ -348,6 +361,9 @@ def deleted_outlook(
     waiting: dict[str, str] = {}
     for name, log_dir in directories.items():
         try:
+            if broker_process(log_dir) is not None:
+                waiting[name] = BY_BROKER
+                continue
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
             plans = plan_purge_deleted(log_dir, now_ms=now_ms, delay_ms=delay_ms)
         except LogwrightError as error:

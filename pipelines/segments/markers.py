@@ -1,11 +1,16 @@
-"""Find log directories without a clean-shutdown marker, which covers all logs of a directory."""
+"""Find log directories without a clean-shutdown marker, which covers all logs of a directory, and
+those that a broker has open.
+"""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from logwright.errors import LogwrightError
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER
 from logwright.resources.log_dirs import MaintainedLog
+from logwright.running.broker import broker_process
 from logwright.steps.marker import marker_is_taken
 
 
@@ -15,11 +20,13 @@ class Markers:
 
     Attributes:
         taken: another logwright process has renamed it: an append or a recovery is running.
-        missing: the directory was not shut down cleanly, or a broker is running on it.
+        missing: the directory was not shut down cleanly.
+        running: a broker has it open, so that nothing of it can be maintained.
     """
 
     taken: frozenset[Path]
     missing: frozenset[Path]
+    running: frozenset[Path] = frozenset()
 
     def together(self, keys: Iterable[str], logs: Mapping[str, MaintainedLog]) -> frozenset[str]:
         """Return these keys and, for directories without a marker, those of all their logs: such a
@@ -35,7 +42,17 @@ class Markers:
 
 
 def read_markers(log_dirs: Iterable[Path]) -> Markers:
-    """Check each directory. Effects: reads."""
+    """Check each directory. Effects: reads; asks for the brokers' locks."""
     without = {one for one in set(log_dirs) if not (one / CLEAN_SHUTDOWN_MARKER).exists()}
-    taken = frozenset(one for one in without if marker_is_taken(one))
-    return Markers(taken=taken, missing=frozenset(without - taken))
+    running = frozenset(filter(_is_running, without))
+    taken = frozenset(one for one in without - running if marker_is_taken(one))
+    return Markers(taken=taken, missing=frozenset(without - taken - running), running=running)
+
+
+def _is_running(log_dir: Path) -> bool:
+    """Return whether a broker has a log directory open; not of one that cannot be read: planning
+    says why.
+    """
+    with suppress(LogwrightError):
+        return broker_process(log_dir) is not None
+    return False

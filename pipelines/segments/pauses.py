@@ -151,6 +151,7 @@ def pauses(
     causes = {
         key: _sentence(hold)
         for key, hold in holds_of(logs.values(), now_ms=now_ms, settings=settings).items()
+        if logs[key].log_dir not in markers.running
     }
     told, waiting = find_unmaintained(
         readings, before, causes, _limits(logs, settings), now_ms=now_ms

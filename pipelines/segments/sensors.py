@@ -154,7 +154,7 @@ def due_logs(
     if forecast != readings:
         readings = forecast
         choice = choose(readings, occasion, in_flight=in_flight, held=held, volumes=volumes)
-    unread = dict.fromkeys(logs.keys() - readings.keys(), "not read yet")
+    unread = {key: held.get(key, "not read yet") for key in logs if key not in readings}
     message = listing.sentence(skip_message({**choice.skipped, **unread}))
     requested = markers.together(choice.logs, logs)
     readings = with_requests(readings, requested, now_ms=now_ms)
@@ -195,7 +195,8 @@ def read_changed(
         settings: the settings of their topics.
         before: key → reading of earlier ticks.
         markers: the markers of all log directories; where one is taken, earlier readings are kept,
-            because planning would wait for a lock.
+            because planning would wait for a lock. Logs of a running broker have no reading: it
+            maintains them.
         now_ms: the time.
     """
     signatures = Signatures(settings, markers)
@@ -203,6 +204,8 @@ def read_changed(
     changed: dict[str, str] = {}
     for key, log in logs.items():
         known = before.get(key)
+        if log.log_dir in markers.running:
+            continue
         if log.log_dir in markers.taken:
             if known is not None:
                 readings[key] = known

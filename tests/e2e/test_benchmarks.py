@@ -110,7 +110,7 @@ def test_topics_are_read_next_to_consumers_of_a_broker(work: Path, tmp_path: Pat
     options = ("--cases", "u100,lz4-1k", "--rounds", "1", "--work", work, "--out", tmp_path)
     printed = run("tables", *sizes, *options)
     assert printed.strip() in page.read_text()
-    assert 2 * 2 * 2 == sum("**" in line for line in printed.splitlines())
+    assert 2 * 2 * 3 == sum("**" in line for line in printed.splitlines())
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if "|" in line]
     assert "iceberg table of 0.01 GB, update 3" in rows
     assert "0.002 GB of the same keys: the latest state, map of 128 MiB" in rows
@@ -140,3 +140,17 @@ def test_find_has_a_row_for_each_number_of_keys(work: Path) -> None:
     assert all(float(row[3]) > 0 for row in rows)
     assert "-" == rows[2][5]
     assert all(float(cell.strip(" |")) >= 0 for cell in search[1:])
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+@pytest.mark.nightly
+def test_beside_compares_clients_with_and_without_reading(work: Path) -> None:
+    """The throughput of clients in one run, and how many connections the reading made: none."""
+    printed = run("beside", "--records", "5000", "--rounds", "1", "--work", work)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in printed.splitlines()]
+    alone, reads, throttled = rows[-3:]
+    assert ["nobody reads", "1.00", "1.00", "0"] == [alone[0], alone[2], alone[4], alone[-1]]
+    for row in (reads, throttled):
+        assert all(float(cell) > 0 for cell in row[1:5])
+        assert "0" == row[-1]

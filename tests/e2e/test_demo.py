@@ -45,6 +45,7 @@ STEPS = [
     "latest_state__customers",
     "kafka_logs__fleet_page",
     "latest_state__customers_rows_equal_live_keys",
+    "latest_state__customers_keys_in_one_partition",
 ]
 
 

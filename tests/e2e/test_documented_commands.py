@@ -53,6 +53,10 @@ ELSEWHERE: Final = {
         "tests/unit/cli/test_erase.py",
         "test_the_documented_commands",
     ),
+    **dict.fromkeys(
+        ("logwright rolling CLUSTER.yml", "logwright rolling CLUSTER.yml --dry-run"),
+        ("tests/e2e/test_rolling.py", "test_a_broker_is_maintained_in_a_running_cluster"),
+    ),
     "logwright move LOG_DIR TOPIC-N --abandon": (
         "tests/unit/cli/test_move.py",
         "test_open_move_is_told_of",

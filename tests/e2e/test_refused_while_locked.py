@@ -15,6 +15,7 @@ from logwright.locks import lock_log_dir
 from tests.e2e.command import Answer, call, free_port, tree
 from tests.fixtures import copy_before
 from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
+from tests.running_dirs import record
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
 
@@ -51,17 +52,17 @@ def refused(answer: Answer, log_dir: Path, pid: int) -> None:
 
 
 def test_a_jvm_holds_the_lock(tmp_path: Path) -> None:
-    """Nothing is planned, changed or made while it does; afterwards all is as always."""
+    """Nothing is changed or made while it does; afterwards all is as always."""
     log_dir = copy_before("basic-none", tmp_path)
     other = copy_before("basic-none", tmp_path / "other")
     (other / "t-0").rename(other / "u-0")
     others = tree(other)
     with jvm(TRY_LOCK, log_dir / ".lock") as (pid, output):
         assert f"locked {pid}\n" == output
+        record(log_dir, {"t-0": 1})
         before = tree(log_dir)
         for command in ("clean", "purge", "retain", "roll", "delete", "undo"):
             refused(call(command, log_dir, "t-0", *WORDS, "--yes"), log_dir, pid)
-        refused(call("plan", log_dir, *WORDS), log_dir, pid)
         options = ("--yes", "--output", "json")
         refused(call("move", log_dir, "t-0", "--to", other, *options), log_dir, pid)
         refused(call("move", other, "u-0", "--to", log_dir, *options), log_dir, pid)
@@ -84,7 +85,8 @@ def test_a_broker_runs(tmp_path: Path) -> None:
         before = partition(log_dir)
         for command in ("clean", "purge", "retain", "roll", "delete", "undo"):
             refused(call(command, log_dir, f"{TOPIC}-0", *WORDS, "--yes"), log_dir, pid)
-        refused(call("plan", log_dir, f"{TOPIC}-0", *WORDS), log_dir, pid)
+        planned = call("plan", log_dir, f"{TOPIC}-0", *WORDS)
+        assert (0, pid) == (planned.status, planned.lines[-1]["broker"]["process"])
         refused_more(log_dir, tmp_path, pid)
         assert before == partition(log_dir)
     answer = call("plan", log_dir, f"{TOPIC}-0", *WORDS)

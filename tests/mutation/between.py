@@ -267,8 +267,8 @@ BETWEEN = (
     Fault(
         family="plan: an append that is under way, of many logs",
         file="sweep/plan.py",
-        right=" as directory:\n        wait_for_marker(log_dir)\n",
-        wrong=" as directory:\n",
+        right="        if is_local(log_dir):\n            wait_for_marker(log_dir)\n",
+        wrong="",
         tests=("tests/unit/ingest/test_marker.py",),
     ),
     Fault(

@@ -6,6 +6,8 @@ from tests.mutation.fault import Fault
 
 _FILTERS = ("tests/unit/spark/test_kafka_log_filters.py",)
 _OPTIONS = ("tests/unit/spark/test_kafka_log_options.py",)
+_RUNNING = ("tests/unit/spark/test_kafka_log_stream_running.py",)
+_STREAM = ("tests/unit/spark/test_kafka_log_stream.py",)
 _PLAN = ("tests/unit/spark/test_kafka_log_plan.py",)
 _WRITE = ("tests/unit/spark/test_kafka_log_write.py", "tests/spark/test_kafka_log_write.py")
 
@@ -93,6 +95,55 @@ KAFKA_LOG = (
         right="            locks.enter_context(broker_kept_out(log_dir))\n",
         wrong="            broker_kept_out(log_dir)\n",
         tests=_PLAN,
+    ),
+    Fault(
+        family="kafka-log: a truncated log is not noticed",
+        file="spark/kafka_log_seen.py",
+        right="if later and epoch != UNKNOWN else",
+        wrong="if later and epoch == UNKNOWN else",
+        tests=_STREAM,
+    ),
+    Fault(
+        family="kafka-log: a topic that was made again is the same one",
+        file="spark/kafka_log_seen.py",
+        right="seen.topic_id not in {None, topic_id}",
+        wrong="seen.topic_id is None",
+        tests=_STREAM,
+    ),
+    Fault(
+        family="kafka-log: a planned end is cut",
+        file="spark/kafka_log_seen.py",
+        right="        elif seen.end < each.end_offset:\n",
+        wrong="        elif seen.end < 0:\n",
+        tests=_STREAM,
+    ),
+    Fault(
+        family="kafka-log: a task that reads again gives rows twice",
+        file="spark/kafka_log_seen.py",
+        right="batch.column(OFFSET)[-1].as_py() + 1",
+        wrong="batch.column(OFFSET)[0].as_py()",
+        tests=_STREAM,
+    ),
+    Fault(
+        family="kafka-log: a stream that was stopped by its target reads more",
+        file="spark/kafka_log_stream.py",
+        right="min(log_seen.end, target.get(at, 0))",
+        wrong="log_seen.end",
+        tests=_STREAM,
+    ),
+    Fault(
+        family="kafka-log: a stream locks a stopped directory each second",
+        file="spark/kafka_log_stream.py",
+        right="self.stamps is not None and self.stamps == _stamps(options)",
+        wrong="False",
+        tests=_RUNNING,
+    ),
+    Fault(
+        family="kafka-log: a watermark that went back is a loss",
+        file="spark/kafka_log_seen.py",
+        right="INT64_MAX if is_running(log.log_dir) else int(log.log_end_offset)",
+        wrong="int(log.log_end_offset)",
+        tests=_RUNNING,
     ),
     Fault(
         family="kafka-log: written times are rounded up",

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, PythonException, StreamingQueryException
+from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
@@ -18,7 +18,8 @@ from logwright.format.names import TopicPartition
 from logwright.locks import release, try_lock
 from logwright.log.load import observe
 from logwright.records.model import Isolation
-from logwright.spark.kafka_log import SCHEMA, KafkaLog
+from logwright.spark.kafka_log import KafkaLog
+from logwright.spark.kafka_log_rows import SCHEMA
 from tests.fixtures import copy_before
 from tests.latest_rows import replayed
 from tests.log_builder import START_MS, LogBuilder
@@ -206,15 +207,15 @@ def test_a_log_that_changes_after_it_was_planned(observed: Observed, tmp_path: P
     assert 121 == frame(observed.spark, path).count()
 
 
-def test_a_running_broker_refuses_the_plan(observed: Observed, tmp_path: Path) -> None:
+def test_a_running_broker_refuses_a_latest_state(observed: Observed, tmp_path: Path) -> None:
     """The error names the lock; without the broker the same frame can be read."""
     path = three_logs(tmp_path)
     with (path / ".lock").open("wb") as file:
         assert try_lock(file.fileno(), "exclusive")
         with pytest.raises(AnalysisException, match=r"LogDirLocked: .*\.lock: a broker"):
-            frame(observed.spark, path).count()
+            frame(observed.spark, path, view="latest").count()
         release(file.fileno())
-    assert 120 == frame(observed.spark, path).count()
+    assert 21 == frame(observed.spark, path, view="latest").count()
 
 
 def test_a_broker_cannot_start_while_a_task_reads(tmp_path: Path) -> None:
@@ -338,30 +339,3 @@ with local_session() as spark:
         check=True,
     )
     assert "40" == done.stdout.strip()
-
-
-def test_a_stream_has_no_offset(tmp_path: Path) -> None:
-    """The first thing that Spark asks for is refused by name, with what to use instead."""
-    stream = KafkaLog({"path": str(tmp_path), "subscribe": "t"}).streamReader(SCHEMA)
-    with pytest.raises(PolicyError, match="is read in batches, not as a stream") as raised:
-        stream.initialOffset()
-    assert 'Use spark.read.format("kafka-log")' in str(raised.value)
-
-
-@pytest.mark.nightly
-def test_a_stream_is_refused(observed: Observed, tmp_path: Path) -> None:
-    """By name, with what to use instead, and without an error of Spark's own after it."""
-    log_dir = three_logs(tmp_path / "logs")
-    stream = observed.spark.readStream.format("kafka-log").option("subscribe", "t")
-    query = (
-        stream.load(str(log_dir))
-        .writeStream.format("memory")
-        .queryName("none")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .start()
-    )
-    with pytest.raises(StreamingQueryException) as raised:
-        query.awaitTermination()
-    assert "kafka-log is read in batches, not as a stream." in str(raised.value)
-    assert 'Use spark.read.format("kafka-log")' in str(raised.value)
-    assert "UnboundLocalError" not in str(raised.value)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from logwright.config.table import Unique
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.commit import erase_partition
 from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
@@ -31,6 +32,7 @@ from tests.table_rows import Rows
 from tests.table_world import place
 
 KEYS: Final = 30
+MOST_PARTITIONS: Final = 4
 HOUR_MS: Final = 3_600_000
 _SETTINGS: Final = {"cleanup.policy": "compact", "segment.ms": str(1 << 60)}
 _RETENTIONS: Final = ("0", "1", str(HOUR_MS), str(24 * HOUR_MS))
@@ -44,8 +46,8 @@ _ENDS: Final[tuple[Literal["commit", "abort"] | None, ...]] = (None, None, "comm
 _PRODUCER: Final = 7
 _FILES: Final = (".log", ".index", ".timeindex", ".txnindex")
 
-Record = tuple[int, str, str | None]
-"""Offset, key, value."""
+Record = tuple[int, str, str | None, int]
+"""Offset, key, value, timestamp."""
 
 
 @dataclass(slots=True)
@@ -54,15 +56,25 @@ class Partition:
 
     Attributes:
         where: the log directory that has it.
-        history: what was appended, without what was cut off, erased, or is below the start.
-        end: its log end offset.
+        history: what was appended, without what was cut off, erased, or is below the start; with
+            the tombstones that are below it, if they count in the whole topic.
+        start: its log start offset; end: its log end offset.
         cleaned_to: a cleaning may have removed records below this offset.
+        held: the table has read it up to here.
+        is_cut: it was cut off since.
     """
 
     where: Path
     history: list[Record] = field(default_factory=list)
+    start: int = 0
     end: int = 0
     cleaned_to: int = 0
+    held: int = 0
+    is_cut: bool = False
+
+    def newest(self, below: int = 1 << 62) -> dict[str, Record]:
+        """The newest record of each key, of those below an offset."""
+        return {one[1]: one for one in self.history if one[0] < below}
 
 
 @dataclass(slots=True)
@@ -70,8 +82,12 @@ class World:
     """Everything.
 
     Attributes:
+        unique: where a key has one row.
         topic_id: of the topic, counted up when it is made again.
         erased: keys whose records were erased, and which no later record has.
+        erases: records were erased since the last update.
+        unread: partition, key and offset of tombstones that count in the whole topic, and that may
+            be gone since before an update could read them: nobody can know of them.
     """
 
     root: Path
@@ -81,9 +97,12 @@ class World:
     buckets: int
     now: int
     kafka: KafkaCleaner | None = None
+    unique: Unique = "partition"
     topic_id: int = 0
     logs: dict[int, Partition] = field(default_factory=dict)
     erased: set[str] = field(default_factory=set)
+    erases: bool = False
+    unread: set[tuple[int, str, int]] = field(default_factory=set)
 
     @property
     def table(self) -> Path:
@@ -103,24 +122,70 @@ class World:
             buckets=self.buckets,
             keep_versions_ms=self.keep_ms,
             update_mode=self.mode,
+            unique=self.unique,
         )
         limits = MergeLimits(small_bytes=small_bytes, files=files, deleted_share=0.6)
         return LocatedTable(topic="t", table=where.table, catalog={}, base=self.root, limits=limits)
 
     def expected(self) -> Rows:
         """The rows that the table must have."""
-        rows: Rows = []
+        heads = [
+            (time, offset, number, key, value)
+            for number, log in self.logs.items()
+            for offset, key, value, time in log.newest().values()
+        ]
+        if self.unique == "topic":
+            heads = list({head[3]: head for head in sorted(heads)}.values())
+        return sorted(
+            (number, offset, key.encode(), value.encode())
+            for _, offset, number, key, value in heads
+            if value is not None
+        )
+
+    def unknown(self) -> set[bytes]:
+        """The keys of which nobody can know the state: see `unread`."""
+        newest = {number: log.newest() for number, log in self.logs.items()}
+        return {
+            key.encode()
+            for number, key, offset in self.unread
+            if newest[number].get(key, (None,))[0] == offset
+        }
+
+    def note_unread(self, *, in_doubt: bool) -> None:
+        """Note which tombstones an update cannot read any more. `in_doubt`: nor know by what the
+        table has.
+        """
         for number, log in self.logs.items():
-            newest = {key: (offset, value) for offset, key, value in log.history}
-            rows += [
-                (number, offset, key.encode(), value.encode())
-                for key, (offset, value) in newest.items()
-                if value is not None
-            ]
-        return sorted(rows)
+            known = log.newest(log.held)
+            for key, (offset, _, value, _) in log.newest().items():
+                if value is not None or offset >= max(log.cleaned_to, log.start):
+                    continue
+                is_read = offset < log.held
+                before = known.get(key)
+                if before is not None and not self.erases and before[0] >= log.start:
+                    # A row that is gone counts as deleted, with its own timestamp.
+                    its_own = (before[3], before[0], number)
+                    is_read |= before[2] is not None and all(
+                        its_own > (newest[key][3], newest[key][0], each)
+                        for each, newest in self._newest_of_others(number)
+                        if key in newest
+                    )
+                if in_doubt or not is_read:
+                    self.unread.add((number, key, offset))
+
+    def _newest_of_others(self, number: int) -> list[tuple[int, dict[str, Record]]]:
+        return [(each, log.newest()) for each, log in self.logs.items() if each != number]
+
+    def note_read(self) -> None:
+        """Note that the table has read all logs."""
+        self.erases = False
+        for log in self.logs.values():
+            log.held, log.is_cut = log.end, False
 
 
-def make_world(seed: int, root: Path, kafka: KafkaCleaner | None) -> World:
+def make_world(
+    seed: int, root: Path, kafka: KafkaCleaner | None, unique: Unique | None = None
+) -> World:
     """The world of a seed, with a topic that has records. Effects: makes its directories."""
     draw = random.Random(seed)
     form = ("parquet", "delta", "iceberg")[seed % 3]
@@ -140,7 +205,13 @@ def make_world(seed: int, root: Path, kafka: KafkaCleaner | None) -> World:
             f"version=1\ncluster.id=c\nnode.id=1\ndirectory.id={name * 21}w\n"
         )
         (root / name / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":0}')
-    for number in range(draw.randint(1, 2)):
+    count = draw.randint(1, 2)
+    drawn: Unique = draw.choice(["partition", "partition", "topic"])
+    world.unique = unique or drawn
+    if world.unique == "topic":
+        count = draw.randint(count, 2)
+        world.keep_ms = draw.choice([0, 1, 24 * HOUR_MS, 24 * HOUR_MS])  # then records come late
+    for number in range(count):
         _create(world, number, draw)
     return world
 
@@ -181,15 +252,17 @@ def _add_batch(
 ) -> None:
     """Append a batch, perhaps as a transaction that ends with it."""
     records: list[Record] = []
+    may_be_late = world.unique == "topic" and world.keep_ms > HOUR_MS
+    time = world.now - (draw.choice([0, 0, 1, HOUR_MS, 20 * HOUR_MS]) if may_be_late else 0)
     for offset in range(log.end, log.end + count):
         key = f"key-{draw.randrange(KEYS):02}"
         value = None if draw.random() < 0.25 else f"v{offset}-{draw.randrange(100)}"
-        records.append((offset, key, value))
+        records.append((offset, key, value, time))
     ends = draw.choice(_ENDS)
     segment.batch(
         log.end,
-        [(key, value) for _, key, value in records],
-        timestamps=[world.now] * count,
+        [(key, value) for _, key, value, _ in records],
+        timestamps=[time] * count,
         codec=draw.choice([0, 0, 4]),
         producer_id=-1 if ends is None else _PRODUCER,
         sequence=-1 if ends is None else log.end,
@@ -201,7 +274,7 @@ def _add_batch(
         log.end += 1
     if ends != "abort":
         log.history += records
-        world.erased -= {key for _, key, _ in records}
+        world.erased -= {one[1] for one in records}
 
 
 def append(world: World, draw: random.Random) -> None:
@@ -215,6 +288,9 @@ def clean(world: World, draw: random.Random) -> None:
     """Compact some partition several times, by logwright or by Kafka's own cleaner."""
     number = draw.choice(list(world.logs))
     log = world.logs[number]
+    whole_topic = world.unique == "topic"
+    if whole_topic and log.is_cut:  # then it may look like a cleaning
+        return
     by_kafka = world.kafka is not None and draw.random() < 0.5
     pairs = _SETTINGS | {"delete.retention.ms": draw.choice(_RETENTIONS)}
     for _ in range(draw.randint(1, 3)):
@@ -233,7 +309,7 @@ def clean(world: World, draw: random.Random) -> None:
         file_delete_delay_ms=1,
     )
     log.cleaned_to = log.end
-    if draw.random() < 0.1:  # a copy without it
+    if draw.random() < 0.1 and not whole_topic:  # a copy without it
         (log.where / _CLEANER).unlink(missing_ok=True)
 
 
@@ -259,7 +335,7 @@ def cut(world: World, draw: random.Random) -> None:
         if path.stem.isdecimal() and int(path.stem) >= base:
             path.unlink()
     log.history = [one for one in log.history if one[0] < base]
-    log.end = base
+    log.end, log.is_cut = base, True
     _append(world, number, draw, draw.randint(1, 40))
 
 
@@ -275,13 +351,20 @@ def move_start(world: World, draw: random.Random) -> None:
         if path.stem.isdecimal() and int(path.stem) < start:
             path.unlink()
     _set_checkpoint(log.where / _START, number, start)
-    log.history = [one for one in log.history if one[0] >= start]
+    newest = log.newest() if world.unique == "topic" else {}
+    log.history = [
+        record
+        for record in log.history
+        if record[0] >= start or (record[2] is None and newest.get(record[1]) == record)
+    ]
+    log.start = start
 
 
 def make_again(world: World, draw: random.Random) -> None:
     """The topic is deleted, and made again with as many partitions."""
     world.topic_id += 1
     world.erased.clear()
+    world.unread.clear()
     for number, log in list(world.logs.items()):
         shutil.rmtree(log.where / f"t-{number}")
         for name in (_START, _CLEANER):
@@ -290,8 +373,15 @@ def make_again(world: World, draw: random.Random) -> None:
         _create(world, number, draw)
 
 
+def grow(world: World, draw: random.Random) -> None:
+    """The topic gets one more partition, with records of keys that others have, too."""
+    if len(world.logs) < MOST_PARTITIONS:
+        _create(world, len(world.logs), draw)
+
+
 def erase(world: World, draw: random.Random) -> None:
     """Erase the records of a key at once, in all partitions."""
+    world.erases = True
     key = f"key-{draw.randrange(KEYS):02}"
     pairs = parse_settings(_SETTINGS)
     for number, log in world.logs.items():

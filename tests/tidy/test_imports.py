@@ -57,6 +57,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("logwright.audit",),
     ("logwright.erasure",),
     (
+        "logwright.rolling",
         "logwright.spark",
         "logwright.history",
         "logwright.fleet",
@@ -82,7 +83,7 @@ ONLY_IN = {
     "matplotlib": ("logwright.assets",),
     "prometheus_client": ("logwright.metrics",),
     "cryptography": ("logwright.erasure.certificate",),
-    "confluent_kafka": ("logwright.ingest.broker",),
+    "confluent_kafka": ("logwright.ingest.broker", "logwright.rolling.cluster"),
     "fastavro": ("logwright.decode", "logwright.erasure.find.table_files"),
     "google.protobuf": ("logwright.decode",),
     "orjson": ("logwright.decode",),

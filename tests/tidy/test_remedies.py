@@ -38,6 +38,8 @@ NO_CLAIM = (
     "Give log directories of one broker",
     "Give log directories of brokers that have replicas",
     "Give the log directories of other brokers.",
+    "Continue with that broker first.",
+    "See the broker's own log.",
     "Kafka refuses it too. Write tombstones",
     "Kafka cannot open it either; restore it.",
 )

@@ -75,6 +75,11 @@ EXAMPLES: Final = MappingProxyType(
             "/kafka/data orders-0 --to /kafka/data2 --dry-run",
             "/kafka/data orders-0 --to /kafka/data2 --yes",
         ),
+        "rolling": (
+            "cluster.yml --dry-run",
+            "cluster.yml --yes",
+            "cluster.yml --broker 1 --output json --yes",
+        ),
         "metrics": ("/kafka/data", "/kafka/data /kafka/data2 --textfile kafka.prom"),
         "pause": (
             "/kafka/data",

@@ -12,7 +12,7 @@ from logwright.cli.options.common import declare, dry_run_option, topic_options
 from logwright.cli.options.parameters import LateChoice, Time
 
 if TYPE_CHECKING:
-    from logwright.config.table import UpdateMode
+    from logwright.config.table import Unique, UpdateMode
 
 COLUMNS: Final = (
     "key",
@@ -35,6 +35,7 @@ class Given(TypedDict):
     key: str | None
     value: str | None
     update_mode: UpdateMode | None
+    unique: Unique | None
     offsets: tuple[str, ...]
     time_ms: int | None
     columns: str | None
@@ -52,7 +53,7 @@ class Given(TypedDict):
     "--format",
     "form_of_table",
     type=LateChoice("logwright.config.table", lambda table: table.FORMATS),
-    help="Format of the table [default: from --policies, else parquet].",
+    help="Format [default: from --policies, else parquet].",
 )
 @click.option(
     "--key",
@@ -72,11 +73,17 @@ class Given(TypedDict):
     "merge-on-read].",
 )
 @click.option(
+    "--unique",
+    type=click.Choice(["partition", "topic"]),
+    help="A key has one row in each partition, or in the topic [default: from --policies, else"
+    " partition].",
+)
+@click.option(
     "--as-of-offset",
     "offsets",
     metavar="[P:]OFFSET",
     multiple=True,
-    help="State below this offset of partition P, which a topic with one can omit; repeatable.",
+    help="State below this offset of partition P; repeatable.",
 )
 @click.option(
     "--as-of-time",
@@ -95,6 +102,6 @@ class Given(TypedDict):
 def command() -> None:
     """Write the newest committed record of each key of TOPIC to a table.
 
-    Rows are identified by partition and key. Records without a key are left out, and keys whose
-    newest record is a tombstone. A repeated run updates the table from what is new in the log.
+    Records without a key are left out, and keys whose newest record is a tombstone. A repeated run
+    updates the table from what is new in the log.
     """

@@ -66,5 +66,5 @@ class Given(TypedDict):
 def command() -> None:
     """Export metrics for Prometheus, with the names of Kafka's: to stdout, a file or over HTTP.
 
-    A log directory on which a broker runs has only the metrics of the directory.
+    Of a running broker the values are those below its high watermarks.
     """

@@ -61,7 +61,7 @@ def run(
     chosen = leave_incomplete(request, chosen, given["replicas"])
     if request.dry_run:
         logs = ready(request, chosen, force=force, like_kafka=like_kafka)
-        works = plan_partitions(request, logs, options=options, settings=settings)
+        works = plan_partitions(request, request.log_dir, logs, options=options, settings=settings)
         for plan in plans_of(cleaning_order(works)):
             request.output.result("\n".join(plan_lines(plan)), **plan_object(plan))
             if retain and plan.config.compact:
@@ -69,7 +69,9 @@ def run(
         return
     with lock_log_dir(request.log_dir):
         logs = ready(request, chosen, force=force, like_kafka=like_kafka, locked=True)
-        works = cleaning_order(plan_partitions(request, logs, options=options, settings=settings))
+        works = cleaning_order(
+            plan_partitions(request, request.log_dir, logs, options=options, settings=settings)
+        )
         _ask(request, plans_of(works))
         if retain:
             request.confirm("Then delete old segments of compacted logs by their retention?")

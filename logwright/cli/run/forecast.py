@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from logwright.cli.output import Output, size_cell
 from logwright.cli.wording import moment
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import ReadablePlan
 from logwright.forecast.model import Forecast
 
 _CAUSES = ("superseded", "tombstones", "aborted", "null keys", "retention")
@@ -40,7 +40,7 @@ def forecast_object(forecast: Forecast | None) -> dict[str, object]:
 
 def show_forecasts(
     output: Output,
-    plans: Sequence[CleanPlan],
+    plans: Sequence[ReadablePlan],
     forecasts: Mapping[str, Forecast | None],
     *,
     now_ms: int,
@@ -70,7 +70,7 @@ def show_forecasts(
         output.table(("partition", *_CAUSES, "from", "due"), rows)
 
 
-def due_at(plan: CleanPlan, now_ms: int) -> str:
+def due_at(plan: ReadablePlan, now_ms: int) -> str:
     """Return when a log is due for a cleaning, in words."""
     deadline_ms = plan.compaction.due_at_ms
     if plan.compaction.eligible:

@@ -29,6 +29,7 @@ from logwright.log.model import ReadableLog
 from logwright.log.watermark import require_high_watermark
 from logwright.place.model import Place
 from logwright.records.schema import records_schema
+from logwright.running.place import look_at
 from logwright.tables.logs import first_time_ms
 from logwright.times import instant
 
@@ -58,6 +59,7 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     partitions = _partitions(request, topic)
     point = _point(given["offsets"], given["time_ms"], partitions)
     with broker_kept_out(request.place):
+        look_at(request.place, [each.directory_name for each in partitions])
         logs = [_plan(request, partition, point) for partition in partitions]
         plans = [plan for _, plan in logs]
         _say_before_all(request, logs, point.time_ms)
@@ -74,6 +76,8 @@ def run(request: Request, **given: Unpack[Given]) -> int:
 def _columns(text: str, given: Given) -> tuple[str, ...]:
     if given["form_of_table"] not in (None, "parquet") or given["key"] or given["value"]:
         raise click.UsageError("--columns is for --format parquet, and its columns are not decoded")
+    if given["unique"] == "topic":
+        raise click.UsageError("--columns writes one row of a key for each partition")
     columns = tuple(name.strip() for name in text.split(","))
     if any(name not in COLUMNS for name in columns) or len(set(columns)) < len(columns):
         raise click.UsageError(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -21,9 +22,8 @@ from logwright.decode.look import look_at
 from logwright.errors import PreconditionError, QualityError
 from logwright.latest.model import LatestPlan
 from logwright.log.model import ReadableLog
-from logwright.log.topic_id import read_topic_id
-from logwright.place.files import open_partition_dir
-from logwright.tables.logs import TopicLog, sample
+from logwright.running.picture import Bound
+from logwright.tables.logs import TopicLog, sample, topic_log
 from logwright.tables.model import Snapshot
 from logwright.tables.topic import (
     QUARANTINE,
@@ -61,7 +61,7 @@ def write_table(
     read = [_topic_log(request, log, plan) for log, plan in logs]
     with request.output.progress(topic) as progress:
         update = update_topic(place, read, now_ms=request.now_ms, progress=progress)
-    _show(request, place, update)
+    _show(request, place, update, {each.partition: each.bound for each in read})
     if update.result.changed:
         _suggest(request, place, read)
     partitions = {each.partition: each.log.partition for each in read}
@@ -81,13 +81,14 @@ def _place(request: Request, topic: str, given: Given) -> LocatedTable:
     entry = None if request.policies is None else tables_of(request.policies).get(topic)
     chosen: dict[str, Any] = {}
     if entry is not None:
-        names = ("format", "buckets", "keep_versions_ms", "update_mode")
+        names = ("format", "buckets", "keep_versions_ms", "update_mode", "unique")
         chosen = {name: getattr(entry, name) for name in names}
         chosen |= _of_catalog(request, entry, given)
     if given["form_of_table"] is not None:
         chosen["format"] = given["form_of_table"]
-    if given["update_mode"] is not None:
-        chosen["update_mode"] = given["update_mode"]
+    for name in ("update_mode", "unique"):
+        if given[name] is not None:
+            chosen[name] = given[name]
     table = TopicTable(path=str(given["to"]), **({"format": "parquet"} | chosen))
     decoding = _decoding(given, Decoding() if entry is None else entry.decoding)
     table = table.model_copy(update={"key": decoding.key, "value": decoding.value})
@@ -155,21 +156,26 @@ def _require_new(place: LocatedTable) -> None:
 
 
 def _topic_log(request: Request, log: ReadableLog, plan: LatestPlan) -> TopicLog:
-    """Return a log as it is to be read: up to the end of the plan. Effects: reads its topic id."""
+    """Return a log as it is to be read: up to the end of the plan, which a broker does not bound if
+    it is in the past. Effects: reads its topic id.
+    """
     _, cleaner = request.settings(log.partition.topic)
-    with open_partition_dir(log.log_dir, log.partition) as directory:
-        topic_id = read_topic_id(directory)
-    return TopicLog(
-        log=log._replace(last_stable_offset=plan.end_offset),
-        topic_id=topic_id,
-        cleaner=cleaner,
-    )
+    read = topic_log(log._replace(last_stable_offset=plan.end_offset), cleaner)
+    return read if plan.end_offset == log.last_stable_offset else replace(read, bound=None)
 
 
-def _show(request: Request, place: LocatedTable, update: TopicUpdate) -> None:
+def _show(
+    request: Request,
+    place: LocatedTable,
+    update: TopicUpdate,
+    bounds: Mapping[int, Bound | None],
+) -> None:
     snapshot = update.result.snapshot
     request.output.show(
-        [_as_object(place.topic, result, snapshot) for result in update.result.partitions],
+        [
+            _as_object(place.topic, result, snapshot) | _limits(bounds[result.partition])
+            for result in update.result.partitions
+        ],
         {
             "partition": "topicPartition",
             "step": "step",
@@ -180,6 +186,9 @@ def _show(request: Request, place: LocatedTable, update: TopicUpdate) -> None:
             "end offset": "endOffset",
         },
     )
+    for result in update.result.partitions:
+        if result.waits:
+            request.output.message(f"{place.topic}-{result.partition} {result.step.reason}.")
     for number in update.result.left:
         request.output.result(None, topicPartition=f"{place.topic}-{number}", step="left")
         request.output.message(
@@ -196,6 +205,13 @@ def _show(request: Request, place: LocatedTable, update: TopicUpdate) -> None:
             f" quarantine table says why, {place.table.path}{QUARANTINE}. Give other formats of"
             " keys and values."
         )
+
+
+def _limits(bound: Bound | None) -> dict[str, object]:
+    """Return what limits a log that a broker has open, for JSON."""
+    if bound is None:
+        return {}
+    return {"highWatermark": bound.high_watermark, "highWatermarkRecordedMs": bound.recorded_ms}
 
 
 def _as_object(topic: str, result: PartitionResult, snapshot: Snapshot | None) -> dict[str, object]:

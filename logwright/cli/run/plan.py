@@ -10,17 +10,20 @@ from logwright.cli.output import Output, human_bytes
 from logwright.cli.recovering import recover_first
 from logwright.cli.request import Request
 from logwright.cli.run.forecast import forecast_object, reclaimed_bytes, show_forecasts
+from logwright.cli.run.plan_running import broker_object, exact_place, show_broker
 from logwright.cli.run.planning import plan_lines, plan_object, plan_partitions, show_plans
 from logwright.cli.run.upkeep import LogUpkeep, due_line, upkeep_of
 from logwright.cli.selection import UNKNOWN_REMEDY, leave_held, leave_strays, report_sources
 from logwright.cli.wording import clock
-from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.model import CleaningOptions, ReadablePlan
 from logwright.errors import LogwrightError
 from logwright.forecast.exact import forecast_exactly
 from logwright.forecast.model import Forecast
 from logwright.forecast.sampled import forecast_by_sample
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT, TopicPartition
 from logwright.log.watermark import is_without_high_watermark
+from logwright.place.model import Place, is_running, reading
+from logwright.running.place import RunningPlace
 from logwright.sweep.order import changes, pick_order
 
 FORECAST_BYTES: Final = 1_073_741_824
@@ -41,8 +44,9 @@ def run(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
     logs = leave_held(request, recovered, force=forecast is True)
     report_sources(request, logs)
     _report_unknown(request, logs)
-    works = plan_partitions(request, logs, options=options)
-    plans = [work.plan for work in works if work.plan is not None]
+    plans = _plan(request, request.place, logs, options)
+    if is_running(request.place):
+        plans = _planned_exactly(request, plans, options, is_wanted=forecast)
     forecasts = {plan.plan_id: _forecast(request, plan, is_wanted=forecast) for plan in plans}
     order = pick_order(plans)
     upkeep = upkeep_of(request, plans)
@@ -61,11 +65,39 @@ def run(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
     _report_lost(request.output, plans)
 
 
+def _plan(
+    request: Request, place: Place, logs: Sequence[TopicPartition], options: CleaningOptions
+) -> list[ReadablePlan]:
+    """Return the plans of the logs that can be planned. Effects: as `plan_partitions`."""
+    works = plan_partitions(request, place, logs, options=options)
+    return [work.plan for work in works if work.plan is not None]
+
+
+def _planned_exactly(
+    request: Request,
+    plans: Sequence[ReadablePlan],
+    options: CleaningOptions,
+    *,
+    is_wanted: bool | None,
+) -> list[ReadablePlan]:
+    """Return the plans of a running broker's logs; those of logs whose keys are read for a forecast
+    are made again, of pictures that are good for that. Effects: as `exact_place` and `_plan`.
+    """
+    read = [plan for plan in plans if _reads_keys(plan, is_wanted=is_wanted)]
+    if not read:
+        return list(plans)
+    place = exact_place(request.place, read)
+    again = _plan(request, place, [plan.log.partition for plan in read], options)
+    old = {plan.plan_id for plan in read}
+    first = [plan for plan in plans if plan.plan_id not in old]
+    return sorted([*first, *again], key=lambda plan: plan.log.partition)
+
+
 def _show_objects(
     request: Request,
     works: Sequence[LogUpkeep],
     forecasts: Mapping[str, Forecast | None],
-    order: Sequence[CleanPlan],
+    order: Sequence[ReadablePlan],
 ) -> None:
     for work in works:
         forecast = forecast_object(forecasts[work.plan.plan_id])
@@ -75,13 +107,23 @@ def _show_objects(
         None,
         now=request.now_ms,
         kafkaVersionFrom=request.sources().kafka.sentence,
-        highWatermark=request.high_watermark,
-        highWatermarkFrom=request.high_watermark_from,
+        **_watermark_object(request),
+        **broker_object(request.place),
         pickOrder=[str(plan.log.partition) for plan in order],
         maxCompactionDelayMs=max((each.compaction_delay_ms for each in compactions), default=0),
         delayedPartitions=sum(each.need_compaction_now for each in compactions),
         cleanablePartitions=len(order),
     )
+
+
+def _watermark_object(request: Request) -> dict[str, object]:
+    """Return the fields of JSON about what counts as committed."""
+    if is_running(request.place):
+        return {"highWatermark": "checkpoint", "highWatermarkFrom": "a broker runs"}
+    return {
+        "highWatermark": request.high_watermark,
+        "highWatermarkFrom": request.high_watermark_from,
+    }
 
 
 def _show_text(
@@ -95,8 +137,11 @@ def _show_text(
     reclaimed = {name: reclaimed_bytes(forecast) for name, forecast in forecasts.items()}
     at_end = request.high_watermark == "end"
     committed = "the end of each log" if at_end else HIGH_WATERMARK_CHECKPOINT
-    output.text(f"{request.log_dir}: {clock(request.now_ms)}")
-    output.text(f"high watermark: {committed} ({request.high_watermark_from})")
+    output.text(f"{request.place}: {clock(request.now_ms)}")
+    if isinstance(request.place, RunningPlace):
+        show_broker(output, request.place)
+    else:
+        output.text(f"high watermark: {committed} ({request.high_watermark_from})")
     show_plans(output, works, reclaimed)
     if with_causes:
         show_forecasts(output, plans, forecasts, now_ms=request.now_ms)
@@ -109,7 +154,7 @@ def _show_text(
         output.text(f"A cleaning would reclaim about {human_bytes(total)}.")
 
 
-def _report_lost(output: Output, plans: Sequence[CleanPlan]) -> None:
+def _report_lost(output: Output, plans: Sequence[ReadablePlan]) -> None:
     """Report of how many logs nothing is cleaned because their high watermark is not on record.
     Effects: stderr.
     """
@@ -143,22 +188,28 @@ def _policy_is_known(request: Request, topic: str) -> bool:
         return True  # the plan says what is wrong
 
 
-def _in_order(order: Sequence[CleanPlan], output: Output) -> str:
+def _in_order(order: Sequence[ReadablePlan], output: Output) -> str:
     every = [str(plan.log.partition) for plan in order]
     if output.verbose or len(every) <= MOST_NAMED:
         return "In order: " + ", ".join(every)
     return f"In order: {', '.join(every[:MOST_NAMED])} and {len(every) - MOST_NAMED} more"
 
 
-def _forecast(request: Request, plan: CleanPlan, *, is_wanted: bool | None) -> Forecast | None:
-    """Return what a cleaning would remove, None if not forecast. Effects: may read keys."""
+def _reads_keys(plan: ReadablePlan, *, is_wanted: bool | None) -> bool:
+    """Return whether the keys of a log are read to forecast it."""
     small = plan.compaction.total_bytes <= FORECAST_BYTES
     wanted = (plan.compaction.eligible and small) if is_wanted is None else is_wanted
-    if not wanted and (is_wanted is False or plan.compaction.cleanable_bytes > 0):
+    return wanted and plan.compaction.cleanable_bytes > 0
+
+
+def _forecast(request: Request, plan: ReadablePlan, *, is_wanted: bool | None) -> Forecast | None:
+    """Return what a cleaning would remove, None if not forecast. Effects: may read keys."""
+    cleanable = plan.compaction.cleanable_bytes > 0
+    if is_wanted is False or (cleanable and not _reads_keys(plan, is_wanted=is_wanted)):
         return None
     forecast = None
-    with request.failures.of(plan.log.partition):
-        if small:
+    with request.failures.of(plan.log.partition), reading(plan.log.log_dir):
+        if plan.compaction.total_bytes <= FORECAST_BYTES:
             with request.output.progress(str(plan.log.partition)) as progress:
                 forecast = forecast_exactly(plan, progress=progress)
         else:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from logwright.cli.output import Cell, Output, size_cell
 from logwright.cli.request import Request
 from logwright.cli.run.upkeep import LogUpkeep
 from logwright.cli.wording import open_transaction, short_names
-from logwright.compaction.model import CleaningOptions, CleanPlan, CompactionPlan
+from logwright.compaction.model import CleaningOptions, CompactionPlan, ReadablePlan
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.format.names import TopicPartition
+from logwright.place.model import AnyPlace, Place
 from logwright.sweep.model import LogWork
 from logwright.sweep.order import changes
 from logwright.sweep.stages import plan_directory
@@ -29,7 +29,7 @@ class CleaningSettings:
     request: Request
     dedupe_buffer: int | None = None
 
-    def of(self, log_dir: Path, topic: str) -> tuple[TopicConfig, CleanerConfig]:
+    def of(self, log_dir: Place, topic: str) -> tuple[TopicConfig, CleanerConfig]:
         """Return a topic's settings. Effects and errors: as `Request.settings`."""
         del log_dir
         config, cleaner = self.request.settings(topic)
@@ -37,7 +37,7 @@ class CleaningSettings:
             cleaner = cleaner.model_copy(update={"dedupe_buffer_bytes": self.dedupe_buffer})
         return config, cleaner
 
-    def stray(self, log_dir: Path, partition: TopicPartition) -> str | None:
+    def stray(self, log_dir: Place, partition: TopicPartition) -> str | None:
         """Return why a broker would not serve a partition: `Request.stray`."""
         del log_dir
         return self.request.stray(partition)
@@ -45,17 +45,19 @@ class CleaningSettings:
 
 def plan_partitions(
     request: Request,
+    log_dir: AnyPlace,
     partitions: Sequence[TopicPartition],
     *,
     options: CleaningOptions,
     settings: CleaningSettings | None = None,
-) -> list[LogWork]:
+) -> list[LogWork[AnyPlace]]:
     """Plan each partition that can be planned. Effects: reads the log directory; output.
+
+    `log_dir`: of the request; as a path, if what is planned is to be committed.
 
     Raises:
         LogwrightError: of the directory, see `logwright.sweep.plan.plan_cleanings`.
     """
-    log_dir = request.log_dir
     planned = plan_directory(
         log_dir,
         [LogWork(key=str(each), log_dir=log_dir, partition=each) for each in partitions],
@@ -67,7 +69,7 @@ def plan_partitions(
     return report_failed(request, planned)
 
 
-def report_failed(request: Request, works: Iterable[LogWork]) -> list[LogWork]:
+def report_failed(request: Request, works: Iterable[LogWork[AnyPlace]]) -> list[LogWork[AnyPlace]]:
     """Return the logs that have not failed. Effects: output about the others."""
     going = []
     for work in works:
@@ -96,7 +98,7 @@ def compaction_object(compaction: CompactionPlan) -> dict[str, object]:
     }
 
 
-def plan_object(plan: CleanPlan) -> dict[str, object]:
+def plan_object(plan: ReadablePlan) -> dict[str, object]:
     """Return one partition's plan: first the oracle's names, then logwright's."""
     log = plan.log
     return {
@@ -127,7 +129,7 @@ def plan_object(plan: CleanPlan) -> dict[str, object]:
     }
 
 
-def _transaction_object(plan: CleanPlan) -> dict[str, int | None] | None:
+def _transaction_object(plan: ReadablePlan) -> dict[str, int | None] | None:
     producer = open_transaction(plan)
     if producer is None:
         return None
@@ -174,7 +176,7 @@ def _colour(work: LogUpkeep) -> str | None:
     return "green" if changes(work.plan) or work.retains or work.purges else None
 
 
-def plan_lines(plan: CleanPlan) -> list[str]:
+def plan_lines(plan: ReadablePlan) -> list[str]:
     """Return what is done with a partition, and the reason of each decision."""
     partition = plan.log.partition
     verdict = "clean" if plan.clean else "not cleaned"

@@ -11,7 +11,7 @@ from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.cli.run.purge import plan_purge_of
 from logwright.cli.wording import compaction_reason, counted, moment, open_transaction
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import ReadablePlan
 from logwright.erasure.request import Request as ErasureRequest
 from logwright.erasure.secret import ENVIRONMENT, load_secret
 from logwright.erasure.store import read_store
@@ -19,6 +19,7 @@ from logwright.errors import LogwrightError
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_segment
 from logwright.place.mapped import map_file
+from logwright.place.model import Place, is_running, reading
 from logwright.purge.plan import PurgeResult
 from logwright.retention.plan import RetentionPlan, plan_retention, retention_hold
 from logwright.state.model import NOTHING
@@ -32,13 +33,13 @@ class LogUpkeep:
     Attributes:
         plan: of roll and compaction.
         retention: None if retention leaves the log alone.
-        purge: None if it cannot be planned.
+        purge: None if it cannot be planned, or a broker removes retired files.
         since_ms: when the open transaction that bounds the cleaning began; None without one.
         requests: the erasure requests for its topic whose deadline, less the margin, has come.
     """
 
-    plan: CleanPlan
-    retention: RetentionPlan | None
+    plan: ReadablePlan
+    retention: RetentionPlan[Place] | None
     purge: PurgeResult | None
     since_ms: int | None
     requests: tuple[ErasureRequest, ...]
@@ -119,11 +120,11 @@ class LogUpkeep:
         }
 
 
-def upkeep_of(request: Request, plans: Sequence[CleanPlan]) -> list[LogUpkeep]:
+def upkeep_of(request: Request, plans: Sequence[ReadablePlan]) -> list[LogUpkeep]:
     """Return what is due for each log. Effects: lists the partitions; reads the state file and the
     store of erasure requests; output of a log's error.
     """
-    states = read_state(request.log_dir)
+    states = read_state(request.place)
     due = _due_requests(request)
     result = []
     for plan in plans:
@@ -137,8 +138,9 @@ def upkeep_of(request: Request, plans: Sequence[CleanPlan]) -> list[LogUpkeep]:
         )
         retention = None if hold else plan_retention(log, plan.config, now_ms=plan.now_ms)
         since_ms = None
-        with request.failures.of(log.partition):
-            purge = plan_purge_of(request, log.partition)
+        with request.failures.of(log.partition), reading(log.log_dir):
+            if not is_running(log.log_dir):
+                purge = plan_purge_of(request, log.partition)
             since_ms = _open_since(plan)
         own = tuple(each for each in due if each.applies_to(log.partition.topic))
         result.append(
@@ -147,7 +149,7 @@ def upkeep_of(request: Request, plans: Sequence[CleanPlan]) -> list[LogUpkeep]:
     return result
 
 
-def _open_since(plan: CleanPlan) -> int | None:
+def _open_since(plan: ReadablePlan) -> int | None:
     """Return the first timestamp, in ms, of the open transaction that bounds the cleaning; None
     without one. Effects: reads the headers of the segment in which it begins.
 

@@ -1,7 +1,8 @@
 """Search the files of a table: Parquet, Delta and Iceberg, its old versions too.
 
-Each file below the table's directory is searched, whichever version refers to it. Files elsewhere
-that the metadata refers to are named, and so is a file of another format.
+Each file below the table's directory is searched, whichever version refers to it, and the keys
+that a table of a whole topic keeps next to it. Files elsewhere that the metadata refers to are
+named, and so is a file of another format.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
+from logwright.config.table import hidden_of
 from logwright.erasure.find.columns import scan_parquet
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.result import SearchResult, Unsearched
@@ -53,11 +55,11 @@ def search_table_files(
     """
     for _ in range(ATTEMPTS):
         table = _Table(root, keys, patterns, topic)
-        below = list(_files_below(root))
+        below = _files_of(root)
         table.there = frozenset(path.name for path, problem, _ in below if problem is None)
         for path, problem, _ in below:
             table.add(path, problem)
-        if list(_files_below(root)) == below:
+        if _files_of(root) == below:
             table.found.findings.sort(key=lambda one: (one.path, one.request))
             return table.found
     raise StalePlan(
@@ -81,7 +83,7 @@ class _Table:
 
     def add(self, path: Path, problem: str | None) -> None:
         """Search one file."""
-        relative = str(path.relative_to(self._root)) if path != self._root else path.name
+        relative = os.path.relpath(path, self._root) if path != self._root else path.name
         place = _PARTITION.search(relative)
         partition = TopicPartition(self._topic, int(place[1]) if place else -1)
         looked: Looked = "searched"
@@ -168,6 +170,12 @@ class _Table:
 def _path_of(text: str, root: str) -> str:
     """Return the absolute path that a text names; one without a slash first is below the table."""
     return os.path.normpath(f"/{text.lstrip('/')}" if text.startswith("/") else f"{root}/{text}")
+
+
+def _files_of(root: Path) -> list[_Listed]:
+    """Return the files of a table, those next to it too, or the file itself. Effects: lists."""
+    keys = hidden_of(Path(os.path.abspath(root)))  # noqa: PTH100 -- resolve() would follow symlinks
+    return [*_files_below(root), *(_files_below(keys) if os.path.lexists(keys) else ())]
 
 
 def _files_below(root: Path) -> Iterator[_Listed]:

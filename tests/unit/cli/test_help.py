@@ -22,8 +22,9 @@ NAMES = tuple(main.list_commands(click.Context(main)))
 ROOT = Path(__file__).parents[3]
 MOST_LINES = 40
 MOST_EXAMPLES = 3
-NEEDS_MORE = {"demo"}
-"""Run by tests/e2e/test_demo.py, since it starts Dagster."""
+NEEDS_MORE = {"demo", "rolling"}
+"""Run by tests/e2e/test_demo.py, since it starts Dagster, and by tests/e2e/test_rolling.py, since
+it needs a cluster."""
 FOUND = {"find": {8, 10}, "erase": {0, 8, 9}, "certificate": {0, 6}, "verify-certificate": {0, 6}}
 """Exit statuses other than 0, which say what is in the logs."""
 POLICY = "version: 1\ntopics: [{name: orders, cleanup.policy: 'compact,delete'}]\n"

@@ -160,6 +160,23 @@ def test_each_spec_needs_no_policies(call: Call, tmp_path: Path, spec: str) -> N
     assert [("k", *expected)] == table.project(", ".join(named)).fetchall()
 
 
+def test_one_row_of_a_key(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """In the whole topic, if the option or the policies say so; a table keeps to its rule."""
+    words = ("latest", log_dir, "t", "--now", NOW, "--to")
+    assert 0 == call(*words, tmp_path / "a", "--unique", "topic").status
+    assert NOW_ROWS[:2] == rows_of(tmp_path / "a")
+    refused = call(*words, tmp_path / "a")
+    assert 5 == refused.status
+    assert "it was made with unique: topic" in refused.err
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    entry = "{format: delta, path: /elsewhere, unique: topic}"
+    (policies / "topics.yml").write_text(f"version: 1\ntopics:\n  - name: t\n    table: {entry}\n")
+    assert 0 == call(*words, tmp_path / "b", "--policies", policies).status
+    table = DeltaTable(str(tmp_path / "b")).to_pyarrow_table(columns=["offset"])
+    assert [3, 5] == sorted(table["offset"].to_pylist())
+
+
 def test_the_format_of_the_policies(call: Call, log_dir: Path, tmp_path: Path) -> None:
     """It is that of the table, unless another one is given, which is said."""
     for form in ("delta", "iceberg"):
@@ -384,6 +401,7 @@ def test_only_what_was_replicated(call: Call, tmp_path: Path) -> None:
         (["t", "--columns", "key,key"], "each once"),
         (["t", "--columns", "key", "--format", "delta"], "--columns is for --format parquet"),
         (["t", "--columns", "key", "--key", "string"], "--columns is for --format parquet"),
+        (["t", "--columns", "key", "--unique", "topic"], "--columns writes one row of a key for"),
         (["t", "--format", "orc"], "--format"),
         (["t", "--value", "strng"], "--value is invalid: must be one of avro"),
         (["t", "--key", "avro"], "--key is invalid: schema_file: is required"),

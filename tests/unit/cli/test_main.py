@@ -89,7 +89,7 @@ def test_a_command_takes_what_it_declares(name: str) -> None:
     declared = {one.name for one in command.params if one.expose_value}
     run = importlib.import_module(f"logwright.cli.run.{command.module}").run
     first, *own = inspect.signature(run).parameters.values()
-    shared = {"form", "log_format", "verbose"}
+    shared = {"form", "log_format", "verbose"} | ({"throttle"} if command.running else set())
     if "log_dir" in declared:
         shared |= set(Given.__annotations__)
     taken = {one.name for one in own if one.kind is not inspect.Parameter.VAR_KEYWORD}

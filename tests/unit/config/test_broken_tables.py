@@ -36,6 +36,15 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         TOPICS + "  - name: t\n    table: {format: parquet}\n",
         ["4:21: topics[t].table.format: path is required"],
     ),
+    "a whole topic without a path": (
+        TOPICS
+        + "  - name: t\n    table: {format: iceberg, catalog: {type: rest}, unique: topic}\n",
+        ["4:61: topics[t].table.unique: topic needs a path"],
+    ),
+    "unique elsewhere": (
+        TOPICS + "  - name: t\n    table: {format: delta, path: p, unique: table}\n",
+        ["4:45: topics[t].table.unique: must be 'partition' or 'topic' (got 'table')"],
+    ),
     "table of a pattern": (
         TOPICS + "  - pattern: t.*\n    table: {format: parquet, path: p}\n",
         ["4:5: topics[t.*].table: needs an entry with a name, not a pattern"],
@@ -164,6 +173,8 @@ def test_a_table_in_a_log_directory(tmp_path: Path, known: str | None) -> None:
         ({}, True, 1_000),
         ({"update_mode": "copy-on-write"}, False, 1_010),
         ({"format": "parquet"}, False, 1_000),
+        ({"format": "parquet", "unique": "topic"}, False, 1_020),
+        ({"format": "parquet", "unique": "topic"}, True, 1_000),
         ({"format": "iceberg", "path": None, "catalog": {"type": "rest"}}, True, None),
     ],
 )

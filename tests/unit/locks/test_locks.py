@@ -20,6 +20,7 @@ from logwright.format.names import TopicPartition
 from logwright.locks import (
     CHECKPOINTS_LOCK,
     Kind,
+    is_held,
     lock_checkpoints,
     lock_log_dir,
     lock_partition,
@@ -351,3 +352,12 @@ def test_checkpoint_lock_waits_for_its_turn(log_dir: Path, monkeypatch: pytest.M
     refused = pytest.raises(LogDirLocked, match="too long")
     with lock_checkpoints(log_dir), refused, lock_checkpoints(log_dir):
         pytest.fail("the lock was given")
+
+
+def test_a_held_lock_is_seen(tmp_path: Path) -> None:
+    """A shared one too, which keeps a broker from starting; looking takes none, and makes none."""
+    assert not is_held(tmp_path)
+    assert [] == list(tmp_path.iterdir())
+    with lock_log_dir(tmp_path):
+        assert is_held(tmp_path)
+    assert not is_held(tmp_path)

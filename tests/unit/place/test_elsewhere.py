@@ -35,8 +35,9 @@ from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
 from logwright.records.schema import RECORDS
-from logwright.spark.kafka_log import SCHEMA, KafkaLogReader
+from logwright.spark.kafka_log import KafkaLogReader
 from logwright.spark.kafka_log_options import read_options
+from logwright.spark.kafka_log_rows import SCHEMA
 from logwright.verify.partition import verify_partition
 from tests.found import SECRET, settings
 from tests.log_builder import START_MS, LogBuilder

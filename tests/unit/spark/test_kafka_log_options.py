@@ -86,7 +86,7 @@ def test_names_have_no_case() -> None:
 def test_wrong_options_of_a_read(more: dict[str, str], message: str) -> None:
     """Each is refused by its name."""
     with pytest.raises(PolicyError, match=message):
-        read_options(READ | more)
+        read_options(READ | more, "batch")
 
 
 @pytest.mark.parametrize(

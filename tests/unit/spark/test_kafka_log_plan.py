@@ -287,13 +287,13 @@ def test_several_log_directories(tmp_path: Path) -> None:
         plan_read(read_options({"paths": paths, "subscribe": "t"}), Pruning())
 
 
-def test_a_running_broker_refuses_the_plan(tmp_path: Path) -> None:
-    """It holds the directory's lock."""
+def test_a_running_broker_refuses_the_plan_of_a_latest_state(tmp_path: Path) -> None:
+    """It holds the directory's lock; records are read next to it."""
     path = logs(tmp_path)
     with (path / ".lock").open("wb") as file:
         assert try_lock(file.fileno(), "exclusive")
         with pytest.raises(LogDirLocked, match="Stop the broker"):
-            planned(path)
+            planned(path, view="latest")
         release(file.fileno())
     assert [(0, 0, 40)] == bounds(planned(path))
 

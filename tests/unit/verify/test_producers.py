@@ -11,17 +11,20 @@ from logwright.format.index import parse_txn_index, serialize_txn_index
 from logwright.format.names import TopicPartition
 from logwright.format.snapshot import ProducerEntry, parse_snapshot, serialize_snapshot
 from logwright.log.load import list_partitions
+from logwright.place.model import Place
+from logwright.running.place import as_it_runs
 from logwright.units import Offset
 from logwright.verify.partition import verify_partition
 from tests import fixtures
 from tests.log_builder import LogBuilder
+from tests.running_dirs import running
 
 T0 = TopicPartition("t", 0)
 DAMAGED = ("bad-", "crash-", "missing-", "orphan", "torn-", "wrong-")
 """Cases that Kafka is to recover: something is wrong with them."""
 
 
-def problems(log_dir: Path) -> list[str]:
+def problems(log_dir: Place) -> list[str]:
     return [f"{fault.path.name}: {fault.problem}" for fault in verify_partition(log_dir, T0)]
 
 
@@ -64,6 +67,19 @@ def producing(log_dir: Path) -> Path:
 def test_sound_log(tmp_path: Path) -> None:
     """Snapshots, entries and markers as they belong together."""
     assert [] == problems(producing(tmp_path / "logs"))
+
+
+def test_a_young_transaction_index_of_a_running_log(tmp_path: Path) -> None:
+    """A broker makes it with its first entry, perhaps after the directory was listed: it is not
+    missing in the last segment, which was active then.
+    """
+    log_dir = producing(tmp_path / "logs")
+    (log_dir / "t-0" / f"{3:020d}.txnindex").unlink()
+    with running(log_dir, {"t-0": 4}):
+        assert [] == problems(as_it_runs(log_dir))
+    with running(log_dir, {"t-0": 8}):
+        (problem,) = problems(as_it_runs(log_dir))
+    assert "it is missing; 1 aborted transactions have data" in problem
 
 
 def test_missing_transaction_index(tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""``logwright rolling``: maintain the brokers of a running cluster, one after another."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from logwright.cli.output import Output, human_bytes
+from logwright.cli.statuses import STOPPED
+from logwright.cli.wording import counted
+from logwright.errors import PreconditionError
+from logwright.rolling.broker import Maintained, Site
+from logwright.rolling.hooks import masked
+from logwright.rolling.plan import Turn, outside_of_windows
+from logwright.rolling.run import plan, roll
+from logwright.rolling.run import run as only_run
+from logwright.rolling.site import open_site
+
+
+def run(
+    output: Output,
+    *,
+    file: Path,
+    brokers: tuple[int, ...],
+    restart: bool,
+    dry_run: bool,
+    yes: bool,
+) -> int:
+    """Run the command."""
+    if not (yes or dry_run or sys.stdin.isatty()):
+        raise click.UsageError("this stops brokers: give --yes, or run it in a terminal")
+    site = open_site(file, output.message)
+    turns = plan(site, brokers)
+    if dry_run:
+        return _show(output, site, turns)
+    if not yes:
+        for line in _lines(site, turns):
+            output.message(line)
+        names = ", ".join(str(turn.broker) for turn in turns)
+        if not click.confirm(f"Stop, maintain and start the brokers {names}?", err=True):
+            output.message("Nothing was changed.")
+            raise click.exceptions.Exit(STOPPED)
+    with _terminated_like_interrupted(), only_run(site, restart=restart):
+        for broker, done in roll(site, brokers):
+            _report(output, broker, done)
+    output.text("All brokers are maintained and in sync.")
+    return 0
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does: a broker that is away is started first. Effects: a signal
+    handler.
+    """
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _show(output: Output, site: Site, turns: Sequence[Turn]) -> int:
+    """Show the order, the reasons and what would be done. Effects: output.
+
+    Returns:
+        the exit status: whether a run would refuse.
+    """
+    for number, turn in enumerate(turns, 1):
+        output.result(
+            None,
+            broker=turn.broker,
+            turn=number,
+            reason=turn.reason,
+            obstacles=[each.sentence for each in turn.obstacles],
+        )
+    for line in _lines(site, turns):
+        output.text(line)
+    closed = outside_of_windows(site.config.windows, site.config.time_zone, site.now_ms())
+    if closed is not None:
+        output.message(f"Now {closed.sentence}.")
+    refused = closed is not None or any(turn.obstacles for turn in turns)
+    return PreconditionError.exit_status if refused else 0
+
+
+def _lines(site: Site, turns: Sequence[Turn]) -> list[str]:
+    """Return what is done to each broker, in order, and what keeps it from being stopped."""
+    lines = []
+    for number, turn in enumerate(turns, 1):
+        broker = site.broker(turn.broker)
+        commands = site.config.commands_of(broker)
+        lines.append(f"{number}. broker {turn.broker}: {turn.reason}")
+        lines += [f"   not now: {each.sentence}" for each in turn.obstacles]
+        steps = [
+            ("stop", commands.stop or ()),
+            *(("maintain", words) for words in commands.maintain or ()),
+            ("start", commands.start or ()),
+        ]
+        lines += [f"   {name}: {masked(shlex.join(words), site.secrets)}" for name, words in steps]
+        lines.append(f"   in {', '.join(broker.log_dirs)}")
+    return lines
+
+
+def _report(output: Output, broker: int, done: Sequence[Maintained]) -> None:
+    """Show what was done to a broker. Effects: output."""
+    for each in done:
+        logs = counted(each.logs, "log")
+        output.result(
+            f"broker {broker}: {each.command} {each.log_dir}: {logs} reported,"
+            f" {human_bytes(each.freed_bytes)} less, {each.seconds:.1f} s",
+            broker=broker,
+            command=each.command,
+            logDir=each.log_dir,
+            logs=each.logs,
+            freedBytes=each.freed_bytes,
+            seconds=round(each.seconds, 3),
+        )

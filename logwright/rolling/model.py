@@ -1,0 +1,101 @@
+"""A running cluster as a value, and what is known of a broker's maintenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from logwright.errors import PreconditionError, StepFailed
+
+Step = Literal["check", "stop", "maintain", "start", "verify"]
+STEPS: Final[tuple[Step, ...]] = ("check", "stop", "maintain", "start", "verify")
+"""The steps of a broker's maintenance, in order."""
+
+
+WAIT_SECONDS: Final = 15.0
+"""How long an answer of a cluster is waited for."""
+
+
+class ClusterUnavailable(PreconditionError):
+    """No broker of the cluster responds, or they respond with an error."""
+
+
+class HookFailed(StepFailed):
+    """A stop or start hook failed, or took too long."""
+
+
+class NotInTime(PreconditionError):
+    """What was waited for has not come about within its time limit."""
+
+
+class MaintenanceFailed(PreconditionError):
+    """A command of logwright failed on a broker that was stopped; its exit status is kept."""
+
+    def __init__(self, problem: str, *, status: int, remedy: str | None = None) -> None:
+        super().__init__(problem, remedy=remedy)
+        self.exit_status = status  # type: ignore[misc]  # the command's own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionNow:
+    """A partition, as the cluster describes it.
+
+    Attributes:
+        topic, number: its name.
+        leader: the broker that leads it, None if none does.
+        replicas: the brokers that should have it, the preferred leader first.
+        isr: those of them that are in sync.
+        min_isr: ``min.insync.replicas`` of the topic.
+        delete_retention_ms: ``delete.retention.ms`` of a compacted topic, None of any other.
+    """
+
+    topic: str
+    number: int
+    leader: int | None
+    replicas: tuple[int, ...]
+    isr: frozenset[int]
+    min_isr: int
+    delete_retention_ms: int | None
+
+    @property
+    def name(self) -> str:
+        """``topic-number``."""
+        return f"{self.topic}-{self.number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNow:
+    """A running cluster at one moment.
+
+    Attributes:
+        cluster_id: as the brokers have it.
+        brokers: those that are in the cluster.
+        partitions: of all topics.
+    """
+
+    cluster_id: str
+    brokers: frozenset[int]
+    partitions: tuple[PartitionNow, ...]
+
+    def of(self, broker: int) -> tuple[PartitionNow, ...]:
+        """Return the partitions of which a broker should have a replica."""
+        return tuple(each for each in self.partitions if broker in each.replicas)
+
+    def led_by(self, broker: int) -> int:
+        """Return how many partitions a broker leads."""
+        return sum(each.leader == broker for each in self.partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """What a round over the brokers has done: only a hint of where it was (`plan.resumed`).
+
+    Attributes:
+        done: the brokers that are maintained and back.
+        broker: the one that was being maintained, None if none was.
+        step: where that was.
+    """
+
+    done: tuple[int, ...] = ()
+    broker: int | None = None
+    step: Step = "check"

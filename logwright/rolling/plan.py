@@ -1,0 +1,161 @@
+"""What may be done to which broker, when, and why not. Pure.
+
+1. A broker is stopped only if every partition stays at or above ``min.insync.replicas`` without
+   it, so that a producer with ``acks=all`` gets no error.
+2. No other broker is away: one at a time.
+3. All replicas of the broker's partitions are in sync. So each has every committed tombstone and
+   marker, and what a cleaning of this one removes below the high watermark, no other fetches.
+   Where a replica may be missing, ``clean --coordinate-with`` decides (docs/adr/0030).
+4. A broker is away for less than ``delete.retention.ms`` of each of its compacted topics: the
+   others' cleaners run meanwhile, and could remove a tombstone that it never received.
+5. It is stopped only within a window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from logwright.config.windows import TimeWindow, spans
+from logwright.rolling.model import ClusterNow, Journal, PartitionNow, Step
+from logwright.times import duration, instant
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why a broker is not stopped now.
+
+    Attributes:
+        sentence: the reason.
+        passes: waiting can help.
+    """
+
+    sentence: str
+    passes: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """A broker's place in the order.
+
+    Attributes:
+        broker: its id.
+        reason: of the place.
+        obstacles: what keeps it from being stopped now.
+    """
+
+    broker: int
+    reason: str
+    obstacles: tuple[Obstacle, ...]
+
+
+def order_of(
+    now: ClusterNow, brokers: Collection[int], journal: Journal, *, away_ms: int
+) -> tuple[Turn, ...]:
+    """Return the brokers that are to be maintained, in their order: the one that a run left in the
+    middle, then those that lead the fewest partitions.
+
+    Args:
+        brokers: the ids of all that are wanted.
+        away_ms: how long one can be away at most.
+    """
+
+    def place(broker: int) -> tuple[bool, int, int]:
+        return broker != journal.broker, now.led_by(broker), broker
+
+    turns = []
+    for broker in sorted(set(brokers) - set(journal.done), key=place):
+        if broker == journal.broker:
+            reason = f"an interrupted run was at its step {journal.step}"
+            obstacles: tuple[Obstacle, ...] = ()
+        else:
+            reason = f"leads {now.led_by(broker)} of {len(now.of(broker))} partitions"
+            obstacles = obstacles_of(now, broker, away_ms=away_ms)
+        turns.append(Turn(broker=broker, reason=reason, obstacles=obstacles))
+    return tuple(turns)
+
+
+def obstacles_of(now: ClusterNow, broker: int, *, away_ms: int) -> tuple[Obstacle, ...]:
+    """Return what keeps a broker from being stopped now, by rules 1 to 4."""
+    if broker not in now.brokers:
+        return (Obstacle(sentence=f"broker {broker} is not in the cluster", passes=True),)
+    own = now.of(broker)
+    assigned = {each for partition in now.partitions for each in partition.replicas}
+    away = sorted(assigned - now.brokers)
+    never = [each for each in own if not _stays_available(each, each.replicas, broker)]
+    below = [
+        each for each in own if each not in never and not _stays_available(each, each.isr, broker)
+    ]
+    lagging = [each for each in own if set(each.replicas) - each.isr]
+    short = [
+        each
+        for each in own
+        if each.delete_retention_ms is not None and each.delete_retention_ms <= away_ms
+    ]
+    away_text = f"the {duration(away_ms)} that a broker may be away by the limits"
+    rules: list[tuple[Sequence[object], str, bool]] = [
+        (away, f"broker {', '.join(map(str, away))} is away", True),
+        (never, f"{_named(never)} has too few replicas for its min.insync.replicas", False),
+        (below, f"{_named(below)} would go below min.insync.replicas", True),
+        (lagging, f"{_named(lagging)} has a replica that is not in sync", True),
+        (short, f"delete.retention.ms of {_named(short)} is not longer than {away_text}", False),
+    ]
+    return tuple(Obstacle(sentence=text, passes=passes) for is_so, text, passes in rules if is_so)
+
+
+def _stays_available(partition: PartitionNow, replicas: Iterable[int], broker: int) -> bool:
+    """Return whether these replicas are enough without a broker. One that is not in sync takes
+    nothing away from an ISR.
+    """
+    return broker not in set(replicas) or len(set(replicas) - {broker}) >= partition.min_isr
+
+
+def outside_of_windows(windows: Sequence[TimeWindow], zone: str, now_ms: int) -> Obstacle | None:
+    """Return why no broker may be stopped at this time, None if one may (rule 5)."""
+    start_ms = next((start for start, _ in spans(windows, zone, now_ms)), None)
+    if start_ms is not None and start_ms <= now_ms:
+        return None
+    opens = "" if start_ms is None else f"; one opens at {instant(start_ms)}"
+    return Obstacle(sentence=f"it is outside of the windows{opens}", passes=False)
+
+
+def resumed(
+    step: Step, now: ClusterNow, broker: int, *, lock_held: bool, others: Collection[int]
+) -> Step:
+    """Return where the maintenance of a broker continues that was interrupted.
+
+    Args:
+        step: the journal's, only a hint: what is so decides.
+        lock_held: a process holds the lock of one of its log directories.
+        others: all other brokers that are maintained.
+    """
+    if broker in now.brokers:
+        return "verify" if step in {"start", "verify"} else "check"
+    if set(others) - now.brokers:
+        return "start"  # two are away: the sooner it is back the better
+    if lock_held and step in {"start", "verify"}:
+        return "start"
+    return "maintain"
+
+
+def not_in_sync(now: ClusterNow, broker: int) -> str | None:
+    """Return why a broker is not back yet, None if it is in every ISR where it should be."""
+    if broker not in now.brokers:
+        return f"broker {broker} is not in the cluster"
+    missing = [each for each in now.of(broker) if broker not in each.isr]
+    return f"broker {broker} is not in the ISR of {_named(missing)}" if missing else None
+
+
+def to_elect(now: ClusterNow, broker: int) -> tuple[PartitionNow, ...]:
+    """Return the partitions that a broker should lead and does not."""
+    return tuple(
+        each for each in now.partitions if each.replicas[:1] == (broker,) and each.leader != broker
+    )
+
+
+def _named(partitions: Sequence[PartitionNow]) -> str:
+    names = ", ".join(each.name for each in partitions[:_MOST_NAMED])
+    more = len(partitions) - _MOST_NAMED
+    return f"{names} and {more} more" if more > 0 else names

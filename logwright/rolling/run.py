@@ -1,0 +1,116 @@
+"""A run over brokers: one after another, each from its check to its place in all ISRs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from logwright.rolling.broker import BrokerMaintenance, Maintained, Site
+from logwright.rolling.journal import only_run
+from logwright.rolling.model import Journal, Step
+from logwright.rolling.plan import Turn, order_of
+
+
+def plan(site: Site, brokers: Collection[int]) -> tuple[Turn, ...]:
+    """Return the order of the brokers, the reasons, and what keeps each from being stopped now.
+    Effects: looks at the cluster; reads the journal.
+
+    Args:
+        brokers: the wanted ids; empty for a round over all: a broker that an interrupted round has
+            done is left out.
+
+    Raises:
+        PolicyError: the file has no such broker.
+        LogwrightError: the cluster or the journal cannot be looked at.
+    """
+    wanted = [site.broker(broker).id for broker in brokers]
+    journal = site.journal()
+    if wanted:
+        journal = replace(journal, done=())
+    every = [each.id for each in site.config.brokers]
+    return order_of(site.admin.look(), wanted or every, journal, away_ms=site.config.limits.away_ms)
+
+
+@contextmanager
+def run(site: Site, *, restart: bool = False) -> Iterator[None]:
+    """Be the only run. Effects: a lock; with `restart` forgets what a round has done.
+
+    Raises:
+        PreconditionError: another run is at work.
+    """
+    with only_run(site.state):
+        if restart:
+            site.note(replace(site.journal(), done=()))
+        yield
+
+
+def roll(site: Site, brokers: Collection[int]) -> Iterator[tuple[int, list[Maintained]]]:
+    """Maintain brokers one after another, inside of `run`; yield each with what was done. Effects:
+    those of `BrokerMaintenance`.
+
+    Args:
+        brokers: as for `plan`.
+
+    Raises:
+        LogwrightError: why the run ended; the broker that it was at is started.
+    """
+    for turn in plan(site, brokers):
+        yield turn.broker, maintain_broker(site, turn.broker, in_round=not brokers)
+    if not brokers:
+        site.note(Journal())
+
+
+def maintain_broker(site: Site, broker: int, *, in_round: bool) -> list[Maintained]:
+    """Maintain one broker; see `roll`."""
+    work = BrokerMaintenance(site, broker)
+    step = work.first_step()
+    if step == "start":
+        work.bring_back()
+        step = "check"
+    done: list[Maintained] = []
+    if step == "check":
+        work.check()
+    with work.brought_back():
+        if step == "check":
+            work.stop()
+        if step in {"check", "maintain"}:
+            done = work.maintain()
+        if step != "verify":
+            work.start()
+    work.verify()
+    work.finish(in_round=in_round)
+    return done
+
+
+def do_step(work: BrokerMaintenance, step: Step, *, checked: bool) -> list[Maintained]:
+    """Do one step of a broker's maintenance, inside of `run`, and before it what has to be done
+    again: a run can be executed again from any step, on a broker that was brought back meanwhile.
+    Effects and errors: those of the steps; a failed one ends with the broker started.
+
+    Args:
+        work: of the broker.
+        step: the wanted one.
+        checked: this run has checked the broker.
+
+    Returns:
+        what was done to its log directories.
+    """
+    at = work.first_step()
+    if at == "start" and step in {"stop", "maintain"}:
+        work.bring_back()
+        at, checked = "check", False
+    if at == "check" and (step == "check" or (step in {"stop", "maintain"} and not checked)):
+        work.check()
+    done: list[Maintained] = []
+    with work.brought_back():
+        if at == "check" and step in {"stop", "maintain"}:
+            work.stop()
+        if at in {"check", "maintain"} and step == "maintain":
+            done = work.maintain()
+        if at in {"maintain", "start"} and step in {"start", "verify"}:
+            work.start()
+    if step == "verify":
+        work.verify()
+        work.finish(in_round=False)
+    return done

@@ -1,0 +1,138 @@
+"""The hidden heads of a table of a whole topic (`logwright.tables.heads`): a file next to it.
+
+::
+
+    .customers.logwright-keys/<name>.parquet
+
+Each update that changes something writes a new file, with a row group for each bucket, and the
+table's commit names it, so that the two always fit: also after a crash, and after a rollback. A
+reader of the table must not see it; so it is not in the table's directory.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from logwright import durable
+from logwright.tables.columns import BUCKET
+from logwright.tables.heads import HEADS, SEEN, forgettable
+
+_STORED: Final = pa.schema([pa.field(BUCKET, pa.int32()), *HEADS])
+_SUFFIX: Final = ".parquet"
+_FIRST: Final = b"logwright.first"
+
+
+class HiddenHeads:
+    """A file of hidden heads, open for reading; or none.
+
+    Args:
+        folder: see `logwright.config.table.hidden_of`.
+        name: of the file; None: there are no hidden heads.
+
+    Raises:
+        FileNotFoundError: it is gone.
+    """
+
+    def __init__(self, folder: Path, name: str | None) -> None:
+        self._file = None if name is None else pq.ParquetFile(folder / f"{name}{_SUFFIX}")
+        self._groups: dict[int, int] = {}
+        self._first = ""
+        if self._file is not None:
+            metadata = self._file.metadata
+            for group in range(metadata.num_row_groups):
+                self._groups[int(metadata.row_group(group).column(0).statistics.min)] = group
+            self._first = (metadata.metadata or {}).get(_FIRST, b"").decode()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def first_ms(self) -> int | None:
+        """When the first of the tombstones was seen that can be forgotten; None: none can."""
+        return int(self._first) if self._first else None
+
+    def read(self, bucket: int) -> pa.Table:
+        """Return those of a bucket. Effects: reads."""
+        if self._file is None or bucket not in self._groups:
+            return HEADS.empty_table()
+        return self._file.read_row_group(self._groups[bucket], columns=HEADS.names)
+
+
+class HiddenWriter:
+    """Writes a file of hidden heads, bucket by bucket.
+
+    Attributes:
+        name: of the file; None: it has no heads, and does not stay.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.name: str | None = None
+        self._writer = pq.ParquetWriter(
+            file, _STORED, compression="zstd", write_statistics=[BUCKET]
+        )
+        self._firsts: list[int] = []
+        self.has_heads = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        first = min(self._firsts, default=None)
+        if first is not None:
+            self._writer.add_key_value_metadata({_FIRST: str(first)})
+        self._writer.close()
+
+    def write(self, bucket: int, heads: pa.Table) -> None:
+        """Take the heads of a bucket. Effects: writes a row group, if there are some."""
+        if not len(heads):
+            return
+        heads = heads.select(HEADS.names)
+        places = pa.array([bucket] * len(heads), pa.int32())
+        self._writer.write_table(
+            pa.table([places, *heads.columns], schema=_STORED), row_group_size=len(heads)
+        )
+        self._firsts += forgettable(heads)[SEEN].to_pylist()
+        self.has_heads = True
+
+
+@contextmanager
+def written(folder: Path) -> Iterator[HiddenWriter]:
+    """Yield a new file of hidden heads; it is durable when the block has ended. Effects: makes it,
+    and removes it if it has none.
+    """
+    name = secrets.token_hex(8)
+    path = folder / f"{name}{_SUFFIX}"
+    with durable.created(path) as file, HiddenWriter(file) as writer:
+        yield writer
+    if writer.has_heads:
+        writer.name = name
+    else:
+        path.unlink()
+
+
+def remove_old(folder: Path, kept: str | None, keep_ms: int) -> None:
+    """Remove the files that only earlier versions of the table have named.
+
+    Args:
+        folder: see `logwright.config.table.hidden_of`.
+        kept: name of the file that stays; None: none does.
+        keep_ms: files that are younger stay, too: a version that is restored may name them.
+    """
+    for path in folder.glob(f"*{_SUFFIX}"):
+        age_ms = (time.time() - path.stat().st_mtime) * 1000
+        if path.stem != kept and age_ms >= keep_ms:
+            path.unlink()
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()

@@ -1,0 +1,1 @@
+"""Maintenance of the brokers of a running cluster, one after another."""

@@ -1,0 +1,126 @@
+"""The job `rolling_maintenance`: the steps of a broker's maintenance (`logwright.rolling`) as ops,
+partitioned by broker. Part of the platform if a cluster's file is named.
+
+A backfill over all partitions is a round over the cluster. The ops share a pool of one run, so that
+a second broker waits; and the engine's lock and journal keep it away, whatever the instance does.
+Ops pass on only which run has checked the broker: each looks at the cluster and at the locks again,
+so that a run can be executed again from any of them.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import dagster as dg
+
+from logwright.assets.lib.boundary import boundary
+from logwright.assets.lib.human import human_bytes
+from logwright.assets.lib.report import table
+from logwright.pipelines.lib.runs import ROLLING
+from logwright.resources.cluster import ClusterFile
+from logwright.rolling.broker import Maintained
+from logwright.rolling.model import Step
+from logwright.rolling.run import do_step
+from logwright.rolling.run import run as only_run
+
+POOL: Final = "rolling_maintenance"
+"""One broker at a time: an instance's limit of a pool is 1 unless it says otherwise."""
+
+
+@dg.op(pool=POOL)
+def check_broker(context: dg.OpExecutionContext, cluster: ClusterFile) -> dg.Output[str]:
+    """See that every partition stays at min.insync.replicas without the broker; wait for what
+    passes.
+    """
+    return _step(context, cluster, "check", checked_by="")
+
+
+@dg.op(pool=POOL)
+def stop_broker(
+    context: dg.OpExecutionContext, cluster: ClusterFile, checked_by: str
+) -> dg.Output[str]:
+    """Call the stop hook and wait until the broker leads nothing and its locks are free."""
+    return _step(context, cluster, "stop", checked_by=checked_by)
+
+
+@dg.op(pool=POOL)
+def maintain_broker(
+    context: dg.OpExecutionContext, cluster: ClusterFile, checked_by: str
+) -> dg.Output[str]:
+    """Roll, clean, retain, purge, erase: the commands of the cluster's file on each log
+    directory.
+    """
+    return _step(context, cluster, "maintain", checked_by=checked_by)
+
+
+@dg.op(pool=POOL)
+def start_broker(
+    context: dg.OpExecutionContext, cluster: ClusterFile, checked_by: str
+) -> dg.Output[str]:
+    """Call the start hook and wait until the broker is in the cluster."""
+    return _step(context, cluster, "start", checked_by=checked_by)
+
+
+@dg.op(pool=POOL)
+def verify_broker(
+    context: dg.OpExecutionContext, cluster: ClusterFile, checked_by: str
+) -> dg.Output[str]:
+    """Wait until the broker is in all ISRs where it should be; elect its preferred leaderships."""
+    return _step(context, cluster, "verify", checked_by=checked_by)
+
+
+@dg.graph
+def _steps() -> None:
+    verify_broker(start_broker(maintain_broker(stop_broker(check_broker()))))
+
+
+def rolling_maintenance(brokers: Sequence[int]) -> dg.JobDefinition:
+    """Return the job for the brokers with these ids."""
+    return _steps.to_job(
+        name=ROLLING,
+        partitions_def=dg.StaticPartitionsDefinition([str(broker) for broker in brokers]),
+        executor_def=dg.in_process_executor,
+        description="Maintain a broker of the running cluster: check, stop, maintain, start,"
+        " verify. A backfill of all partitions is a round over the cluster, one at a time.",
+    )
+
+
+def _step(
+    context: dg.OpExecutionContext, cluster: ClusterFile, step: Step, *, checked_by: str
+) -> dg.Output[str]:
+    """Do a step. Effects: as `logwright.rolling.run.do_step`; log lines of the run."""
+    broker = int(context.partition_key)
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        context.log.info(line)
+
+    with boundary(f"broker {broker}, {step}"):
+        work = cluster.work(broker, say)
+        with only_run(work.site):
+            cluster.stopped(None)
+            done = do_step(work, step, checked=checked_by == context.run_id)
+        if step in {"stop", "maintain"}:
+            cluster.stopped(work)
+    metadata = {"broker": str(broker), "progress": "\n\n".join(lines), **_done(done)}
+    return dg.Output(context.run_id, metadata=metadata)
+
+
+def _done(done: Sequence[Maintained]) -> dict[str, dg.MetadataValue | str]:
+    """Return what was done to each log directory as metadata."""
+    if not done:
+        return {}
+    rows = [
+        (
+            each.command,
+            each.log_dir,
+            each.logs,
+            human_bytes(each.freed_bytes),
+            round(each.seconds, 1),
+        )
+        for each in done
+    ]
+    return {
+        "freed": human_bytes(sum(each.freed_bytes for each in done)),
+        "maintained": table(("command", "log directory", "logs", "freed", "seconds"), rows),
+    }

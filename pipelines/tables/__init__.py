@@ -1,0 +1,1 @@
+"""When the tables of topics are updated while their brokers run."""

@@ -1,0 +1,159 @@
+"""A cluster of real Kafka brokers, each a process with a stop and a start script, as an operator
+has them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka.admin import AdminClient
+
+from tests.e2e.command import free_port
+from tests.oracle_runner import java, oracle_classpath
+
+CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
+START_SECONDS: Final = 90
+_OPTIONS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+_SETTINGS: Final = {
+    "process.roles": "broker,controller",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.num.partitions": "1",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.backoff.ms": "3600000",
+    "num.network.threads": "2",
+    "num.io.threads": "2",
+    "num.recovery.threads.per.data.dir": "1",
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "500",
+    "controller.quorum.election.timeout.ms": "500",
+    "controller.quorum.fetch.timeout.ms": "1000",
+    "unstable.api.versions.enable": "false",
+}
+_START: Final = """#!/bin/sh
+# Starts the broker, unless it runs.
+cd {work} || exit 1
+pid=$(cat {id}.pid 2>/dev/null)
+if grep -q "^State:.[^Z]" "/proc/$pid/status" 2>/dev/null; then exit 0; fi
+{java} >>{id}.log 2>&1 </dev/null &
+echo $! >{id}.pid
+"""
+_STOP: Final = """#!/bin/sh
+# Stops the broker and waits for it.
+cd {work} || exit 1
+pid=$(cat {id}.pid)
+kill -TERM "$pid" 2>/dev/null
+while grep -q "^State:.[^Z]" "/proc/$pid/status" 2>/dev/null; do sleep 0.1; done
+"""
+
+
+class Brokers:
+    """Some brokers in combined mode, ids from 1. Effects: processes, which end with the context."""
+
+    def __init__(self, work: Path, count: int = 3) -> None:
+        self.work = work
+        self.ids = tuple(range(1, count + 1))
+        ports = {broker: free_port() for broker in self.ids}
+        controllers = {broker: free_port() for broker in self.ids}
+        voters = ",".join(f"{broker}@127.0.0.1:{port}" for broker, port in controllers.items())
+        self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports.values())
+        program = [java(), *_OPTIONS, "-cp", oracle_classpath("4.4")]
+        for broker in self.ids:
+            address = f"PLAINTEXT://127.0.0.1:{ports[broker]}"
+            settings = _SETTINGS | {
+                "node.id": str(broker),
+                "listeners": f"{address},CONTROLLER://127.0.0.1:{controllers[broker]}",
+                "advertised.listeners": address,
+                "controller.quorum.voters": voters,
+                "log.dirs": str(self.log_dir(broker)),
+                "offsets.topic.replication.factor": str(count),
+            }
+            lines = "".join(f"{name}={value}\n" for name, value in settings.items())
+            self._properties(broker).write_text(lines)
+            line = " ".join([*program, "kafka.Kafka", str(self._properties(broker))])
+            for name, text in (("start", _START), ("stop", _STOP)):
+                script = self.script(name, broker)
+                script.write_text(text.format(work=work, id=broker, java=line))
+                script.chmod(0o755)
+        self._format(program)
+
+    def __enter__(self) -> Self:
+        for broker in self.ids:
+            self.start(broker)
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+        deadline = time.monotonic() + START_SECONDS
+        while len(self.alive()) < len(self.ids):
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.1)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for broker in self.ids:
+            self.kill(broker)
+
+    def log_dir(self, broker: int) -> Path:
+        """The log directory of a broker."""
+        return self.work / f"logs-{broker}"
+
+    def script(self, name: str, broker: int) -> Path:
+        """The script that starts or stops a broker."""
+        return self.work / f"{name}-{broker}"
+
+    def start(self, broker: int) -> None:
+        """Start one. Effects: a process."""
+        subprocess.run([self.script("start", broker)], check=True)
+
+    def kill(self, broker: int) -> None:
+        """End one at once, and wait for that."""
+        with suppress(FileNotFoundError, ProcessLookupError, ValueError):
+            pid = int((self.work / f"{broker}.pid").read_text())
+            os.kill(pid, signal.SIGKILL)
+            while "State:\tZ" not in Path(f"/proc/{pid}/status").read_text():
+                time.sleep(0.02)
+
+    def alive(self) -> set[int]:
+        """The brokers that are in the cluster."""
+        with suppress(Exception):
+            answer = self.admin.describe_cluster(request_timeout=5).result()
+            return {node.id for node in answer.nodes}
+        return set()
+
+    def said(self) -> str:
+        """The end of what the brokers have logged."""
+        return "\n".join(
+            path.read_text(errors="replace")[-2000:] for path in sorted(self.work.glob("*.log"))
+        )
+
+    def _properties(self, broker: int) -> Path:
+        return self.work / f"{broker}.properties"
+
+    def _format(self, program: list[str]) -> None:
+        """Format the first one's directory with Kafka's tool, and make the others' of it."""
+        first = self.ids[0]
+        words = ("format", "--cluster-id", CLUSTER_ID, "--config", self._properties(first))
+        subprocess.run(
+            [*program, "kafka.tools.StorageTool", *map(str, words)], check=True, capture_output=True
+        )
+        meta = self.log_dir(first) / "meta.properties"
+        lines = [
+            line for line in meta.read_text().splitlines() if not line.startswith("directory.id")
+        ]
+        for broker in self.ids[1:]:
+            shutil.copytree(self.log_dir(first), self.log_dir(broker))
+            own = [f"node.id={broker}" if line.startswith("node.id") else line for line in lines]
+            text = "".join(f"{line}\n" for line in own)
+            (self.log_dir(broker) / "meta.properties").write_text(text)

@@ -1,0 +1,146 @@
+"""The job `rolling_maintenance`: its steps as ops, by broker; executed again from any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from logwright.locks import wait_for
+from logwright.pipelines.lib.runs import PARTITION_TAG, ROLLING
+from logwright.pipelines.platform import platform_definitions
+from logwright.resources.catalogue import platform_resources
+from logwright.resources.cluster import CLUSTER_VARIABLE
+from logwright.rolling.model import Journal
+from tests.e2e.brokers import Brokers
+from tests.e2e.harness import QUIET, new_instance
+from tests.e2e.rolling_load import Load, fill, make_topics
+from tests.e2e.test_rolling import IN_TIME, check, journal, whole, write_file
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.oracle,
+    pytest.mark.nightly,
+    pytest.mark.filterwarnings("ignore:::dagster.*"),
+]
+
+OPS = ["check_broker", "stop_broker", "maintain_broker", "start_broker", "verify_broker"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
+    """Three brokers with both topics."""
+    with Brokers(tmp_path_factory.mktemp("cluster")) as running:
+        make_topics(running.admin)
+        yield running
+
+
+@pytest.fixture
+def brokers(cluster: Brokers) -> Brokers:
+    """The cluster, whole, with something to clean."""
+    assert wait_for(lambda: whole(cluster) or None, IN_TIME), cluster.said()
+    fill(cluster.bootstrap)
+    return cluster
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> dg.DagsterInstance:
+    return new_instance(tmp_path / "dagster")
+
+
+def job() -> dg.JobDefinition:
+    """As a code location has it, by the environment."""
+    return platform_definitions(platform_resources()).resolve_job_def(ROLLING)
+
+
+def run(instance: dg.DagsterInstance, broker: int, *, after: str = "") -> dg.JobExecutionResult:
+    """Run it for a broker; or execute a run again, from the step that failed."""
+    again = dg.ReexecutionOptions.from_failure(after, instance) if after else None
+    return dg.execute_job(
+        dg.reconstructable(job),
+        instance=instance,
+        run_config=None if after else QUIET,
+        reexecution_options=again,
+        tags={PARTITION_TAG: str(broker)},
+    )
+
+
+def named(brokers: Brokers, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> Path:  # noqa: ANN401
+    """The cluster's file, which the environment names."""
+    path = write_file(brokers, **changes)
+    monkeypatch.setenv(CLUSTER_VARIABLE, str(path))
+    return path
+
+
+def test_a_round_by_partitions(
+    brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run for each broker, with a step for each part, and nobody notices."""
+    path = named(brokers, monkeypatch)
+    with Load(brokers.bootstrap) as load:
+        runs = [run(instance, broker) for broker in brokers.ids]
+    assert [(True, OPS)] * 3 == [(each.success, begun(each)) for each in runs]
+    check(load)
+    assert whole(brokers)
+    assert Journal() == journal(path)
+
+
+def test_a_failed_run_is_executed_again(
+    brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The maintenance fails: the broker is back; from that step on it is checked and stopped
+    again.
+    """
+    path = named(brokers, monkeypatch, maintain=["clean --policies nowhere"])
+    failed = run(instance, 1)
+    assert (False, OPS[:3]) == (failed.success, begun(failed))
+    assert {1, 2, 3} == brokers.alive()
+    assert Journal() == journal(path)
+    write_file(brokers)
+    again = run(instance, 1, after=failed.run_id)
+    assert (True, OPS[2:]) == (again.success, begun(again))
+    assert whole(brokers)
+    assert Journal() == journal(path)
+
+
+def test_a_run_that_ends_between_steps(
+    brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has stopped a broker starts it, whatever ends the run."""
+    path = named(brokers, monkeypatch)
+    ended = job().execute_in_process(
+        partition_key="2", instance=instance, run_config=QUIET, op_selection=["*stop_broker"]
+    )
+    assert ended.success
+    assert {1, 2, 3} == brokers.alive()
+    assert run(instance, 2).success
+    assert whole(brokers)
+    assert Journal() == journal(path)
+
+
+def test_another_broker_waits_for_an_interrupted_one(
+    brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that cannot start its broker keeps all others away, until it is executed again."""
+    limits = {"stop": "60s", "lock": "10s", "start": "2s", "in_sync": "60s"}
+    path = named(brokers, monkeypatch, start="true", limits=limits)
+    failed = run(instance, 3)
+    assert (False, {1, 2}) == (failed.success, brokers.alive())
+    other = run(instance, 1)
+    assert (False, OPS[:1]) == (other.success, begun(other))
+    write_file(brokers)
+    assert run(instance, 3, after=failed.run_id).success
+    assert whole(brokers)
+    assert Journal() == journal(path)
+
+
+def begun(result: dg.JobExecutionResult) -> list[str]:
+    """The steps that started, in order."""
+    return [
+        str(event.step_key)
+        for event in result.all_events
+        if event.event_type is dg.DagsterEventType.STEP_START
+    ]

@@ -1,0 +1,118 @@
+"""Whether a reading is what real consumers got up to the same offset. No effects.
+
+What a consumer of the same isolation level got in [start, bound) decides:
+
+- every row that was read was got, with the same key, value and timestamp; none is at or beyond the
+  bound, none twice;
+- where nothing is compacted, every row that was got was read;
+- a compacted log has the same latest state, but for keys that have a newer record beyond the bound:
+  because of it the cleaner may have removed theirs. Which aborted or superseded records are left is
+  the cleaner's business, so with read_uncommitted nothing more is known;
+- a latest state has exactly the rows of the consumer's latest state, whatever is beyond.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from logwright.units import INT64_MAX
+from tests.live.rows import KEY, OFFSET, Findings, Reading, Rows, newest, within
+
+BEYOND = "a row at or beyond the bound"
+DISORDER = "rows not ascending"
+UNKNOWN = "a row that no consumer got"
+OTHER = "another key, value or time than the consumer got"
+HOLE = "a row is missing in a log that is not compacted"
+LOST = "a key is lost"
+RISEN = "a deleted key is there"
+OLD = "an old value"
+MISSED = "a record that is there was not found"
+LATE = "a bound of long ago"
+"""What the consumers had got long before the reading began is beyond it."""
+
+
+def differences(reading: Reading, got: Rows, *, is_compacted: bool) -> Counter[str]:
+    """Count what is wrong with a reading, by kind.
+
+    Args:
+        got: what consumers of its isolation level got, ascending: everything below the bound, and
+            what was there beyond it when the log was read.
+    """
+    later = within(got, reading.bound, INT64_MAX)
+    got = within(got, reading.start, reading.bound)
+    if reading.is_state:
+        return _known(reading, got) + _compared_states(reading.rows, newest(got))
+    wrong = _known(reading, got)
+    if not is_compacted:
+        wrong[HOLE] += len(np.setdiff1d(got[:, OFFSET], reading.rows[:, OFFSET]))
+    elif reading.isolation == "read_committed":
+        rows = reading.rows[np.argsort(reading.rows[:, OFFSET], kind="stable")]
+        wrong += _compared_states(newest(rows), newest(got), later)
+    return +wrong
+
+
+def missed(findings: Findings, got: Rows, *, known: int) -> Counter[str]:
+    """Count keys whose newest record was not found, which was there and has no newer one.
+
+    Args:
+        got: what consumers of committed records got, ascending.
+        known: they had got everything below this offset when the search began.
+    """
+    got = got[np.isin(got[:, KEY], findings.keys)]
+    last = newest(got)
+    there = last[last[:, OFFSET] < known]
+    return +Counter({MISSED: len(np.setdiff1d(there[:, OFFSET], findings.hits[:, OFFSET]))})
+
+
+def invented(findings: Findings, got: Rows, *, known: int) -> Counter[str]:
+    """Count hits that are not records with their keys.
+
+    Args:
+        got: what consumers of all records got, ascending.
+        known: they have got everything below this offset by now.
+    """
+    hits = findings.hits[findings.hits[:, OFFSET] < known]
+    places = np.minimum(np.searchsorted(got[:, OFFSET], hits[:, OFFSET]), len(got) - 1)
+    is_right = (got[places][:, : KEY + 1] == hits[:, : KEY + 1]).all(axis=1)
+    return +Counter({UNKNOWN: int((~is_right).sum())})
+
+
+def age(reading: Reading, reached: int) -> Counter[str]:
+    """Blame a bound below what the consumers had `reached` long before the reading began."""
+    return Counter({LATE: 1} if reading.bound < reached else {})
+
+
+def _known(reading: Reading, got: Rows) -> Counter[str]:
+    """What is wrong with single rows."""
+    wrong: Counter[str] = Counter()
+    rows, offsets = reading.rows, reading.rows[:, OFFSET]
+    wrong[BEYOND] = int((offsets >= reading.bound).sum())
+    if not reading.is_state:
+        wrong[DISORDER] = int((np.diff(offsets) <= 0).sum())
+    inside = rows[(offsets >= reading.start) & (offsets < reading.bound)]
+    places = np.searchsorted(got[:, OFFSET], inside[:, OFFSET])
+    is_there = places < len(got)
+    is_there[is_there] = got[places[is_there], OFFSET] == inside[is_there, OFFSET]
+    wrong[UNKNOWN] = int((~is_there).sum() + (offsets < reading.start).sum())
+    wrong[OTHER] = int((got[places[is_there]] != inside[is_there]).any(axis=1).sum())
+    return wrong
+
+
+def _compared_states(read: Rows, right: Rows, later: Rows | None = None) -> Counter[str]:
+    """What is wrong with a state; `later`: records because of which a key may be missing."""
+    if later is not None:
+        is_excused = np.isin(right[:, KEY], later[:, KEY]) & ~np.isin(right[:, KEY], read[:, KEY])
+        right = right[~is_excused]
+    wrong: Counter[str] = Counter()
+    keys = np.union1d(read[:, KEY], right[:, KEY])
+    if not len(keys):
+        return wrong
+    mine, theirs = (np.full(int(keys.max()) + 1, -1) for _ in range(2))
+    mine[read[:, KEY]] = read[:, OFFSET]
+    theirs[right[:, KEY]] = right[:, OFFSET]
+    wrong[LOST] = int(((mine < 0) & (theirs >= 0)).sum())
+    wrong[RISEN] = int(((mine >= 0) & (theirs < 0)).sum())
+    wrong[OLD] = int(((mine >= 0) & (theirs >= 0) & (mine != theirs)).sum())
+    return wrong

@@ -1,0 +1,206 @@
+"""The judge of readings finds each fault that is planted, and nothing where there is none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.live import judge
+from tests.live.rows import (
+    KEY,
+    LEVELS,
+    NONE,
+    OFFSET,
+    TIME,
+    VALUE,
+    Findings,
+    Isolation,
+    Reading,
+    Rows,
+    newest,
+    row_of,
+    rows_of,
+)
+
+COMMITTED: Isolation = "read_committed"
+GOT = rows_of(
+    [
+        row_of(3, b"k1", b"a", 30),
+        row_of(4, b"k2", b"b", 40),
+        row_of(6, b"k1", b"c", 60),
+        row_of(7, b"k2", None, 70),
+        row_of(8, b"k0", b"d", 80),
+        row_of(9, b"k0", b"e", 90),
+        row_of(12, b"k4", b"f", 95),
+    ]
+)
+BOUND = 12
+"""A consumer got one more."""
+CLEANED = [6, 7, 9]
+"""Offsets that a cleaner leaves: tombstones for a while."""
+
+
+def rows_at(*offsets: int) -> Rows:
+    return GOT[np.isin(GOT[:, OFFSET], offsets)]
+
+
+def reading(rows: Rows, *, is_state: bool = False, isolation: Isolation = COMMITTED) -> Reading:
+    return Reading(
+        reader="r",
+        log="t-0",
+        topic_ids=("id",),
+        isolation=isolation,
+        is_state=is_state,
+        start=3,
+        bound=BOUND,
+        rows=rows,
+        began=0.0,
+        ended=1.0,
+    )
+
+
+def judged(of: Reading, *, is_compacted: bool = True) -> Counter[str]:
+    return judge.differences(of, GOT, is_compacted=is_compacted)
+
+
+@pytest.mark.parametrize("isolation", LEVELS)
+@pytest.mark.parametrize("is_compacted", [False, True])
+def test_all_records_are_right(isolation: Isolation, is_compacted: bool) -> None:
+    """There is nothing to find in what a consumer got, compacted or not."""
+    whole = reading(GOT[:-1], isolation=isolation)
+    assert Counter() == judged(whole, is_compacted=is_compacted)
+
+
+def test_a_cleaned_log_is_right() -> None:
+    """Superseded records may be gone, and tombstones with what they delete."""
+    assert Counter() == judged(reading(rows_at(*CLEANED)))
+    assert Counter() == judged(reading(rows_at(6, 9)))
+
+
+def test_a_state_is_right() -> None:
+    """It has the last row of each key that has a value, in any order."""
+    assert Counter() == judged(reading(rows_at(9, 6), is_state=True))
+    assert Counter() == judged(reading(rows_at(6, 9)[::-1], is_state=True))
+
+
+def test_what_a_state_is() -> None:
+    """The newest row of each key by offset; no tombstone, no row without a key."""
+    without_key = rows_of([row_of(10, None, b"x", 1)])
+    assert rows_at(6, 9).tolist() == sorted(newest(np.vstack([GOT[:-1], without_key])).tolist())
+    assert [] == newest(rows_of([])).tolist()
+
+
+@pytest.mark.parametrize("is_state", [False, True])
+def test_a_lost_key(is_state: bool) -> None:
+    """A key whose newest record is missing is lost."""
+    assert Counter({judge.LOST: 1}) == judged(reading(rows_at(6), is_state=is_state))
+
+
+def test_a_key_with_a_newer_record() -> None:
+    """Its record below the bound may be gone from a cleaned log, but not from a latest state."""
+    newer = np.vstack([GOT, rows_of([row_of(13, b"k0", b"g", 96)])])
+    without = reading(rows_at(6))
+    assert Counter() == judge.differences(without, newer, is_compacted=True)
+    state = replace(without, is_state=True)
+    assert Counter({judge.LOST: 1}) == judge.differences(state, newer, is_compacted=True)
+    old = reading(rows_at(6, 8))
+    assert Counter({judge.OLD: 1}) == judge.differences(old, newer, is_compacted=True)
+
+
+@pytest.mark.parametrize("is_state", [False, True])
+def test_a_risen_key(is_state: bool) -> None:
+    """A record whose tombstone is missing is a deleted key that is there."""
+    assert Counter({judge.RISEN: 1}) == judged(reading(rows_at(4, 6, 9), is_state=is_state))
+
+
+@pytest.mark.parametrize("is_state", [False, True])
+def test_an_old_value(is_state: bool) -> None:
+    """A superseded record without the newer one is an old value."""
+    assert Counter({judge.OLD: 1}) == judged(reading(rows_at(3, 9), is_state=is_state))
+
+
+def test_a_tombstone_in_a_state() -> None:
+    """A deleted key is not a row of a state."""
+    assert Counter({judge.RISEN: 1}) == judged(reading(rows_at(6, 7, 9), is_state=True))
+
+
+def test_a_row_beyond_the_bound() -> None:
+    """Even one that a consumer got."""
+    assert Counter({judge.BEYOND: 1, judge.RISEN: 1}) == judged(reading(GOT))
+
+
+def test_a_row_that_no_consumer_got() -> None:
+    """A record of an aborted transaction, or one from before the start."""
+    aborted = rows_of([*GOT[:2].tolist(), row_of(5, b"k3", b"x", 50), *GOT[2:-1].tolist()])
+    assert Counter({judge.UNKNOWN: 1}) == judged(reading(aborted), is_compacted=False)
+    earlier = np.vstack([rows_of([row_of(2, b"k1", b"x", 50)]), GOT[:-1]])
+    assert Counter({judge.UNKNOWN: 1}) == judged(reading(earlier), is_compacted=False)
+
+
+@pytest.mark.parametrize("column", [VALUE, TIME])
+def test_another_record(column: int) -> None:
+    """A row with the right offset and another value or time is not what the consumer got."""
+    changed = GOT[:-1].copy()
+    changed[2, column] += 1
+    assert Counter({judge.OTHER: 1}) == judged(reading(changed), is_compacted=False)
+
+
+def test_a_hole() -> None:
+    """A log that is not compacted has every row."""
+    assert Counter({judge.HOLE: 1}) == judged(
+        reading(np.delete(GOT[:-1], 2, axis=0)), is_compacted=False
+    )
+
+
+def findings(*offsets: int) -> Findings:
+    hits = rows_at(*offsets).copy()
+    hits[:, VALUE:] = NONE
+    return Findings(
+        reader="r", log="t-0", topic_ids=("id",), keys=(0, 1, 2), hits=hits, began=0.0, ended=1.0
+    )
+
+
+def test_a_search() -> None:
+    """The newest record of each key that has a value is found, and of no other key is asked."""
+    assert Counter() == judge.missed(findings(6, 9), GOT, known=10)
+    assert Counter({judge.MISSED: 1}) == judge.missed(findings(7, 9), GOT, known=10)
+    assert Counter() == judge.missed(findings(7, 9), GOT, known=6)
+
+
+def test_a_hit_that_is_no_record() -> None:
+    """A hit has the offset and the key of a record that somebody got, as far as is known."""
+    assert Counter() == judge.invented(findings(3, 4, 7), GOT, known=10)
+    wrong = findings(3, 4, 7)
+    wrong.hits[1, KEY] = 0
+    assert Counter({judge.UNKNOWN: 1}) == judge.invented(wrong, GOT, known=10)
+    assert Counter() == judge.invented(wrong, GOT, known=4)
+    wrong.hits[2, OFFSET] = 1000
+    assert Counter({judge.UNKNOWN: 2}) == judge.invented(wrong, GOT, known=2000)
+
+
+def test_the_order() -> None:
+    """Rows twice, or not ascending."""
+    twice = np.vstack([GOT[:3], GOT[2:-1]])
+    assert Counter({judge.DISORDER: 1}) == judged(reading(twice), is_compacted=False)
+    swapped = GOT[:-1][[1, 0, 2, 3, 4, 5]]
+    assert Counter({judge.DISORDER: 1}) == judged(reading(swapped))
+
+
+def test_uncommitted_records_of_a_compacted_log() -> None:
+    """Which of them are left is the cleaner's business: no state is compared."""
+    some = reading(rows_at(3, 9), isolation="read_uncommitted")
+    assert Counter() == judged(some)
+    aborted = replace(some, rows=rows_of([row_of(5, b"k3", b"x", 50)]))
+    assert Counter({judge.UNKNOWN: 1}) == judged(aborted)
+
+
+def test_nothing_read() -> None:
+    """An empty reading of an empty range is right; of a range with records it is not."""
+    nothing = rows_of([])
+    assert Counter() == judged(replace(reading(nothing), bound=3))
+    assert Counter({judge.LOST: 2}) == judged(reading(nothing))
+    assert Counter({judge.HOLE: 6}) == judged(reading(nothing), is_compacted=False)
+    assert NONE == row_of(1, None, None, 2)[1] == row_of(1, None, None, 2)[VALUE]
