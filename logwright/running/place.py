@@ -29,6 +29,7 @@ from logwright.errors import (
     LogwrightError,
     NotALogDir,
     StalePlan,
+    UnreadableFile,
     Unsettled,
     UnsupportedFormatError,
 )
@@ -285,6 +286,8 @@ class Session:
                         self.prepare([name])
                     except NotALogDir:
                         gone.add(name)
+                    except UnreadableFile:
+                        continue  # who lists it says why it cannot be read
             if read_root(self.log_dir).directories == root.directories:
                 for name in self._pictures.keys() - root.directories.keys():
                     del self._pictures[name]

@@ -14,8 +14,9 @@ from logwright.erasure.find.model import Finding
 from logwright.erasure.find.result import SearchResult
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
-from logwright.errors import Unsettled
+from logwright.errors import UnreadableFile, Unsettled
 from logwright.metadata.model import ClusterMetadata
+from logwright.place.local import LocalDir
 from logwright.place.model import Place
 from logwright.running.place import RunningPlace, Session, as_it_runs
 from logwright.units import Offset
@@ -168,6 +169,25 @@ def test_a_tail_that_is_no_batch_is_named(log: LogBuilder) -> None:
         file.flush()
         (part,) = find(whole(log)).unsearched
     assert "t-0/00000000000000000004.log" == part.path
+
+
+def test_a_directory_that_may_not_be_read(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as ``lost+found``: it is named, and the rest is searched."""
+    (log.log_dir / "lost+found").mkdir()
+    open_dir = LocalDir.open_dir
+
+    def refuse(directory: LocalDir, name: str) -> LocalDir:
+        if name == "lost+found":
+            raise UnreadableFile("permission denied.", path=directory.path / name)
+        return open_dir(directory, name)
+
+    monkeypatch.setattr(LocalDir, "open_dir", refuse)
+    with running(log.log_dir, {"t-0": 6}):
+        result = find(whole(log))
+    assert 4 == len(result.findings)
+    assert [("lost+found", "permission denied")] == [
+        (part.path, part.problem) for part in result.unsearched
+    ]
 
 
 def test_a_swap_that_stays_is_a_file_like_others(log: LogBuilder) -> None:
