@@ -43,7 +43,10 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kafka_log_seen, "PAUSE_SECONDS", 0)
 
 
-@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize(
+    "isolation",
+    ["read_committed", pytest.param("read_uncommitted", marks=pytest.mark.nightly)],
+)
 def test_each_record_comes_once(tmp_path: Path, isolation: Isolation, seed: int) -> None:
     """In micro-batches of random sizes, of new readers, of all logs that Kafka wrote: those of a
     consumer, in order.
