@@ -1,4 +1,4 @@
-"""``beside``: what reading next to a running broker costs it. Clients write and read a topic as
+"""What reading next to a running broker costs it. Clients write and read a topic as
 fast as they can, without and with a process that reads the same log from its files, over and over.
 """
 
