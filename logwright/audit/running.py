@@ -1,4 +1,4 @@
-"""Replicas whose brokers run: looked at together, so that what one has removed is no fault.
+"""Replicas whose brokers run: looked at together, so that what one has removed is not a fault.
 
 Their pictures are of different moments. Each is a replica that lags, which the rules know, if its
 bound is younger than every picture: a tombstone that one cleaner removed is below the bounds of all

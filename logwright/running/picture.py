@@ -226,7 +226,7 @@ def whole(snapshot: Snapshot, throttle: Throttle, *, grows: bool) -> Picture:
 
 
 def _end_of_whole(snapshot: Snapshot, base: int, throttle: Throttle) -> End | None:
-    """Return the end of the active segment; None if something that is no batch stays behind it."""
+    """Return the end of the active segment; None if something else follows."""
     for _ in range(_LOOKS_AT_TORN):
         log = _log(snapshot, base, throttle)
         index = _file(snapshot, base, names.INDEX, throttle)

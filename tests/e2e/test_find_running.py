@@ -105,9 +105,9 @@ def test_a_person_is_gone_when_the_broker_has_removed_them(users: Running) -> No
     """
     users.write(PERSON, b"lives here")
     users.fill()
-    found = call("find", users.log_dir, "--keys", users.work / "keys", "--output", "json")
-    assert 8 == found.status, found.err
-    (record,) = [line for line in found.lines if "kind" in line]
+    answer = call("find", users.log_dir, "--keys", users.work / "keys", "--output", "json")
+    assert 8 == answer.status, answer.err
+    (record,) = [line for line in answer.lines if "kind" in line]
     assert ("users-0", "live") == (record["topicPartition"], record["kind"])
     before = users.certify("before.json")
     assert 1 == len(before.remains)

@@ -40,6 +40,8 @@ NO_CLAIM = (
     "Give the log directories of other brokers.",
     "Continue with that broker first.",
     "See the broker's own log.",
+    "stop the brokers and run it then.",
+    "Search without --forecast, or stop the broker.",
     "Kafka refuses it too. Write tombstones",
     "Kafka cannot open it either; restore it.",
 )

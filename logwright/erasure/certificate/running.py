@@ -71,8 +71,8 @@ def search_running(
     """
     passing = _concerned(place.session.passing(), concern)
     searched = _look(place, find, concern)
-    found = {finding.request for finding in searched.findings if finding.request >= 0}
-    if not passing or len(found) == concern.requests:
+    numbers = {finding.request for finding in searched.findings if finding.request >= 0}
+    if not passing or len(numbers) == concern.requests:
         return searched
     left = _wait(place, passing, wait_seconds)
     if left:

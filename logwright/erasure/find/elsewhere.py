@@ -78,7 +78,7 @@ def places_elsewhere(
     try:
         starts = {one.directory_name: start for one, start in _starts(log_dir).items()}
         if is_running(log_dir) and metadata is not None:
-            starts = {}  # recorded each minute: behind the segments that retention deleted since
+            starts = {}  # recorded each minute: too low after a retention
     except LogwrightError as error:
         starts = {}
         problem = f"where the logs start is not known: {error.problem}"

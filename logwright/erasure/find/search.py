@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from threading import local
 from typing import Final, NamedTuple
 
@@ -420,7 +419,7 @@ class _Search:
         try:
             if self.bounded is not None:
                 seen = observe(self.bounded, partition, high_watermark="checkpoint")
-                log = PartitionLog(Path(self.bounded.pure), *seen[1:])
+                log = PartitionLog(self.bounded.session.log_dir, *seen[1:])
             elif is_local(result.directory):
                 log = observe(result.directory, partition, high_watermark=settings.high_watermark)
             else:

@@ -143,9 +143,9 @@ def test_it_is_in_another_place(place: Path, path: str, where: str) -> None:
     with running(place / "logs", {"t-0": 5}):
         plant(place / "logs" / path)
         made = signed(place)
-    (found,) = made.remains
-    assert (path, where) == (found.path.text, found.place)
-    assert (False if where == "segment" else None) is found.committed
+    (left,) = made.remains
+    assert (path, where) == (left.path.text, left.place)
+    assert (False if where == "segment" else None) is left.committed
     (request,) = made.requests
     assert request.state in ("in time", "remains")
 
