@@ -7,11 +7,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from logwright.cli.request import Request
-from logwright.cli.run.inspect_text import InspectedLog, Listing, show, size_of
+from logwright.cli.run.inspect_text import InspectedLog, Listing, Problem, show, size_of
 from logwright.cli.run.running import broker_of
 from logwright.cli.wording import clock, counted
 from logwright.config.topic import TopicConfig
-from logwright.errors import LogDirLocked, LogwrightError, UncleanLogDir, UnsupportedFormatError
+from logwright.errors import (
+    LogDirLocked,
+    LogwrightError,
+    UncleanLogDir,
+    Unsettled,
+    UnsupportedFormatError,
+)
 from logwright.format import names
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
@@ -122,7 +128,10 @@ def _lock(log_dir: Place) -> str | None:
 
 def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints) -> InspectedLog:
     """Inspect one partition. Effects: reads it."""
-    listing = _list(request.place, partition)
+    try:
+        listing = _list(request.place, partition)
+    except Unsettled:  # `_offsets` says why: as the files are now
+        listing = _list(_as_it_is(request.place), partition)
     offsets, problem = _offsets(request, partition, checkpoints)
     recorded = {
         "cleanerOffset": checkpoints.cleaner_offset.get(partition),
@@ -140,6 +149,11 @@ def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints)
         config=config,
         stray=stray_reason,
     )
+
+
+def _as_it_is(place: Place) -> Place:
+    """Return a log directory whose files are shown as they are, whatever a broker does. Pure."""
+    return place.session.log_dir if isinstance(place, RunningPlace) else place
 
 
 def _log_object(log: InspectedLog) -> dict[str, object]:
@@ -177,7 +191,7 @@ def _standing(request: Request, partition: TopicPartition) -> tuple[TopicConfig 
 
 def _offsets(
     request: Request, partition: TopicPartition, checkpoints: Checkpoints
-) -> tuple[dict[str, int], UncleanLogDir | UnsupportedFormatError | None]:
+) -> tuple[dict[str, int], Problem | None]:
     """Return the log's offsets, or why it needs recovery first or is not handled. Effects: reads
     the first and last segments.
     """
@@ -188,7 +202,7 @@ def _offsets(
             high_watermark=request.high_watermark,
             checkpoints=checkpoints,
         )
-    except (UncleanLogDir, UnsupportedFormatError) as error:
+    except (UncleanLogDir, UnsupportedFormatError, Unsettled) as error:
         return {}, error
     return {
         "logStartOffset": log.log_start_offset,

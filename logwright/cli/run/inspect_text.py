@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from logwright.cli.output import Cell, Output, human_bytes, size_cell
 from logwright.cli.request import Request
 from logwright.cli.wording import counted, instant, moment, retired, short_names
 from logwright.config.topic import TopicConfig
 from logwright.deletion.commit import plan_purge_deleted
-from logwright.errors import LogwrightError, UncleanLogDir, UnsupportedFormatError
+from logwright.errors import LogwrightError, UncleanLogDir, Unsettled, UnsupportedFormatError
 from logwright.format import names
 from logwright.format.names import TopicPartition
 from logwright.log.log_dir import MarkedDirectory
@@ -18,6 +19,14 @@ from logwright.place.model import is_local
 from logwright.purge.observe import list_partition
 from logwright.purge.plan import retired_files
 from logwright.steps.failed_output import FailedOutput
+
+Problem = UncleanLogDir | UnsupportedFormatError | Unsettled
+"""Why the offsets of a log are not known."""
+_PROBLEMS: Final[dict[type[Problem], str]] = {
+    UncleanLogDir: "needs recovery",
+    UnsupportedFormatError: "not handled",
+    Unsettled: "not settled",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +56,7 @@ class InspectedLog:
     Attributes:
         offsets: field name of the output → offset; empty if there is a problem.
         recorded: the offsets in the checkpoint files.
-        problem: why it needs recovery first, or is not handled.
+        problem: why it needs recovery first, is not handled, or keeps changing.
         config: None if the settings cannot be read.
         stray: why a broker would not serve it from this directory.
     """
@@ -56,7 +65,7 @@ class InspectedLog:
     listing: Listing
     offsets: Mapping[str, int]
     recorded: Mapping[str, int | None]
-    problem: UncleanLogDir | UnsupportedFormatError | None
+    problem: Problem | None
     config: TopicConfig | None
     stray: str | None
 
@@ -130,8 +139,7 @@ def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ..
         offsets = f"{log.offsets['logStartOffset']}..{log.offsets['logEndOffset']}"
     notes = []
     if log.problem is not None:
-        recoverable = isinstance(log.problem, UncleanLogDir)
-        notes = [f"{'needs recovery' if recoverable else 'not handled'}: {log.problem.problem}"]
+        notes = [f"{_PROBLEMS[type(log.problem)]}: {log.problem.problem}"]
     notes += [] if log.stray is None else [f"stray: {log.stray}"]
     colour = "red" if notes else "yellow"
     notes += _leftover_notes(request, log)
