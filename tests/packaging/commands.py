@@ -68,6 +68,7 @@ CALLS = (
     Call("pause {log_dir} t-0 --yes"),
     Call("resume {log_dir} t-0 --yes"),
     Call("quarantine {log_dir}"),
+    Call("rolling {keys} --yes", "archive"),
     Call("demo --no-ui --home {home}", "dagster"),
 )
 

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -374,16 +374,21 @@ def test_another_process_looks_for_itself(log: LogBuilder) -> None:
 def test_descriptors_are_given_back(log: LogBuilder) -> None:
     """When nobody uses the place any more."""
 
-    def descriptors() -> int:
-        return len(list(Path("/proc/self/fd").iterdir()))
+    def held() -> int:
+        """How many descriptors are of the log: its directory, or files in it."""
+        numbers = [link.name for link in Path("/proc/self/fd").iterdir()]
+        paths = []
+        for number in numbers:
+            with suppress(OSError):
+                paths.append(str(Path(f"/proc/self/fd/{number}").readlink()))
+        return sum(path.startswith(str(log.directory)) for path in paths)
 
-    held = descriptors()
     with running(log.log_dir, {"t-0": 40}):
         place = of(log)
         look(place)
-        assert held + 7 < descriptors()
+        assert 8 == held()
         del place
-    assert held == descriptors()
+        assert 0 == held()
 
 
 def cached(path: Path) -> int:
