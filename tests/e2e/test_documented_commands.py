@@ -57,6 +57,10 @@ ELSEWHERE: Final = {
         ("logwright rolling CLUSTER.yml", "logwright rolling CLUSTER.yml --dry-run"),
         ("tests/e2e/test_rolling.py", "test_a_broker_is_maintained_in_a_running_cluster"),
     ),
+    f"logwright dump {EXAMPLE} orders-0 --follow --decode=string": (
+        "tests/e2e/test_next_to_a_broker.py",
+        "test_commands_read_next_to_a_running_broker",
+    ),
     "logwright move LOG_DIR TOPIC-N --abandon": (
         "tests/unit/cli/test_move.py",
         "test_open_move_is_told_of",
