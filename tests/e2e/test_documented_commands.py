@@ -57,7 +57,7 @@ ELSEWHERE: Final = {
         ("logwright rolling CLUSTER.yml", "logwright rolling CLUSTER.yml --dry-run"),
         ("tests/e2e/test_rolling.py", "test_a_broker_is_maintained_in_a_running_cluster"),
     ),
-    f"logwright dump {EXAMPLE} orders-0 --follow --decode=string": (
+    f"logwright dump {EXAMPLE} TOPIC-N --follow": (
         "tests/e2e/test_next_to_a_broker.py",
         "test_commands_read_next_to_a_running_broker",
     ),

@@ -20,6 +20,8 @@ pytestmark = [
 
 PAGE = ROOT / "docs" / "tables.md"
 LOG_DIR = "/var/lib/kafka/data"
+OUTPUT = "/var/lib"
+"""Where the page puts what is not a log: below it are checkpoints and tables."""
 
 
 def blocks(*sections: str) -> list[str]:
@@ -43,11 +45,13 @@ def test_reading_and_appending(observed: Observed, tmp_path: Path) -> None:
         given = {"topic": topic, "partitions": "3"}
         rows.write.format("kafka-log").options(**given).mode("append").save(str(tmp_path))
     names: dict[str, Any] = {"spark": spark}
+    written = tmp_path.with_name(f"{tmp_path.name}-written")
     shown = blocks("Read a topic with Spark", "Append rows with Spark")
-    assert 8 == len(shown)
+    assert 9 == len(shown)
     try:
         for block in shown:
-            exec(block.replace(LOG_DIR, str(tmp_path)), names)  # noqa: S102 -- the page's own text
+            text = block.replace(LOG_DIR, str(tmp_path)).replace(OUTPUT, str(written))
+            exec(text, names)  # noqa: S102 -- the page's own text
     finally:
         spark.conf.set(PUSH_DOWN, "false")
         spark.catalog.dropTempView("orders")
@@ -56,3 +60,4 @@ def test_reading_and_appending(observed: Observed, tmp_path: Path) -> None:
     assert {15 + n for n in range(15)} == {row.offset for row in names["recent"].collect()}
     latest = frame(spark, tmp_path, subscribe="customers", view="latest")
     assert 91 == latest.count()
+    assert 90 == spark.read.parquet(f"{written}/tables/orders").count()
