@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from logwright.format.names import TopicPartition
+from logwright.running.watermark import read_watermarks
 from tests.e2e.broker_life import broker
 from tests.e2e.command import PROGRAM, call
 
@@ -24,6 +27,7 @@ SETTINGS = (
     "log.preallocate=true",
 )
 RECORDS = 5
+T0 = TopicPartition("t", 0)
 
 
 @dataclass(frozen=True)
@@ -40,11 +44,15 @@ class Running:
     process: subprocess.Popen[str]
 
     def produce(self, start: int) -> None:
-        """Append some records."""
+        """Append some records; the broker has recorded that they are committed."""
         producer = Producer({"bootstrap.servers": self.bootstrap, "acks": "all"})
         for number in range(start, start + RECORDS):
             producer.produce("t", key=f"k{number}", value=f"v{number}")
         assert 0 == producer.flush(30)
+        deadline = time.monotonic() + 30
+        while read_watermarks(self.log_dir).offsets.get(T0) != start + RECORDS:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
 
 
 @pytest.fixture
