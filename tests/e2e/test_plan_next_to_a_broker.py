@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from logwright.format.names import TopicPartition
+from logwright.running.watermark import read_watermarks
 from tests.e2e.broker_life import broker
 from tests.e2e.command import call
 
@@ -26,9 +29,9 @@ DUE = ("--config", "min.cleanable.dirty.ratio=0.5", "--output", "json")
 RECORDS, KEYS = 3_000, 10
 
 
-def produce(bootstrap: str) -> None:
-    """Make the topic, and append records of few keys, three segments of them, and wait until they
-    are acknowledged.
+def produce(bootstrap: str, log_dir: Path) -> None:
+    """Make the topic, and append records of few keys, three segments of them, and wait until the
+    broker has recorded that they are committed.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for made in admin.create_topics([NewTopic("t", 1, 1, config=TOPIC)]).values():
@@ -38,6 +41,10 @@ def produce(bootstrap: str) -> None:
         producer.produce("t", key=f"k{number % KEYS}", value=os.urandom(1_000), partition=0)
         producer.poll(0)
     assert 0 == producer.flush(60)
+    deadline = time.monotonic() + 60
+    while read_watermarks(log_dir).offsets.get(TopicPartition("t", 0)) != RECORDS:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def planned(log_dir: Path, *words: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -54,7 +61,7 @@ def test_plan_and_metrics_next_to_a_running_broker(tmp_path: Path) -> None:
     """
     log_dir = tmp_path / "broker/logs"
     with broker(tmp_path, "broker", *SETTINGS) as (process, bootstrap):
-        produce(bootstrap)
+        produce(bootstrap, log_dir)
         plain, summary = planned(log_dir, "--no-forecast")
         exact, _ = planned(log_dir, "--forecast")
         metrics = call("metrics", log_dir)
