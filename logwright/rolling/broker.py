@@ -231,10 +231,14 @@ class BrokerMaintenance:
 
     def bring_back(self) -> None:
         """Start a broker that was stopped and perhaps not maintained: to the next run it is as if
-        it had not been stopped. Effects and errors: as `start`.
+        it had not been stopped. Effects and errors: as `start`. That it cannot be noted is only
+        said: the next run looks for itself.
         """
         self._start()
-        self.site.note(replace(self.site.journal(), broker=None, step="check"))
+        try:
+            self.site.note(replace(self.site.journal(), broker=None, step="check"))
+        except LogwrightError as error:
+            self._say(f"it is started; that is not noted: {error.problem}")
 
     def _start(self) -> None:
         """Start the broker; see `start`."""

@@ -5,7 +5,8 @@
 2. Each has a time limit. After it, or when the run is stopped, its whole group is ended: asked to,
    and killed if that takes longer than `_GRACE_SECONDS`.
 3. What they write is kept in a file, not a pipe: a start hook can leave a broker that
-   continues to write. It is logged without the values of secrets (`masked`).
+   continues to write. It is logged without the values of secrets (`masked`). Where no file can be
+   made, as on a full disk, they run all the same: a broker must be started.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
@@ -79,14 +80,14 @@ def run_command(
         OSError: it cannot be started.
     """
     began = time.monotonic()
-    with tempfile.TemporaryFile() as output:
+    with _file_of_output() as output:
         process: subprocess.Popen[bytes] | None = None
         try:
             with interrupted_after():  # not between its start and the next line
                 process = subprocess.Popen(
                     words,
                     stdin=subprocess.DEVNULL,
-                    stdout=output,
+                    stdout=subprocess.DEVNULL if output is None else output,
                     stderr=None if show_errors else subprocess.STDOUT,
                     cwd=directory,
                     start_new_session=True,
@@ -99,7 +100,8 @@ def run_command(
         finally:
             if process is not None:
                 _end(process)
-        return Ended(status=status, output=_last(output), seconds=time.monotonic() - began)
+        written = "" if output is None else _last(output)
+        return Ended(status=status, output=written, seconds=time.monotonic() - began)
 
 
 @contextmanager
@@ -151,6 +153,18 @@ def secrets_of(pairs: Mapping[str, str]) -> tuple[str, ...]:
         for name, value in pairs.items()
         if _SECRET_NAME.search(name) and len(value) >= _SHORTEST_SECRET
     )
+
+
+@contextmanager
+def _file_of_output() -> Iterator[IO[bytes] | None]:
+    """Yield a file for what a command writes; None, with a warning, if none can be made."""
+    with ExitStack() as stack:
+        output: IO[bytes] | None = None
+        try:
+            output = stack.enter_context(tempfile.TemporaryFile())
+        except OSError as error:
+            _LOG.warning("what the command writes is not kept: %s", error.strerror)
+        yield output
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

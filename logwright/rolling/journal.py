@@ -4,6 +4,7 @@ two rounds of a cluster apart.
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,13 @@ from pathlib import Path
 from typing import Final, cast, get_args
 
 from logwright import durable
-from logwright.errors import LogDirLocked, PreconditionError, unreadable_file
+from logwright.errors import (
+    DiskFull,
+    LogDirLocked,
+    PreconditionError,
+    UnreadableFile,
+    unreadable_file,
+)
 from logwright.locks import lock_file
 from logwright.rolling.model import Journal, Step
 
@@ -70,10 +77,19 @@ def write_journal(path: Path, journal: Journal) -> None:
     said, durably.
 
     Raises:
-        OSError: it cannot be written.
+        DiskFull, UnreadableFile: it cannot be written.
     """
-    if journal == Journal():
-        path.unlink(missing_ok=True)
-        durable.sync(path.parent)
-    else:
-        durable.replace(path, json.dumps(asdict(journal)).encode())
+    try:
+        if journal == Journal():
+            path.unlink(missing_ok=True)
+            durable.sync(path.parent)
+        else:
+            durable.replace(path, json.dumps(asdict(journal)).encode())
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            raise DiskFull(
+                "there is no room to note where the round is.",
+                path=path,
+                remedy="Free some space, then run it again.",
+            ) from error
+        raise UnreadableFile(f"it cannot be written: {error.strerror}.", path=path) from error
