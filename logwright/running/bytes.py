@@ -81,14 +81,14 @@ class RunningBytes(Bytes):
 
     def _read_step(self, into: memoryview, position: int) -> int:
         fd = self._held.fd
-        if _is_cached(fd, position):
-            warm = _read_cached(fd, into, position)
-            if warm == len(into):
-                return warm
-        else:
-            warm = 0
+        is_cached = _is_cached(fd, position)
+        warm = _read_cached(fd, into, position) if is_cached else 0
+        if warm == len(into):
+            return warm
         cold = os.preadv(fd, [into[warm:]], position + warm)
-        if cold:
+        if is_cached is None:  # not known: what is there may be the broker's
+            self._throttle.observe(cold)
+        elif cold:
             os.posix_fadvise(fd, position + warm, cold, os.POSIX_FADV_DONTNEED)
             self._throttle.observe(cold)
         return warm + cold
@@ -121,18 +121,23 @@ def shown(status: os.stat_result, name: str, size: int) -> Entry:
     return entry._replace(stamp=entry.stamp._replace(bytes=ByteCount(size)))
 
 
-def _is_cached(fd: int, position: int) -> bool:
-    """Return whether a byte is in the page cache. The kernel begins to read what is asked for and
-    not there: so this asks for one byte.
+def _is_cached(fd: int, position: int) -> bool | None:
+    """Return whether a byte is in the page cache; None if the file system cannot say it. The kernel
+    begins to read what is asked for and not there: so this asks for one byte.
     """
-    return _read_cached(fd, memoryview(bytearray(1)), position) == 1
+    try:
+        return os.preadv(fd, [bytearray(1)], position, os.RWF_NOWAIT) == 1
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno in {errno.EOPNOTSUPP, errno.EINVAL}:
+            return None
+        raise
 
 
 def _read_cached(fd: int, into: memoryview, position: int) -> int:
     """Read what is in the page cache from a position on; return how many bytes that were."""
     try:
         return os.preadv(fd, [into], position, os.RWF_NOWAIT)
-    except OSError as error:
-        if error.errno in {errno.EAGAIN, errno.EOPNOTSUPP, errno.EINVAL}:
-            return 0
-        raise
+    except BlockingIOError:
+        return 0

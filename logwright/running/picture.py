@@ -165,7 +165,10 @@ def bounded(
     elif facts.marks.written_ns < max(_youngest(snapshot, epochs), facts.started_ns):
         return Later("it was written before the broker began with this log")
     at, end = _end(snapshot, bases, high_watermark, throttle)
-    rolled = at < len(bases) - 1 or _has_rolled(snapshot, bases[-1])
+    rolled = not end.reached and _has_rolled(snapshot, bases[-1])
+    if rolled:  # nothing more is appended to it: all of it is shown, and who reads it finds damage
+        at, end = _end(snapshot, bases, high_watermark, throttle)
+        end = end if end.reached else end._replace(size=_log(snapshot, bases[at], throttle).seen[0])
     if facts.log_start_offset > end.offset or not (end.reached or rolled):
         return Later("it does not lie between the log's start and its end")
     entries = () if epochs is None else epochs.entries

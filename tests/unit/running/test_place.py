@@ -15,19 +15,23 @@ from pathlib import Path
 
 import pytest
 
+from logwright.batches.runtime import Throttle
 from logwright.errors import CorruptBatch, StalePlan, Unsettled
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.locks import broker_kept_out
 from logwright.log.load import list_partitions, observe
 from logwright.log.model import ReadableLog
-from logwright.place.files import open_bytes
+from logwright.place.files import open_bytes, open_log_dir
 from logwright.place.mapped import map_file
 from logwright.place.model import Place
 from logwright.running import place as places
 from logwright.running import watermark
 from logwright.running.broker import broker_process
+from logwright.running.picture import Facts, Picture, bounded
 from logwright.running.place import RunningPlace, as_it_runs, bounds_of
+from logwright.running.snapshot import Snapshot, try_snapshot
+from logwright.running.watermark import read_watermarks
 from logwright.units import Offset
 from tests.log_builder import LogBuilder
 from tests.running_dirs import bases, record, running
@@ -282,6 +286,27 @@ def test_a_batch_of_another_epoch_shows_a_truncation(
     (log.directory / "leader-epoch-checkpoint").write_bytes(b"0\n1\n5 0\n")
     with running(log.log_dir, {"t-0": 40}), pytest.raises(Unsettled, match="truncated"):
         look(of(log))
+
+
+def test_damage_in_a_segment_that_rolled_is_not_an_end(log: LogBuilder) -> None:
+    """The high watermark lies in a segment that was made since: all of the one before it is shown,
+    so that who reads it finds the damage.
+    """
+    path = log.directory / f"{20:020}.log"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    path.with_suffix(".index").write_bytes(b"")
+    with running(log.log_dir, {"t-0": 41}):
+        time.sleep(0.1)  # the directory's times are older than QUIET_NS
+        with open_log_dir(log.log_dir) as parent:
+            snapshot = try_snapshot(parent, "t-0", lambda _: True)
+        assert isinstance(snapshot, Snapshot)
+        (log.directory / f"{40:020}.log").write_bytes(b"")
+        facts = Facts(Offset(41), read_watermarks(log.log_dir), 0, 0)
+        picture = bounded(snapshot, facts, Throttle())
+    assert isinstance(picture, Picture)
+    assert len(content) == picture.sizes[path.name]
 
 
 def test_damage_is_reported_if_the_log_is_the_same(log: LogBuilder) -> None:
