@@ -14,6 +14,7 @@ from pathlib import Path
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import BROKER_LOCK, CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.log.model import ReadableLog
+from tests.log_builder import LogBuilder
 
 _HOLDER = """
 import fcntl, sys
@@ -69,6 +70,18 @@ def recording(log_dir: Path, offset: int, seconds: float = 0.1) -> Iterator[None
     finally:
         ended.set()
         thread.join()
+
+
+def two_segments(log_dir: Path) -> LogBuilder:
+    """A log t-0 of two segments of ten records, with a leader epoch."""
+    builder = LogBuilder(log_dir)
+    for base in (0, 10):
+        segment = builder.segment(base)
+        for offset in range(base, base + 10):
+            segment.batch(offset, [("a", "1")])
+    builder.write(index_interval=1)
+    (builder.directory / "leader-epoch-checkpoint").write_bytes(b"0\n1\n0 0\n")
+    return builder
 
 
 def bases(log: ReadableLog) -> list[int]:

@@ -13,7 +13,7 @@ from logwright.fleet.observe import observe_fleet
 from logwright.metrics.values import metric_values
 from logwright.units import TimestampMs
 from tests.log_builder import LogBuilder
-from tests.running_dirs import record, running
+from tests.running_dirs import record, running, two_segments
 from tests.unit.cli.conftest import Call, call
 
 __all__ = ["call"]
@@ -23,13 +23,7 @@ NOW_MS = 1_760_000_000_000
 @pytest.fixture
 def log(tmp_path: Path) -> LogBuilder:
     """Two segments of ten records each, and a file that a broker has retired."""
-    builder = LogBuilder(tmp_path / "logs")
-    for base in (0, 10):
-        segment = builder.segment(base)
-        for offset in range(base, base + 10):
-            segment.batch(offset, [("a", "1")])
-    builder.write(index_interval=1)
-    (builder.directory / "leader-epoch-checkpoint").write_bytes(b"0\n1\n0 0\n")
+    builder = two_segments(tmp_path / "logs")
     (builder.directory / "00000000000000000000.log.deleted").write_bytes(b"x" * 99)
     return builder
 

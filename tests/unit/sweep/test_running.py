@@ -16,8 +16,7 @@ from logwright.sweep.holds import hold, hold_from_erasure, hold_from_retention
 from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.prepare import plan_by_policies, prepare
 from logwright.units import TimestampMs
-from tests.log_builder import LogBuilder
-from tests.running_dirs import running
+from tests.running_dirs import running, two_segments
 
 NOW_MS = TimestampMs(1_760_000_000_000)
 T0 = TopicPartition("t", 0)
@@ -26,14 +25,7 @@ T0 = TopicPartition("t", 0)
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     """A log of two segments of ten records."""
-    builder = LogBuilder(tmp_path / "logs")
-    for base in (0, 10):
-        segment = builder.segment(base)
-        for offset in range(base, base + 10):
-            segment.batch(offset, [("a", "1")])
-    builder.write(index_interval=1)
-    (builder.directory / "leader-epoch-checkpoint").write_bytes(b"0\n1\n0 0\n")
-    return builder.log_dir
+    return two_segments(tmp_path / "logs").log_dir
 
 
 @pytest.fixture
