@@ -144,7 +144,8 @@ class BrokerMaintenance:
 
     def first_step(self) -> Step:
         """Return where the maintenance begins, or continues if a run was interrupted. Effects:
-        looks at the cluster and the locks.
+        looks at the cluster and the locks; waits while the stop hook of a run that was killed may
+        still be at work: the broker would be stopped after the check.
 
         Raises:
             PreconditionError: an interrupted run has to be continued with another broker.
@@ -158,6 +159,9 @@ class BrokerMaintenance:
                 f"a run was interrupted at broker {journal.broker}, step {journal.step}.",
                 remedy="Continue with that broker first.",
             )
+        if journal.step == "stop":
+            with suppress(NotInTime):
+                self._wait(self._not_gone, self._limits.stop + self._limits.lock)
         step = resumed(
             journal.step,
             self.site.admin.look(),
