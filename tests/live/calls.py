@@ -137,7 +137,7 @@ def _extents(
 ) -> Iterator[Reading]:
     """Where lines say that logs start and end."""
     for line in lines:
-        log = line.get("topicPartition")
+        log = str(line.get("topicPartition"))
         if log not in ids:
             continue
         for each in line.get("replicas", [line]):
@@ -209,8 +209,8 @@ class Audit(Caller):
         if len(self._log_dirs) > 1:
             return (*self._log_dirs, *options)
         if not self._second.is_symlink():
-            self._second.symlink_to(log_dir)
-        return (log_dir, self._second, *options)
+            self._second.symlink_to(log_dir.parent)
+        return (log_dir, self._second / log_dir.name, *options)
 
 
 def fleet(log_dir: Path, log: str, _: Isolation) -> Call:

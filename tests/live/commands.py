@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from logwright.batches.runtime import Runtime
 from logwright.config.table import TopicTable
 from logwright.config.topic import CleanerConfig
-from logwright.errors import DataLoss
+from logwright.errors import DataLoss, PolicyError
 from logwright.format.names import TopicPartition
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
@@ -39,7 +40,6 @@ from logwright.tables.merge import MergeLimits
 from logwright.tables.topic import LocatedTable, update_topic
 from tests.live.plain import topic_id
 from tests.live.rows import Isolation, Reading, Rows, general, row_of, rows_of
-from tests.table_rows import read_table
 
 
 class Refused(Exception):
@@ -71,7 +71,7 @@ class Attempt:
         assert partition is not None
         return partition
 
-    def ended(self, rows: Rows, start: int, bound: int, *, is_state: bool) -> Reading:
+    def ended(self, rows: Rows | None, start: int, bound: int, *, is_state: bool) -> Reading:
         """What was read."""
         return Reading(
             reader=self.reader,
@@ -141,8 +141,10 @@ class Tables:
         for error in update.result.failures.values():
             raise error
         (result,) = update.result.partitions
-        kept = read_table("parquet", path) if update.result.snapshot else None
-        rows = arrow_rows([] if kept is None else kept.to_batches())
+        files = path.glob("partition=*/bucket=*/*.parquet")
+        rows = arrow_rows(
+            batch for file in files for batch in pq.ParquetFile(file).iter_batches(columns=COLUMNS)
+        )
         reading = attempt.ended(rows, observed.log_start_offset, result.held, is_state=True)
         reading.notes[f"{result.step.kind}: {general(result.step.reason)}"] = 1
         return reading
@@ -154,14 +156,23 @@ class Batches:
     """
 
     def read(self, log_dir: Path, log: str, isolation: Isolation) -> Reading:
-        """Read all records."""
+        """Read all records.
+
+        Raises:
+            Refused: there are none, or the log is not there.
+        """
         attempt = Attempt(reader="source", log_dir=log_dir, log=log, isolation=isolation)
         reader = KafkaLog(_options(attempt)).reader(SCHEMA)
-        tasks = [copied(task) for task in reader.partitions()]
+        try:
+            tasks = [copied(task) for task in reader.partitions()]
+        except PolicyError as error:
+            raise _refused(error) from error
         parts = [part for task in tasks for part in task.value or ()]
+        if not parts:
+            raise Refused("there is nothing to read")
         rows = arrow_rows(batch for task in tasks for batch in copied(reader).read(task))
-        start = min((part.start_offset for part in parts), default=0)
-        bound = max((part.end_offset for part in parts), default=0)
+        start = min(part.start_offset for part in parts)
+        bound = max(part.end_offset for part in parts)
         return attempt.ended(rows, start, bound, is_state=False)
 
 
@@ -177,23 +188,31 @@ class Streams:
         """Read what came since the last time.
 
         Raises:
-            Refused: there is nothing new, or a log is not the one that it was: the query begins
+            Refused: there is nothing new, the log is not there, or a log is not the one that it was: the query begins
                 again.
         """
         attempt = Attempt(reader="stream", log_dir=log_dir, log=log, isolation=isolation)
         name = (log_dir, log, isolation)
         try:
-            reader, start = self._queries.pop(name, None) or _begun(attempt)
+            reader, start = self._queries.pop(name) if name in self._queries else _begun(attempt)
             end = reader.latestOffset(start, reader.getDefaultReadLimit())
             tasks = [copied(task) for task in reader.partitions(start, end)]
             rows = arrow_rows(batch for task in tasks for batch in copied(reader).read(task))
         except DataLoss as error:
             raise Refused(f"the query begins again: {general(error.problem)}") from error
+        except PolicyError as error:
+            raise _refused(error) from error
         self._queries[name] = (reader, end)
         if end == start:
             raise Refused("there is nothing new")
         first, last = (from_json(at)[attempt.partition].offset for at in (start, end))
         return attempt.ended(rows, first, last, is_state=False)
+
+
+def _refused(error: PolicyError) -> Exception:
+    """That the log is not there now; any other error of options is a fault."""
+    named = "not in the log directory" in error.problem
+    return Refused(general(error.problem)) if named else error
 
 
 def _begun(attempt: Attempt) -> tuple[StreamReader, Json]:

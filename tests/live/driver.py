@@ -326,7 +326,7 @@ class Court:
         if self._plan.rounds:
             for number, name in enumerate(self._plan.names):
                 readings.ended[number] = read[name] >= self._plan.rounds
-            return all(readings.ended) or seconds > self._plan.seconds
+            return all(readings.ended[:]) or seconds > self._plan.seconds
         by_all = all(read[name] for name in self._plan.names)
         return seconds > self._plan.seconds + (0 if by_all else START_SECONDS)
 
@@ -435,7 +435,8 @@ class Court:
                 judge.missed(findings, tail.got, known=tail.reached_at(findings.began))
                 for tail in tails
             ]
-            wrong += min(judged, key=Counter.total)
+            least = min(judged, key=Counter.total)
+            wrong += least
         for kind, count in wrong.items():
             self._blame(place, kind, count, f"of {len(findings.keys)} keys")
 

@@ -101,7 +101,7 @@ def _is_invented(hits: Rows, got: Rows, known: int) -> NDArray[np.bool_]:
     if not len(got):
         return below
     places = np.minimum(np.searchsorted(got[:, OFFSET], hits[:, OFFSET]), len(got) - 1)
-    is_right = (got[places][:, : KEY + 1] == hits[:, : KEY + 1]).all(axis=1)
+    is_right: NDArray[np.bool_] = (got[places][:, : KEY + 1] == hits[:, : KEY + 1]).all(axis=1)
     return below & ~is_right
 
 

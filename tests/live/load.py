@@ -33,11 +33,11 @@ COMPACT = {
 DELETE = {
     "cleanup.policy": "delete",
     **SEGMENTS,
-    "retention.bytes": str(SEGMENT_BYTES // 2),
+    "retention.bytes": str(SEGMENT_BYTES // 4),
     "file.delete.delay.ms": "300",
 }
-KEYS = 500
-VALUE_BYTES = 700
+KEYS = 400
+VALUE_BYTES = 300
 TOMBSTONES, ABORTS, LONG = 0.2, 0.35, 0.15
 """Shares: of records, of transactions, and of transactions that are open over several segments."""
 FLUSH_SECONDS = 5
@@ -83,22 +83,22 @@ class Topic:
 
 
 TOPICS = (
-    Topic(name="compacted", config=COMPACT, plain_per_second=100, transactional=2),
+    Topic(name="compacted", config=COMPACT, plain_per_second=80, transactional=2),
     Topic(
         name="zipped",
         config={**COMPACT, "preallocate": "true"},
-        plain_per_second=80,
+        plain_per_second=60,
         transactional=1,
         codecs=("zstd", "lz4", "gzip", "snappy"),
     ),
-    Topic(name="again", config=COMPACT, keys=150, plain_per_second=80, is_recreated=True),
+    Topic(name="again", config=COMPACT, keys=150, plain_per_second=60, is_recreated=True),
     Topic(name="sized", config=DELETE, plain_per_second=60, transactional=1, is_cut=True),
     Topic(
         name="both",
         config={
             **COMPACT,
             "cleanup.policy": "compact,delete",
-            "retention.bytes": str(SEGMENT_BYTES // 16),
+            "retention.bytes": str(SEGMENT_BYTES // 32),
         },
         plain_per_second=50,
         transactional=1,

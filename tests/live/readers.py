@@ -92,7 +92,7 @@ def read_on(work: Work, out: Queue[Outcome], stop: Event) -> None:
     draw = random.Random(work.seed)
     by_name = readers(work.log_dirs, work.scratch)
     while not stop.is_set():
-        names = [name for name, ended in zip(work.names, work.ended, strict=True) if not ended]
+        names = [name for name, ended in zip(work.names, work.ended[:], strict=True) if not ended]
         time.sleep(0 if names else PAUSE_SECONDS)
         for name in draw.sample(names, len(names)):
             log, level = draw.choice(work.logs), draw.choice(LEVELS)
