@@ -188,8 +188,8 @@ class Streams:
         """Read what came since the last time.
 
         Raises:
-            Refused: there is nothing new, the log is not there, or a log is not the one that it was: the query begins
-                again.
+            Refused: there is nothing new, the log is not there, or it is not the one that it was:
+                the query begins again.
         """
         attempt = Attempt(reader="stream", log_dir=log_dir, log=log, isolation=isolation)
         name = (log_dir, log, isolation)

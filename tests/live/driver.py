@@ -444,4 +444,5 @@ class Court:
         wrong = f"{place}: {kind}"
         if wrong not in self._figures.wrong:
             self._figures.shown.append(f"{wrong} ({count}) {more}".strip())
+            self._plan.say(f"! {self._figures.shown[-1]}")
         self._figures.wrong[wrong] += 1
