@@ -12,7 +12,14 @@ from typing import Any
 
 from logwright.config.policies import Policies
 from logwright.config.sources import DirectorySettings
-from logwright.errors import LogDirLocked, NotALogDir, UncleanLogDir, Unsettled
+from logwright.errors import (
+    DataLoss,
+    LogDirLocked,
+    NotALogDir,
+    StalePlan,
+    UncleanLogDir,
+    Unsettled,
+)
 from logwright.fleet.observe import observe_fleet
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER
 from logwright.running.broker import broker_process
@@ -22,9 +29,10 @@ from tests.live.commands import Attempt, Refused
 from tests.live.plain import topic_id
 from tests.live.rows import LEVELS, Call, Isolation, Reading, general, row_of, rows_of
 
-NAMED = (NotALogDir, UncleanLogDir, Unsettled, LogDirLocked)
+NAMED = (NotALogDir, UncleanLogDir, Unsettled, LogDirLocked, DataLoss, StalePlan)
 """The errors of a log that is being made or deleted, of a broker that was killed, of a log that
-keeps changing, or of a broker that starts while a stopped one's directory is read.
+keeps changing, of a broker that starts while a stopped one's directory is read, of records that
+retention deletes after they were planned, and of files that change while they are hashed.
 """
 _NAMES = tuple(error.__name__ for error in NAMED)
 NOT_STOPPED = "the broker was not stopped cleanly"
