@@ -88,8 +88,9 @@ class Picture:
     Attributes:
         snapshot: its files.
         sizes: bytes that are shown, by name; other files are not shown.
-        empty: files of an empty segment, shown where the log ends in a gap, so that it ends where
-            the bound is; with the status of the segment before.
+        empty: files that are not there, shown without content, with the status of the last
+            segment: those of an empty segment where the log ends in a gap, so that it ends where
+            the bound is; and indexes that its broker has not made yet.
         bound: None if all whole batches are shown.
         epochs: the log's leader epochs at that time.
         active_base: base offset of the segment that was active.
@@ -178,7 +179,8 @@ def bounded(
     return Picture(
         snapshot=snapshot,
         sizes=_sizes(snapshot, bases[: at + 1], end, throttle),
-        empty=_empty_segment(snapshot, bases[at], end),
+        empty=_empty_segment(snapshot, bases[at], end)
+        | _missing_indexes(snapshot, bases[: at + 1]),
         bound=Bound(
             end_offset=end.offset,
             high_watermark=high_watermark,
@@ -310,6 +312,19 @@ def _empty_segment(snapshot: Snapshot, last: int, end: End) -> dict[str, os.stat
     status = snapshot.files[segment_file_name(last, names.LOG)].status
     suffixes = (names.LOG, names.INDEX, names.TIMEINDEX)
     return {segment_file_name(end.offset, suffix): status for suffix in suffixes}
+
+
+def _missing_indexes(snapshot: Snapshot, shown: Sequence[int]) -> dict[str, os.stat_result]:
+    """Return the indexes that the active segment lacks, if it is shown: a broker makes those of a
+    new one with its second append, which can be hours later (LazyIndex, LogSegment.shouldRoll,
+    Kafka 4.4.0).
+    """
+    active = _bases(snapshot)[-1]
+    if active not in shown:
+        return {}
+    status = snapshot.files[segment_file_name(active, names.LOG)].status
+    wanted = (segment_file_name(active, suffix) for suffix in (names.INDEX, names.TIMEINDEX))
+    return {name: status for name in wanted if name not in snapshot.files}
 
 
 def _has_rolled(snapshot: Snapshot, active_base: int) -> bool:

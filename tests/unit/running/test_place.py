@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from logwright.batches.runtime import Throttle
-from logwright.errors import CorruptBatch, StalePlan, Unsettled
+from logwright.errors import CorruptBatch, StalePlan, UncleanLogDir, Unsettled
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.locks import broker_kept_out
@@ -104,6 +104,23 @@ def test_only_an_open_directory_is_a_running_place(log: LogBuilder) -> None:
         assert isinstance(as_it_runs(log.log_dir), RunningPlace)
         assert broker_process(log.log_dir) not in (None, 0)
     assert log.log_dir == as_it_runs(log.log_dir)
+
+
+def test_the_active_segment_may_lack_its_indexes(log: LogBuilder) -> None:
+    """A broker makes them with the second append to it; those of other segments are missed."""
+    for suffix in ("index", "timeindex"):
+        (log.directory / f"{20:020d}.{suffix}").unlink()
+    with running(log.log_dir, {"t-0": 30}):
+        place = of(log)
+        seen = look(place)
+        assert ([0, 20], 30) == (bases(seen), seen.log_end_offset)
+        with open_bytes(place / "t-0" / f"{20:020d}.index") as index:
+            assert b"" == index.span(0, 8)
+        (log.directory / f"{0:020d}.index").unlink()
+        with pytest.raises(UncleanLogDir, match=f"lacks its {0:020d}.index"):
+            look(of(log))
+    with running(log.log_dir, {"t-0": 10}), pytest.raises(UncleanLogDir, match="lacks its"):
+        look(of(log))
 
 
 def test_a_missing_directory_stays_what_it_is(tmp_path: Path) -> None:
