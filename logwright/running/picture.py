@@ -179,8 +179,7 @@ def bounded(
     return Picture(
         snapshot=snapshot,
         sizes=_sizes(snapshot, bases[: at + 1], end, throttle),
-        empty=_empty_segment(snapshot, bases[at], end)
-        | _missing_indexes(snapshot, bases[: at + 1]),
+        empty=_empty_segment(snapshot, bases[at], end) | _missing_indexes(snapshot, bases, at),
         bound=Bound(
             end_offset=end.offset,
             high_watermark=high_watermark,
@@ -314,16 +313,17 @@ def _empty_segment(snapshot: Snapshot, last: int, end: End) -> dict[str, os.stat
     return {segment_file_name(end.offset, suffix): status for suffix in suffixes}
 
 
-def _missing_indexes(snapshot: Snapshot, shown: Sequence[int]) -> dict[str, os.stat_result]:
+def _missing_indexes(
+    snapshot: Snapshot, bases: Sequence[int], at: int
+) -> dict[str, os.stat_result]:
     """Return the indexes that the active segment lacks, if it is shown: a broker makes those of a
     new one with its second append, which can be hours later (LazyIndex, LogSegment.shouldRoll,
     Kafka 4.4.0).
     """
-    active = _bases(snapshot)[-1]
-    if active not in shown:
+    if at < len(bases) - 1:
         return {}
-    status = snapshot.files[segment_file_name(active, names.LOG)].status
-    wanted = (segment_file_name(active, suffix) for suffix in (names.INDEX, names.TIMEINDEX))
+    status = snapshot.files[segment_file_name(bases[at], names.LOG)].status
+    wanted = (segment_file_name(bases[at], suffix) for suffix in (names.INDEX, names.TIMEINDEX))
     return {name: status for name in wanted if name not in snapshot.files}
 
 

@@ -64,8 +64,11 @@ def report(figures: Figures) -> None:
     for name in sorted({place.rpartition(" ")[0] for place in figures.rounds}):
         own = {place: n for place, n in figures.rounds.items() if place.rpartition(" ")[0] == name}
         read = sum(figures.records[place] for place in own)
-        each = figures.seconds[name] / sum(own.values())
-        _say(f"{name}: {sum(own.values())} rounds of {each:.2f} s, {read} rows; {own}")
+        each, cpu = (
+            total[name] / sum(own.values()) for total in (figures.seconds, figures.cpu_seconds)
+        )
+        rounds = f"{sum(own.values())} rounds of {each:.2f} s and {1000 * cpu:.0f} ms CPU"
+        _say(f"{name}: {rounds}, {read} rows; {own}")
     for title, total in zip(("refusals", "differences"), totals, strict=True):
         _say(f"{title} by reader: {dict(total)}")
     for title, counted in (

@@ -179,7 +179,11 @@ class Dump(Caller):
         return (log_dir, log, "--output", "json", *self._more)
 
     def read(self, log_dir: Path, log: str, isolation: Isolation) -> Reading | Call:
-        """Read all of a log; a call that claims faults is one."""
+        """Read all of a log; a call that claims faults is one.
+
+        Raises:
+            Refused: it refused, or the log has no record that is shown.
+        """
         attempt = Attempt(reader="dump", log_dir=log_dir, log=log, isolation=isolation)
         self._more = ("--records",) if isolation == "read_committed" else ()
         lines = self.asked(log_dir, log)
@@ -195,7 +199,9 @@ class Dump(Caller):
         ]
         firsts = [batch["baseOffset"] for batch in batches] + [row[0] for row in rows]
         lasts = [batch["lastOffset"] for batch in batches] + [row[0] for row in rows]
-        start, bound = min(firsts, default=0), max(lasts, default=-1) + 1
+        if not firsts:
+            raise Refused("there is nothing to read")
+        start, bound = min(firsts), max(lasts) + 1
         return attempt.ended(rows_of(rows), start, bound, is_state=False)
 
 

@@ -47,6 +47,7 @@ SETTLE_SECONDS = 2.0
 """For the consumers to get what is newer than the bound, too."""
 AT_REST = ", broker stopped"
 """After the reader's name."""
+POLICY = "cleanup.policy"
 AHEAD = 16
 """Readings that wait for the judge."""
 SAY_SECONDS = 30.0
@@ -95,6 +96,7 @@ class Figures:
         states: different readings of a log: the same start, bound and number of rows count once.
         changes: what was done to topics and the broker.
         seconds: that readings took, by reader.
+        cpu_seconds: the same of the CPU, and of those that were refused.
     """
 
     rounds: Counter[str] = field(default_factory=Counter)
@@ -107,6 +109,7 @@ class Figures:
     states: set[tuple[object, ...]] = field(default_factory=set)
     changes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    cpu_seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def of_readers(self, counted: Counter[str]) -> Counter[str]:
         """What is counted by reader, log and more, by reader alone."""
@@ -182,9 +185,11 @@ def clients(plan: Plan, bootstrap: str) -> Iterator[None]:
 
 
 class Readings(NamedTuple):
-    """Readings as they come, and by number of a reader's name whether it has read enough."""
+    """Readings as they come, with the CPU seconds of each; and by number of a reader's name whether
+    it has read enough.
+    """
 
-    out: Queue[Outcome]
+    out: Queue[tuple[Outcome, float]]
     ended: SynchronizedArray[int]
 
 
@@ -313,7 +318,9 @@ class Court:
         begun = said = time.monotonic()
         while not self._is_enough(readings, time.monotonic() - begun):
             with suppress(queue.Empty):
-                self.take(readings.out.get(timeout=0.1))
+                outcome, spent = readings.out.get(timeout=0.1)
+                self._figures.cpu_seconds[outcome.reader] += spent
+                self.take(outcome)
             self._retry()
             if time.monotonic() > said + SAY_SECONDS:
                 said = time.monotonic()
@@ -366,7 +373,12 @@ class Court:
             self._blame(place, kind, count, "")
         self._waiting += [each for each in reading.extents if each.log in self._topics]
         topic = self._topics[reading.log]
-        if reading.settings and (len(reading.topic_ids) == 1 or not topic.is_recreated):
+        is_said = POLICY in reading.settings
+        if is_said and topic.is_recreated and reading.settings[POLICY] != topic.config[POLICY]:
+            self._figures.unjudged[place] += (
+                1  # the metadata has deleted it, its log is still there
+            )
+        elif is_said:
             for name, value in topic.config.items():
                 if reading.settings.get(name) != value:
                     self._blame(place, f"another value of {name}", 1, "")

@@ -87,8 +87,8 @@ class Work:
     pause_seconds: float
 
 
-def read_on(work: Work, out: Queue[Outcome], stop: Event) -> None:
-    """Read until `stop` is set. Effects: reads, fills `out`."""
+def read_on(work: Work, out: Queue[tuple[Outcome, float]], stop: Event) -> None:
+    """Read until `stop` is set. Effects: reads; fills `out`, with the CPU seconds of each."""
     draw = random.Random(work.seed)
     by_name = readers(work.log_dirs, work.scratch)
     while not stop.is_set():
@@ -97,10 +97,12 @@ def read_on(work: Work, out: Queue[Outcome], stop: Event) -> None:
         for name in draw.sample(names, len(names)):
             log, level = draw.choice(work.logs), draw.choice(LEVELS)
             log_dir = draw.choice(work.log_dirs)
+            begun = time.process_time()
             outcome = attempt(by_name, name, log_dir, log, level)
+            spent = time.process_time() - begun
             if len(work.log_dirs) > 1:
                 outcome = replace(outcome, reader=f"{name}@{log_dir.parent.name}")
-            out.put(outcome)
+            out.put((outcome, spent))
             time.sleep(draw.uniform(0, work.pause_seconds))
             if stop.is_set():
                 break
