@@ -147,10 +147,11 @@ def run(plan: Plan, work: Path) -> Figures:
 
 
 def settings_of(plan: Plan) -> dict[str, str]:
-    """The settings of a broker whose logs are read: those that every search reads stay small."""
+    """The settings of a broker whose logs are read: what every search reads stays small."""
     return {
         "replica.high.watermark.checkpoint.interval.ms": str(plan.checkpoint_ms),
-        "log.index.size.max.bytes": str(1 << 16),
+        "log.index.size.max.bytes": str(1 << 12),
+        "metadata.max.idle.interval.ms": "0",
         "transaction.state.log.segment.bytes": str(1 << 20),
     }
 
@@ -375,9 +376,7 @@ class Court:
         topic = self._topics[reading.log]
         is_said = POLICY in reading.settings
         if is_said and topic.is_recreated and reading.settings[POLICY] != topic.config[POLICY]:
-            self._figures.unjudged[place] += (
-                1  # the metadata has deleted it, its log is still there
-            )
+            self._figures.unjudged[place] += 1  # by the metadata it is gone
         elif is_said:
             for name, value in topic.config.items():
                 if reading.settings.get(name) != value:
