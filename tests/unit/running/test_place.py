@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from logwright.batches.runtime import Throttle
-from logwright.errors import CorruptBatch, StalePlan, UncleanLogDir, Unsettled
+from logwright.errors import CorruptBatch, NotALogDir, StalePlan, UncleanLogDir, Unsettled
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.locks import broker_kept_out
@@ -121,6 +121,18 @@ def test_the_active_segment_may_lack_its_indexes(log: LogBuilder) -> None:
             look(of(log))
     with running(log.log_dir, {"t-0": 10}), pytest.raises(UncleanLogDir, match="lacks its"):
         look(of(log))
+
+
+def test_a_log_that_is_deleted_before_it_is_listed(log: LogBuilder) -> None:
+    """There is no such log: nothing is wrong with the device."""
+    with (
+        running(log.log_dir, {"t-0": 40}),
+        open_log_dir(of(log)) as root,
+        root.open_dir("t-0") as directory,
+    ):
+        log.directory.rename(log.log_dir / f"t-0.{'0' * 32}-delete")
+        with pytest.raises(NotALogDir, match="no such partition directory"):
+            directory.entries()
 
 
 def test_a_missing_directory_stays_what_it_is(tmp_path: Path) -> None:
