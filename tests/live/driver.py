@@ -152,6 +152,7 @@ def settings_of(plan: Plan) -> dict[str, str]:
         "replica.high.watermark.checkpoint.interval.ms": str(plan.checkpoint_ms),
         "log.index.size.max.bytes": str(1 << 12),
         "metadata.max.idle.interval.ms": "0",
+        "metadata.log.max.record.bytes.between.snapshots": "4096",
         "transaction.state.log.segment.bytes": str(1 << 20),
     }
 
