@@ -7,13 +7,16 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from logwright.errors import unreadable_file
 from logwright.format import names
 from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.names import parse_segment_file_name, segment_file_name
+from logwright.place.local import is_named
 from logwright.running.bounds import (
     End,
     end_of_log,
     first_epoch,
+    has_abort,
     holding,
     is_of,
     same_history,
@@ -21,7 +24,7 @@ from logwright.running.bounds import (
     size_of_timeindex,
     size_of_txnindex,
 )
-from logwright.running.bytes import RunningBytes
+from logwright.running.bytes import HeldFile, RunningBytes
 from logwright.units import Offset
 
 if TYPE_CHECKING:
@@ -174,8 +177,9 @@ def bounded(
         return Later("it does not lie between the log's start and its end")
     entries = () if epochs is None else epochs.entries
     firsts = (first_epoch(_log(snapshot, base, throttle)) for base in bases[: at + 1])
-    if not all(first is None or is_of(entries, *first) for first in firsts):
-        return Again("the log was truncated")
+    is_one = all(first is None or is_of(entries, *first) for first in firsts)
+    if not is_one or not _has_txnindex(snapshot, bases, (at, end), throttle):
+        return Again("the active segment was replaced" if is_one else "the log was truncated")
     return Picture(
         snapshot=snapshot,
         sizes=_sizes(snapshot, bases[: at + 1], end, throttle),
@@ -189,6 +193,39 @@ def bounded(
         epochs=entries,
         active_base=bases[-1],
     )
+
+
+def _has_txnindex(
+    snapshot: Snapshot, bases: Sequence[int], shown: tuple[int, End], throttle: Throttle
+) -> bool:
+    """Return whether the active segment has its transaction index, if it is shown. A broker makes
+    this file when the first transaction is aborted, which may be after the snapshot, and before the
+    high watermark: then it is held now. Effects: opens it; reads headers if the segment was
+    replaced or deleted since.
+
+    Args:
+        shown: the segment in which the bound is, by its place in `bases`, and its end.
+
+    Raises:
+        UnreadableFile: it cannot be opened.
+    """
+    (at, end), active = shown, bases[-1]
+    name, directory = segment_file_name(active, names.TXNINDEX), snapshot.directory
+    if at < len(bases) - 1 or name in snapshot.files:
+        return True
+    made: HeldFile | None = None
+    try:
+        made = HeldFile(name, directory.fd, directory.file(name))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise unreadable_file(error, directory.file(name)) from error
+    log = segment_file_name(active, names.LOG)
+    if not is_named(snapshot.files[log].fd, directory, log):  # the file is not of these batches
+        return not has_abort(_log(snapshot, active, throttle), end.size)
+    if made is not None:
+        snapshot.files[name] = made
+    return True
 
 
 def _without_entry(snapshot: Snapshot, epochs: _Epochs | None, facts: Facts) -> Later | Never:

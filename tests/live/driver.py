@@ -31,7 +31,7 @@ from tests.live.readers import (
     read_on,
     readers,
 )
-from tests.live.rows import LEVELS, Call, Findings, Reading, Refusal
+from tests.live.rows import LEVELS, OFFSET, Call, Findings, Reading, Refusal
 from tests.live.truth import Tail, Truth
 
 if TYPE_CHECKING:
@@ -423,7 +423,22 @@ class Court:
             bounds = (reading.start, reading.bound)
             self._figures.states.add((reading.log, reading.topic_ids, bounds, len(reading.rows)))
         for kind, count in least.items():
-            self._blame(place, kind, count, f"[{reading.start}, {reading.bound})")
+            more = f"[{reading.start}, {reading.bound})"
+            if kind == judge.UNKNOWN and reading.rows is not None:
+                more += f", {self._known_to_others(reading)} of them got by read_uncommitted"
+            self._blame(place, kind, count, more)
+
+    def _known_to_others(self, reading: Reading) -> int:
+        """Of the rows that the reading's consumer did not get, how many another one got."""
+        everything, _ = LEVELS
+        tails = self._truth.histories[reading.log][-1].tails
+        rows = reading.rows
+        assert rows is not None
+        own, others = (
+            set(tails[level].got.rows[:, OFFSET].tolist())
+            for level in (reading.isolation, everything)
+        )
+        return len((set(rows[:, OFFSET].tolist()) - own) & others)
 
     def _decide_findings(self, findings: Findings) -> None:
         """Judge a search; of a log that keeps what is newest also what it did not find."""

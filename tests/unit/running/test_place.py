@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -336,6 +337,49 @@ def test_damage_in_a_segment_that_rolled_is_not_an_end(log: LogBuilder) -> None:
         picture = bounded(snapshot, facts, Throttle())
     assert isinstance(picture, Picture)
     assert len(content) == picture.sizes[path.name]
+
+
+@pytest.mark.parametrize(
+    ("marker", "fate", "is_shown"),
+    [
+        ("abort", "stays", True),
+        ("abort", "replaced", False),
+        ("abort", "deleted", False),
+        ("commit", "replaced", True),
+        ("commit", "deleted", True),
+    ],
+)
+def test_a_transaction_index_that_comes_later(
+    tmp_path: Path, marker: Literal["abort", "commit"], fate: str, *, is_shown: bool
+) -> None:
+    """The first transaction of the active segment is aborted after the snapshot: the index that
+    says so is shown, too. Without it the records would be taken for committed.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    segment = log.segment(40)
+    segment.batch(40, PAIRS, producer_id=7, transactional=True).marker(42, 7, marker)
+    log.write(producers=True, high_watermark=43)
+    index = log.directory / f"{40:020d}.txnindex"
+    entries = index.read_bytes() if index.exists() else b""
+    index.unlink(missing_ok=True)
+    with running(log.log_dir, {"t-0": 43}):
+        time.sleep(0.1)  # the directory's times are older than QUIET_NS
+        with open_log_dir(log.log_dir) as parent:
+            snapshot = try_snapshot(parent, "t-0", lambda _: True)
+        assert isinstance(snapshot, Snapshot)
+        path = index.with_suffix(".log")
+        content = path.read_bytes()
+        if fate == "stays":
+            index.write_bytes(entries)
+        else:
+            path.unlink()
+        if fate == "replaced":
+            path.write_bytes(content)
+        facts = Facts(Offset(43), read_watermarks(log.log_dir), 0, 0)
+        picture = bounded(snapshot, facts, Throttle())
+    assert is_shown == isinstance(picture, Picture)
+    if isinstance(picture, Picture) and fate == "stays":
+        assert len(entries) == picture.sizes[index.name] > 0
 
 
 def test_damage_is_reported_if_the_log_is_the_same(log: LogBuilder) -> None:
