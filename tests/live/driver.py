@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -200,7 +200,8 @@ def readings_of(plan: Plan, log_dirs: Sequence[Path], work: Path) -> Iterator[Re
     """What readers make of log directories, while the context lasts. Effects: processes; files
     below `work`.
     """
-    context: SpawnContext = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.live.readers"])  # once for all of them
     stop, out = context.Event(), context.Queue(AHEAD)
     ended = context.Array("b", len(plan.names))
     task = Work(
@@ -226,7 +227,7 @@ def readings_of(plan: Plan, log_dirs: Sequence[Path], work: Path) -> Iterator[Re
 
 
 @contextmanager
-def _running(processes: list[SpawnProcess]) -> Iterator[None]:
+def _running(processes: Sequence[BaseProcess]) -> Iterator[None]:
     for process in processes:
         process.start()
     try:
@@ -424,21 +425,23 @@ class Court:
             self._figures.states.add((reading.log, reading.topic_ids, bounds, len(reading.rows)))
         for kind, count in least.items():
             more = f"[{reading.start}, {reading.bound})"
-            if kind == judge.UNKNOWN and reading.rows is not None:
-                more += f", {self._known_to_others(reading)} of them got by read_uncommitted"
+            if kind == judge.UNKNOWN:
+                more += f": {self._unknown(reading)}"
             self._blame(place, kind, count, more)
 
-    def _known_to_others(self, reading: Reading) -> int:
-        """Of the rows that the reading's consumer did not get, how many another one got."""
+    def _unknown(self, reading: Reading) -> str:
+        """The rows that the reading's consumer did not get, and of those whether another one got
+        them, who takes records of aborted transactions, too.
+        """
         everything, _ = LEVELS
         tails = self._truth.histories[reading.log][-1].tails
-        rows = reading.rows
-        assert rows is not None
         own, others = (
-            set(tails[level].got.rows[:, OFFSET].tolist())
-            for level in (reading.isolation, everything)
+            tails[level].got.rows[:, OFFSET].tolist() for level in (reading.isolation, everything)
         )
-        return len((set(rows[:, OFFSET].tolist()) - own) & others)
+        assert reading.rows is not None
+        unknown = [row for row in reading.rows.tolist() if row[OFFSET] not in set(own)]
+        taken = sum(row[OFFSET] in set(others) for row in unknown)
+        return f"{unknown[:5]}, {taken} of {len(unknown)} got by {everything}"
 
     def _decide_findings(self, findings: Findings) -> None:
         """Judge a search; of a log that keeps what is newest also what it did not find."""

@@ -353,7 +353,7 @@ def test_a_transaction_index_that_comes_later(
     tmp_path: Path, marker: Literal["abort", "commit"], fate: str, *, is_shown: bool
 ) -> None:
     """The first transaction of the active segment is aborted after the snapshot: the index that
-    says so is shown, too. Without it the records would be taken for committed.
+    says so is shown, too. Without it a forecast would say that the index lacks an entry.
     """
     log = LogBuilder(tmp_path / "logs")
     segment = log.segment(40)
