@@ -10,6 +10,8 @@ from typing import Final
 from logwright.place.model import Place
 from logwright.units import Offset
 
+REMOTE_STORAGE: Final = "remote.storage.enable"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigEntry:
@@ -57,6 +59,11 @@ class ClusterMetadata:
     broker_configs: Mapping[str, Mapping[str, ConfigEntry]]
     features: Mapping[str, int]
     registered: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+    def is_remote(self, topic: str) -> bool:
+        """Return whether a topic has remote storage (KIP-405)."""
+        entry = self.topic_configs.get(topic, {}).get(REMOTE_STORAGE)
+        return entry is not None and entry.value.strip().lower() == "true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

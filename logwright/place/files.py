@@ -58,6 +58,8 @@ class PlaceDir(OpenDir):
         """See `OpenDir.entries`."""
         try:
             return sorted(self.place.entries(), key=lambda entry: entry.stamp.name)
+        except FileNotFoundError as error:
+            raise no_directory(self.place) from error
         except OSError as error:
             raise unreadable(error, self.name) from error
 

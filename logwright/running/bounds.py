@@ -18,7 +18,9 @@ from logwright.format.batch import (
     crc_is_valid,
     parse_batch,
 )
+from logwright.format.control import ControlType, parse_control_key
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, TXN_ENTRY_BYTES
+from logwright.format.record import read_records
 from logwright.units import INT64_MAX, Offset
 
 if TYPE_CHECKING:
@@ -131,6 +133,22 @@ def _walk(
     if first:
         return None
     return End(position, Offset(expected), Offset(expected), reached=expected >= bound)
+
+
+def has_abort(log: Bytes, size: int) -> bool:
+    """Return whether the first bytes of a segment, whole batches, have a marker that aborts a
+    transaction. Effects: reads all headers.
+    """
+    position = 0
+    while position < size:
+        batch = parse_batch(log.span(position, HEADER_BYTES))
+        whole = LOG_OVERHEAD_BYTES + batch.batch_length
+        if batch.is_control and batch.records_count:
+            records = read_records(batch, log.span(position, whole))
+            if parse_control_key(records[0].key) is ControlType.ABORT:
+                return True
+        position += whole
+    return False
 
 
 def size_of_index(index: Bytes, *, base_offset: int, end: End) -> int:

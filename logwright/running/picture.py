@@ -7,13 +7,16 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from logwright.errors import unreadable_file
 from logwright.format import names
 from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.names import parse_segment_file_name, segment_file_name
+from logwright.place.local import is_named
 from logwright.running.bounds import (
     End,
     end_of_log,
     first_epoch,
+    has_abort,
     holding,
     is_of,
     same_history,
@@ -21,7 +24,7 @@ from logwright.running.bounds import (
     size_of_timeindex,
     size_of_txnindex,
 )
-from logwright.running.bytes import RunningBytes
+from logwright.running.bytes import HeldFile, RunningBytes
 from logwright.units import Offset
 
 if TYPE_CHECKING:
@@ -88,8 +91,9 @@ class Picture:
     Attributes:
         snapshot: its files.
         sizes: bytes that are shown, by name; other files are not shown.
-        empty: files of an empty segment, shown where the log ends in a gap, so that it ends where
-            the bound is; with the status of the segment before.
+        empty: files that are not there, shown without content, with the status of the last
+            segment: those of an empty segment where the log ends in a gap, so that it ends where
+            the bound is; and indexes that its broker has not made yet.
         bound: None if all whole batches are shown.
         epochs: the log's leader epochs at that time.
         active_base: base offset of the segment that was active.
@@ -173,12 +177,13 @@ def bounded(
         return Later("it does not lie between the log's start and its end")
     entries = () if epochs is None else epochs.entries
     firsts = (first_epoch(_log(snapshot, base, throttle)) for base in bases[: at + 1])
-    if not all(first is None or is_of(entries, *first) for first in firsts):
-        return Again("the log was truncated")
+    is_one = all(first is None or is_of(entries, *first) for first in firsts)
+    if not is_one or not _has_txnindex(snapshot, bases, (at, end), throttle):
+        return Again("the active segment was replaced" if is_one else "the log was truncated")
     return Picture(
         snapshot=snapshot,
         sizes=_sizes(snapshot, bases[: at + 1], end, throttle),
-        empty=_empty_segment(snapshot, bases[at], end),
+        empty=_empty_segment(snapshot, bases[at], end) | _missing_indexes(snapshot, bases, at),
         bound=Bound(
             end_offset=end.offset,
             high_watermark=high_watermark,
@@ -188,6 +193,39 @@ def bounded(
         epochs=entries,
         active_base=bases[-1],
     )
+
+
+def _has_txnindex(
+    snapshot: Snapshot, bases: Sequence[int], shown: tuple[int, End], throttle: Throttle
+) -> bool:
+    """Return whether the active segment has its transaction index, if it is shown. A broker makes
+    this file when the first transaction is aborted, which may be after the snapshot, and before the
+    high watermark: then it is held now. Effects: opens it; reads headers if the segment was
+    replaced or deleted since.
+
+    Args:
+        shown: the segment in which the bound is, by its place in `bases`, and its end.
+
+    Raises:
+        UnreadableFile: it cannot be opened.
+    """
+    (at, end), active = shown, bases[-1]
+    name, directory = segment_file_name(active, names.TXNINDEX), snapshot.directory
+    if at < len(bases) - 1 or name in snapshot.files:
+        return True
+    made: HeldFile | None = None
+    try:
+        made = HeldFile(name, directory.fd, directory.file(name))
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise unreadable_file(error, directory.file(name)) from error
+    log = segment_file_name(active, names.LOG)
+    if not is_named(snapshot.files[log].fd, directory, log):  # the file is not of these batches
+        return not has_abort(_log(snapshot, active, throttle), end.size)
+    if made is not None:
+        snapshot.files[name] = made
+    return True
 
 
 def _without_entry(snapshot: Snapshot, epochs: _Epochs | None, facts: Facts) -> Later | Never:
@@ -310,6 +348,20 @@ def _empty_segment(snapshot: Snapshot, last: int, end: End) -> dict[str, os.stat
     status = snapshot.files[segment_file_name(last, names.LOG)].status
     suffixes = (names.LOG, names.INDEX, names.TIMEINDEX)
     return {segment_file_name(end.offset, suffix): status for suffix in suffixes}
+
+
+def _missing_indexes(
+    snapshot: Snapshot, bases: Sequence[int], at: int
+) -> dict[str, os.stat_result]:
+    """Return the indexes that the active segment lacks, if it is shown: a broker makes those of a
+    new one with its second append, which can be hours later (LazyIndex, LogSegment.shouldRoll,
+    Kafka 4.4.0).
+    """
+    if at < len(bases) - 1:
+        return {}
+    status = snapshot.files[segment_file_name(bases[at], names.LOG)].status
+    wanted = (segment_file_name(bases[at], suffix) for suffix in (names.INDEX, names.TIMEINDEX))
+    return {name: status for name in wanted if name not in snapshot.files}
 
 
 def _has_rolled(snapshot: Snapshot, active_base: int) -> bool:

@@ -19,7 +19,7 @@ from pydantic.alias_generators import to_camel
 
 from logwright.config.marked import nearest
 from logwright.config.policy_models import INTERNAL_TOPICS
-from logwright.errors import PolicyError
+from logwright.errors import PolicyError, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestPlan
 from logwright.latest.plan import plan_latest
@@ -29,7 +29,9 @@ from logwright.log.load import list_partitions, observe
 from logwright.log.local_start import require_local_start
 from logwright.log.model import ReadableLog
 from logwright.log.watermark import require_high_watermark
-from logwright.place.model import Place
+from logwright.metadata.find import find_metadata
+from logwright.metadata.read import read_metadata
+from logwright.place.model import Place, is_running
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import plan_records, visible_offsets
@@ -89,13 +91,34 @@ def plan_read(options: ReadOptions, pruning: Pruning) -> list[Work]:
         log_dirs = tuple(map(as_it_runs, log_dirs))
     with observed_logs(options, choose, log_dirs) as logs:
         for log in logs:
-            require_local_start(log, offset_of(options.starting_offsets, log.partition))
+            require_all_local(log, offset_of(options.starting_offsets, log.partition))
         if options.view == "latest":
             return [_latest(log, options) for log in logs]
         requests = [
             (log, with_times(log, request_of(options, pruning, log), options)) for log in logs
         ]
         return [*tasks_of(requests, options)]
+
+
+def require_all_local(log: ReadableLog, start_offset: int | None = None) -> None:
+    """Require that the records of a log from an offset on are in its segments, or were deleted. A
+    broker records the log start offset once a minute
+    (``log.flush.start.offset.checkpoint.interval.ms``): what it deleted since is not missing, if
+    the metadata says that nothing is in remote storage. Effects: may read the metadata.
+
+    Args:
+        start_offset: None: the log start offset.
+
+    Raises:
+        PreconditionError: some are elsewhere, or that is not known.
+        LogwrightError: the metadata cannot be read.
+    """
+    try:
+        require_local_start(log, start_offset)
+    except PreconditionError:
+        metadata = find_metadata(log.log_dir) if is_running(log.log_dir) else None
+        if metadata is None or read_metadata(metadata).is_remote(log.partition.topic):
+            raise
 
 
 def _latest(log: ReadableLog, options: ReadOptions) -> LatestPlan:

@@ -20,7 +20,6 @@ from logwright.format.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from logwright.latest.model import LatestPlan
 from logwright.locks import broker_kept_out
 from logwright.log.load import observe
-from logwright.log.local_start import require_local_start
 from logwright.log.model import ReadableLog
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
@@ -32,7 +31,12 @@ from logwright.records.schema import OFFSET
 from logwright.running.place import RunningPlace, as_it_runs
 from logwright.spark.kafka_log_offsets import UNKNOWN, Position, Positions
 from logwright.spark.kafka_log_options import ReadOptions
-from logwright.spark.kafka_log_plan import Work, observed_logs, tasks_of
+from logwright.spark.kafka_log_plan import (
+    Work,
+    observed_logs,
+    require_all_local,
+    tasks_of,
+)
 from logwright.spark.kafka_log_rows import report_corrupt
 from logwright.units import INT64_MAX
 
@@ -183,7 +187,7 @@ def plan_slices(options: ReadOptions, first: Positions, last: Positions) -> list
                     losses[partition] = loss
                 stop = min(end.offset, last[partition].offset)
                 if begin.offset < stop:
-                    require_local_start(log_seen.log, begin.offset)
+                    require_all_local(log_seen.log, begin.offset)
                     requests.append((log_seen.log, request(options, begin.offset, stop)))
             report_losses(losses, fail=options.fail_on_data_loss)
             if all(one.end >= last[at].offset or at in losses for at, one in seen.items()):

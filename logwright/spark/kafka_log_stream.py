@@ -30,7 +30,6 @@ from pyspark.sql.streaming.datasource import (
 
 from logwright.errors import LogDirLocked, Unsettled
 from logwright.format.names import TopicPartition
-from logwright.log.local_start import require_local_start
 from logwright.place.model import is_local, is_running
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import bytes_between, offset_after
@@ -43,6 +42,7 @@ from logwright.spark.kafka_log_plan import (
     offset_of,
     present_partitions,
     request_of,
+    require_all_local,
     with_times,
 )
 from logwright.spark.kafka_log_rows import as_spark_has_it, refuse_schema
@@ -225,7 +225,7 @@ def _start(seen: Seen, options: ReadOptions) -> int:
         PolicyError, PreconditionError: the options name what the log does not have.
     """
     log, given = seen.log, options.starting_offsets
-    require_local_start(log, offset_of(given, log.partition))
+    require_all_local(log, offset_of(given, log.partition))
     request = with_times(log, request_of(options, Pruning(), log), options)
     if request.start_timestamp_ms is not None:
         reached = first_offset_at(log, request.start_timestamp_ms, options.on_corrupt)

@@ -14,7 +14,10 @@ from tests.differential.random_logs import scratch_directory
 from tests.live import replicas
 from tests.live.driver import Figures, Plan, run
 from tests.live.load import TOPICS
-from tests.live.readers import READERS
+from tests.live.readers import NAMES
+
+WRONG = "plain"
+"""The reader that has differences."""
 
 
 def _say(text: str) -> None:
@@ -27,7 +30,9 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.live")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--readers", nargs="+", choices=READERS, default=list(READERS))
+    parser.add_argument("--rounds", type=int, default=0, help="of each reader; 0: for all seconds")
+    names = [name for name in NAMES if name != WRONG]
+    parser.add_argument("--readers", nargs="+", choices=NAMES, default=names)
     parser.add_argument("--topics", nargs="+", default=[topic.name for topic in TOPICS])
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--replicas", action="store_true", help="three brokers, and elections")
@@ -42,6 +47,8 @@ def main(arguments: list[str]) -> int:
         processes=chosen.processes,
         kill_seconds=chosen.kill_seconds,
         checkpoint_ms=chosen.checkpoint_ms,
+        rounds=chosen.rounds,
+        say=_say,
     )
     with scratch_directory() as scratch:
         figures = (replicas.run if chosen.replicas else run)(plan, Path(scratch))
@@ -53,11 +60,17 @@ def report(figures: Figures) -> None:
     """Print the figures. Effects: writes to the standard output."""
     rounds, records = figures.rounds.total(), figures.records.total()
     _say(f"{rounds} rounds, {records} records, {len(figures.states)} different states")
+    totals = [figures.of_readers(each) for each in (figures.refusals, figures.wrong)]
     for name in sorted({place.rpartition(" ")[0] for place in figures.rounds}):
         own = {place: n for place, n in figures.rounds.items() if place.rpartition(" ")[0] == name}
         read = sum(figures.records[place] for place in own)
-        each = figures.seconds[name] / sum(own.values())
-        _say(f"{name}: {sum(own.values())} rounds of {each:.2f} s, {read} records; {own}")
+        each, cpu = (
+            total[name] / sum(own.values()) for total in (figures.seconds, figures.cpu_seconds)
+        )
+        rounds = f"{sum(own.values())} rounds of {each:.2f} s and {1000 * cpu:.0f} ms CPU"
+        _say(f"{name}: {rounds}, {read} rows; {own}")
+    for title, total in zip(("refusals", "differences"), totals, strict=True):
+        _say(f"{title} by reader: {dict(total)}")
     for title, counted in (
         ("changes", figures.changes),
         ("notes", figures.notes),

@@ -1,25 +1,25 @@
-"""The readers of the product: what its commands, tables and the Spark source read a log with."""
+"""The readers of the product that give rows: what its commands, tables and the Spark source read
+a log with.
+"""
 
 from __future__ import annotations
 
-import json
-import os
-import random
-import tempfile
+import pickle
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from logwright.batches.runtime import Runtime
 from logwright.config.table import TopicTable
 from logwright.config.topic import CleanerConfig
-from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
+from logwright.errors import DataLoss, PolicyError
+from logwright.format.names import TopicPartition
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
 from logwright.locks import broker_kept_out
@@ -30,27 +30,16 @@ from logwright.place.files import open_partition_dir
 from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records, visible_offsets
 from logwright.records.read import read_range
-from logwright.running.broker import broker_process
 from logwright.running.place import as_it_runs
+from logwright.spark.kafka_log import KafkaLog
+from logwright.spark.kafka_log_offsets import Json, from_json
+from logwright.spark.kafka_log_rows import SCHEMA
+from logwright.spark.kafka_log_stream import StreamReader
 from logwright.tables.logs import TopicLog
 from logwright.tables.merge import MergeLimits
 from logwright.tables.topic import LocatedTable, update_topic
-from tests.e2e.command import call
-from tests.live.load import KEYS
 from tests.live.plain import topic_id
-from tests.live.rows import (
-    NONE,
-    Call,
-    Findings,
-    Isolation,
-    Reading,
-    Rows,
-    general,
-    key_of,
-    row_of,
-    rows_of,
-)
-from tests.table_rows import read_table
+from tests.live.rows import Isolation, Reading, Rows, general, row_of, rows_of
 
 
 class Refused(Exception):
@@ -58,6 +47,7 @@ class Refused(Exception):
 
 
 COLUMNS = ("offset", "key", "value", "timestamp")
+Sent = TypeVar("Sent")
 
 
 @dataclass(kw_only=True)
@@ -81,7 +71,7 @@ class Attempt:
         assert partition is not None
         return partition
 
-    def ended(self, rows: Rows, start: int, bound: int, *, is_state: bool) -> Reading:
+    def ended(self, rows: Rows | None, start: int, bound: int, *, is_state: bool) -> Reading:
         """What was read."""
         return Reading(
             reader=self.reader,
@@ -111,7 +101,7 @@ def records(log_dir: Path, log: str, isolation: Isolation) -> Reading:
     with _observed(attempt, exact=False) as observed:
         request = ReadRequest(isolation=isolation)
         parts = plan_records(observed, request)
-        rows = _rows(batch for part in parts for batch in read_range(part, columns=COLUMNS))
+        rows = arrow_rows(batch for part in parts for batch in read_range(part, columns=COLUMNS))
     start, bound = visible_offsets(observed, request)
     return attempt.ended(rows, start, bound, is_state=False)
 
@@ -121,22 +111,22 @@ def latest(log_dir: Path, log: str, _: Isolation) -> Reading:
     attempt = Attempt(reader="latest", log_dir=log_dir, log=log, isolation="read_committed")
     with _observed(attempt, exact=True) as observed:
         plan = plan_latest(observed, cleaner=CleanerConfig())
-        rows = _rows(read_latest(plan, columns=COLUMNS, runtime=Runtime(threads=1)))
+        rows = arrow_rows(read_latest(plan, columns=COLUMNS, runtime=Runtime(threads=1)))
     return attempt.ended(rows, observed.log_start_offset, plan.end_offset, is_state=True)
 
 
 class Tables:
-    """A table for each log, kept up to date from reading to reading. Effects: files in a temporary
-    directory, removed with it.
+    """A table for each log, kept up to date from reading to reading. Effects: files in a directory
+    of its own.
     """
 
-    def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="logwright-tables-")
+    def __init__(self, scratch: Path) -> None:
+        self._root = scratch / "tables"
 
     def read(self, log_dir: Path, log: str, _: Isolation) -> Reading:
         """Update the log's table, and read all of it."""
         attempt = Attempt(reader="table", log_dir=log_dir, log=log, isolation="read_committed")
-        path = Path(self._directory.name) / log
+        path = self._root / attempt.log_dir.parent.name / log
         topic = attempt.partition.topic
         table = TopicTable.model_validate({"format": "parquet", "path": str(path)})
         limits = MergeLimits(small_bytes=0, files=3)
@@ -151,130 +141,97 @@ class Tables:
         for error in update.result.failures.values():
             raise error
         (result,) = update.result.partitions
-        kept = read_table("parquet", path) if update.result.snapshot else None
-        rows = _rows([] if kept is None else kept.to_batches())
+        files = path.glob("partition=*/bucket=*/*.parquet")
+        rows = arrow_rows(
+            batch for file in files for batch in pq.ParquetFile(file).iter_batches(columns=COLUMNS)
+        )
         reading = attempt.ended(rows, observed.log_start_offset, result.held, is_state=True)
         reading.notes[f"{result.step.kind}: {general(result.step.reason)}"] = 1
         return reading
 
 
-CALLS: dict[str, tuple[str, ...]] = {
-    "inspect": ("--verbose",),
-    "plan": (),
-    "verify": (),
-    "metrics": (),
-    "dump": (),
-}
-"""Commands without rows, and their options."""
+class Batches:
+    """As ``spark.read.format("kafka-log")`` does, without Spark: plans in one object, reads in one
+    task after the other.
+    """
 
-
-def _is_open_or_whole(log_dir: Path) -> bool:
-    """Whether a broker has it open, or has stopped cleanly."""
-    return broker_process(log_dir) is not None or (log_dir / CLEAN_SHUTDOWN_MARKER).exists()
-
-
-SEARCHED_KEYS = 40
-SEARCHED = (0, 8, 9)
-"""Exit statuses of a search that ended."""
-NOT_STOPPED = "the broker was not stopped cleanly"
-"""Of a broker that was killed and has not started again."""
-REFUSED = ("NotALogDir", "UncleanLogDir", "Unsettled")
-_WITHOUT_LOG = ("metrics",)
-
-
-class Caller:
-    """Calls a command, and looks for faults that it claims."""
-
-    def __init__(self, command: str) -> None:
-        self._command = command
-
-    def call(self, log_dir: Path, log: str, _: Isolation) -> Call:
-        """Call it for one log. Effects: those of the command.
+    def read(self, log_dir: Path, log: str, isolation: Isolation) -> Reading:
+        """Read all records.
 
         Raises:
-            Refused: it refused; or it claims a fault of a directory whose broker was killed.
+            Refused: there are none, or the log is not there.
         """
-        began = time.monotonic()
-        was_there = _is_open_or_whole(log_dir)
-        logs = () if self._command in _WITHOUT_LOG else (log, "--output", "json")
-        answer = call(self._command, log_dir, *logs, *CALLS[self._command])
-        lines = [json.loads(line) for line in answer.out.splitlines() if line.startswith("{")]
-        wrong: Counter[str] = Counter()
-        require_named(lines)
-        for line in lines:
-            if "error" in line:
-                wrong[f"{line['error']}: {general(str(line.get('problem')))}"] += 1
-            elif NOT_STOPPED in str(line.get("problem")):
-                raise Refused(NOT_STOPPED)
-            elif isinstance(line.get("problem"), str):
-                wrong[f"{general(line['problem'])}"] += 1
-        if wrong and not (was_there and _is_open_or_whole(log_dir)):
-            raise Refused(f"broker away: {' '.join(sorted(wrong))}")
-        if answer.status and not wrong:
-            wrong[f"status {answer.status}: {general(answer.err)}"] += 1
-        return Call(
-            reader=self._command, log=log, seconds=time.monotonic() - began, wrong=dict(wrong)
-        )
+        attempt = Attempt(reader="source", log_dir=log_dir, log=log, isolation=isolation)
+        reader = KafkaLog(_options(attempt)).reader(SCHEMA)
+        try:
+            tasks = [copied(task) for task in reader.partitions()]
+        except PolicyError as error:
+            raise _refused(error) from error
+        parts = [part for task in tasks for part in task.value or ()]
+        if not parts:
+            raise Refused("there is nothing to read")
+        rows = arrow_rows(batch for task in tasks for batch in copied(reader).read(task))
+        start = min(part.start_offset for part in parts)
+        bound = max(part.end_offset for part in parts)
+        return attempt.ended(rows, start, bound, is_state=False)
 
 
-class Search:
-    """Searches for random keys. Effects: a temporary file, removed with it."""
+class Streams:
+    """As a query of ``readStream`` does, without Spark: of each log a micro-batch follows where the
+    last one ended.
+    """
 
     def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="logwright-keys-")
-        self._draw = random.Random(os.getpid())
+        self._queries: dict[tuple[object, ...], tuple[StreamReader, Json]] = {}
 
-    def find(self, log_dir: Path, log: str, _: Isolation) -> Findings | Call:
-        """As ``find`` does.
+    def read(self, log_dir: Path, log: str, isolation: Isolation) -> Reading:
+        """Read what came since the last time.
 
         Raises:
-            Refused: it refused.
+            Refused: there is nothing new, the log is not there, or it is not the one that it was:
+                the query begins again.
         """
-        attempt = Attempt(reader="find", log_dir=log_dir, log=log, isolation="read_committed")
-        keys = self._draw.sample(range(KEYS), SEARCHED_KEYS)
-        file = Path(self._directory.name) / "keys"
-        file.write_bytes(b"".join(key_of(key) + b"\n" for key in keys))
-        options = ("--keys", file, "--topic", attempt.partition.topic, "--output", "json")
-        answer = call("find", log_dir, *options)
-        lines = [json.loads(line) for line in answer.out.splitlines() if line.startswith("{")]
-        require_named(lines)
-        if answer.status not in SEARCHED or not lines:
-            wrong = {f"status {answer.status}: {general(answer.out + answer.err)}": 1}
-            return Call(reader="find", log=log, seconds=0.0, wrong=wrong)
-        hits = [
-            (line["offset"], keys[int(line["request"].removeprefix("line ")) - 1], NONE, NONE)
-            for line in lines
-            if "kind" in line and line["path"].startswith(f"{log}/")
-        ]
-        ended = attempt.ended(rows_of(sorted(set(hits))), 0, 0, is_state=False)
-        return Findings(
-            reader="find",
-            log=log,
-            topic_ids=ended.topic_ids,
-            keys=tuple(keys),
-            hits=ended.rows,
-            began=ended.began,
-            ended=ended.ended,
-            notes={
-                f"not searched: {general(str(line.get('problem', line.get('why'))))}": 1
-                for line in lines
-                if answer.status == SEARCHED[-1] and "kind" not in line and "path" in line
-            },
-        )
+        attempt = Attempt(reader="stream", log_dir=log_dir, log=log, isolation=isolation)
+        name = (log_dir, log, isolation)
+        try:
+            reader, start = self._queries.pop(name) if name in self._queries else _begun(attempt)
+            end = reader.latestOffset(start, reader.getDefaultReadLimit())
+            tasks = [copied(task) for task in reader.partitions(start, end)]
+            rows = arrow_rows(batch for task in tasks for batch in copied(reader).read(task))
+        except DataLoss as error:
+            raise Refused(f"the query begins again: {general(error.problem)}") from error
+        except PolicyError as error:
+            raise _refused(error) from error
+        self._queries[name] = (reader, end)
+        if end == start:
+            raise Refused("there is nothing new")
+        first, last = (from_json(at)[attempt.partition].offset for at in (start, end))
+        return attempt.ended(rows, first, last, is_state=False)
 
 
-def require_named(lines: list[dict[str, Any]]) -> None:
-    """Require that a command did not refuse.
-
-    Raises:
-        Refused: it did, by name.
-    """
-    for line in lines:
-        if line.get("error") in REFUSED:
-            raise Refused(f"{line['error']}: {general(str(line.get('problem')))}")
+def _refused(error: PolicyError) -> Exception:
+    """That the log is not there now; any other error of options is a fault."""
+    named = "not in the log directory" in error.problem
+    return Refused(general(error.problem)) if named else error
 
 
-def _rows(batches: Iterable[pa.RecordBatch]) -> Rows:
+def _begun(attempt: Attempt) -> tuple[StreamReader, Json]:
+    reader = StreamReader(_options(attempt), SCHEMA)
+    return reader, reader.initialOffset()
+
+
+def _options(attempt: Attempt) -> dict[str, str]:
+    topic = attempt.partition.topic
+    return {"path": str(attempt.log_dir), "subscribe": topic, "isolationLevel": attempt.isolation}
+
+
+def copied(value: Sent) -> Sent:
+    """What Spark sends to a task, as it comes there."""
+    sent: Sent = pickle.loads(pickle.dumps(value))  # noqa: S301, TID251 -- as Spark does
+    return sent
+
+
+def arrow_rows(batches: Iterable[pa.RecordBatch]) -> Rows:
     rows: list[tuple[int, ...]] = []
     for batch in batches:
         offsets, keys, values = (batch.column(name).to_pylist() for name in COLUMNS[:3])

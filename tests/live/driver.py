@@ -10,20 +10,32 @@ import re
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from multiprocessing.context import SpawnContext, SpawnProcess
+from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from tests import oracle_runner
 from tests.live import judge
 from tests.live.broker import Broker, BrokerFailed, Topics
-from tests.live.load import COMPACT, TOPICS, Topic, produce
-from tests.live.readers import Outcome, Work, attempt, read_on
-from tests.live.rows import LEVELS, Call, Findings, Reading, Refusal
+from tests.live.load import TOPICS, Topic, produce
+from tests.live.readers import (
+    PAUSE_SECONDS,
+    REPLICAS_ONLY,
+    Outcome,
+    Work,
+    attempt,
+    read_on,
+    readers,
+)
+from tests.live.rows import LEVELS, OFFSET, Call, Findings, Reading, Refusal
 from tests.live.truth import Tail, Truth
+
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import SynchronizedArray
 
 REACH_SECONDS = 30.0
 """How long a judge waits for the consumers to get what was read."""
@@ -35,8 +47,11 @@ SETTLE_SECONDS = 2.0
 """For the consumers to get what is newer than the bound, too."""
 AT_REST = ", broker stopped"
 """After the reader's name."""
+POLICY = "cleanup.policy"
 AHEAD = 16
 """Readings that wait for the judge."""
+SAY_SECONDS = 30.0
+"""How often it says how far it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +66,8 @@ class Plan:
         kill_seconds: between two ends of the broker, by SIGKILL or cleanly; 0: it is never ended.
         checkpoint_ms: how often the broker writes its high watermarks.
         late_seconds: how old a bound may be. It is infinite where a replica may lag.
+        rounds: go on only until each reader has read so often; 0: for all of `seconds`.
+        say: what happens, from time to time.
     """
 
     seconds: float
@@ -63,6 +80,8 @@ class Plan:
     kill_seconds: float = 0.0
     checkpoint_ms: int = 5000
     late_seconds: float = 30.0
+    rounds: int = 0
+    say: Callable[[str], None] = lambda _: None
 
 
 @dataclass(slots=True)
@@ -77,6 +96,7 @@ class Figures:
         states: different readings of a log: the same start, bound and number of rows count once.
         changes: what was done to topics and the broker.
         seconds: that readings took, by reader.
+        cpu_seconds: the same of the CPU, and of those that were refused.
     """
 
     rounds: Counter[str] = field(default_factory=Counter)
@@ -89,12 +109,20 @@ class Figures:
     states: set[tuple[object, ...]] = field(default_factory=set)
     changes: Counter[str] = field(default_factory=Counter)
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    cpu_seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+    def of_readers(self, counted: Counter[str]) -> Counter[str]:
+        """What is counted by reader, log and more, by reader alone."""
+        totals: Counter[str] = Counter()
+        for place, count in counted.items():
+            totals[re.split("[ @:,]", place)[0]] += count
+        return totals
 
 
 def run(plan: Plan, work: Path) -> Figures:
     """Run it. Effects: processes and files below `work`."""
     figures = Figures()
-    settings = {"replica.high.watermark.checkpoint.interval.ms": str(plan.checkpoint_ms)}
+    settings = settings_of(plan)
     with (
         oracle_runner.using(oracle_runner.NEWEST),
         Broker(work / "broker", settings=settings) as broker,
@@ -106,16 +134,27 @@ def run(plan: Plan, work: Path) -> Figures:
         court = Court(truth, plan, figures)
         with clients(plan, broker.bootstrap), _changes(plan, broker, truth, figures):
             time.sleep(plan.warm_seconds)
-            with readings_of(plan, [broker.log_dir]) as readings:
-                court.sit(readings, plan.seconds)
+            with readings_of(plan, [broker.log_dir], work) as readings:
+                court.sit(readings)
         for topic, level in itertools.product(plan.topics, LEVELS):
             truth.reach(topic.log, level, topics.end(topic.name, level))
         for name in not_of_kafka(broker.log_dir):
             figures.wrong[f"written below the log directory: {name}"] += 1
         broker.stop()
-        _read_at_rest(plan, broker, court)
+        _read_at_rest(plan, broker, court, work / "at-rest")
         truth.close()
     return figures
+
+
+def settings_of(plan: Plan) -> dict[str, str]:
+    """The settings of a broker whose logs are read: what every search reads stays small."""
+    return {
+        "replica.high.watermark.checkpoint.interval.ms": str(plan.checkpoint_ms),
+        "log.index.size.max.bytes": str(1 << 12),
+        "metadata.max.idle.interval.ms": "0",
+        "metadata.log.max.record.bytes.between.snapshots": "4096",
+        "transaction.state.log.segment.bytes": str(1 << 20),
+    }
 
 
 def not_of_kafka(log_dir: Path) -> list[str]:
@@ -123,10 +162,15 @@ def not_of_kafka(log_dir: Path) -> list[str]:
     return [path.name for path in log_dir.rglob("*") if "logwright" in path.name]
 
 
-def _read_at_rest(plan: Plan, broker: Broker, court: Court) -> None:
-    """Read every log once more after the broker stopped: now even the simplest reader is right."""
-    for name, topic, level in itertools.product(plan.names, plan.topics, LEVELS):
-        reading = attempt(name, broker.log_dir, topic.log, level)
+def _read_at_rest(plan: Plan, broker: Broker, court: Court, scratch: Path) -> None:
+    """Read every log once more after the broker stopped: now even the simplest reader is right.
+    Effects: files in `scratch`.
+    """
+    scratch.mkdir()
+    by_name = readers([broker.log_dir], scratch)
+    names = [name for name in plan.names if name not in REPLICAS_ONLY]
+    for name, topic, level in itertools.product(names, plan.topics, LEVELS):
+        reading = attempt(by_name, name, broker.log_dir, topic.log, level)
         court.take(replace(reading, reader=f"{name}{AT_REST}"))
     court.finish()
 
@@ -142,25 +186,40 @@ def clients(plan: Plan, bootstrap: str) -> Iterator[None]:
         stop.set()
 
 
+class Readings(NamedTuple):
+    """Readings as they come, with the CPU seconds of each; and by number of a reader's name whether
+    it has read enough.
+    """
+
+    out: Queue[tuple[Outcome, float]]
+    ended: SynchronizedArray[int]
+
+
 @contextmanager
-def readings_of(plan: Plan, log_dirs: Sequence[Path]) -> Iterator[Queue[Outcome]]:
-    """What readers make of log directories, while the context lasts. Effects: processes."""
-    context: SpawnContext = multiprocessing.get_context("spawn")
+def readings_of(plan: Plan, log_dirs: Sequence[Path], work: Path) -> Iterator[Readings]:
+    """What readers make of log directories, while the context lasts. Effects: processes; files
+    below `work`.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.live.readers"])  # once for all of them
     stop, out = context.Event(), context.Queue(AHEAD)
-    work = Work(
+    ended = context.Array("b", len(plan.names))
+    task = Work(
         log_dirs=log_dirs,
         names=plan.names,
         logs=[topic.log for topic in plan.topics],
         seed=plan.seed,
+        scratch=work,
+        ended=ended,
+        pause_seconds=0.0 if plan.rounds else PAUSE_SECONDS,
     )
-    processes = [
-        context.Process(
-            target=read_on, args=(replace(work, seed=work.seed + number), out, stop), daemon=True
-        )
-        for number in range(plan.processes)
-    ]
+    processes = []
+    for number in range(plan.processes):
+        own = replace(task, seed=plan.seed + number, scratch=work / f"reader{number}")
+        own.scratch.mkdir()
+        processes.append(context.Process(target=read_on, args=(own, out, stop), daemon=True))
     with _running(processes):
-        yield out
+        yield Readings(out, ended)
         stop.set()
         while any(process.is_alive() for process in processes):  # one may wait for a place in it
             with suppress(queue.Empty):
@@ -168,7 +227,7 @@ def readings_of(plan: Plan, log_dirs: Sequence[Path]) -> Iterator[Queue[Outcome]
 
 
 @contextmanager
-def _running(processes: list[SpawnProcess]) -> Iterator[None]:
+def _running(processes: Sequence[BaseProcess]) -> Iterator[None]:
     for process in processes:
         process.start()
     try:
@@ -253,25 +312,38 @@ class Court:
     """Judges readings when the consumers have got what they claim to have."""
 
     def __init__(self, truth: Truth, plan: Plan, figures: Figures) -> None:
-        self._truth, self._figures, self._names = truth, figures, plan.names
-        self._compacted = {topic.log: topic.is_compacted for topic in plan.topics}
-        self._keeps = {topic.log: topic.config == COMPACT for topic in plan.topics}
-        self._late_seconds = plan.late_seconds
+        self._truth, self._figures, self._plan = truth, figures, plan
+        self._topics = {topic.log: topic for topic in plan.topics}
         self._waiting: list[Reading | Findings] = []
 
-    def sit(self, readings: Queue[Outcome], seconds: float) -> None:
+    def sit(self, readings: Readings) -> None:
         """Judge what comes for some time, and then what waits for the consumers."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end or not self._read_by_all(end):
+        begun = said = time.monotonic()
+        while not self._is_enough(readings, time.monotonic() - begun):
             with suppress(queue.Empty):
-                self.take(readings.get(timeout=0.1))
+                outcome, spent = readings.out.get(timeout=0.1)
+                self._figures.cpu_seconds[outcome.reader] += spent
+                self.take(outcome)
             self._retry()
+            if time.monotonic() > said + SAY_SECONDS:
+                said = time.monotonic()
+                self._plan.say(f"{said - begun:.0f} s: {self._state()}")
         self.finish()
 
-    def _read_by_all(self, end: float) -> bool:
-        """Whether each reader has read something, or none does within a long time."""
-        read = {re.split("[ @]", place)[0] for place in self._figures.rounds}
-        return read >= set(self._names) or time.monotonic() > end + START_SECONDS
+    def _is_enough(self, readings: Readings, seconds: float) -> bool:
+        """Whether it was long enough, or each reader has read often enough."""
+        read = self._figures.of_readers(self._figures.rounds)
+        if self._plan.rounds:
+            for number, name in enumerate(self._plan.names):
+                readings.ended[number] = read[name] >= self._plan.rounds
+            return all(readings.ended[:]) or seconds > self._plan.seconds
+        by_all = all(read[name] for name in self._plan.names)
+        return seconds > self._plan.seconds + (0 if by_all else START_SECONDS)
+
+    def _state(self) -> str:
+        figures = self._figures
+        rounds = ", ".join(f"{n} {name}" for name, n in figures.of_readers(figures.rounds).items())
+        return f"{rounds}; {figures.wrong.total()} wrong, {len(self._waiting)} waiting"
 
     def finish(self) -> None:
         """Judge what waits for the consumers."""
@@ -288,17 +360,29 @@ class Court:
                 self._blame(place, f"failed: {reading.cause}", 1, "")
             return
         self._figures.rounds[place] += 1
-        if isinstance(reading, Call):
-            self._figures.seconds[reading.reader] += reading.seconds
-            for kind, count in reading.wrong.items():
-                self._blame(place, kind, count, "")
-            return
-        rows = reading.hits if isinstance(reading, Findings) else reading.rows
-        self._figures.records[place] += len(rows)
-        self._figures.seconds[reading.reader] += reading.ended - reading.began
         for cause, count in reading.notes.items():
             self._figures.notes[f"{reading.reader}: {cause}"] += count
+        if isinstance(reading, Call):
+            self._take_call(reading, place)
+            return
+        rows = reading.hits if isinstance(reading, Findings) else reading.rows
+        self._figures.records[place] += 0 if rows is None else len(rows)
+        self._figures.seconds[reading.reader] += reading.ended - reading.began
         self._waiting.append(reading)
+
+    def _take_call(self, reading: Call, place: str) -> None:
+        self._figures.seconds[reading.reader] += reading.seconds
+        for kind, count in reading.wrong.items():
+            self._blame(place, kind, count, "")
+        self._waiting += [each for each in reading.extents if each.log in self._topics]
+        topic = self._topics[reading.log]
+        is_said = POLICY in reading.settings
+        if is_said and topic.is_recreated and reading.settings[POLICY] != topic.config[POLICY]:
+            self._figures.unjudged[place] += 1  # by the metadata it is gone
+        elif is_said:
+            for name, value in topic.config.items():
+                if reading.settings.get(name) != value:
+                    self._blame(place, f"another value of {name}", 1, "")
 
     def _retry(self) -> None:
         """Judge those that can be judged now."""
@@ -329,37 +413,66 @@ class Court:
         return True
 
     def _decide(self, reading: Reading, place: str, tails: list[Tail]) -> None:
-        compacted = self._compacted[reading.log]
+        compacted = self._topics[reading.log].is_compacted
         judged = [
-            judge.differences(reading, tail.rows(), is_compacted=compacted)
-            + judge.age(reading, tail.reached_at(reading.began - self._late_seconds))
+            judge.differences(reading, tail.got, is_compacted=compacted)
+            + judge.age(reading, tail.reached_at(reading.began - self._plan.late_seconds))
             for tail in tails
         ]
         least = min(judged, key=Counter.total)
-        facts = (reading.log, reading.topic_ids, reading.start, reading.bound, len(reading.rows))
-        self._figures.states.add(facts)
+        if reading.rows is not None:
+            bounds = (reading.start, reading.bound)
+            self._figures.states.add((reading.log, reading.topic_ids, bounds, len(reading.rows)))
         for kind, count in least.items():
-            self._blame(place, kind, count, f"[{reading.start}, {reading.bound})")
+            more = f"[{reading.start}, {reading.bound})"
+            if kind == judge.UNKNOWN:
+                more += f": {self._unknown(reading)}"
+            self._blame(place, kind, count, more)
+
+    def _unknown(self, reading: Reading) -> str:
+        """The rows that the reading's consumer did not get, and of those whether another one got
+        them, who takes records of aborted transactions, too.
+        """
+        everything, _ = LEVELS
+        tails = self._truth.histories[reading.log][-1].tails
+        own, others = (
+            tails[level].got.rows[:, OFFSET].tolist() for level in (reading.isolation, everything)
+        )
+        assert reading.rows is not None
+        unknown = [row for row in reading.rows.tolist() if row[OFFSET] not in set(own)]
+        taken = sum(row[OFFSET] in set(others) for row in unknown)
+        return f"{unknown[:5]}, {taken} of {len(unknown)} got by {everything}"
 
     def _decide_findings(self, findings: Findings) -> None:
-        """Judge a search of a log that keeps what is newest."""
+        """Judge a search; of a log that keeps what is newest also what it did not find."""
         place = f"{findings.reader} {findings.log}"
-        judged = []
-        for history in self._truth.of(findings.log, findings.topic_ids, findings.began):
-            everything, committed = (history.tails[level] for level in LEVELS)
-            wrong = judge.invented(findings, everything.rows(), known=everything.reached)
-            if self._keeps[findings.log] and len(findings.topic_ids) == 1:
-                known = committed.reached_at(findings.began)
-                wrong += judge.missed(findings, committed.rows(), known=known)
-            judged.append(wrong)
-        if not judged:
+        everything, committed = LEVELS
+        histories = [
+            history.tails[everything]
+            for history in self._truth.histories[findings.log]
+            if history.topic_id in findings.topic_ids
+        ]
+        wrong = judge.invented(findings, [(tail.got, tail.reached) for tail in histories])
+        keeps = self._topics[findings.log].is_compacted_only and findings.is_whole
+        tails = [
+            history.tails[committed]
+            for history in self._truth.of(findings.log, findings.topic_ids, findings.began)
+        ]
+        if not tails:
             self._figures.unjudged[place] += 1
-            return
-        for kind, count in min(judged, key=Counter.total).items():
+        elif keeps and len(findings.topic_ids) == 1:
+            judged = [
+                judge.missed(findings, tail.got, known=tail.reached_at(findings.began))
+                for tail in tails
+            ]
+            least = min(judged, key=Counter.total)
+            wrong += least
+        for kind, count in wrong.items():
             self._blame(place, kind, count, f"of {len(findings.keys)} keys")
 
     def _blame(self, place: str, kind: str, count: int, more: str) -> None:
         wrong = f"{place}: {kind}"
         if wrong not in self._figures.wrong:
             self._figures.shown.append(f"{wrong} ({count}) {more}".strip())
+            self._plan.say(f"! {self._figures.shown[-1]}")
         self._figures.wrong[wrong] += 1

@@ -14,11 +14,14 @@ What a consumer of the same isolation level got in [start, bound) decides:
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from logwright.units import INT64_MAX
-from tests.live.rows import KEY, OFFSET, Findings, Reading, Rows, newest, within
+from tests.live.got import Got
+from tests.live.rows import KEY, OFFSET, Findings, Reading, Rows, newest
 
 BEYOND = "a row at or beyond the bound"
 DISORDER = "rows not ascending"
@@ -29,54 +32,77 @@ LOST = "a key is lost"
 RISEN = "a deleted key is there"
 OLD = "an old value"
 MISSED = "a record that is there was not found"
+DENIED = "nothing is said to be left of a key that has a record"
 LATE = "a bound of long ago"
 """What the consumers had got long before the reading began is beyond it."""
 
 
-def differences(reading: Reading, got: Rows, *, is_compacted: bool) -> Counter[str]:
-    """Count what is wrong with a reading, by kind.
+def differences(reading: Reading, got: Got, *, is_compacted: bool) -> Counter[str]:
+    """Count what is wrong with the rows of a reading, by kind.
 
     Args:
-        got: what consumers of its isolation level got, ascending: everything below the bound, and
-            what was there beyond it when the log was read.
+        got: what consumers of its isolation level got: everything below the bound, and what was
+            there beyond it when the log was read.
     """
-    later = within(got, reading.bound, INT64_MAX)
-    got = within(got, reading.start, reading.bound)
+    rows = reading.rows
+    if rows is None:
+        return Counter()
+    start, bound = reading.start, reading.bound
+    inside = got.within(start, bound)
+    wrong = _known(rows, reading, inside)
     if reading.is_state:
-        return _known(reading, got) + _compared_states(reading.rows, newest(got))
-    wrong = _known(reading, got)
+        return +(wrong + _compared_states(rows, got.newest(start, bound)))
     if not is_compacted:
-        wrong[HOLE] += len(np.setdiff1d(got[:, OFFSET], reading.rows[:, OFFSET]))
+        wrong[HOLE] += len(np.setdiff1d(inside[:, OFFSET], rows[:, OFFSET]))
     elif reading.isolation == "read_committed":
-        rows = reading.rows[np.argsort(reading.rows[:, OFFSET], kind="stable")]
-        wrong += _compared_states(newest(rows), newest(got), later)
+        ascending = rows[np.argsort(rows[:, OFFSET], kind="stable")]
+        later = got.within(bound, INT64_MAX)
+        wrong += _compared_states(newest(ascending), got.newest(start, bound), later)
     return +wrong
 
 
-def missed(findings: Findings, got: Rows, *, known: int) -> Counter[str]:
-    """Count keys whose newest record was not found, which was there and has no newer one.
+def missed(findings: Findings, got: Got, *, known: int) -> Counter[str]:
+    """Count keys whose newest record was not found, or that are said to have none, although it was
+    there and has no newer one.
 
     Args:
-        got: what consumers of committed records got, ascending.
+        got: what consumers of committed records got.
         known: they had got everything below this offset when the search began.
     """
-    got = got[np.isin(got[:, KEY], findings.keys)]
-    last = newest(got)
-    there = last[last[:, OFFSET] < known]
-    return +Counter({MISSED: len(np.setdiff1d(there[:, OFFSET], findings.hits[:, OFFSET]))})
+    last = got.newest(0, INT64_MAX)
+    there = last[np.isin(last[:, KEY], findings.keys) & (last[:, OFFSET] < known)]
+    return +Counter(
+        {
+            MISSED: len(np.setdiff1d(there[:, OFFSET], findings.hits[:, OFFSET])),
+            DENIED: int(np.isin(there[:, KEY], findings.denied).sum()),
+        }
+    )
 
 
-def invented(findings: Findings, got: Rows, *, known: int) -> Counter[str]:
-    """Count hits that are not records with their keys.
+def invented(findings: Findings, all_got: Sequence[tuple[Got, int]]) -> Counter[str]:
+    """Count hits that are not records with their keys, and keys that have hits and are said to have
+    none.
 
     Args:
-        got: what consumers of all records got, ascending.
-        known: they have got everything below this offset by now.
+        all_got: what consumers of all records got of each history that the log has had, and up to
+            which offset it is known.
     """
-    hits = findings.hits[findings.hits[:, OFFSET] < known]
+    hits = findings.hits
+    wrong = np.ones(len(hits), dtype=np.bool_)
+    for got, known in all_got:
+        wrong &= _is_invented(hits, got.rows, known)
+    denied = len(np.intersect1d(hits[:, KEY], findings.denied))
+    return +Counter({UNKNOWN: int(wrong.sum()) if all_got else 0, DENIED: denied})
+
+
+def _is_invented(hits: Rows, got: Rows, known: int) -> NDArray[np.bool_]:
+    """Which hits are known to be no records of one history."""
+    below = hits[:, OFFSET] < known
+    if not len(got):
+        return below
     places = np.minimum(np.searchsorted(got[:, OFFSET], hits[:, OFFSET]), len(got) - 1)
-    is_right = (got[places][:, : KEY + 1] == hits[:, : KEY + 1]).all(axis=1)
-    return +Counter({UNKNOWN: int((~is_right).sum())})
+    is_right: NDArray[np.bool_] = (got[places][:, : KEY + 1] == hits[:, : KEY + 1]).all(axis=1)
+    return below & ~is_right
 
 
 def age(reading: Reading, reached: int) -> Counter[str]:
@@ -84,10 +110,10 @@ def age(reading: Reading, reached: int) -> Counter[str]:
     return Counter({LATE: 1} if reading.bound < reached else {})
 
 
-def _known(reading: Reading, got: Rows) -> Counter[str]:
+def _known(rows: Rows, reading: Reading, got: Rows) -> Counter[str]:
     """What is wrong with single rows."""
     wrong: Counter[str] = Counter()
-    rows, offsets = reading.rows, reading.rows[:, OFFSET]
+    offsets = rows[:, OFFSET]
     wrong[BEYOND] = int((offsets >= reading.bound).sum())
     if not reading.is_state:
         wrong[DISORDER] = int((np.diff(offsets) <= 0).sum())

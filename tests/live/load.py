@@ -20,9 +20,11 @@ from tests.live.rows import key_of
 
 SEGMENT_BYTES = 1 << 20
 """A broker takes no smaller segments."""
+SEGMENTS = {"segment.bytes": str(SEGMENT_BYTES), "segment.ms": "1500"}
+"""They roll by time long before they are full: logs stay small, and change all the time."""
 COMPACT = {
     "cleanup.policy": "compact",
-    "segment.bytes": str(SEGMENT_BYTES),
+    **SEGMENTS,
     "min.cleanable.dirty.ratio": "0.01",
     "min.compaction.lag.ms": "0",
     "delete.retention.ms": "500",
@@ -30,12 +32,12 @@ COMPACT = {
 }
 DELETE = {
     "cleanup.policy": "delete",
-    "segment.bytes": str(SEGMENT_BYTES),
-    "retention.bytes": str(3 * SEGMENT_BYTES),
+    **SEGMENTS,
+    "retention.bytes": str(SEGMENT_BYTES // 4),
     "file.delete.delay.ms": "300",
 }
-KEYS = 2000
-VALUE_BYTES = 700
+KEYS = 400
+VALUE_BYTES = 300
 TOMBSTONES, ABORTS, LONG = 0.2, 0.35, 0.15
 """Shares: of records, of transactions, and of transactions that are open over several segments."""
 FLUSH_SECONDS = 5
@@ -74,22 +76,31 @@ class Topic:
         """Whether the cleaner works on it."""
         return "compact" in self.config["cleanup.policy"]
 
+    @property
+    def is_compacted_only(self) -> bool:
+        """Whether its newest records stay."""
+        return self.config["cleanup.policy"] == "compact"
+
 
 TOPICS = (
-    Topic(name="compacted", config=COMPACT, plain_per_second=400, transactional=2),
+    Topic(name="compacted", config=COMPACT, plain_per_second=80, transactional=2),
     Topic(
         name="zipped",
         config={**COMPACT, "preallocate": "true"},
-        plain_per_second=300,
+        plain_per_second=60,
         transactional=1,
         codecs=("zstd", "lz4", "gzip", "snappy"),
     ),
-    Topic(name="again", config=COMPACT, keys=300, plain_per_second=300, is_recreated=True),
-    Topic(name="sized", config=DELETE, plain_per_second=250, transactional=1, is_cut=True),
+    Topic(name="again", config=COMPACT, keys=150, plain_per_second=60, is_recreated=True),
+    Topic(name="sized", config=DELETE, plain_per_second=60, transactional=1, is_cut=True),
     Topic(
         name="both",
-        config={**DELETE, **COMPACT, "cleanup.policy": "compact,delete"},
-        plain_per_second=200,
+        config={
+            **COMPACT,
+            "cleanup.policy": "compact,delete",
+            "retention.bytes": str(SEGMENT_BYTES // 32),
+        },
+        plain_per_second=50,
         transactional=1,
     ),
 )

@@ -16,7 +16,15 @@ from pathlib import Path
 from tests import oracle_runner
 from tests.e2e.command import free_port
 from tests.live.broker import Broker, Topics
-from tests.live.driver import Court, Figures, Plan, clients, not_of_kafka, readings_of
+from tests.live.driver import (
+    Court,
+    Figures,
+    Plan,
+    clients,
+    not_of_kafka,
+    readings_of,
+    settings_of,
+)
 from tests.live.load import COMPACT, TOPICS, Topic, Writer
 from tests.live.rows import LEVELS
 from tests.live.truth import Truth
@@ -51,7 +59,7 @@ ALONE_SECONDS = 4.0
 WAIT_SECONDS = 60.0
 
 
-def start_cluster(work: Path, checkpoint_ms: int, ends: ExitStack) -> dict[int, Broker]:
+def start_cluster(work: Path, plan: Plan, ends: ExitStack) -> dict[int, Broker]:
     """Start the brokers, which `ends` stops; by node. Effects: processes, files below `work`."""
     controller = free_port()
     nodes = {}
@@ -62,7 +70,7 @@ def start_cluster(work: Path, checkpoint_ms: int, ends: ExitStack) -> dict[int, 
             listeners.append(f"CONTROLLER://127.0.0.1:{controller}")
         settings = {
             **REPLICATED,
-            "replica.high.watermark.checkpoint.interval.ms": str(checkpoint_ms),
+            **settings_of(plan),
             "node.id": str(node),
             "process.roles": "broker,controller" if node == 1 else "broker",
             "listeners": ",".join(listeners),
@@ -82,7 +90,7 @@ def run(plan: Plan, work: Path) -> Figures:
     figures = Figures()
     plan = replace(plan, topics=(*KEPT, UNCLEAN), late_seconds=inf)
     with oracle_runner.using(oracle_runner.NEWEST), ExitStack() as ends:
-        nodes = start_cluster(work, plan.checkpoint_ms, ends)
+        nodes = start_cluster(work, plan, ends)
         bootstrap = ",".join(node.bootstrap for node in nodes.values())
         truth, topics = Truth(bootstrap), Topics(bootstrap)
         for topic in plan.topics:
@@ -93,8 +101,8 @@ def run(plan: Plan, work: Path) -> Figures:
         with clients(replace(plan, topics=KEPT), bootstrap), elections.held():
             time.sleep(plan.warm_seconds)
             log_dirs = [nodes[node].log_dir for node in NODES]
-            with readings_of(plan, log_dirs) as readings:
-                court.sit(readings, plan.seconds)
+            with readings_of(plan, log_dirs, work) as readings:
+                court.sit(readings)
         for node in NODES:
             for name in not_of_kafka(nodes[node].log_dir):
                 figures.wrong[f"written below the log directory: {name}"] += 1

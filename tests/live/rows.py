@@ -84,7 +84,7 @@ class Reading:
         isolation: what the rows are to be compared with.
         is_state: whether the rows are the latest state, else all records.
         start, bound: the offsets that it claims to have read: [start, bound).
-        rows: as the reader gave them.
+        rows: as the reader gave them; None: it gave only where the log starts and ends.
         began, ended: by the monotonic clock of the machine, in seconds.
         notes: what it says of how it read, with a number of each.
     """
@@ -96,7 +96,7 @@ class Reading:
     is_state: bool
     start: int
     bound: int
-    rows: Rows
+    rows: Rows | None
     began: float
     ended: float
     notes: dict[str, int] = field(default_factory=dict)
@@ -110,6 +110,8 @@ class Findings:
         topic_ids, began, ended: as of a `Reading`.
         keys: that were searched for.
         hits: rows with offset and key alone, ascending.
+        denied: keys of which it claims that nothing is left, or ever was.
+        is_whole: whether all replicas of the log were searched.
     """
 
     reader: str
@@ -119,6 +121,8 @@ class Findings:
     hits: Rows
     began: float
     ended: float
+    denied: tuple[int, ...] = ()
+    is_whole: bool = True
     notes: dict[str, int] = field(default_factory=dict)
 
 
@@ -127,15 +131,21 @@ class Call:
     """A call of a command that has no rows.
 
     Attributes:
-        problems: what it claims to be wrong with the logs, without numbers.
         wrong: what it must not have done, by kind.
+        notes: what it says, with a number of each.
+        extents: where it says that logs start and end, without rows.
+        settings: what it says of the topic's settings; empty: nothing.
+        topic_ids: as of a `Reading`; of `settings`.
     """
 
     reader: str
     log: str
     seconds: float
-    problems: tuple[str, ...] = ()
     wrong: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, int] = field(default_factory=dict)
+    extents: tuple[Reading, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)
+    topic_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.live import judge
+from tests.live.got import Got
 from tests.live.rows import (
     KEY,
     LEVELS,
@@ -23,6 +24,7 @@ from tests.live.rows import (
     newest,
     row_of,
     rows_of,
+    within,
 )
 
 COMMITTED: Isolation = "read_committed"
@@ -63,7 +65,7 @@ def reading(rows: Rows, *, is_state: bool = False, isolation: Isolation = COMMIT
 
 
 def judged(of: Reading, *, is_compacted: bool = True) -> Counter[str]:
-    return judge.differences(of, GOT, is_compacted=is_compacted)
+    return judge.differences(of, Got(GOT), is_compacted=is_compacted)
 
 
 @pytest.mark.parametrize("isolation", LEVELS)
@@ -103,11 +105,11 @@ def test_a_key_with_a_newer_record() -> None:
     """Its record below the bound may be gone from a cleaned log, but not from a latest state."""
     newer = np.vstack([GOT, rows_of([row_of(13, b"k0", b"g", 96)])])
     without = reading(rows_at(6))
-    assert Counter() == judge.differences(without, newer, is_compacted=True)
+    assert Counter() == judge.differences(without, Got(newer), is_compacted=True)
     state = replace(without, is_state=True)
-    assert Counter({judge.LOST: 1}) == judge.differences(state, newer, is_compacted=True)
+    assert Counter({judge.LOST: 1}) == judge.differences(state, Got(newer), is_compacted=True)
     old = reading(rows_at(6, 8))
-    assert Counter({judge.OLD: 1}) == judge.differences(old, newer, is_compacted=True)
+    assert Counter({judge.OLD: 1}) == judge.differences(old, Got(newer), is_compacted=True)
 
 
 @pytest.mark.parametrize("is_state", [False, True])
@@ -155,30 +157,79 @@ def test_a_hole() -> None:
     )
 
 
-def findings(*offsets: int) -> Findings:
+def findings(*offsets: int, denied: tuple[int, ...] = ()) -> Findings:
     hits = rows_at(*offsets).copy()
     hits[:, VALUE:] = NONE
     return Findings(
-        reader="r", log="t-0", topic_ids=("id",), keys=(0, 1, 2), hits=hits, began=0.0, ended=1.0
+        reader="r",
+        log="t-0",
+        topic_ids=("id",),
+        keys=(0, 1, 2),
+        hits=hits,
+        began=0.0,
+        ended=1.0,
+        denied=denied,
     )
 
 
 def test_a_search() -> None:
     """The newest record of each key that has a value is found, and of no other key is asked."""
-    assert Counter() == judge.missed(findings(6, 9), GOT, known=10)
-    assert Counter({judge.MISSED: 1}) == judge.missed(findings(7, 9), GOT, known=10)
-    assert Counter() == judge.missed(findings(7, 9), GOT, known=6)
+    assert Counter() == judge.missed(findings(6, 9), Got(GOT), known=10)
+    assert Counter({judge.MISSED: 1}) == judge.missed(findings(7, 9), Got(GOT), known=10)
+    assert Counter() == judge.missed(findings(7, 9), Got(GOT), known=6)
+
+
+def test_a_key_that_is_denied() -> None:
+    """Nothing may be said to be left only of a key without a record, or with a tombstone."""
+    assert Counter() == judge.missed(findings(6, 9, denied=(2,)), Got(GOT), known=10)
+    both = Counter({judge.MISSED: 1, judge.DENIED: 1})
+    assert both == judge.missed(findings(9, denied=(1, 2)), Got(GOT), known=10)
+    assert Counter() == judge.missed(findings(9, denied=(1, 2)), Got(GOT), known=6)
+    assert Counter({judge.DENIED: 1}) == judge.invented(findings(6, 9, denied=(0, 2)), [])
 
 
 def test_a_hit_that_is_no_record() -> None:
-    """A hit has the offset and the key of a record that somebody got, as far as is known."""
-    assert Counter() == judge.invented(findings(3, 4, 7), GOT, known=10)
+    """A hit has the offset and the key of a record that somebody got, as far as is known, in one of
+    the log's histories.
+    """
+    got = Got(GOT)
+    assert Counter() == judge.invented(findings(3, 4, 7), [(got, 10)])
     wrong = findings(3, 4, 7)
     wrong.hits[1, KEY] = 0
-    assert Counter({judge.UNKNOWN: 1}) == judge.invented(wrong, GOT, known=10)
-    assert Counter() == judge.invented(wrong, GOT, known=4)
+    assert Counter({judge.UNKNOWN: 1}) == judge.invented(wrong, [(got, 10)])
+    assert Counter() == judge.invented(wrong, [(got, 4)])
+    other = GOT.copy()
+    other[1, KEY] = 0
+    assert Counter() == judge.invented(wrong, [(got, 10), (Got(other), 10)])
     wrong.hits[2, OFFSET] = 1000
-    assert Counter({judge.UNKNOWN: 2}) == judge.invented(wrong, GOT, known=2000)
+    assert Counter({judge.UNKNOWN: 2}) == judge.invented(wrong, [(got, 2000)])
+    assert Counter({judge.UNKNOWN: 3}) == judge.invented(wrong, [(Got(), 2000)])
+
+
+def test_where_a_log_starts_and_ends() -> None:
+    """Without rows only the age of the bound is judged."""
+    extent = replace(reading(GOT), rows=None)
+    assert Counter() == judged(extent)
+    assert Counter() == judge.age(extent, BOUND)
+    assert Counter({judge.LATE: 1}) == judge.age(extent, BOUND + 1)
+
+
+def test_rows_that_grow(seed: int) -> None:
+    """What is kept of them is what they are: the rows of a range, and its latest state."""
+    draw = np.random.default_rng(seed)
+    count = 3000
+    rows = np.empty((count, 4), dtype=np.int64)
+    rows[:, OFFSET] = np.cumsum(draw.integers(1, 4, count))
+    rows[:, KEY] = draw.integers(-1, 50, count)
+    rows[:, VALUE] = draw.integers(-1, 3, count)
+    rows[:, TIME] = 1
+    got = Got(rows[:100], step_rows=64)
+    for first in range(100, count, 290):
+        got.extend(rows[first : first + 290])
+        start, end = np.sort(draw.integers(0, int(rows[-1, OFFSET]), 2)).tolist()
+        there = within(rows[: first + 290], start, end)
+        assert there.tolist() == got.within(start, end).tolist()
+        assert newest(there).tolist() == got.newest(start, end).tolist()
 
 
 def test_the_order() -> None:

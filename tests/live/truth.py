@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tests.live.broker import QUIET
-from tests.live.rows import LEVELS, OFFSET, Isolation, Rows, row_of, within
+from tests.live.got import Got
+from tests.live.rows import LEVELS, OFFSET, Isolation, Rows, row_of, rows_of, within
 
 POLL_SECONDS = 0.1
 REACH_SECONDS = 30.0
@@ -43,7 +43,7 @@ class Tail:
             **QUIET,
         }
         self._topic = topic
-        self._rows = array("q", [] if before is None else before.ravel().tolist())
+        self.got = Got(before)
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._times = array("d", [time.monotonic()])
@@ -66,11 +66,6 @@ class Tail:
         """Whether it gets no more."""
         return self._stop.is_set() and not self._thread.is_alive()
 
-    def rows(self) -> Rows:
-        """What it got until now."""
-        with self._lock:
-            return np.array(self._rows, dtype=np.int64).reshape(-1, 4)
-
     def close(self) -> None:
         """End it."""
         self._stop.set()
@@ -87,18 +82,18 @@ class Tail:
 
     def _note(self, messages: list[Message]) -> None:
         reached = self.reached
-        rows: list[int] = []
+        rows: list[tuple[int, ...]] = []
         for message in messages:
             error, offset = message.error(), message.offset()
             assert offset is not None
             if error is None:
                 _, time_ms = message.timestamp()
-                rows += row_of(offset, message.key(), message.value(), time_ms)
+                rows.append(row_of(offset, message.key(), message.value(), time_ms))
                 reached = offset + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 reached = max(reached, offset)
+        self.got.extend(rows_of(rows))
         with self._lock:
-            self._rows.extend(rows)
             if reached > self._reached[-1]:
                 self._times.append(time.monotonic())
                 self._reached.append(reached)
@@ -135,7 +130,7 @@ class Truth:
         """Begin again with a topic that has lost everything from `end` on; its old history."""
         old = self.histories[f"{topic}-0"][-1]
         tails = {
-            level: Tail(self.bootstrap, topic, level, within(tail.rows(), 0, end))
+            level: Tail(self.bootstrap, topic, level, within(tail.got.rows, 0, end))
             for level, tail in old.tails.items()
         }
         self.histories[f"{topic}-0"].append(History(old.topic_id, tails))

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from logwright.metadata.model import ClusterMetadata
 
 REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
-ENABLE: Final = "remote.storage.enable"
 _REMOTE: Final = "its remote segments were not searched"
 _LOCAL: Final = frozenset(("segment", "deleted log"))
 """Retired files and swaps are not: a broker with remote storage retires what it has there, and a
@@ -51,8 +50,7 @@ _AFTER_STATE: Final = 8 + 4 + 1
 
 def is_remote(topic: str, metadata: ClusterMetadata | None) -> bool:
     """Return whether the cluster's metadata says that a topic has remote storage."""
-    entry = None if metadata is None else metadata.topic_configs.get(topic, {}).get(ENABLE)
-    return entry is not None and entry.value.strip().lower() == "true"
+    return metadata is not None and metadata.is_remote(topic)
 
 
 def places_elsewhere(

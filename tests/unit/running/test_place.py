@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from logwright.batches.runtime import Throttle
-from logwright.errors import CorruptBatch, StalePlan, Unsettled
+from logwright.errors import CorruptBatch, NotALogDir, StalePlan, UncleanLogDir, Unsettled
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.locks import broker_kept_out
@@ -104,6 +105,35 @@ def test_only_an_open_directory_is_a_running_place(log: LogBuilder) -> None:
         assert isinstance(as_it_runs(log.log_dir), RunningPlace)
         assert broker_process(log.log_dir) not in (None, 0)
     assert log.log_dir == as_it_runs(log.log_dir)
+
+
+def test_the_active_segment_may_lack_its_indexes(log: LogBuilder) -> None:
+    """A broker makes them with the second append to it; those of other segments are missed."""
+    for suffix in ("index", "timeindex"):
+        (log.directory / f"{20:020d}.{suffix}").unlink()
+    with running(log.log_dir, {"t-0": 30}):
+        place = of(log)
+        seen = look(place)
+        assert ([0, 20], 30) == (bases(seen), seen.log_end_offset)
+        with open_bytes(place / "t-0" / f"{20:020d}.index") as index:
+            assert b"" == index.span(0, 8)
+        (log.directory / f"{0:020d}.index").unlink()
+        with pytest.raises(UncleanLogDir, match=f"lacks its {0:020d}.index"):
+            look(of(log))
+    with running(log.log_dir, {"t-0": 10}), pytest.raises(UncleanLogDir, match="lacks its"):
+        look(of(log))
+
+
+def test_a_log_that_is_deleted_before_it_is_listed(log: LogBuilder) -> None:
+    """There is no such log: nothing is wrong with the device."""
+    with (
+        running(log.log_dir, {"t-0": 40}),
+        open_log_dir(of(log)) as root,
+        root.open_dir("t-0") as directory,
+    ):
+        log.directory.rename(log.log_dir / f"t-0.{'0' * 32}-delete")
+        with pytest.raises(NotALogDir, match="no such partition directory"):
+            directory.entries()
 
 
 def test_a_missing_directory_stays_what_it_is(tmp_path: Path) -> None:
@@ -307,6 +337,49 @@ def test_damage_in_a_segment_that_rolled_is_not_an_end(log: LogBuilder) -> None:
         picture = bounded(snapshot, facts, Throttle())
     assert isinstance(picture, Picture)
     assert len(content) == picture.sizes[path.name]
+
+
+@pytest.mark.parametrize(
+    ("marker", "fate", "is_shown"),
+    [
+        ("abort", "stays", True),
+        ("abort", "replaced", False),
+        ("abort", "deleted", False),
+        ("commit", "replaced", True),
+        ("commit", "deleted", True),
+    ],
+)
+def test_a_transaction_index_that_comes_later(
+    tmp_path: Path, marker: Literal["abort", "commit"], fate: str, *, is_shown: bool
+) -> None:
+    """The first transaction of the active segment is aborted after the snapshot: the index that
+    says so is shown, too. Without it a forecast would say that the index lacks an entry.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    segment = log.segment(40)
+    segment.batch(40, PAIRS, producer_id=7, transactional=True).marker(42, 7, marker)
+    log.write(producers=True, high_watermark=43)
+    index = log.directory / f"{40:020d}.txnindex"
+    entries = index.read_bytes() if index.exists() else b""
+    index.unlink(missing_ok=True)
+    with running(log.log_dir, {"t-0": 43}):
+        time.sleep(0.1)  # the directory's times are older than QUIET_NS
+        with open_log_dir(log.log_dir) as parent:
+            snapshot = try_snapshot(parent, "t-0", lambda _: True)
+        assert isinstance(snapshot, Snapshot)
+        path = index.with_suffix(".log")
+        content = path.read_bytes()
+        if fate == "stays":
+            index.write_bytes(entries)
+        else:
+            path.unlink()
+        if fate == "replaced":
+            path.write_bytes(content)
+        facts = Facts(Offset(43), read_watermarks(log.log_dir), 0, 0)
+        picture = bounded(snapshot, facts, Throttle())
+    assert is_shown == isinstance(picture, Picture)
+    if isinstance(picture, Picture) and fate == "stays":
+        assert len(entries) == picture.sizes[index.name] > 0
 
 
 def test_damage_is_reported_if_the_log_is_the_same(log: LogBuilder) -> None:

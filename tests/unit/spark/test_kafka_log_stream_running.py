@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from logwright.errors import DataLoss, Unsettled
+from logwright.errors import DataLoss, PreconditionError, Unsettled
 from logwright.locks import release, try_lock
 from logwright.running import watermark
 from logwright.spark import kafka_log_seen, kafka_log_stream
 from logwright.spark.kafka_log import KafkaLog
 from logwright.spark.kafka_log_rows import SCHEMA
 from tests.log_builder import LogBuilder
+from tests.metadata_builder import MetadataBuilder, config, partition, topic
 from tests.running_dirs import record, running
 from tests.unit.spark.streams import (
     ID,
@@ -53,6 +54,33 @@ def test_rows_of_a_running_broker_come_up_to_its_watermark(tmp_path: Path) -> No
     write_log(tmp_path)
     query.drain(reader(tmp_path))
     assert {"t": [*range(40)]} == query.offsets
+
+
+def test_segments_that_retention_deleted_are_not_lost(tmp_path: Path) -> None:
+    """The log start offset is recorded each minute: it may be of before. Without the metadata, or
+    of a topic with remote storage, the records in between can be elsewhere.
+    """
+    log_dir = write_log(tmp_path / "logs", offsets=(20, 40))
+    (log_dir / "log-start-offset-checkpoint").write_text("0\n1\nt 0 5\n")
+    options = {"path": str(log_dir), "subscribe": "t"}
+
+    def read() -> None:
+        """As a batch and as a stream."""
+        stream = reader(log_dir)
+        assert {"t": [*range(20, 35)]} == Query().drain(stream).offsets
+        frame = KafkaLog(options).reader(SCHEMA)
+        batches = [batch for task in frame.partitions() for batch in frame.read(task)]
+        assert [*range(20, 35)] == [one for batch in batches for one in batch["offset"].to_pylist()]
+
+    with running(log_dir, {"t-0": 35}):
+        with pytest.raises(PreconditionError, match="in remote storage, or lost"):
+            read()
+        metadata = MetadataBuilder(log_dir)
+        metadata.segment(0, [topic("t", 1), partition(1, 0, [1])])
+        read()
+        metadata.segment(2, [config(2, "t", "remote.storage.enable", "true")])
+        with pytest.raises(PreconditionError, match="in remote storage, or lost"):
+            read()
 
 
 def test_a_watermark_that_went_back_is_no_loss(tmp_path: Path) -> None:
