@@ -34,7 +34,6 @@ from tests.unit.spark.streams import (
     write_log,
 )
 
-
 pytestmark = pytest.mark.usefixtures("impatient")
 
 
