@@ -70,8 +70,8 @@ def served(jmx: int) -> Served:
         capture_output=True,
         text=True,
     ).stdout
-    found = {name: re.findall(rf"{name}[\"=,]+([\d.E]+)", printed) for name in names}
-    return Served(*(int(sum(map(float, found[name]))) for name in names))
+    totals = {name: re.findall(rf"{name}[\"=,]+([\d.E]+)", printed) for name in names}
+    return Served(*(int(sum(map(float, totals[name]))) for name in names))
 
 
 def _jmx_options(port: int) -> list[str]:

@@ -34,8 +34,8 @@ _BATCH: Final = "batch.arrow"
 def sources(
     session: SparkSession, log: BenchLog, bootstrap: str, log_dir: str, work: Path
 ) -> dict[str, DataStreamReader]:
-    """The streams by their names. That which reads nothing yields the first record batch of ours
-    again and again, in as many tasks. Effects: writes it.
+    """The streams by their names. That which reads nothing yields the first record batch of the
+    topic again and again, in as many tasks. Effects: writes it.
     """
     stream = session.readStream
     kafka = {"kafka.bootstrap.servers": bootstrap, "startingOffsets": "earliest"}

@@ -124,7 +124,7 @@ def sources(work: Path) -> Iterator[dict[str, Source]]:
     """Log directories by name: one with transactions that Kafka wrote, one without, and one that a
     broker has open. Effects: a process that holds its lock.
     """
-    found = {}
+    directories = {}
     for name in ("plain", "transactions", "running"):
         log_dir = work / name / CASE
         log_dir.parent.mkdir(parents=True)
@@ -140,11 +140,11 @@ def sources(work: Path) -> Iterator[dict[str, Source]]:
                     text = f"{number} {offset}" + "." * 300
                     segment.batch(offset, [(f"k{offset % 7}", text)])
             builder.write(index_interval=1)
-        found[name] = Source(log_dir, rows_of(log_dir))
-    live = found["running"].log_dir
+        directories[name] = Source(log_dir, rows_of(log_dir))
+    live = directories["running"].log_dir
     logs = [observe(live, each, high_watermark="end") for each in list_partitions(live)]
     with running(live, {str(log.partition): int(log.log_end_offset) for log in logs}):
-        yield found
+        yield directories
 
 
 def rows_of(log_dir: Path) -> Rows:
@@ -236,7 +236,7 @@ class Kills:
     """Kills queries, and starts them again.
 
     Attributes:
-        kills: until so many were killed.
+        kills: until this number of queries was killed.
         fell: where the kills fell. wrong: what differs of queries that have ended.
         ended: how many have.
     """
@@ -315,7 +315,7 @@ class Kills:
 
     def _kill(self, process: Process, queries: Sequence[Query]) -> bool:
         """Kill something, and note where it fell for each query that had started and not ended;
-        whether the queries go on in the same process.
+        whether the queries continue in the same process.
         """
         popen, jvm = process.popen, members(process.popen.pid, "executor")
         process.hear()
@@ -383,11 +383,11 @@ def kill_queries(
     queries: int = QUERIES,
     progress: Callable[[str], object] = str,
 ) -> Kills:
-    """Kill so many queries at least, each again and again until it ends; all end. Effects: files
-    below `work`, processes.
+    """Kill queries, at least this number, each again and again until it ends; all end. Effects:
+    files below `work`, processes.
     """
-    with sources(work / "sources") as found:
-        done = Kills(kills, Random(seed), work, found)
+    with sources(work / "sources") as directories:
+        done = Kills(kills, Random(seed), work, directories)
         left = [done.query() for _ in range(queries)]
         while left:
             left = done.run(left)
