@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,6 +32,7 @@ from tests.log_builder import LogBuilder
 from tests.plain_consumer import consume
 from tests.running_dirs import running
 from tests.spark.killed_runs import kill, members, wait_for_death
+from tests.spark.quick_python import Pythons, served
 from tests.spark.stream_program import ENDED, FAILED, STARTED, Job, Progress
 from tests.tidy.trees import ROOT
 from tests.unit.spark.streams import swapped
@@ -39,9 +41,9 @@ CASE: Final = "txn-1-mixed"
 WAIT_SECONDS: Final = 600
 QUERIES: Final = 12
 """As many queries as one process has."""
-MICRO_BATCHES: Final = (12, 30)
+MICRO_BATCHES: Final = (6, 16)
 """About how many a query has, drawn for each."""
-MOST_BATCHES: Final = 3.0
+MOST_BATCHES: Final = 2.0
 """How many of each query are planned before a kill, at most, on the average of all."""
 EARLY: Final = 0.1
 """This part of the kills comes while the queries are started."""
@@ -51,7 +53,7 @@ SETTLE_SECONDS: Final = 30
 """How long is waited for queries whose workers were killed, to fail by it."""
 _LOOK_SECONDS: Final = 0.02
 
-VICTIMS: Final = ("driver", "JVM", "driver and JVM", "workers", "workers", "workers")
+VICTIMS: Final = ("driver", "JVM", "driver and JVM", *("workers",) * 5)
 """With workers alone the driver lives, every query fails, and is started again in it."""
 
 NOTHING: Final = Progress(0, 0, 0)
@@ -176,10 +178,16 @@ def rows_written(work: Path) -> Rows:
 
 @dataclass(slots=True)
 class Process:
-    """The process of the queries. `said`: the lines that it has printed and that were read."""
+    """The process of the queries.
+
+    Attributes:
+        pythons: Spark's Python processes.
+        said: the lines that it has printed and that were read.
+    """
 
     popen: subprocess.Popen[bytes]
     work: Path
+    pythons: Pythons
     said: list[list[str]] = field(default_factory=list)
 
     def hear(self) -> list[list[str]]:
@@ -191,6 +199,11 @@ class Process:
         """Of the queries that it has said this of."""
         return {name for word, name, *_ in self.said if word == what}
 
+    def running(self) -> set[str]:
+        """Of the queries that were started and have neither failed nor ended since."""
+        last = {name: word for word, name, *_ in self.said}
+        return {name for name, word in last.items() if word == STARTED}
+
     def warn(self) -> None:
         """Say that workers are killed. Effects: writes a line to it."""
         assert self.popen.stdin is not None
@@ -199,11 +212,11 @@ class Process:
 
     def errors(self) -> str:
         """What it has printed of errors."""
-        return (self.work / "errors.txt").read_text()[-4000:]
+        return (self.work / "errors.txt").read_text()[-40000:]
 
 
 @contextmanager
-def process_of(queries: Sequence[Query], work: Path) -> Iterator[Process]:
+def process_of(queries: Sequence[Query], work: Path, pythons: Pythons) -> Iterator[Process]:
     """A process that runs the queries. Effects: processes, none of which is left."""
     scratch, plan = work / "scratch", work / "plan.json"
     shutil.rmtree(scratch, ignore_errors=True)
@@ -215,7 +228,9 @@ def process_of(queries: Sequence[Query], work: Path) -> Iterator[Process]:
         subprocess.Popen(
             [sys.executable, "-m", "tests.spark.stream_program", str(plan)],
             cwd=ROOT,
-            env=os.environ | {"SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)},
+            env=os.environ
+            | {"SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)}
+            | {"PYSPARK_PYTHON": str(pythons.program)},
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=errors,
@@ -223,10 +238,10 @@ def process_of(queries: Sequence[Query], work: Path) -> Iterator[Process]:
         ) as popen,
     ):
         try:
-            yield Process(popen, work)
+            yield Process(popen, work, pythons)
         finally:
             popen.kill()
-            while left := members(popen.pid):
+            while left := [*members(popen.pid), *pythons.living()]:
                 kill(left)
                 time.sleep(0.01)
 
@@ -245,6 +260,7 @@ class Kills:
     draw: Random
     work: Path
     sources: Mapping[str, Source]
+    pythons: Pythons
     fell: Counter[Fell] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     ended: int = 0
@@ -269,7 +285,7 @@ class Kills:
 
     def run(self, queries: Sequence[Query]) -> list[Query]:
         """Run queries until the process is killed, or all have ended; those that have not."""
-        with process_of(queries, self.work) as process:
+        with process_of(queries, self.work, self.pythons) as process:
             for query in queries:
                 query.before = query.now()
             is_alive, until = True, self._moment(len(queries), EARLY)
@@ -319,16 +335,16 @@ class Kills:
         """
         popen, jvm = process.popen, members(process.popen.pid, "executor")
         process.hear()
-        names, over = process.names(STARTED), process.names(ENDED)
-        victim = self.draw.choice(VICTIMS)
-        if victim == "workers" and len(names) == len(queries):
-            self._kill_workers(process, [each for each in queries if each.job["name"] not in over])
+        victim, names = self.draw.choice(VICTIMS), process.running()
+        if victim == "workers" and len(process.names(STARTED)) == len(queries):
+            self._kill_workers(process, [each for each in queries if each.job["name"] in names])
             return True
         kill({"driver": [popen.pid], "JVM": jvm}.get(victim, [popen.pid, *jvm]))
         popen.wait(WAIT_SECONDS)
         wait_for_death(popen.pid)
+        process.pythons.wait_for_death()
         for query in queries:
-            if query.job["name"] in names - over:
+            if query.job["name"] in names:
                 self.fell[query.fell(victim, query.now())] += 1
         for source in self.sources.values():
             for partition in list_partitions(source.log_dir):
@@ -340,7 +356,7 @@ class Kills:
         for each query that failed by it.
         """
         lines = len(process.said)
-        workers = members(process.popen.pid, "workers")
+        workers = [*process.pythons.living(), *members(process.popen.pid, "workers")]
         process.warn()
         kill(workers)
         waiting = {query.job["name"]: query for query in queries}
@@ -386,8 +402,11 @@ def kill_queries(
     """Kill queries, at least this number, each again and again until it ends; all end. Effects:
     files below `work`, processes.
     """
-    with sources(work / "sources") as directories:
-        done = Kills(kills, Random(seed), work, directories)
+    with (
+        sources(work / "sources") as directories,
+        served(work / "pythons", directories["transactions"].log_dir) as pythons,
+    ):
+        done = Kills(kills, Random(seed), work, directories, pythons)
         left = [done.query() for _ in range(queries)]
         while left:
             left = done.run(left)
@@ -405,6 +424,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--queries", type=int, default=QUERIES)
     chosen = parser.parse_args(arguments)
     start = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing is left then, either
 
     def progress(line: str) -> None:
         sys.stdout.write(f"{time.monotonic() - start:6.0f} s: {line}")

@@ -2,21 +2,25 @@
 
 PLAN is a file with a JSON list of `Job`. Each query writes all topics of a log directory to Parquet
 files, in micro-batches, and ends when there is nothing left; the program ends with the last one.
-It prints what becomes of each. Each line on the standard input says that workers are killed now:
-then every query may fail once, and is started again.
+Spark's Python is that of the environment. It prints what becomes of each query. Each line on the
+standard input says that workers are killed now: then every query may fail once, and is started
+again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import threading
 import time
-from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple, TypedDict
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -26,6 +30,13 @@ from logwright.spark.session import prepare_environment, session_settings
 STARTED: Final = "started"
 FAILED: Final = "failed"
 ENDED: Final = "ended"
+NOT_CONNECTED: Final = "Python worker failed to connect back"
+"""Spark's error when a Python process of a query has not begun within 10 s: the machine is busy."""
+AT_ONCE: Final = 2
+"""How many queries begin at the same time, for that reason."""
+MOST_BROKEN: Final = 100
+"""Failures after each kill of workers: Spark gives queries processes that are dead, while it has
+some."""
 _LOOK_SECONDS: Final = 0.05
 
 
@@ -69,8 +80,12 @@ def say(*words: object) -> None:
 
 
 def started(spark: SparkSession, job: Job) -> StreamingQuery:
-    """The query of a job, running."""
+    """The query of a job, running. Effects: deletes a checkpoint without a micro-batch: Spark
+    refuses it if a file of one that was being planned is in it.
+    """
     work = Path(job["work"])
+    if not Progress.of(work).planned:
+        shutil.rmtree(work / "checkpoint", ignore_errors=True)
     query = (
         spark.readStream.format("kafka-log")
         .options(subscribePattern=".*", **job["options"])
@@ -84,49 +99,89 @@ def started(spark: SparkSession, job: Job) -> StreamingQuery:
     return query
 
 
-def run(spark: SparkSession, jobs: list[Job]) -> None:
-    """Run all queries to their ends.
+def is_beginning(query: StreamingQuery) -> bool:
+    """Whether its source's Python process has not answered yet."""
+    return query.isActive and str(query.status["message"]).startswith("Initializing")
 
-    Raises:
-        StreamingQueryException: of one that failed, although no worker was killed.
+
+@dataclass(slots=True)
+class Queries:
+    """Queries that run to their ends.
+
+    Attributes:
+        waiting: to be started. running: started. broken: how often one failed.
+        kills: a line for each time that workers were killed; failed: after how many of them a query
+            has failed.
     """
-    kills: list[str] = []
 
-    def listen() -> None:
+    spark: SparkSession
+    waiting: list[Job]
+    running: list[tuple[Job, StreamingQuery]] = field(default_factory=list)
+    broken: int = 0
+    kills: list[str] = field(default_factory=list)
+    failed: dict[str, int] = field(default_factory=dict)
+
+    def listen(self) -> None:
+        """Hear of kills."""
         for line in sys.stdin:
-            kills.append(line)  # noqa: PERF402 -- one by one, as they come
+            self.kills.append(line)
 
-    threading.Thread(target=listen, daemon=True).start()
-    failures = Counter[str]()
-    queries = [(job, started(spark, job)) for job in jobs]
-    while queries:
+    def look(self) -> None:
+        """See which queries have ended or failed."""
         left = []
-        for job, query in queries:
+        for job, query in self.running:
             if query.isActive:
                 left.append((job, query))
                 continue
-            error, work = query.exception(), Path(job["work"])
+            error = query.exception()
             if error is None:
                 say(ENDED, job["name"])
                 continue
-            failures[job["name"]] += 1
-            if failures[job["name"]] > len(kills):
-                raise error
-            say(FAILED, job["name"], *Progress.of(work))
-            left.append((job, started(spark, job)))
-        queries = left
-        time.sleep(_LOOK_SECONDS)
+            self.waiting.append(job)
+            if NOT_CONNECTED in str(error):
+                continue
+            self.fail(error)
+            if self.failed.get(job["name"], 0) < len(self.kills):
+                self.failed[job["name"]] = len(self.kills)
+                say(FAILED, job["name"], *Progress.of(Path(job["work"])))
+        self.running = left
+
+    def start(self) -> None:
+        """Start some."""
+        while self.waiting and sum(is_beginning(each) for _, each in self.running) < AT_ONCE:
+            try:
+                self.running.append((self.waiting[0], started(self.spark, self.waiting[0])))
+            except (Py4JError, PySparkException) as error:
+                self.fail(error)
+            else:
+                self.waiting.pop(0)
+
+    def fail(self, error: Exception) -> None:
+        """Count a failure.
+
+        Raises:
+            Exception: the error, if it cannot come from a kill.
+        """
+        self.broken += 1
+        if self.broken > MOST_BROKEN * len(self.kills):
+            raise error
 
 
 def main(plan: str) -> None:
     """Effects: see the module."""
-    prepare_environment(is_local=True)
+    prepare_environment()
     builder: SparkSession.Builder = SparkSession.builder
-    for name, value in session_settings(master="local[2]", cores=2).items():
+    plain = {"spark.python.daemon.module": "pyspark.daemon"}
+    for name, value in (session_settings(master="local[2]", cores=2) | plain).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     register(spark)
-    run(spark, json.loads(Path(plan).read_text()))
+    queries = Queries(spark, json.loads(Path(plan).read_text()))
+    threading.Thread(target=queries.listen, daemon=True).start()
+    while queries.waiting or queries.running:
+        queries.look()
+        queries.start()
+        time.sleep(_LOOK_SECONDS)
 
 
 if __name__ == "__main__":
