@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -70,8 +70,11 @@ def served(jmx: int) -> Served:
         capture_output=True,
         text=True,
     ).stdout
-    totals = {name: re.findall(rf"{name}[\"=,]+([\d.E]+)", printed) for name in names}
-    return Served(*(int(sum(map(float, totals[name]))) for name in names))
+    heads, values = csv.reader(line for line in printed.splitlines() if "," in line)
+    totals = [0, 0]
+    for head, value in zip(heads[1:], values[1:], strict=True):
+        totals[names.index(head.rpartition(":")[2])] += int(float(value))
+    return Served(*totals)
 
 
 def _jmx_options(port: int) -> list[str]:

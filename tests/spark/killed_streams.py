@@ -39,11 +39,11 @@ from tests.unit.spark.streams import swapped
 
 CASE: Final = "txn-1-mixed"
 WAIT_SECONDS: Final = 600
-QUERIES: Final = 12
+QUERIES: Final = 16
 """As many queries as one process has."""
 MICRO_BATCHES: Final = (6, 16)
 """About how many a query has, drawn for each."""
-MOST_BATCHES: Final = 2.0
+MOST_BATCHES: Final = 1.2
 """How many of each query are planned before a kill, at most, on the average of all."""
 EARLY: Final = 0.1
 """This part of the kills comes while the queries are started."""
@@ -51,9 +51,9 @@ BATCH_SECONDS: Final = 0.5
 """How long one takes."""
 SETTLE_SECONDS: Final = 30
 """How long is waited for queries whose workers were killed, to fail by it."""
-_LOOK_SECONDS: Final = 0.02
+_LOOK_SECONDS: Final = 0.05
 
-VICTIMS: Final = ("driver", "JVM", "driver and JVM", *("workers",) * 5)
+VICTIMS: Final = ("driver", "JVM", "driver and JVM", *("workers",) * 7)
 """With workers alone the driver lives, every query fails, and is started again in it."""
 
 NOTHING: Final = Progress(0, 0, 0)
@@ -336,7 +336,7 @@ class Kills:
         popen, jvm = process.popen, members(process.popen.pid, "executor")
         process.hear()
         victim, names = self.draw.choice(VICTIMS), process.running()
-        if victim == "workers" and len(process.names(STARTED)) == len(queries):
+        if victim == "workers":
             self._kill_workers(process, [each for each in queries if each.job["name"] in names])
             return True
         kill({"driver": [popen.pid], "JVM": jvm}.get(victim, [popen.pid, *jvm]))

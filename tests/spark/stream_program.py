@@ -32,7 +32,7 @@ FAILED: Final = "failed"
 ENDED: Final = "ended"
 NOT_CONNECTED: Final = "Python worker failed to connect back"
 """Spark's error when a Python process of a query has not begun within 10 s: the machine is busy."""
-AT_ONCE: Final = 2
+AT_ONCE: Final = 4
 """How many queries begin at the same time, for that reason."""
 MOST_BROKEN: Final = 100
 """Failures after each kill of workers: Spark gives queries processes that are dead, while it has
