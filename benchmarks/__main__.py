@@ -30,6 +30,7 @@ from benchmarks.report import (
     PAGE,
     PICTURE,
     SCALE,
+    STREAMS,
     SWEEPS,
     TABLES,
     memory_table,
@@ -41,6 +42,7 @@ from benchmarks.runs import ROOT
 from benchmarks.scale import scale_rows
 from benchmarks.schedule import DAYS, LOGS, schedules
 from benchmarks.startup import startup
+from benchmarks.streams import stream_sections
 from benchmarks.sweeps import sweeps
 from benchmarks.tables import CASES as TABLE_CASES
 from benchmarks.tables import table_sections
@@ -93,11 +95,20 @@ turn, the smallest and largest in brackets. All segments are in the system's cac
 of Spark (`local[2]`) has done the same once before. On a machine with other work wall seconds say
 little, CPU seconds more: those of consumers include the broker's.
 
-Spark's source is `spark-sql-kafka-0-10`, with its defaults. A stream reads all that is there
-(`availableNow`) in one micro-batch; that of `kafka-log` the files that the broker has open.
-`kafka-consumer-perf-test` counts its fetching only, librdkafka (`confluent_kafka`, batches of
-10,000) from its first call on, `logwright latest` the whole command. A kernel's speed is that of
-one core, by its CPU seconds: all columns to Arrow; a copy's is `numpy.copyto` of 512 MiB."""
+Spark's source is `spark-sql-kafka-0-10`, with its defaults. `kafka-consumer-perf-test` counts its
+fetching only, librdkafka (`confluent_kafka`, batches of 10,000) from its first call on,
+`logwright latest` the whole command. A kernel's speed is that of one core, by its CPU seconds: all
+columns to Arrow; a copy's is `numpy.copyto` of 512 MiB."""
+
+_STREAMS = """`make bench ARGS=streams`: all of a topic of two partitions, of scale {scale:g} (at 1
+it has 1 GB of records), as a stream (`availableNow`, one micro-batch) to `noop`, on two cores that
+the broker shares: by Spark's Kafka source from a live broker on the loopback interface; by
+`kafka-log` from the files that the same broker has open; and by a data source in Python that reads
+nothing, and yields the first record batch of `kafka-log` again and again, in as many tasks: what is
+left of the time is Spark's. Medians of {rounds} rounds in turn, the smallest and largest in
+brackets, in one session of Spark (`local[2]`) that has done the same once before. All segments are
+in the system's cache. Bytes and connections are the broker's own metrics
+(`socket-server-metrics`, of the listener for clients)."""
 
 
 @click.group()
@@ -267,6 +278,24 @@ def tables_command(
         )
     print(sections)
     _put_section(out, TABLES, f"{_TABLES.format(scale=scale, rounds=rounds)}\n\n{sections}")
+
+
+@main.command(name="streams")
+@scale_option
+@work_option
+@click.option("--cases", callback=_table_cases, default="u100,u1k,zstd-1k", show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@out_option
+def streams_command(
+    *, scale: float, work_directory: Path | None, cases: tuple[str, ...], rounds: int, out: Path
+) -> None:
+    """Topics as streams: Spark's Kafka source, ours, and one that reads nothing."""
+    with _work(work_directory) as work:
+        sections = stream_sections(
+            scale=scale, cases=cases, rounds=rounds, work=work, say=_progress
+        )
+    print(sections)
+    _put_section(out, STREAMS, f"{_STREAMS.format(scale=scale, rounds=rounds)}\n\n{sections}")
 
 
 @main.command(name="floor")

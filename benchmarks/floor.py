@@ -1,14 +1,20 @@
 """``floor``: what Spark itself takes for the rows of a data source in Python, by one that reads
-nothing and yields the same batch again and again, to ``noop``.
+nothing and yields the same batch again and again, to ``noop``; as a stream for ``streams``.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 
 from benchmarks.compare import Figure
 from benchmarks.table import seconds, table
@@ -26,7 +32,9 @@ _KEY_BYTES: Final = 16
 
 
 class Floor(DataSource):
-    """The format ``floor``; options: ``valueBytes``, ``rows``."""
+    """The format ``floor``; options: ``valueBytes``, ``rows``; of a stream ``batch``, a file of
+    Arrow's with one record batch, ``rows`` and ``tasks``.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -43,6 +51,11 @@ class Floor(DataSource):
     def reader(self, schema: T.StructType) -> DataSourceReader:  # noqa: ARG002 -- Spark's signature
         """Return a reader of that many rows."""
         return FloorReader(int(self.options["valueBytes"]), int(self.options["rows"]))
+
+    def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 -- as above
+        """Return a stream of that many rows."""
+        rows, tasks = int(self.options["rows"]), int(self.options["tasks"])
+        return FloorStream(self.options["batch"], rows, tasks)
 
 
 class FloorReader(DataSourceReader):
@@ -74,6 +87,40 @@ class FloorReader(DataSourceReader):
         while left > 0:
             yield batch.slice(0, min(left, rows))
             left -= rows
+
+
+class FloorStream(DataSourceStreamReader):
+    """Yields the batch of a file until there are enough rows."""
+
+    def __init__(self, batch: str, rows: int, tasks: int) -> None:
+        self._batch = batch
+        self._rows = rows
+        self._tasks = tasks
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 -- Spark's name
+        """Return that nothing was read."""
+        return {"rows": 0}
+
+    def latestOffset(self) -> dict[str, int]:  # noqa: N802 -- as above
+        """Return that all is there."""
+        return {"rows": self._rows}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """Return how many rows each task has."""
+        rows = end["rows"] - start["rows"]
+        bounds = [rows * number // self._tasks for number in range(self._tasks + 1)]
+        return [InputPartition(after - before) for before, after in pairwise(bounds)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one task."""
+        import pyarrow as pa  # noqa: PLC0415 -- in the worker
+
+        with pa.OSFile(self._batch) as file:
+            batch = pa.ipc.open_file(file).get_batch(0)
+        left = partition.value
+        while left > 0:
+            yield batch.slice(0, min(left, batch.num_rows))
+            left -= batch.num_rows
 
 
 def floors(spark: SparkSession, sizes: Sequence[tuple[int, int]], *, rounds: int) -> str:

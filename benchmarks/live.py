@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -23,6 +24,7 @@ SERVER: Final = (
 )
 """Nothing is cleaned, deleted or rolled: what is served stays what it is."""
 SECONDS: Final = 4 * 3600
+_JMX_TOOL: Final = "org.apache.kafka.tools.JmxTool"
 
 
 def connector_jars() -> list[Path]:
@@ -39,11 +41,52 @@ def connector_jars() -> list[Path]:
 
 
 class Live(NamedTuple):
-    """A live broker: where it listens, its process id, and its log directory."""
+    """A live broker: where it listens, its process id, its log directory, and its port for JMX."""
 
     bootstrap: str
     process: int
     log_dir: Path
+    jmx: int
+
+
+class Served(NamedTuple):
+    """What a broker did for its clients since it started, by its own metrics: bytes that it sent,
+    connections that were made to it.
+    """
+
+    sent: int
+    connections: int
+
+
+def served(jmx: int) -> Served:
+    """Effects: asks by Kafka's own tool, not by the clients' listener."""
+    beans = "kafka.server:type=socket-server-metrics,listener=PLAINTEXT,networkProcessor=*"
+    names = ("outgoing-byte-total", "connection-creation-total")
+    words = ["--jmx-url", f"service:jmx:rmi:///jndi/rmi://127.0.0.1:{jmx}/jmxrmi"]
+    words += ["--object-name", beans, "--attributes", ",".join(names), "--one-time"]
+    printed = subprocess.run(
+        [java(), "-XX:TieredStopAtLevel=1", "-cp", oracle_classpath(), _JMX_TOOL, *words],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    heads, values = csv.reader(line for line in printed.splitlines() if "," in line)
+    totals = [0, 0]
+    for head, value in zip(heads[1:], values[1:], strict=True):
+        totals[names.index(head.rpartition(":")[2])] += int(float(value))
+    return Served(*totals)
+
+
+def _jmx_options(port: int) -> list[str]:
+    words = (
+        f"port={port}",
+        f"rmi.port={port}",
+        "host=127.0.0.1",
+        "authenticate=false",
+        "ssl=false",
+    )
+    flags = [f"-Dcom.sun.management.jmxremote.{word}" for word in words]
+    return [*flags, "-Djava.rmi.server.hostname=127.0.0.1"]
 
 
 @contextmanager
@@ -90,9 +133,17 @@ def _put(source: Path, place: Path) -> None:
 
 @contextmanager
 def _broker(work: Path, port: int, *words: str) -> Iterator[Live]:
-    stop = work / "stop"
+    stop, jmx = work / "stop", free_port()
     stop.unlink(missing_ok=True)
-    command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), "oracle.Main", "broker"]
+    command = [
+        java(),
+        *JVM_OPTIONS,
+        *_jmx_options(jmx),
+        "-cp",
+        oracle_classpath(),
+        "oracle.Main",
+        "broker",
+    ]
     place = ["--dir", str(work / "broker"), "--port", str(port), "--seconds", str(SECONDS)]
     more = ["--until-file", str(stop), "--server-config", *SERVER]
     with (
@@ -104,7 +155,7 @@ def _broker(work: Path, port: int, *words: str) -> Iterator[Live]:
         try:
             said_first = process.stdout.readline() if process.stdout else ""
             bootstrap = json.loads(said_first)["bootstrap"]
-            yield Live(bootstrap, process.pid, work / "broker/logs")
+            yield Live(bootstrap, process.pid, work / "broker/logs", jmx)
         finally:
             stop.touch()
             try:

@@ -20,8 +20,9 @@ PICTURE: Final = "performance.svg"
 SWEEPS: Final = "Sweeps by Spark"
 SCALE: Final = "Scale"
 TABLES: Final = "Reading a topic"
-OTHER_SECTIONS: Final = (SWEEPS, SCALE, TABLES)
-"""Of the page; `spark`, `scale` and `tables` write them."""
+STREAMS: Final = "Streaming a topic"
+OTHER_SECTIONS: Final = (SWEEPS, SCALE, TABLES, STREAMS)
+"""Of the page; `spark`, `scale`, `tables` and `streams` write them."""
 _SECTION: Final = re.compile(r"^## ", re.MULTILINE)
 MEANING: Final = {
     "u100": "values of 100 bytes",

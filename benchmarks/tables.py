@@ -95,8 +95,7 @@ def table_sections(
             _measure(case, live, work, rounds, say)
     parts = []
     for measure, name in ((WALL, "Wall seconds"), (CPU, "CPU seconds, the broker's included")):
-        parts += [f"{name}:", _reading(reads, measure), _streams(reads, measure)]
-        parts.append(_latest(reads, measure))
+        parts += [f"{name}:", _reading(reads, measure), _latest(reads, measure)]
     parts.append(_kernels(reads))
     rows = [*growth_rows(growth, work, say), *key_rows(keys, work, say)]
     if update:
@@ -113,11 +112,10 @@ def _measure(case: ReadCase, live: Live, work: Path, rounds: int, say: Say) -> N
         words = (live.bootstrap, live.process, log.name, partitions, log.records)
         case.add("librdkafka", worker("librdkafka", *words)["seconds"])
         case.add("command", _command(log, work / "table"))
-    times = worker("spark", log.directory, *live, work / "out", rounds)
+    times = worker("spark", log.directory, live.bootstrap, live.process, work / "out", rounds)
     case.seconds |= times["seconds"]
     rows = times["rows"]
-    checked = ("parquet", "latest", "stream")
-    if any(rows[f"kafka {what}"] != rows[f"ours {what}"] for what in checked):
+    if any(rows[f"kafka {what}"] != rows[f"ours {what}"] for what in ("parquet", "latest")):
         message = f"{log.name}: Spark's source and ours have other numbers of rows: {rows}"
         raise RuntimeError(message)
     medians = {what: round(case.figure(what, WALL).median, 2) for what in case.seconds}
@@ -186,19 +184,6 @@ def _reading(cases: Sequence[ReadCase], measure: int) -> str:
         row += [seconds(case.figure(what, measure)) for what in ("perf-test", "librdkafka")]
         rows.append([*row, case.ratio(faster, "ours noop", measure)])
     return table((*head, *more, *clients), rows)
-
-
-def _streams(cases: Sequence[ReadCase], measure: int) -> str:
-    head = ("values", "stream of Spark's source → noop", "stream of kafka-log → noop", "ratio")
-    rows = [
-        [
-            CASES[case.log.name],
-            *(seconds(case.figure(f"{side} stream", measure)) for side in ("kafka", "ours")),
-            case.ratio("kafka stream", "ours stream", measure),
-        ]
-        for case in cases
-    ]
-    return table(head, rows)
 
 
 def _latest(cases: Sequence[ReadCase], measure: int) -> str:

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -37,7 +36,6 @@ from logwright.spark.session import prepare_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 CORES: Final = 2
 COPY_BYTES: Final = 512 * 1024 * 1024
@@ -49,25 +47,19 @@ SILENCE_SECONDS: Final = 60.0
 
 def spark(log_directory: str, *words: str) -> dict[str, Any]:
     """(wall, CPU) seconds of each round, by what was done: by Spark's source or ours, to noop, to
-    Parquet, or the latest state to Parquet; as a batch of the log, or as a stream of the broker's
-    own files. All in one session, in turn, after a round that does not count. CPU is of all
-    processes, the broker's too.
+    Parquet, or the latest state to Parquet. All in one session, in turn, after a round that does
+    not count. CPU is of all processes, the broker's too.
 
     Args:
-        words: where the broker listens, its process and log directory; a directory to write to, and
-            how many rounds.
+        words: where the broker listens, its process; a directory to write to, and how many rounds.
     """
-    bootstrap, broker, live, out, rounds = words
+    bootstrap, broker, out, rounds = words
     log = read(Path(log_directory))
-    session = _session()
+    session = new_session()
 
     def kafka() -> DataFrame:
         return _kafka(session, bootstrap, log)
 
-    source = session.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
-    source = source.options(subscribe=log.name, startingOffsets="earliest")
-    files = session.readStream.format("kafka-log").options(subscribe=log.name, path=live)
-    streamed: dict[str, int] = {}
     work: dict[str, Callable[[], None]] = {
         "kafka noop": lambda: _noop(kafka()),
         "ours noop": lambda: _noop(_ours(session, log)),
@@ -75,31 +67,30 @@ def spark(log_directory: str, *words: str) -> dict[str, Any]:
         "ours parquet": lambda: _parquet(_ours(session, log), out),
         "kafka latest": lambda: _parquet(_newest(kafka()), out),
         "ours latest": lambda: _parquet(_ours(session, log, view="latest"), out),
-        "kafka stream": lambda: streamed.update(kafka=_stream(source, out)),
-        "ours stream": lambda: streamed.update(ours=_stream(files, out)),
     }
     times: dict[str, list[tuple[float, float]]] = {what: [] for what in work}
     rows = {}
     for number in range(int(rounds) + 1):
         for what, do in work.items():
-            start, cpu = time.perf_counter(), _cpu(broker)
+            start, cpu = time.perf_counter(), used(broker)
             do()
-            taken = (time.perf_counter() - start, _cpu(broker) - cpu)
+            taken = (time.perf_counter() - start, used(broker) - cpu)
             if number:
                 times[what].append(taken)
             if Path(out).exists():
                 rows[what] = session.read.parquet(out).count()
                 shutil.rmtree(out)
-    rows |= {f"{side} stream": number for side, number in streamed.items()}
     session.stop()
     return {"seconds": times, "rows": rows}
 
 
-def _cpu(broker: str) -> float:
+def used(broker: str) -> float:
+    """CPU seconds of this process, of those that it started, and of the broker's."""
     return cpu_of_tree(os.getpid()) + cpu_of_tree(int(broker))
 
 
-def _session() -> SparkSession:
+def new_session() -> SparkSession:
+    """As a user has it, with Spark's Kafka source and ours. Effects: a JVM."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 -- only this worker has one
 
     prepare_environment()
@@ -150,15 +141,6 @@ def _noop(frame: DataFrame) -> None:
     frame.write.format("noop").mode("overwrite").save()
 
 
-def _stream(stream: DataStreamReader, out: str) -> int:
-    """Read all that is there, to noop; returns the number of rows."""
-    writer = stream.load().writeStream.format("noop").trigger(availableNow=True)
-    with tempfile.TemporaryDirectory(dir=Path(out).parent) as checkpoint:
-        query = writer.option("checkpointLocation", checkpoint).start()
-        query.awaitTermination()
-        return sum(progress.numInputRows for progress in query.recentProgress)
-
-
 def _parquet(frame: DataFrame, out: str) -> None:
     frame.write.mode("overwrite").parquet(out)
 
@@ -176,7 +158,7 @@ def librdkafka(
         "queued.max.messages.kbytes": 262_144,
     }
     consumer = confluent_kafka.Consumer(settings)
-    start, cpu = time.perf_counter(), _cpu(broker)
+    start, cpu = time.perf_counter(), used(broker)
     consumer.assign(
         [
             confluent_kafka.TopicPartition(topic, number, confluent_kafka.OFFSET_BEGINNING)
@@ -190,7 +172,7 @@ def librdkafka(
             raise RuntimeError(f"{left} records have not come")
         size += sum(len(message.value() or b"") for message in messages)
         left -= len(messages)
-    taken = (time.perf_counter() - start, _cpu(broker) - cpu)
+    taken = (time.perf_counter() - start, used(broker) - cpu)
     consumer.close()
     return {"seconds": taken, "bytes": size}
 

@@ -110,10 +110,27 @@ def test_topics_are_read_next_to_consumers_of_a_broker(work: Path, tmp_path: Pat
     options = ("--cases", "u100,lz4-1k", "--rounds", "1", "--work", work, "--out", tmp_path)
     printed = run("tables", *sizes, *options)
     assert printed.strip() in page.read_text()
-    assert 2 * 2 * 3 == sum("**" in line for line in printed.splitlines())
+    assert 2 * 2 * 2 == sum("**" in line for line in printed.splitlines())
     rows = [line.split("|")[1].strip() for line in printed.splitlines() if "|" in line]
     assert "iceberg table of 0.01 GB, update 3" in rows
     assert "0.002 GB of the same keys: the latest state, map of 128 MiB" in rows
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+@pytest.mark.spark
+def test_streams_are_compared_with_one_that_reads_nothing(work: Path, tmp_path: Path) -> None:
+    """And the broker sends something to Spark's own source, and nothing to ours."""
+    page = a_page(tmp_path)
+    options = ("--scale", "0.001", "--cases", "u100", "--rounds", "1", "--work", work)
+    printed = run("streams", *options, "--out", tmp_path)
+    assert printed.strip() in page.read_text()
+    rows = [line.split("|") for line in printed.splitlines() if line.startswith("| 100 B")]
+    wall, cpu, served = [[cell.strip() for cell in row[1:-1]] for row in rows]
+    assert all(cell.startswith("**") for cell in (*wall[4:], *cpu[4:]))
+    assert int(served[5].replace(",", "")) > 500_000
+    assert int(served[6]) > 0
+    assert ["0", "0"] == served[7:]
 
 
 @pytest.mark.e2e

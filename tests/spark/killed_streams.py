@@ -1,7 +1,8 @@
-"""A stream's query in a process of its own, killed at random moments and started again.
+"""Queries of streams, many in one process, that are killed at random moments and started again.
 
-``python -m tests.spark.killed_streams --count N [--seed S]`` kills N times and prints what fell
-where; the exit status is 1 if a row is missing, or is there twice.
+``python -m tests.spark.killed_streams --count N [--seed S] [--queries Q]`` kills until N queries
+were killed that had started and not ended, and prints what fell where; the exit status is 1 if a
+row of a query is missing at its end, or is there twice.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -27,37 +30,123 @@ from logwright.log.load import list_partitions, observe
 from tests.fixtures import copy_before
 from tests.log_builder import LogBuilder
 from tests.plain_consumer import consume
+from tests.running_dirs import running
 from tests.spark.killed_runs import kill, members, wait_for_death
-from tests.spark.stream_program import STARTED
+from tests.spark.quick_python import Pythons, served
+from tests.spark.stream_program import ENDED, FAILED, STARTED, Job, Progress
 from tests.tidy.trees import ROOT
+from tests.unit.spark.streams import swapped
 
-WAIT_SECONDS: Final = 300
-MICRO_BATCHES: Final = 12
-MOST_BATCHES: Final = 4
-"""How many micro-batches are planned before a kill, at most."""
+CASE: Final = "txn-1-mixed"
+WAIT_SECONDS: Final = 600
+QUERIES: Final = 16
+"""As many queries as one process has."""
+MICRO_BATCHES: Final = (6, 16)
+"""About how many a query has, drawn for each."""
+MOST_BATCHES: Final = 1.2
+"""How many of each query are planned before a kill, at most, on the average of all."""
+EARLY: Final = 0.1
+"""This part of the kills comes while the queries are started."""
 BATCH_SECONDS: Final = 0.5
 """How long one takes."""
+SETTLE_SECONDS: Final = 30
+"""How long is waited for queries whose workers were killed, to fail by it."""
+_LOOK_SECONDS: Final = 0.05
+
+VICTIMS: Final = ("driver", "JVM", "driver and JVM", *("workers",) * 7)
+"""With workers alone the driver lives, every query fails, and is started again in it."""
+
+NOTHING: Final = Progress(0, 0, 0)
 
 Rows = Counter[tuple[str, int, int, bytes | None, bytes | None]]
 """How often each topic, partition, offset, key and value is there."""
 
 
-def make_logs(tmp_path: Path) -> Path:
-    """A log with transactions that Kafka wrote, and three of two segments each."""
-    log_dir = copy_before("txn-1-mixed", tmp_path)
-    for number in range(3):
-        builder = LogBuilder(log_dir, f"plain-{number}")
-        for base in (0, 200):
-            segment = builder.segment(base)
-            for offset in range(base, base + 200):
-                segment.batch(offset, [(f"k{offset % 7}", f"{number} {offset}" + "." * 300)])
-        builder.write(index_interval=1)
-    return log_dir
+class Source(NamedTuple):
+    """A log directory, and what a consumer with read_committed gets of it."""
+
+    log_dir: Path
+    expected: Rows
 
 
-def bytes_of(log_dir: Path) -> int:
-    """All segments'."""
-    return sum(path.stat().st_size for path in log_dir.glob("*/*.log"))
+class Fell(NamedTuple):
+    """Where a kill fell.
+
+    Attributes:
+        source: the name of the log directory. victim: of `VICTIMS`.
+        moment: by the query's checkpoint and its sink.
+        first: before the query had planned or committed a micro-batch in this run of it.
+    """
+
+    source: str
+    victim: str
+    moment: str
+    first: bool
+
+
+@dataclass(slots=True)
+class Query:
+    """One query, from its first start until it has ended.
+
+    Attributes:
+        before: what it had when its run began.
+        last: where the last kill fell.
+    """
+
+    job: Job
+    source: str
+    before: Progress = NOTHING
+    last: Fell | None = None
+
+    @property
+    def work(self) -> Path:
+        """Where its checkpoint and its rows are."""
+        return Path(self.job["work"])
+
+    def now(self) -> Progress:
+        """What it has."""
+        return Progress.of(self.work)
+
+    def fell(self, victim: str, at: Progress) -> Fell:
+        """Where a kill fell that left this."""
+        if not at.planned:
+            moment = "before all"
+        elif at.planned == at.committed:
+            moment = "between two"
+        elif at.planned == at.written:
+            moment = "after the sink had its rows"
+        else:
+            moment = "within a micro-batch"
+        self.last = Fell(self.source, victim, moment, at == self.before)
+        return self.last
+
+
+@contextmanager
+def sources(work: Path) -> Iterator[dict[str, Source]]:
+    """Log directories by name: one with transactions that Kafka wrote, one without, and one that a
+    broker has open. Effects: a process that holds its lock.
+    """
+    directories = {}
+    for name in ("plain", "transactions", "running"):
+        log_dir = work / name / CASE
+        log_dir.parent.mkdir(parents=True)
+        if name == "plain":
+            log_dir.mkdir()
+        else:
+            copy_before(CASE, log_dir.parent)
+        for number in range(2):
+            builder = LogBuilder(log_dir, f"plain-{number}")
+            for base in (0, 200):
+                segment = builder.segment(base)
+                for offset in range(base, base + 200):
+                    text = f"{number} {offset}" + "." * 300
+                    segment.batch(offset, [(f"k{offset % 7}", text)])
+            builder.write(index_interval=1)
+        directories[name] = Source(log_dir, rows_of(log_dir))
+    live = directories["running"].log_dir
+    logs = [observe(live, each, high_watermark="end") for each in list_partitions(live)]
+    with running(live, {str(log.partition): int(log.log_end_offset) for log in logs}):
+        yield directories
 
 
 def rows_of(log_dir: Path) -> Rows:
@@ -87,89 +176,244 @@ def rows_written(work: Path) -> Rows:
     return rows
 
 
+@dataclass(slots=True)
+class Process:
+    """The process of the queries.
+
+    Attributes:
+        pythons: Spark's Python processes.
+        said: the lines that it has printed and that were read.
+    """
+
+    popen: subprocess.Popen[bytes]
+    work: Path
+    pythons: Pythons
+    said: list[list[str]] = field(default_factory=list)
+
+    def hear(self) -> list[list[str]]:
+        """What it has printed, in words. Effects: reads the file."""
+        self.said = [line.split() for line in (self.work / "out.txt").read_text().splitlines(True)]
+        return self.said
+
+    def names(self, what: str) -> set[str]:
+        """Of the queries that it has said this of."""
+        return {name for word, name, *_ in self.said if word == what}
+
+    def running(self) -> set[str]:
+        """Of the queries that were started and have neither failed nor ended since."""
+        last = {name: word for word, name, *_ in self.said}
+        return {name for name, word in last.items() if word == STARTED}
+
+    def warn(self) -> None:
+        """Say that workers are killed. Effects: writes a line to it."""
+        assert self.popen.stdin is not None
+        self.popen.stdin.write(b"\n")
+        self.popen.stdin.flush()
+
+    def errors(self) -> str:
+        """What it has printed of errors."""
+        return (self.work / "errors.txt").read_text()[-40000:]
+
+
 @contextmanager
-def query(log_dir: Path, work: Path) -> Iterator[subprocess.Popen[str]]:
-    """A run of the query that has started. Effects: processes, none of which is left."""
-    words = [str(log_dir), str(work), str(bytes_of(log_dir) // MICRO_BATCHES)]
-    scratch = work / "scratch"
-    scratch.mkdir(parents=True, exist_ok=True)
+def process_of(queries: Sequence[Query], work: Path, pythons: Pythons) -> Iterator[Process]:
+    """A process that runs the queries. Effects: processes, none of which is left."""
+    scratch, plan = work / "scratch", work / "plan.json"
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir(parents=True)
+    plan.write_text(json.dumps([query.job for query in queries]))
     with (
-        (work / "said.txt").open("a") as output,
+        (work / "out.txt").open("wb") as output,
+        (work / "errors.txt").open("ab") as errors,
         subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.stream_program", *words],
+            [sys.executable, "-m", "tests.spark.stream_program", str(plan)],
             cwd=ROOT,
-            env=os.environ | {"SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=output,
-            text=True,
+            env=os.environ
+            | {"SPARK_LOCAL_DIRS": str(scratch), "TMPDIR": str(scratch)}
+            | {"PYSPARK_PYTHON": str(pythons.program)},
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=errors,
             start_new_session=True,
-        ) as process,
+        ) as popen,
     ):
         try:
-            assert process.stdout is not None
-            assert f"{STARTED}\n" == process.stdout.readline(), (work / "said.txt").read_text()
-            yield process
+            yield Process(popen, work, pythons)
         finally:
-            process.kill()
-            while left := members(process.pid):
+            popen.kill()
+            while left := [*members(popen.pid), *pythons.living()]:
                 kill(left)
                 time.sleep(0.01)
 
 
-def ended(log_dir: Path, work: Path, draw: Random) -> str | None:
-    """Run the query, and kill the driver, its JVM or both at a random moment; None if it ended
-    before. Returns where the kill fell.
+@dataclass(slots=True)
+class Kills:
+    """Kills queries, and starts them again.
+
+    Attributes:
+        kills: until this number of queries was killed.
+        fell: where the kills fell. wrong: what differs of queries that have ended.
+        ended: how many have.
     """
-    wanted = entries(work, "offsets") + draw.randrange(MOST_BATCHES)
-    end = time.monotonic() + WAIT_SECONDS
-    with query(log_dir, work) as process:
-        while entries(work, "offsets") < wanted and process.poll() is None:
-            assert time.monotonic() < end
-            time.sleep(0.005)
-        time.sleep(BATCH_SECONDS * draw.random())
-        if process.poll() is not None:
-            assert 0 == process.returncode, (work / "said.txt").read_text()
-            return None
-        victims = [process.pid, *members(process.pid, "executor")]
-        chosen = draw.choice((victims, victims, victims[:1], victims[1:]))
-        kill(chosen)
-        process.wait(WAIT_SECONDS)
-        wait_for_death(process.pid)
-    planned, done = entries(work, "offsets"), entries(work, "commits")
-    return "within a micro-batch" if planned > done else "between two" if done else "before all"
 
+    kills: int
+    draw: Random
+    work: Path
+    sources: Mapping[str, Source]
+    pythons: Pythons
+    fell: Counter[Fell] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    ended: int = 0
+    _made: int = 0
 
-def entries(work: Path, name: str) -> int:
-    """How many micro-batches one of the checkpoint's logs has."""
-    log = work / "checkpoint" / name
-    return len([path for path in log.glob("*") if path.name.isdigit()])
+    def query(self) -> Query:
+        """A new one; the kinds of log directories take turns."""
+        source = [*self.sources][self._made % len(self.sources)]
+        name = f"{source}-{self._made}"
+        self._made += 1
+        log_dir, expected = self.sources[source]
+        batches = self.draw.randint(*MICRO_BATCHES)
+        size = sum(path.stat().st_size for path in log_dir.glob("*/*.log"))
+        options = self.draw.choice(
+            (
+                {"maxBytesPerTrigger": str(size // batches)},
+                {"maxOffsetsPerTrigger": str(expected.total() // batches)},
+            )
+        )
+        work = self.work / "queries" / name
+        return Query(Job(name=name, log_dir=str(log_dir), work=str(work), options=options), source)
 
+    def run(self, queries: Sequence[Query]) -> list[Query]:
+        """Run queries until the process is killed, or all have ended; those that have not."""
+        with process_of(queries, self.work, self.pythons) as process:
+            for query in queries:
+                query.before = query.now()
+            is_alive, until = True, self._moment(len(queries), EARLY)
+            while is_alive:
+                is_last = self.fell.total() >= self.kills
+                self._wait(process, queries, None if is_last else until)
+                until = self._moment(len(queries), 0)
+                if process.popen.poll() is not None:
+                    assert 0 == process.popen.returncode, process.errors()
+                    break
+                is_alive = self._kill(process, queries)
+            process.hear()
+        over = process.names(ENDED)
+        for query in queries:
+            if query.job["name"] in over:
+                self._compare(query)
+        return [query for query in queries if query.job["name"] not in over]
 
-def differences(kills: int, seed: int, work: Path) -> tuple[Counter[str], list[str]]:
-    """Kill queries so often, each again and again until it ends; where the kills fell, and what
-    differs then.
-    """
-    draw, fell, wrong = Random(seed), Counter[str](), []
-    log_dir = make_logs(work / "source")
-    expected = rows_of(log_dir)
-    while fell.total() < kills:
-        run = work / "run"
-        while True:
-            moment = None
-            if fell.total() < kills:
-                moment = ended(log_dir, run, draw)
-            else:
-                with query(log_dir, run) as process:
-                    assert 0 == process.wait(WAIT_SECONDS), (run / "said.txt").read_text()
-            if moment is None:
+    def _moment(self, queries: int, early: float) -> float:
+        """How many micro-batches more are planned until the next kill; below 0, in this part of
+        the cases: how many queries are started.
+        """
+        if self.draw.random() < early:
+            return -float(self.draw.randint(1, queries))
+        return self.draw.random() * MOST_BATCHES * queries
+
+    def _wait(self, process: Process, queries: Sequence[Query], until: float | None) -> None:
+        """Until that moment, or the end of the process."""
+        end = time.monotonic() + WAIT_SECONDS
+        first = sum(query.now().planned for query in queries)
+        lines = len(process.hear())
+        while process.popen.poll() is None:
+            assert time.monotonic() < end, process.errors()
+            process.hear()
+            planned = sum(query.now().planned for query in queries) - first
+            if until is not None and process.names(STARTED) and 0 <= until <= planned:
                 break
-            fell[moment] += 1
-        rows = rows_written(run)
+            if until is not None and until < 0 and len(process.said) - lines >= -until:
+                break
+            time.sleep(_LOOK_SECONDS)
+        if until is not None:
+            time.sleep(BATCH_SECONDS * self.draw.random())
+
+    def _kill(self, process: Process, queries: Sequence[Query]) -> bool:
+        """Kill something, and note where it fell for each query that had started and not ended;
+        whether the queries continue in the same process.
+        """
+        popen, jvm = process.popen, members(process.popen.pid, "executor")
+        process.hear()
+        victim, names = self.draw.choice(VICTIMS), process.running()
+        if victim == "workers":
+            self._kill_workers(process, [each for each in queries if each.job["name"] in names])
+            return True
+        kill({"driver": [popen.pid], "JVM": jvm}.get(victim, [popen.pid, *jvm]))
+        popen.wait(WAIT_SECONDS)
+        wait_for_death(popen.pid)
+        process.pythons.wait_for_death()
+        for query in queries:
+            if query.job["name"] in names:
+                self.fell[query.fell(victim, query.now())] += 1
+        for source in self.sources.values():
+            for partition in list_partitions(source.log_dir):
+                swapped(source.log_dir, str(partition))
+        return False
+
+    def _kill_workers(self, process: Process, queries: Sequence[Query]) -> None:
+        """Kill Spark's Python processes, those that plan and those that read; note where it fell
+        for each query that failed by it.
+        """
+        lines = len(process.said)
+        workers = [*process.pythons.living(), *members(process.popen.pid, "workers")]
+        process.warn()
+        kill(workers)
+        waiting = {query.job["name"]: query for query in queries}
+        end = time.monotonic() + SETTLE_SECONDS
+        while waiting and time.monotonic() < end and process.popen.poll() is None:
+            for word, name, *numbers in process.hear()[lines:]:
+                query = waiting.pop(name, None)
+                if query is not None and word == FAILED:
+                    at = Progress(*map(int, numbers))
+                    self.fell[query.fell("workers", at)] += 1
+                    query.before = at
+            time.sleep(_LOOK_SECONDS)
+
+    def _compare(self, query: Query) -> None:
+        """Compare what a query that has ended wrote. Effects: removes it."""
+        self.ended += 1
+        if query.last is not None and query.now() == query.before:
+            self.fell[query.last] -= 1  # there was nothing left to do when it was killed
+        rows, expected = rows_written(query.work), self.sources[query.source].expected
         if rows != expected:
-            wrong.append(f"missing {expected - rows}, too many {rows - expected}"[:2000])
-        shutil.rmtree(run)
-    return fell, wrong
+            lost, more = expected - rows, rows - expected
+            offsets = [[*map(str, sorted(each)[:5])] for each in (place(lost), place(more))]
+            self.wrong.append(
+                f"{query.job['name']}: {lost.total()} rows missing {offsets[0]},"
+                f" {more.total()} too many {offsets[1]}"
+            )
+        shutil.rmtree(query.work)
+
+
+def place(rows: Rows) -> set[tuple[str, int, int]]:
+    """Topics, partitions and offsets."""
+    return {row[:3] for row in rows}
+
+
+def kill_queries(
+    kills: int,
+    seed: int,
+    work: Path,
+    *,
+    queries: int = QUERIES,
+    progress: Callable[[str], object] = str,
+) -> Kills:
+    """Kill queries, at least this number, each again and again until it ends; all end. Effects:
+    files below `work`, processes.
+    """
+    with (
+        sources(work / "sources") as directories,
+        served(work / "pythons", directories["transactions"].log_dir) as pythons,
+    ):
+        done = Kills(kills, Random(seed), work, directories, pythons)
+        left = [done.query() for _ in range(queries)]
+        while left:
+            left = done.run(left)
+            progress(f"{done.fell.total()} killed, {done.ended} ended, {len(done.wrong)} wrong\n")
+            if done.fell.total() < kills:
+                left += [done.query() for _ in range(queries - len(left))]
+    return done
 
 
 def main(arguments: list[str]) -> int:
@@ -177,16 +421,35 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.spark.killed_streams")
     parser.add_argument("--count", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--queries", type=int, default=QUERIES)
     chosen = parser.parse_args(arguments)
     start = time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing is left then, either
+
+    def progress(line: str) -> None:
+        sys.stdout.write(f"{time.monotonic() - start:6.0f} s: {line}")
+        sys.stdout.flush()
+
     with tempfile.TemporaryDirectory() as work:
-        fell, wrong = differences(chosen.count, chosen.seed, Path(work))
-    sys.stdout.write(
-        f"{fell.total()} kills in {time.monotonic() - start:.0f} s: {dict(fell)};"
-        f" differences: {len(wrong)}\n"
-    )
-    sys.stdout.write("".join(f"{each}\n" for each in wrong))
-    return bool(wrong)
+        done = kill_queries(
+            chosen.count, chosen.seed, Path(work), queries=chosen.queries, progress=progress
+        )
+    sys.stdout.write(summary(done))
+    sys.stdout.write("".join(f"{each}\n" for each in done.wrong))
+    return bool(done.wrong)
+
+
+def summary(done: Kills) -> str:
+    """What was done, in lines."""
+    first = sum(number for fell, number in done.fell.items() if fell.first)
+    head = f"{done.fell.total()} kills of {done.ended} queries, differences: {len(done.wrong)}"
+    lines = [f"{head}; {first} of the kills before the run had planned or committed anything"]
+    for name in ("source", "victim", "moment"):
+        counts: Counter[str] = Counter()
+        for fell, number in done.fell.items():
+            counts[getattr(fell, name)] += number
+        lines.append(f"by {name}: {dict(counts.most_common())}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 if __name__ == "__main__":

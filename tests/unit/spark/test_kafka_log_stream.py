@@ -16,7 +16,6 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from logwright.errors import DataLoss, PolicyError, StalePlan
 from logwright.log.load import observe
 from logwright.records.model import Isolation
-from logwright.spark import kafka_log_seen
 from logwright.spark.kafka_log import KafkaLog
 from logwright.spark.kafka_log_rows import SCHEMA
 from logwright.spark.kafka_log_stream import StreamReader
@@ -35,12 +34,7 @@ from tests.unit.spark.streams import (
     write_log,
 )
 
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What waits for a log to settle gives up soon."""
-    monkeypatch.setattr(kafka_log_seen, "ATTEMPTS", 3)
-    monkeypatch.setattr(kafka_log_seen, "PAUSE_SECONDS", 0)
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 @pytest.mark.parametrize(

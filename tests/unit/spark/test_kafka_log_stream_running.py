@@ -14,7 +14,7 @@ import pytest
 from logwright.errors import DataLoss, PreconditionError, Unsettled
 from logwright.locks import release, try_lock
 from logwright.running import watermark
-from logwright.spark import kafka_log_seen, kafka_log_stream
+from logwright.spark import kafka_log_stream
 from logwright.spark.kafka_log import KafkaLog
 from logwright.spark.kafka_log_rows import SCHEMA
 from tests.log_builder import LogBuilder
@@ -31,12 +31,12 @@ from tests.unit.spark.streams import (
     write_log,
 )
 
+pytestmark = pytest.mark.usefixtures("impatient")
+
 
 @pytest.fixture(autouse=True)
 def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for a broker gives up soon."""
-    monkeypatch.setattr(kafka_log_seen, "ATTEMPTS", 3)
-    monkeypatch.setattr(kafka_log_seen, "PAUSE_SECONDS", 0)
     monkeypatch.setattr(kafka_log_stream, "LOOK_SECONDS", 0)
     monkeypatch.setattr(watermark, "PATIENCE_SECONDS", 0.3)
 
