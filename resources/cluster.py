@@ -12,6 +12,7 @@ from pydantic import PrivateAttr
 from logwright.config.cluster import Cluster, read_cluster
 from logwright.errors import LogwrightError
 from logwright.rolling.broker import BrokerMaintenance
+from logwright.rolling.controller import local_controller
 from logwright.rolling.run import run as only_run
 from logwright.rolling.site import open_site
 
@@ -46,6 +47,15 @@ class ClusterFile(dg.ConfigurableResource):  # type: ignore[type-arg]
         except LogwrightError as error:
             _LOG.error("the cluster's file cannot be used: %s", error)
             return None
+
+    def active_controller(self) -> int | None:
+        """Return the active controller's node id, None if it is not known or its log directories
+        are on another machine. Effects: reads the file, and what the nodes have noted.
+        """
+        path, config = self.path(), self.load()
+        if path is None or config is None:
+            return None
+        return local_controller(config, path.absolute().parent).node
 
     def work(self, broker: int, say: Callable[[str], None]) -> BrokerMaintenance:
         """Return a broker's maintenance. Effects: reads the file.
