@@ -53,6 +53,11 @@ def test_commands_of_each_broker(tmp_path: Path) -> None:
         ("Sat 01:00", "Sat 25:00", ":8:11: windows[0]: not a time window"),
         ("state: state\n", "", ":1:1: state: is required"),
         ("log_dirs: [/data]", "log_dirs: []", ":10:23: brokers[0].log_dirs: "),
+        (
+            "state: state",
+            "state: state\ncoordinate: true\nrun_with: env",
+            ":4:13: coordinate: needs the log directories of all brokers on this machine",
+        ),
     ],
 )
 def test_what_is_wrong_and_where(tmp_path: Path, old: str, new: str, problem: str) -> None:
