@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from logwright.locks import wait_for
 from logwright.pipelines.lib.runs import PARTITION_TAG, ROLLING
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.catalogue import platform_resources
@@ -17,8 +15,8 @@ from logwright.resources.cluster import CLUSTER_VARIABLE
 from logwright.rolling.model import Journal
 from tests.e2e.brokers import Brokers
 from tests.e2e.harness import QUIET, new_instance
-from tests.e2e.rolling_load import Load, fill, make_topics
-from tests.e2e.test_rolling import IN_TIME, check, journal, whole, write_file
+from tests.e2e.rolling_cluster import check, journal, whole, write_file
+from tests.e2e.rolling_load import Load
 
 pytestmark = [
     pytest.mark.e2e,
@@ -28,22 +26,6 @@ pytestmark = [
 ]
 
 OPS = ["check_broker", "stop_broker", "maintain_broker", "start_broker", "verify_broker"]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """Three brokers with both topics."""
-    with Brokers(tmp_path_factory.mktemp("cluster")) as running:
-        make_topics(running.admin)
-        yield running
-
-
-@pytest.fixture
-def brokers(cluster: Brokers) -> Brokers:
-    """The cluster, whole, with something to clean."""
-    assert wait_for(lambda: whole(cluster) or None, IN_TIME), cluster.said()
-    fill(cluster.bootstrap)
-    return cluster
 
 
 @pytest.fixture
