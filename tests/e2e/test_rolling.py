@@ -163,10 +163,10 @@ def test_tombstones_stay_while_a_running_replica_may_need_them(brokers: Brokers)
 
 
 def delete_keys(brokers: Brokers) -> None:
-    """Write a tombstone for a key of each partition, and enough that its segment rolls."""
+    """Write a tombstone of a key to each partition, and enough that its segment rolls."""
     producer = Producer({"bootstrap.servers": brokers.bootstrap, "acks": "all"})
     for number in range(PARTITIONS):
-        producer.produce(STATE, key=b"k1", value=None, partition=number)
+        producer.produce(STATE, key=b"gone", value=None, partition=number)
     assert 0 == producer.flush(60)
     fill(brokers.bootstrap)
     ends = {f"{STATE}-{number}" for number in range(PARTITIONS)}
