@@ -19,6 +19,10 @@ from logwright.rolling.site import open_site
 _LOG = logging.getLogger(__name__)
 
 CLUSTER_VARIABLE: Final = "LOGWRIGHT_CLUSTER"
+WAIT_SECONDS: Final = 30.0
+"""How long a step waits for the lock of another run: one that the journal refuses has it for an
+instant.
+"""
 
 
 class ClusterFile(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -83,6 +87,6 @@ class ClusterFile(dg.ConfigurableResource):  # type: ignore[type-arg]
         """
         del context
         if self._away is not None:
-            with only_run(self._away.site):
+            with only_run(self._away.site, wait_seconds=WAIT_SECONDS):
                 self._away.bring_back()
             self._away = None

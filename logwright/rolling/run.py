@@ -49,13 +49,17 @@ def active_controller(site: Site) -> ActiveController:
 
 
 @contextmanager
-def run(site: Site, *, restart: bool = False) -> Iterator[None]:
+def run(site: Site, *, restart: bool = False, wait_seconds: float = 0) -> Iterator[None]:
     """Be the only run. Effects: a lock; with `restart` forgets what a round has done.
+
+    Args:
+        wait_seconds: how long another one is waited for: who works step by step (`do_step`) must
+            not fail because another run looked between two of them, and was refused.
 
     Raises:
         PreconditionError: another run is at work.
     """
-    with only_run(site.state):
+    with only_run(site.state, wait_seconds=wait_seconds):
         if restart:
             site.note(replace(site.journal(), done=()))
         yield

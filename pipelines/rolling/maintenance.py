@@ -17,7 +17,7 @@ from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.human import human_bytes
 from logwright.assets.lib.report import table
 from logwright.pipelines.lib.runs import ROLLING
-from logwright.resources.cluster import ClusterFile
+from logwright.resources.cluster import WAIT_SECONDS, ClusterFile
 from logwright.rolling.broker import Maintained
 from logwright.rolling.model import Standing, Step
 from logwright.rolling.run import do_step
@@ -114,7 +114,7 @@ def _step(
 
     with boundary(f"broker {broker}, {step}"):
         work = cluster.work(broker, say)
-        with only_run(work.site):
+        with only_run(work.site, wait_seconds=WAIT_SECONDS):
             cluster.stopped(None)
             done = do_step(work, step, checked=checked_by == context.run_id)
         if step in {"stop", "maintain"}:

@@ -114,7 +114,7 @@ def dagster_dev(home: Path, environment: Mapping[str, str]) -> Iterator[Server]:
     shutil.copyfile(ROOT / "pipelines" / "dagster.yaml", home / "dagster.yaml")
     (home / "workspace.yaml").write_text(WORKSPACE)
     port, text_file = free_port(), home / "said"
-    words = ["dev", "-w", home / "workspace.yaml", "-h", "127.0.0.1", "-p", str(port)]
+    words = ["dev", "-w", str(home / "workspace.yaml"), "-h", "127.0.0.1", "-p", str(port)]
     with text_file.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "dagster", *words],

@@ -147,9 +147,9 @@ def test_tombstones_stay_while_a_running_replica_may_need_them(brokers: Brokers)
     delete_keys(brokers)
     subprocess.run([brokers.script("stop", 2)], check=True)
     try:
-        others = [word for each in (1, 3) for word in ("--coordinate-with", brokers.log_dir(each))]
+        others = [f"--coordinate-with={brokers.log_dir(each)}" for each in (1, 3)]
         later = [int(time.time() * 1000) + days * 86_400_000 for days in (2, 4, 6)]
-        words = [brokers.log_dir(2), *CLEAN.split()[1:], "--yes", "--output", "json"]
+        words = [str(brokers.log_dir(2)), *CLEAN.split()[1:], "--yes", "--output", "json"]
         marked, kept = (call("clean", *words, *others, "--now", now) for now in later[:2])
         gone = call("clean", *words, "--now", later[2])
     finally:
