@@ -23,10 +23,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
 )
 
-from logwright.config.cluster import read_cluster
 from logwright.format.names import TopicPartition
 from logwright.locks import wait_for
-from logwright.rolling import controller as controllers
+from logwright.rolling.controller import noted_leader
 from logwright.rolling.model import STEPS, Journal
 from logwright.running.watermark import read_watermarks
 from tests.e2e.brokers import Brokers
@@ -111,20 +110,18 @@ def test_the_active_controller_is_the_last(brokers: Brokers, *, elsewhere: bool)
     assert first == last_of(path)
     subprocess.run([brokers.script("stop", first)], check=True)
     others = [broker for broker in brokers.ids if broker != first]
-    second = wait_for(lambda: in_set(local_controller(path), others), IN_TIME)
+    second = wait_for(lambda: noted(brokers, others), IN_TIME)
     assert second == brokers.active_controller()
     brokers.start(first)
     assert wait_for(lambda: whole(brokers) or None, IN_TIME)
     assert brokers.active_controller() == last_of(path)
 
 
-def in_set(node: int | None, wanted: list[int]) -> int | None:
-    return node if node in wanted else None
-
-
-def local_controller(path: Path) -> int | None:
-    """What the nodes have noted."""
-    return controllers.local_controller(read_cluster(path), path.parent).node
+def noted(brokers: Brokers, wanted: list[int]) -> int | None:
+    """The leader of the newest epoch that the nodes have noted, once it is one of these."""
+    leaders = [noted_leader([brokers.log_dir(each)]) for each in brokers.ids]
+    newest = max(each for each in leaders if each is not None)
+    return newest.leader if newest.leader in wanted else None
 
 
 def last_of(path: Path) -> int:

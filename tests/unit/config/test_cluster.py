@@ -96,8 +96,8 @@ HOOKS = (Path(__file__).parents[3] / "docs" / "rolling.md").read_text().partitio
 
 def blocks(kind: str) -> list[str]:
     """The examples of hooks of a kind."""
-    found: list[str] = re.findall(rf"^```{kind}\n(.*?)^```", HOOKS, re.MULTILINE | re.DOTALL)
-    return found
+    texts: list[str] = re.findall(rf"^```{kind}\n(.*?)^```", HOOKS, re.MULTILINE | re.DOTALL)
+    return texts
 
 
 def test_the_documented_hooks(tmp_path: Path) -> None:
