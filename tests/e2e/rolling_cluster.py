@@ -32,7 +32,7 @@ def write_file(brokers: Brokers, **changes: Any) -> Path:  # noqa: ANN401 -- sec
         "stop": f"{brokers.work}/stop-{{id}}",
         "start": f"{brokers.work}/start-{{id}}",
         "maintain": [CLEAN],
-        "limits": {"stop": "60s", "lock": "60s", "start": "60s", "in_sync": "120s"},
+        "limits": {"stop": "120s", "lock": "120s", "start": "240s", "in_sync": "300s"},
         "brokers": [
             {"id": broker, "log_dirs": [str(brokers.log_dir(broker))]} for broker in brokers.ids
         ],
