@@ -18,7 +18,6 @@ from logwright.assets.ingest import ingested
 from logwright.assets.segments.segment_set import segment_set
 from logwright.assets.tables.checks import equal_check, one_partition_check
 from logwright.assets.tables.latest_state import latest_state_assets, owner_of
-from logwright.config.cluster import Cluster
 from logwright.config.policies import Policies
 from logwright.config.table import tables_of
 from logwright.errors import PolicyError
@@ -36,6 +35,7 @@ from logwright.pipelines.segments.pauses import pauses
 from logwright.pipelines.segments.sensors import discover, discovery, due_logs
 from logwright.pipelines.segments.sweep import sweep, sweep_range
 from logwright.pipelines.tables.running import running_tables_sensor, tables_job
+from logwright.resources.cluster import ClusterFile
 from logwright.resources.policies import PolicyDirectory
 
 # Dagster gives the parameter itself, to every sensor that has several jobs.
@@ -54,7 +54,8 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
     tables = tables_of(policies)
     erases = policies.erasure.store is not None
     update = tables_job(tuple(tables))
-    cluster: Cluster | None = resources["cluster"].load()
+    cluster_file: ClusterFile = resources["cluster"]
+    cluster = cluster_file.load()
     brokers = [] if cluster is None else [broker.id for broker in cluster.brokers]
     return dg.Definitions(
         assets=dg.map_asset_specs(
@@ -83,7 +84,7 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
             *(discover, sweep, sweep_range, retention, purge, purge_range, ingest, fleet),
             *((erasure, erase) if erases else ()),
             *((update,) if tables else ()),
-            *([rolling_maintenance(brokers)] if brokers else []),
+            *([rolling_maintenance(brokers, cluster_file)] if brokers else []),
         ],
         sensors=[
             *(discovery, due_logs, purge_due, disk_space, pauses, landing, failed_runs),

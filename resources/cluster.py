@@ -12,12 +12,17 @@ from pydantic import PrivateAttr
 from logwright.config.cluster import Cluster, read_cluster
 from logwright.errors import LogwrightError
 from logwright.rolling.broker import BrokerMaintenance
+from logwright.rolling.controller import local_controller
 from logwright.rolling.run import run as only_run
 from logwright.rolling.site import open_site
 
 _LOG = logging.getLogger(__name__)
 
 CLUSTER_VARIABLE: Final = "LOGWRIGHT_CLUSTER"
+WAIT_SECONDS: Final = 30.0
+"""How long a step waits for the lock of another run: one that the journal refuses has it for an
+instant.
+"""
 
 
 class ClusterFile(dg.ConfigurableResource):  # type: ignore[type-arg]
@@ -47,6 +52,15 @@ class ClusterFile(dg.ConfigurableResource):  # type: ignore[type-arg]
             _LOG.error("the cluster's file cannot be used: %s", error)
             return None
 
+    def active_controller(self) -> int | None:
+        """Return the active controller's node id, None if it is not known or its log directories
+        are on another machine. Effects: reads the file, and what the nodes have noted.
+        """
+        path, config = self.path(), self.load()
+        if path is None or config is None:
+            return None
+        return local_controller(config, path.absolute().parent).node
+
     def work(self, broker: int, say: Callable[[str], None]) -> BrokerMaintenance:
         """Return a broker's maintenance. Effects: reads the file.
 
@@ -73,6 +87,6 @@ class ClusterFile(dg.ConfigurableResource):  # type: ignore[type-arg]
         """
         del context
         if self._away is not None:
-            with only_run(self._away.site):
+            with only_run(self._away.site, wait_seconds=WAIT_SECONDS):
                 self._away.bring_back()
             self._away = None

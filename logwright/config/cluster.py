@@ -141,6 +141,8 @@ class Cluster(Commands):
         bootstrap_servers: addresses of brokers; name several, since each is away once.
         client_config: a file of librdkafka's settings, such as those of TLS and SASL.
         state: directory of the journal and the lock, outside of all log directories.
+        coordinate: each ``clean`` keeps the tombstones and markers that a replica of another broker
+            may need (docs/adr/0030); the log directories of all must be on this machine.
         limits: time limits.
         windows: when a broker may be stopped; at any time by default.
         time_zone: of the windows.
@@ -153,6 +155,7 @@ class Cluster(Commands):
     ]
     client_config: _Path | None = None
     state: _Path
+    coordinate: bool = False
     limits: Limits = Field(default_factory=Limits)
     windows: tuple[Window, ...] = ()
     time_zone: Zone = "UTC"
@@ -168,6 +171,11 @@ class Cluster(Commands):
         for name in ("stop", "start", "maintain"):
             if any(not (getattr(each, name) or getattr(self, name)) for each in self.brokers):
                 raise contradiction(f"a broker has no {name}, nor has the cluster", "brokers")
+        if self.coordinate and any(each.run_with or self.run_with for each in self.brokers):
+            raise contradiction(
+                "needs the log directories of all brokers on this machine, without run_with",
+                "coordinate",
+            )
         return self
 
     def commands_of(self, broker: ClusterBroker) -> Commands:

@@ -19,7 +19,9 @@ from typing import Any, Final, Protocol
 from logwright.config.cluster import Cluster, ClusterBroker, Commands
 from logwright.errors import LogwrightError, PolicyError, PreconditionError
 from logwright.locks import is_held
+from logwright.metadata.quorum import QuorumLeader
 from logwright.metadata.read import read_directory_ids
+from logwright.rolling.controller import noted_leader
 from logwright.rolling.hooks import Ended, interrupted_after, log_output, masked, run_command
 from logwright.rolling.journal import read_journal, write_journal
 from logwright.rolling.model import (
@@ -30,6 +32,7 @@ from logwright.rolling.model import (
     MaintenanceFailed,
     NotInTime,
     PartitionNow,
+    Standing,
     Step,
 )
 from logwright.rolling.plan import (
@@ -37,6 +40,7 @@ from logwright.rolling.plan import (
     obstacles_of,
     outside_of_windows,
     resumed,
+    standing_of,
     to_elect,
 )
 from logwright.times import duration
@@ -171,6 +175,30 @@ class BrokerMaintenance:
         )
         self._say(f"an interrupted run was at its step {journal.step}; it continues with {step}")
         return step
+
+    def quorum_leader(self) -> QuorumLeader | None:
+        """Return the active controller as the broker's node has noted it next to the metadata log,
+        None if it has not. Effects: reads files; on another machine with ``logwright inspect``.
+
+        Raises:
+            LogwrightError: it cannot be read.
+        """
+        if not self._commands.run_with:
+            return noted_leader(self._paths)
+        for log_dir in self._broker.log_dirs:
+            for answer in self._inspected(log_dir):
+                if answer.get("quorumLeader"):
+                    return QuorumLeader(**answer["quorumLeader"])
+        return None
+
+    def standing(self) -> Standing | None:
+        """Return how the broker stands in its cluster, None if that does not respond. Effects:
+        looks.
+        """
+        try:
+            return standing_of(self.site.admin.look(), self.id)
+        except ClusterUnavailable:
+            return None
 
     def check(self) -> None:
         """See that the broker can be stopped; wait for what passes. Effects: looks.
@@ -335,6 +363,16 @@ class BrokerMaintenance:
         return [self.site.directory / log_dir for log_dir in self._broker.log_dirs]
 
     @property
+    def _replicas(self) -> list[str]:
+        """The log directories of the other brokers, which run."""
+        return [
+            str(self.site.directory / log_dir)
+            for each in self.site.config.brokers
+            if each.id != self.id
+            for log_dir in each.log_dirs
+        ]
+
+    @property
     def _program(self) -> tuple[str, ...]:
         """The words that run logwright where the log directories are."""
         commands = self._commands
@@ -356,6 +394,8 @@ class BrokerMaintenance:
         if not any(word.split("=")[0] == "--high-watermark" for word in options):
             options += ["--high-watermark", "checkpoint"]  # what is above may not be committed
         options += [] if name in _READS else ["--yes"]
+        if name == "clean" and self.site.config.coordinate:
+            options += [word for path in self._replicas for word in ("--coordinate-with", path)]
         path = log_dir if self._commands.run_with else str(self.site.directory / log_dir)
         command = f"logwright {name} {log_dir}"
         self._say(f"maintain: {command}")
@@ -464,12 +504,18 @@ class BrokerMaintenance:
         if not self._commands.run_with:
             return next((str(path) for path in self._paths if is_held(path)), None)
         for log_dir in self._broker.log_dirs:
-            line = [*self._program, "inspect", log_dir, "--output", "json"]
-            ended = self._run(line, self._limits.lock, "logwright inspect", show=False)
-            answers = [each for each in _objects(ended.output) if "lockedBy" in each]
+            answers = self._inspected(log_dir)
             if not answers or answers[0]["lockedBy"]:
                 return log_dir
         return None
+
+    def _inspected(self, log_dir: str) -> list[dict[str, Any]]:
+        """Return what ``logwright inspect`` says of a log directory on another machine as a whole;
+        nothing if it failed. Effects: runs it there.
+        """
+        line = [*self._program, "inspect", log_dir, "--output", "json"]
+        ended = self._run(line, self._limits.lock, "logwright inspect", show=False)
+        return [each for each in _objects(ended.output) if "lockedBy" in each]
 
     def _note(self, step: Step) -> None:
         self.site.note(replace(self.site.journal(), broker=self.id, step=step))

@@ -28,8 +28,11 @@ _MAX_BYTES: Final = 1_048_576
 
 
 @contextmanager
-def only_run(state: Path) -> Iterator[None]:
+def only_run(state: Path, *, wait_seconds: float = 0) -> Iterator[None]:
     """Keep other runs away. Effects: makes the directory and a lock file, which goes at the end.
+
+    Args:
+        wait_seconds: how long another run is waited for.
 
     Raises:
         PreconditionError: another run is at work.
@@ -37,7 +40,7 @@ def only_run(state: Path) -> Iterator[None]:
     """
     durable.make_directory(state)
     try:
-        with lock_file(state, _LOCK, wait_seconds=0):
+        with lock_file(state, _LOCK, wait_seconds=wait_seconds):
             yield
     except LogDirLocked as error:
         raise PreconditionError(

@@ -85,6 +85,42 @@ class ClusterNow:
         """Return how many partitions a broker leads."""
         return sum(each.leader == broker for each in self.partitions)
 
+    def below_min_isr(self) -> tuple[PartitionNow, ...]:
+        """Return the partitions that a producer with ``acks=all`` cannot write to."""
+        return tuple(each for each in self.partitions if len(each.isr) < each.min_isr)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveController:
+    """Which node of a KRaft cluster is the active controller.
+
+    Attributes:
+        node: its id, None if that is not known.
+        problem: why it is not known.
+    """
+
+    node: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How a broker stands in its cluster at one moment.
+
+    Attributes:
+        brokers: those that are in the cluster, ascending.
+        replicas: of how many partitions the broker should have a replica.
+        in_sync: in how many of their ISRs it is.
+        leads: how many partitions it leads.
+        below_min_isr: how many partitions of the cluster are below ``min.insync.replicas``.
+    """
+
+    brokers: tuple[int, ...]
+    replicas: int
+    in_sync: int
+    leads: int
+    below_min_isr: int
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:

@@ -9,6 +9,8 @@
 4. A broker is away for less than ``delete.retention.ms`` of each of its compacted topics: the
    others' cleaners run meanwhile, and could remove a tombstone that it never received.
 5. It is stopped only within a window.
+6. The active controller goes last: each one that is stopped makes the quorum elect another, which
+   may be the next to be stopped.
 """
 
 from __future__ import annotations
@@ -17,7 +19,14 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from logwright.config.windows import TimeWindow, spans
-from logwright.rolling.model import ClusterNow, Journal, PartitionNow, Step
+from logwright.rolling.model import (
+    ActiveController,
+    ClusterNow,
+    Journal,
+    PartitionNow,
+    Standing,
+    Step,
+)
 from logwright.times import duration, instant
 
 _MOST_NAMED = 3
@@ -51,19 +60,39 @@ class Turn:
     obstacles: tuple[Obstacle, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """The brokers that are to be maintained.
+
+    Attributes:
+        turns: in their order.
+        controller: the active controller when the order was made.
+        about_controller: what that means for the order, as a sentence without its full stop.
+    """
+
+    turns: tuple[Turn, ...]
+    controller: ActiveController
+    about_controller: str
+
+
 def order_of(
-    now: ClusterNow, brokers: Collection[int], journal: Journal, *, away_ms: int
-) -> tuple[Turn, ...]:
+    now: ClusterNow,
+    brokers: Collection[int],
+    journal: Journal,
+    *,
+    away_ms: int,
+    controller: ActiveController,
+) -> Order:
     """Return the brokers that are to be maintained, in their order: the one that a run left in the
-    middle, then those that lead the fewest partitions.
+    middle, then those that lead the fewest partitions, then the active controller (rule 6).
 
     Args:
         brokers: the ids of all that are wanted.
         away_ms: how long one can be away at most.
     """
 
-    def place(broker: int) -> tuple[bool, int, int]:
-        return broker != journal.broker, now.led_by(broker), broker
+    def place(broker: int) -> tuple[bool, bool, int, int]:
+        return broker != journal.broker, broker == controller.node, now.led_by(broker), broker
 
     turns = []
     for broker in sorted(set(brokers) - set(journal.done), key=place):
@@ -72,9 +101,32 @@ def order_of(
             obstacles: tuple[Obstacle, ...] = ()
         else:
             reason = f"leads {now.led_by(broker)} of {len(now.of(broker))} partitions"
+            if broker == controller.node:
+                reason += "; last, as it is the active controller"
             obstacles = obstacles_of(now, broker, away_ms=away_ms)
         turns.append(Turn(broker=broker, reason=reason, obstacles=obstacles))
-    return tuple(turns)
+    about = _about(controller, brokers)
+    return Order(turns=tuple(turns), controller=controller, about_controller=about)
+
+
+def _about(controller: ActiveController, brokers: Collection[int]) -> str:
+    if controller.node is None:
+        return f"The active controller is not known, and may not go last: {controller.problem}"
+    if controller.node not in brokers:
+        return f"The active controller is node {controller.node}, which is not maintained"
+    return f"The active controller is broker {controller.node}"
+
+
+def standing_of(now: ClusterNow, broker: int) -> Standing:
+    """Return how a broker stands in its cluster."""
+    own = now.of(broker)
+    return Standing(
+        brokers=tuple(sorted(now.brokers)),
+        replicas=len(own),
+        in_sync=sum(broker in each.isr for each in own),
+        leads=now.led_by(broker),
+        below_min_isr=len(now.below_min_isr()),
+    )
 
 
 def obstacles_of(now: ClusterNow, broker: int, *, away_ms: int) -> tuple[Obstacle, ...]:

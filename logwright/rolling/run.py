@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from logwright.rolling.broker import BrokerMaintenance, Maintained, Site
+from logwright.rolling.controller import newest_leader
 from logwright.rolling.journal import only_run
-from logwright.rolling.model import Journal, Step
-from logwright.rolling.plan import Turn, order_of
+from logwright.rolling.model import ActiveController, Journal, Step
+from logwright.rolling.plan import Order, order_of
 
 
-def plan(site: Site, brokers: Collection[int]) -> tuple[Turn, ...]:
+def plan(site: Site, brokers: Collection[int]) -> Order:
     """Return the order of the brokers, the reasons, and what keeps each from being stopped now.
-    Effects: looks at the cluster; reads the journal.
+    Effects: looks at the cluster; reads the journal, and what the brokers have noted of the quorum.
 
     Args:
         brokers: the wanted ids; empty for a round over all: a broker that an interrupted round has
@@ -29,17 +30,36 @@ def plan(site: Site, brokers: Collection[int]) -> tuple[Turn, ...]:
     if wanted:
         journal = replace(journal, done=())
     every = [each.id for each in site.config.brokers]
-    return order_of(site.admin.look(), wanted or every, journal, away_ms=site.config.limits.away_ms)
+    return order_of(
+        site.admin.look(),
+        wanted or every,
+        journal,
+        away_ms=site.config.limits.away_ms,
+        controller=active_controller(site),
+    )
+
+
+def active_controller(site: Site) -> ActiveController:
+    """Return the active controller: that of the newest epoch that the nodes of the file have noted.
+    Effects: as `BrokerMaintenance.quorum_leader`.
+    """
+    return newest_leader(
+        site.config.brokers, lambda broker: BrokerMaintenance(site, broker.id).quorum_leader()
+    )
 
 
 @contextmanager
-def run(site: Site, *, restart: bool = False) -> Iterator[None]:
+def run(site: Site, *, restart: bool = False, wait_seconds: float = 0) -> Iterator[None]:
     """Be the only run. Effects: a lock; with `restart` forgets what a round has done.
+
+    Args:
+        wait_seconds: how long another one is waited for: who works step by step (`do_step`) must
+            not fail because another run looked between two of them, and was refused.
 
     Raises:
         PreconditionError: another run is at work.
     """
-    with only_run(site.state):
+    with only_run(site.state, wait_seconds=wait_seconds):
         if restart:
             site.note(replace(site.journal(), done=()))
         yield
@@ -55,7 +75,7 @@ def roll(site: Site, brokers: Collection[int]) -> Iterator[tuple[int, list[Maint
     Raises:
         LogwrightError: why the run ended; the broker that it was at is started.
     """
-    for turn in plan(site, brokers):
+    for turn in plan(site, brokers).turns:
         yield turn.broker, maintain_broker(site, turn.broker, in_round=not brokers)
     if not brokers:
         site.note(Journal())

@@ -26,7 +26,7 @@ from logwright.log.load import Shared, observe_one, share
 from logwright.log.model import PartitionLog, ReadableLog
 from logwright.observe import HighWatermark, observe_unlocked
 from logwright.place.files import open_log_dir
-from logwright.place.model import AnyPlace, is_local
+from logwright.place.model import AnyPlace, Place, is_local
 from logwright.roll.plan import force_roll, not_rolled, plan_roll
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
@@ -58,7 +58,8 @@ def plan_cleaning(
         PreconditionError: see `logwright.sweep.replicas.removal_bound`.
     """
     log = observe_unlocked(log_dir, partition, high_watermark=high_watermark)
-    return _coordinated(_decide(log, settings, now_ms, options), high_watermark)
+    others = _as_they_run(options)
+    return _coordinated(_decide(log, settings, now_ms, options), others, high_watermark)
 
 
 @rare_collections()
@@ -95,28 +96,43 @@ def plan_cleanings(
     ]
     if not options.replicas:
         return outcomes
-    return [_bounded(outcome, high_watermark) for outcome in outcomes]
+    others = _as_they_run(options)
+    return [_bounded(outcome, others, high_watermark) for outcome in outcomes]
 
 
-def _bounded(outcome: Outcome[AnyPlace], high_watermark: HighWatermark) -> Outcome[AnyPlace]:
+def _as_they_run(options: CleaningOptions) -> list[Place]:
+    """Return the log directories of the other replicas as they are read: those that brokers have
+    open each in one session. Effects: asks for the brokers' locks.
+    """
+    if not options.replicas:
+        return []
+    from logwright.running.place import as_it_runs  # noqa: PLC0415 -- only coordinated cleanings
+
+    return [as_it_runs(directory) for directory in options.replicas]
+
+
+def _bounded(
+    outcome: Outcome[AnyPlace], others: Sequence[Place], high_watermark: HighWatermark
+) -> Outcome[AnyPlace]:
     if isinstance(outcome, LogwrightError):
         return outcome
     try:
-        return _coordinated(outcome, high_watermark)
+        return _coordinated(outcome, others, high_watermark)
     except LogwrightError as error:
         return error
 
 
-def _coordinated(plan: CleanPlan[AnyPlace], high_watermark: HighWatermark) -> CleanPlan[AnyPlace]:
+def _coordinated(
+    plan: CleanPlan[AnyPlace], others: Sequence[Place], high_watermark: HighWatermark
+) -> CleanPlan[AnyPlace]:
     """Return the plan with what other replicas allow it to remove, if it is coordinated with them.
     Effects: reads their headers.
     """
-    replicas = plan.options.replicas
-    if not replicas or not plan.clean:
+    if not others or not plan.clean:
         return plan
     from logwright.sweep.replicas import removal_bound  # noqa: PLC0415 -- compiled kernels
 
-    bound = removal_bound(plan.log, replicas, high_watermark=high_watermark)
+    bound = removal_bound(plan.log, others, high_watermark=high_watermark)
     reason = f"tombstones and markers stay from the lowest clean offset {bound.end} of all replicas"
     reasons = (*plan.compaction.reasons, reason)
     return plan._replace(removal=bound, compaction=plan.compaction._replace(reasons=reasons))

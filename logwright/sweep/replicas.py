@@ -3,11 +3,17 @@
 
 Only headers are read: of all replicas to see whether they are replicas of the same log at all, and
 of the others for the transactions whose data they still hold.
+
+The brokers of the others may run. Each replica is then read as it was at one moment, up to its high
+watermark (docs/adr/0045), with a cleaner checkpoint of before that moment. That is safe: below the
+checkpoint the replica was clean, and stays so; what its own cleaner removes meanwhile can only make
+the bound lower than it could be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,12 +26,15 @@ from logwright.batches.source import each_source
 from logwright.compaction.coordination import lowest_clean_offset
 from logwright.compaction.model import RemovalBound
 from logwright.errors import PreconditionError
+from logwright.locks import broker_kept_out
 from logwright.observe import holds, observe_unlocked
+from logwright.place.model import ReadOnlyPlace
 
 if TYPE_CHECKING:
     from logwright.batches.source import Source
     from logwright.log.model import ReadableLog
     from logwright.observe import HighWatermark
+    from logwright.place.model import Place
 
 
 class Headers(NamedTuple):
@@ -42,41 +51,49 @@ class Headers(NamedTuple):
 
 
 def removal_bound(
-    log: ReadableLog, directories: Sequence[Path], *, high_watermark: HighWatermark
+    log: ReadableLog, directories: Sequence[Place], *, high_watermark: HighWatermark
 ) -> RemovalBound:
     """Return what a cleaning may remove of a log so that no other replica needs it. Effects: reads
     the headers of all replicas.
 
     Args:
         log: as observed.
-        directories: the other log directories; those that lack the partition do not count.
+        directories: the other log directories, those that brokers have open as `as_it_runs` shows
+            them; those that lack the partition do not count.
 
     Raises:
         PreconditionError: a directory is the log's own; or the replicas have diverged: cleaning one
             would remove what shows it.
-        LogDirLocked, UncleanLogDir: a broker works on a directory, or it needs a recovery.
+        LogDirLocked, UncleanLogDir: a broker has begun to work on a directory, or it needs a
+            recovery.
+        Unsettled: a replica of a running broker keeps changing, is truncated while it is read, or
+            has no usable high watermark; or its broker ended meanwhile.
         LogwrightError: a log cannot be read, see `observe_unlocked` and `each_source`.
     """
-    others = [
-        _other(log, directory, high_watermark)
-        for directory in directories
-        if holds(directory, log.partition)
-    ]
-    end = lowest_clean_offset([log, *others])
-    own = headers_of(log) if others else None
-    data = [np.zeros((0, 2), dtype=np.int64)]
-    for other in others:
-        assert own is not None  # noqa: S101 -- for the type
-        difference = first_difference(own, headers_of(other))
-        if difference is not None:
-            raise _diverged(log, other, difference)
-        data += [_data(source, other.log_start_offset, end) for source in each_source(other)]
+    with ExitStack() as stack:
+        for directory in directories:
+            if isinstance(directory, ReadOnlyPlace):
+                stack.enter_context(broker_kept_out(directory))  # its history stays the same
+        others = [
+            _other(log, directory, high_watermark)
+            for directory in directories
+            if holds(directory, log.partition)
+        ]
+        end = lowest_clean_offset([log, *others])
+        own = headers_of(log) if others else None
+        data = [np.zeros((0, 2), dtype=np.int64)]
+        for other in others:
+            assert own is not None  # noqa: S101 -- for the type
+            difference = first_difference(own, headers_of(other))
+            if difference is not None:
+                raise _diverged(log, other, difference)
+            data += [_data(source, other.log_start_offset, end) for source in each_source(other)]
     rows = np.concatenate(data)
     return RemovalBound(end, np.ascontiguousarray(rows[np.lexsort((rows[:, 1], rows[:, 0]))]))
 
 
-def _other(log: ReadableLog, directory: Path, high_watermark: HighWatermark) -> ReadableLog:
-    if directory.samefile(str(log.log_dir)):
+def _other(log: ReadableLog, directory: Place, high_watermark: HighWatermark) -> ReadableLog:
+    if Path(str(directory)).samefile(str(log.log_dir)):
         raise PreconditionError(
             "a log directory cannot be coordinated with itself.",
             path=directory,

@@ -3,8 +3,9 @@ partitioned by broker. Part of the platform if a cluster's file is named.
 
 A backfill over all partitions is a round over the cluster. The ops share a pool of one run, so that
 a second broker waits; and the engine's lock and journal keep it away, whatever the instance does.
-Ops pass on only which run has checked the broker: each looks at the cluster and at the locks again,
-so that a run can be executed again from any of them.
+The active controller's run has a lower priority in the queue: it goes last. Ops pass on only which
+run has checked the broker: each looks at the cluster and at the locks again, so that a run can be
+executed again from any of them.
 """
 
 from collections.abc import Sequence
@@ -16,14 +17,17 @@ from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.human import human_bytes
 from logwright.assets.lib.report import table
 from logwright.pipelines.lib.runs import ROLLING
-from logwright.resources.cluster import ClusterFile
+from logwright.resources.cluster import WAIT_SECONDS, ClusterFile
 from logwright.rolling.broker import Maintained
-from logwright.rolling.model import Step
+from logwright.rolling.model import Standing, Step
 from logwright.rolling.run import do_step
 from logwright.rolling.run import run as only_run
 
 POOL: Final = "rolling_maintenance"
 """One broker at a time: an instance's limit of a pool is 1 unless it says otherwise."""
+PRIORITY_TAG: Final = "dagster/priority"
+_LAST: Final = "-1"
+"""The run of the active controller leaves the queue after those of all other brokers."""
 
 
 @dg.op(pool=POOL)
@@ -73,11 +77,24 @@ def _steps() -> None:
     verify_broker(start_broker(maintain_broker(stop_broker(check_broker()))))
 
 
-def rolling_maintenance(brokers: Sequence[int]) -> dg.JobDefinition:
-    """Return the job for the brokers with these ids."""
+def rolling_maintenance(brokers: Sequence[int], cluster: ClusterFile) -> dg.JobDefinition:
+    """Return the job for the brokers with these ids.
+
+    Args:
+        cluster: is asked for the active controller when a backfill or a run of a broker is
+            requested.
+    """
+
+    def tags(broker: str) -> dict[str, str]:
+        return {PRIORITY_TAG: _LAST} if int(broker) == cluster.active_controller() else {}
+
     return _steps.to_job(
         name=ROLLING,
-        partitions_def=dg.StaticPartitionsDefinition([str(broker) for broker in brokers]),
+        config=dg.PartitionedConfig(
+            partitions_def=dg.StaticPartitionsDefinition([str(broker) for broker in brokers]),
+            run_config_for_partition_key_fn=lambda _: {},
+            tags_for_partition_key_fn=tags,
+        ),
         executor_def=dg.in_process_executor,
         description="Maintain a broker of the running cluster: check, stop, maintain, start,"
         " verify. A backfill of all partitions is a round over the cluster, one at a time.",
@@ -97,13 +114,33 @@ def _step(
 
     with boundary(f"broker {broker}, {step}"):
         work = cluster.work(broker, say)
-        with only_run(work.site):
+        with only_run(work.site, wait_seconds=WAIT_SECONDS):
             cluster.stopped(None)
             done = do_step(work, step, checked=checked_by == context.run_id)
         if step in {"stop", "maintain"}:
             cluster.stopped(work)
-    metadata = {"broker": str(broker), "progress": "\n\n".join(lines), **_done(done)}
+        standing = work.standing()
+    metadata = {"broker": str(broker), **_done(done), **_stands(standing), **_said(lines)}
     return dg.Output(context.run_id, metadata=metadata)
+
+
+def _said(lines: Sequence[str]) -> dict[str, dg.MetadataValue]:
+    """Return what a step has said, as a list: the broker's id, which begins each line, is shown."""
+    told = [line.split(": ", 1)[-1] for line in lines]
+    return {"progress": dg.MetadataValue.md("\n".join(f"1. {line}" for line in told))}
+
+
+def _stands(standing: Standing | None) -> dict[str, dg.MetadataValue | int | str]:
+    """Return how the broker stands in its cluster after a step as metadata."""
+    if standing is None:
+        return {}
+    return {
+        "brokers in the cluster": ", ".join(map(str, standing.brokers)),
+        "replicas": standing.replicas,
+        "replicas in sync": standing.in_sync,
+        "partitions it leads": standing.leads,
+        "partitions below min.insync.replicas": standing.below_min_isr,
+    }
 
 
 def _done(done: Sequence[Maintained]) -> dict[str, dg.MetadataValue | str]:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from tests.e2e.command import free_port
+from tests.e2e.test_daemon import WORKSPACE
+from tests.tidy.trees import ROOT
 
 LOGWRIGHT = Path(sys.executable).with_name("logwright")
 START_SECONDS = 400
@@ -96,6 +100,46 @@ def demo(home: Path, scratch: Path, environment: Mapping[str, str]) -> Iterator[
         if process.poll() is None:
             process.terminate()
             process.wait(timeout=STOP_SECONDS)
+
+
+@contextmanager
+def dagster_dev(home: Path, environment: Mapping[str, str]) -> Iterator[Server]:
+    """Dagster's web server and daemon for the code location, as `dagster dev` starts both, on an
+    instance with the configuration that a deployment has.
+
+    Args:
+        home: the instance's directory, made here.
+    """
+    home.mkdir()
+    shutil.copyfile(ROOT / "pipelines" / "dagster.yaml", home / "dagster.yaml")
+    (home / "workspace.yaml").write_text(WORKSPACE)
+    port, text_file = free_port(), home / "said"
+    words = ["dev", "-w", str(home / "workspace.yaml"), "-h", "127.0.0.1", "-p", str(port)]
+    with text_file.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dagster", *words],
+            cwd=home,
+            env={**os.environ, "DAGSTER_HOME": str(home), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    server = Server(home, f"http://127.0.0.1:{port}", process, text_file)
+    try:
+        until("the web server", START_SECONDS, partial(_responds, server))
+        yield server
+    finally:
+        if process.poll() is None:
+            server.interrupt()
+
+
+def _responds(server: Server) -> bool:
+    assert server.process.poll() is None, server.said.read_text()
+    with suppress(OSError):
+        server.ask("query { version }")
+        return True
+    return False
 
 
 def processes_of(directory: Path) -> list[int]:

@@ -4,19 +4,18 @@ and whatever goes wrong ends with the broker started.
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import TopicPartition as Assigned
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     AlterConfigOpType,
@@ -24,39 +23,17 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
 )
 
+from logwright.format.names import TopicPartition
 from logwright.locks import wait_for
-from logwright.rolling.journal import read_journal
+from logwright.rolling.controller import noted_leader
 from logwright.rolling.model import STEPS, Journal
+from logwright.running.watermark import read_watermarks
 from tests.e2e.brokers import Brokers
 from tests.e2e.command import PROGRAM, Answer, call
-from tests.e2e.rolling_load import EVENTS, MIN_ISR, PARTITIONS, STATE, Load, fill, make_topics
+from tests.e2e.rolling_cluster import CLEAN, IN_TIME, check, journal, whole, write_file
+from tests.e2e.rolling_load import EVENTS, PARTITIONS, STATE, Load, fill
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
-
-CLEAN = " ".join(
-    ["clean --config cleanup.policy=compact --force", *(f"{STATE}-{n}" for n in range(PARTITIONS))]
-)
-IN_TIME = 120.0
-"""How long anything may take that is waited for, s."""
-
-
-def write_file(brokers: Brokers, **changes: Any) -> Path:  # noqa: ANN401 -- sections of YAML
-    """The cluster's file, with some sections changed. JSON is YAML."""
-    content: dict[str, Any] = {
-        "version": 1,
-        "bootstrap_servers": brokers.bootstrap.split(","),
-        "state": "state",
-        "stop": f"{brokers.work}/stop-{{id}}",
-        "start": f"{brokers.work}/start-{{id}}",
-        "maintain": [CLEAN],
-        "limits": {"stop": "60s", "lock": "60s", "start": "60s", "in_sync": "120s"},
-        "brokers": [
-            {"id": broker, "log_dirs": [str(brokers.log_dir(broker))]} for broker in brokers.ids
-        ],
-    }
-    path = brokers.work / "cluster.yml"
-    path.write_text(json.dumps(content | changes))
-    return path
 
 
 def rolling(path: Path, *words: str) -> Answer:
@@ -86,41 +63,16 @@ def until(process: subprocess.Popen[str], words: str) -> list[str]:
     raise AssertionError(lines)
 
 
-def journal(path: Path) -> Journal:
-    return read_journal(path.parent / "state" / "rolling.json")
-
-
-def whole(brokers: Brokers) -> bool:
-    """All brokers are in the cluster and in all ISRs."""
-    topics = brokers.admin.list_topics(timeout=10).topics
-    isrs = [len(about.isrs) for topic in topics.values() for about in topic.partitions.values()]
-    return brokers.alive() == set(brokers.ids) and set(isrs) == {len(brokers.ids)}
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """Three brokers with both topics."""
-    with Brokers(tmp_path_factory.mktemp("cluster")) as running:
-        make_topics(running.admin)
-        yield running
-
-
-@pytest.fixture
-def brokers(cluster: Brokers) -> Brokers:
-    """The cluster, whole, with something to clean."""
-    assert wait_for(lambda: whole(cluster) or None, IN_TIME), cluster.said()
-    fill(cluster.bootstrap)
-    (cluster.work / "state" / "rolling.json").unlink(missing_ok=True)
-    return cluster
-
-
 def test_a_broker_is_maintained_in_a_running_cluster(brokers: Brokers) -> None:
-    """Its replicas are cleaned; no error of a producer, all is consumed, never below min ISR."""
-    path = write_file(brokers)
+    """Its replicas are cleaned, coordinated with those of the brokers that run; no error of a
+    producer, all is consumed, never below min ISR. The active controller would be the last.
+    """
+    path = write_file(brokers, coordinate=True)
     with Load(brokers.bootstrap) as load:
         shown = call("rolling", path, "--dry-run", "--output", "json")
         answer = rolling(path, "--broker", "2")
     assert (0, {1, 2, 3}) == (shown.status, {line["broker"] for line in shown.lines})
+    assert [False, False, True] == [line["activeController"] for line in shown.lines]
     assert 0 == answer.status, answer.err
     (line,) = answer.lines
     assert (2, "clean", PARTITIONS) == (line["broker"], line["command"], line["logs"])
@@ -128,15 +80,6 @@ def test_a_broker_is_maintained_in_a_running_cluster(brokers: Brokers) -> None:
     check(load)
     assert whole(brokers)
     assert Journal() == journal(path)
-
-
-def check(load: Load) -> None:
-    """Nobody has noticed anything."""
-    assert [] == load.errors
-    assert MIN_ISR == load.smallest  # a broker was away
-    assert load.samples > 20
-    assert len(load.acknowledged) > 100
-    assert load.acknowledged <= set(load.consumed)
 
 
 @pytest.mark.nightly
@@ -155,6 +98,92 @@ def test_a_round_is_not_noticed(brokers: Brokers) -> None:
     check(load)
     assert whole(brokers)
     assert Journal() == journal(path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_the_active_controller_is_the_last(brokers: Brokers, *, elsewhere: bool) -> None:
+    """As Kafka's own tool names it, before and after it was stopped; also through `run_with`."""
+    words: dict[str, Any] = {"run_with": "env", "logwright": [sys.executable, "-c", PROGRAM]}
+    path = write_file(brokers, **(words if elsewhere else {}))
+    first = brokers.active_controller()
+    assert first == last_of(path)
+    subprocess.run([brokers.script("stop", first)], check=True)
+    others = [broker for broker in brokers.ids if broker != first]
+    second = wait_for(lambda: noted(brokers, others), IN_TIME)
+    assert second == brokers.active_controller()
+    brokers.start(first)
+    assert wait_for(lambda: whole(brokers) or None, IN_TIME)
+    assert brokers.active_controller() == last_of(path)
+
+
+def noted(brokers: Brokers, wanted: list[int]) -> int | None:
+    """The leader of the newest epoch that the nodes have noted, once it is one of these."""
+    leaders = [noted_leader([brokers.log_dir(each)]) for each in brokers.ids]
+    newest = max(each for each in leaders if each is not None)
+    return newest.leader if newest.leader in wanted else None
+
+
+def last_of(path: Path) -> int:
+    """The last broker of a round, and that it is said to be the active controller."""
+    shown = call("rolling", path, "--dry-run", "--output", "json")
+    *others, last = shown.lines
+    assert [False, False, True] == [line["activeController"] for line in shown.lines], shown.err
+    assert "last, as it is the active controller" in last["reason"]
+    assert not any("controller" in line["reason"] for line in others)
+    text = call("rolling", path, "--dry-run").out
+    assert f"The active controller is broker {last['broker']}." in text.splitlines()
+    return int(last["broker"])
+
+
+@pytest.mark.nightly
+def test_tombstones_stay_while_a_running_replica_may_need_them(brokers: Brokers) -> None:
+    """The other brokers have not cleaned their replicas, as their checkpoints say: a coordinated
+    cleaning of the one that is stopped keeps its tombstones, another one removes them.
+    """
+    delete_keys(brokers)
+    subprocess.run([brokers.script("stop", 2)], check=True)
+    try:
+        others = [f"--coordinate-with={brokers.log_dir(each)}" for each in (1, 3)]
+        later = [int(time.time() * 1000) + days * 86_400_000 for days in (2, 4, 6)]
+        words = [str(brokers.log_dir(2)), *CLEAN.split()[1:], "--yes", "--output", "json"]
+        marked, kept = (call("clean", *words, *others, "--now", now) for now in later[:2])
+        gone = call("clean", *words, "--now", later[2])
+    finally:
+        brokers.start(2)
+    answers = [marked, kept, gone]
+    assert [0, 0, 0] == [each.status for each in answers], [each.err for each in answers]
+    removed = [removed_tombstones(each) for each in answers]
+    assert [0, 0] == removed[:2]
+    assert removed[2] > 0
+    assert wait_for(lambda: whole(brokers) or None, IN_TIME)
+
+
+def delete_keys(brokers: Brokers) -> None:
+    """Write a tombstone of a key to each partition, and enough that its segment rolls."""
+    producer = Producer({"bootstrap.servers": brokers.bootstrap, "acks": "all"})
+    for number in range(PARTITIONS):
+        producer.produce(STATE, key=b"gone", value=None, partition=number)
+    assert 0 == producer.flush(60)
+    fill(brokers.bootstrap)
+    ends = {f"{STATE}-{number}" for number in range(PARTITIONS)}
+    assert wait_for(lambda: all(recorded(brokers, each) for each in ends) or None, IN_TIME)
+
+
+def recorded(brokers: Brokers, log: str) -> bool:
+    """All replicas have the same high watermark on record, and what was written is below it."""
+    partition = TopicPartition.parse(log)
+    assert partition is not None
+    _, end = Consumer(
+        {"bootstrap.servers": brokers.bootstrap, "group.id": "ends"}
+    ).get_watermark_offsets(Assigned(partition.topic, partition.partition))
+    marks = [read_watermarks(brokers.log_dir(each)).offsets for each in brokers.ids]
+    return {end} == {each.get(partition) for each in marks}
+
+
+def removed_tombstones(answer: Answer) -> int:
+    """In all passes over all logs."""
+    return sum(each["removedTombstones"] for line in answer.lines for each in line["passes"])
 
 
 @pytest.mark.nightly

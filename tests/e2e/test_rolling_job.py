@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from logwright.resources.cluster import CLUSTER_VARIABLE
 from logwright.rolling.model import Journal
 from tests.e2e.brokers import Brokers
 from tests.e2e.harness import QUIET, new_instance
-from tests.e2e.rolling_load import Load, fill, make_topics
-from tests.e2e.test_rolling import IN_TIME, check, journal, whole, write_file
+from tests.e2e.rolling_cluster import IN_TIME, check, journal, whole, write_file
+from tests.e2e.rolling_load import Load
 
 pytestmark = [
     pytest.mark.e2e,
@@ -28,22 +28,6 @@ pytestmark = [
 ]
 
 OPS = ["check_broker", "stop_broker", "maintain_broker", "start_broker", "verify_broker"]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brokers]:
-    """Three brokers with both topics."""
-    with Brokers(tmp_path_factory.mktemp("cluster")) as running:
-        make_topics(running.admin)
-        yield running
-
-
-@pytest.fixture
-def brokers(cluster: Brokers) -> Brokers:
-    """The cluster, whole, with something to clean."""
-    assert wait_for(lambda: whole(cluster) or None, IN_TIME), cluster.said()
-    fill(cluster.bootstrap)
-    return cluster
 
 
 @pytest.fixture
@@ -135,6 +119,30 @@ def test_another_broker_waits_for_an_interrupted_one(
     assert run(instance, 3, after=failed.run_id).success
     assert whole(brokers)
     assert Journal() == journal(path)
+
+
+def test_two_runs_at_once_without_a_pool(
+    brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the engine keeps the second broker: its run fails before it touches it, at each
+    moment at which it is tried.
+    """
+    path = named(brokers, monkeypatch)
+    with Load(brokers.bootstrap) as load, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(run, instance, 1)
+        assert wait_for(lambda: 1 not in brokers.alive() or None, IN_TIME)
+        others = []
+        while journal(path).broker == 1:
+            others.append(run(instance, 2))
+        assert first.result().success
+    assert others
+    for other in others[:-1]:  # the first one may have ended before the last one looked
+        assert (False, OPS[:1]) == (other.success, begun(other))
+        (failed,) = [each for each in other.all_events if each.is_step_failure]
+        told = str(failed.step_failure_data)
+        assert "another run maintains" in told or "a run was interrupted at broker 1" in told
+    check(load)
+    assert whole(brokers)
 
 
 def begun(result: dg.JobExecutionResult) -> list[str]:

@@ -112,6 +112,20 @@ def test_systemd_accepts_a_unit(machine: Path, unit: Path) -> None:
     assert "" == printed("systemd-analyze", "verify", f"--root={machine}", name)
 
 
+def test_systemd_accepts_what_a_hook_needs(machine: Path) -> None:
+    """The drop-in of docs/rolling.md, of a unit of a broker."""
+    (drop_in,) = re.findall(
+        r"^```ini\n(.*?)^```", (ROOT / "docs/rolling.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    units = machine / "etc/systemd/system"
+    (units / "kafka.service.d").mkdir()
+    (units / "kafka.service").write_text("[Service]\nExecStart=/opt/logwright/bin/logwright\n")
+    (units / "kafka.service.d" / "rolling.conf").write_text(drop_in)
+    assert "" == printed("systemd-analyze", "verify", f"--root={machine}", "kafka.service")
+    (units / "kafka.service.d" / "rolling.conf").write_text(f"{drop_in}Unknown=1\n")
+    assert "" != printed("systemd-analyze", "verify", f"--root={machine}", "kafka.service")
+
+
 @pytest.mark.parametrize(
     "unit", [unit for unit in UNITS if unit.suffix == ".service"], ids=lambda unit: unit.name
 )

@@ -68,7 +68,7 @@ class Given(TypedDict):
     type=click.Path(path_type=Path),
     multiple=True,
     help="A log directory with other replicas, repeatable: tombstones and markers stay as long as "
-    "one of them may need them.",
+    "one of them may need them. Its broker may run.",
 )
 @engine_options
 def command() -> None:

@@ -26,6 +26,8 @@ from logwright.log.inventory import file_place
 from logwright.log.load import observe
 from logwright.log.log_dir import MarkedDirectory, list_marked
 from logwright.log.tree import bytes_below
+from logwright.metadata.find import find_metadata
+from logwright.metadata.quorum import QuorumLeader, read_quorum_leader
 from logwright.place.files import exists, is_directory, names_in, open_partition_dir
 from logwright.place.model import Place, is_local, is_running
 from logwright.recovery.observe import read_all_offsets
@@ -45,6 +47,7 @@ def run(request: Request) -> None:
     clean = exists(request.place / names.CLEAN_SHUTDOWN_MARKER)
     lock = _lock(request.place)
     entire = not request.named
+    leader = _quorum_leader(request) if entire else None
     if entire:
         output.result(
             None,
@@ -53,12 +56,16 @@ def run(request: Request) -> None:
             cleanShutdown=None if is_running(request.place) else clean,
             lockedBy=lock,
             running=is_running(request.place),
+            quorumLeader=None if leader is None else leader._asdict(),
         )
     output.text(f"{request.place}: {counted(len(partitions), 'partition')} shown")
     if is_running(request.place):
         output.text(f"  running: {lock}; each log is shown up to its high watermark")
     else:
         output.text(f"  clean shutdown: {'yes' if clean else 'no'}; lock: {lock or 'free'}")
+    if leader is not None:
+        node = "none is elected" if leader.leader is None else f"node {leader.leader}"
+        output.text(f"  active controller: {node}, epoch {leader.epoch}")
     output.text(f"  {clock(request.now_ms)}")
     if entire:
         _show_root(request)
@@ -87,6 +94,18 @@ def _show_root(request: Request) -> None:
         request.output.result(
             f"  a broker would not start: {path}: {problem}", path=path, stopsABroker=problem
         )
+
+
+def _quorum_leader(request: Request) -> QuorumLeader | None:
+    """Return the cluster's active controller as the directory's node has noted it, None if it has
+    not. Effects: reads files; stderr.
+    """
+    try:
+        metadata = find_metadata(request.place)
+        return None if metadata is None else read_quorum_leader(metadata)
+    except LogwrightError as error:
+        request.output.message(f"The active controller is not known: {error}")
+        return None
 
 
 def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:

@@ -17,7 +17,7 @@ from logwright.cli.wording import counted
 from logwright.errors import PreconditionError
 from logwright.rolling.broker import Maintained, Site
 from logwright.rolling.hooks import masked
-from logwright.rolling.plan import Turn, outside_of_windows
+from logwright.rolling.plan import Order, outside_of_windows
 from logwright.rolling.run import plan, roll
 from logwright.rolling.run import run as only_run
 from logwright.rolling.site import open_site
@@ -36,13 +36,13 @@ def run(
     if not (yes or dry_run or sys.stdin.isatty()):
         raise click.UsageError("this stops brokers: give --yes, or run it in a terminal")
     site = open_site(file, output.message)
-    turns = plan(site, brokers)
+    order = plan(site, brokers)
     if dry_run:
-        return _show(output, site, turns)
+        return _show(output, site, order)
     if not yes:
-        for line in _lines(site, turns):
+        for line in _lines(site, order):
             output.message(line)
-        names = ", ".join(str(turn.broker) for turn in turns)
+        names = ", ".join(str(turn.broker) for turn in order.turns)
         if not click.confirm(f"Stop, maintain and start the brokers {names}?", err=True):
             output.message("Nothing was changed.")
             raise click.exceptions.Exit(STOPPED)
@@ -65,33 +65,37 @@ def _terminated_like_interrupted() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _show(output: Output, site: Site, turns: Sequence[Turn]) -> int:
+def _show(output: Output, site: Site, order: Order) -> int:
     """Show the order, the reasons and what would be done. Effects: output.
 
     Returns:
         the exit status: whether a run would refuse.
     """
-    for number, turn in enumerate(turns, 1):
+    node = order.controller.node
+    for number, turn in enumerate(order.turns, 1):
         output.result(
             None,
             broker=turn.broker,
             turn=number,
             reason=turn.reason,
+            activeController=None if node is None else node == turn.broker,
             obstacles=[each.sentence for each in turn.obstacles],
         )
-    for line in _lines(site, turns):
+    for line in _lines(site, order):
         output.text(line)
+    if node is None and output.is_json:
+        output.message(f"{order.about_controller}.")
     closed = outside_of_windows(site.config.windows, site.config.time_zone, site.now_ms())
     if closed is not None:
         output.message(f"Now {closed.sentence}.")
-    refused = closed is not None or any(turn.obstacles for turn in turns)
+    refused = closed is not None or any(turn.obstacles for turn in order.turns)
     return PreconditionError.exit_status if refused else 0
 
 
-def _lines(site: Site, turns: Sequence[Turn]) -> list[str]:
+def _lines(site: Site, order: Order) -> list[str]:
     """Return what is done to each broker, in order, and what keeps it from being stopped."""
-    lines = []
-    for number, turn in enumerate(turns, 1):
+    lines = [f"{order.about_controller}."]
+    for number, turn in enumerate(order.turns, 1):
         broker = site.broker(turn.broker)
         commands = site.config.commands_of(broker)
         lines.append(f"{number}. broker {turn.broker}: {turn.reason}")

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from logwright.running import watermark
 from tests import metadata_builder as records
 from tests.metadata_builder import MetadataBuilder
 from tests.replicas import DELETE_RETENTION_MS
+from tests.running_dirs import running
 from tests.unit.audit.histories import HISTORIES, Pair, diverged
 from tests.unit.cli.conftest import Call
 
@@ -102,6 +104,46 @@ def test_a_coordinated_clean(call: Call, tmp_path: Path) -> None:
         assert [0] == [one["removedTombstones"] for one in done.lines[0]["passes"]]
     pair.fetch()
     assert call("audit", pair.leader.log_dir, pair.follower.log_dir).status == 0
+
+
+def test_coordinated_with_a_replica_whose_broker_runs(call: Call, tmp_path: Path) -> None:
+    """As with one that is stopped, up to its high watermark; nothing is written there."""
+    pair = Pair.new(tmp_path, "coordinated")
+    pair.writer.batch(("secret-person", "secret-here"))
+    pair.send()
+    pair.fetch()
+    pair.writer.batch(("secret-person", None))
+    pair.fill()
+    leader, follower = pair.leader.log_dir, pair.follower.log_dir
+    words = ("clean", leader, "--force", *COMPACT, "--now", pair.now_ms)
+    words += ("--coordinate-with", follower)
+    with running(follower, {"t-0": 1}):
+        before = {path: path.stat().st_mtime_ns for path in follower.rglob("*")}
+        planned = call(*words, "--dry-run")
+        assert "tombstones and markers stay from the lowest clean offset 0 of all" in planned.out
+        done = call(*words, "--yes", "--output", "json")
+        assert before == {path: path.stat().st_mtime_ns for path in follower.rglob("*")}
+    assert (0, [0]) == (done.status, [one["removedTombstones"] for one in done.lines[0]["passes"]])
+    pair.fetch()
+    assert call("audit", leader, follower).status == 0
+
+
+def test_a_running_replica_that_cannot_be_read_is_named(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its broker records no high watermark: the partition is not cleaned."""
+    monkeypatch.setattr(watermark, "PATIENCE_SECONDS", 0.2)
+    pair = pair_after(tmp_path)
+    pair.fill()
+    leader, follower = pair.leader.log_dir, pair.follower.log_dir
+    words = ("clean", leader, "--force", "--yes", *COMPACT, "--coordinate-with", follower)
+    before = pair.leader.batches()
+    with running(follower, {}):
+        answer = call(*words)
+    assert answer.status == 5
+    assert "write its high watermarks: it has no entry of this log" in answer.err
+    assert str(follower) in answer.err
+    assert before == pair.leader.batches()
 
 
 def test_a_directory_that_lacks_the_partition(call: Call, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,11 @@ def test_commands_of_each_broker(tmp_path: Path) -> None:
         ("Sat 01:00", "Sat 25:00", ":8:11: windows[0]: not a time window"),
         ("state: state\n", "", ":1:1: state: is required"),
         ("log_dirs: [/data]", "log_dirs: []", ":10:23: brokers[0].log_dirs: "),
+        (
+            "state: state",
+            "state: state\ncoordinate: true\nrun_with: env",
+            ":4:13: coordinate: needs the log directories of all brokers on this machine",
+        ),
     ],
 )
 def test_what_is_wrong_and_where(tmp_path: Path, old: str, new: str, problem: str) -> None:
@@ -83,3 +89,39 @@ def test_the_documented_file(tmp_path: Path) -> None:
     cluster = read_cluster(path)
     assert [1, 2, 3] == [broker.id for broker in cluster.brokers]
     assert Limits() == cluster.limits
+
+
+HOOKS = (Path(__file__).parents[3] / "docs" / "rolling.md").read_text().partition("\n## Hooks\n")[2]
+
+
+def blocks(kind: str) -> list[str]:
+    """The examples of hooks of a kind."""
+    texts: list[str] = re.findall(rf"^```{kind}\n(.*?)^```", HOOKS, re.MULTILINE | re.DOTALL)
+    return texts
+
+
+def test_the_documented_hooks(tmp_path: Path) -> None:
+    """Each example is read as part of a cluster's file, with the broker's id in its commands."""
+    whole = "\n".join(line for line in WHOLE.splitlines() if not line.startswith(("stop", "start")))
+    assert 4 == len(blocks("yaml"))
+    for number, block in enumerate(blocks("yaml")):
+        path = tmp_path / f"{number}.yml"
+        path.write_text(whole.replace("brokers:\n", f"{block}brokers:\n"))
+        cluster = read_cluster(path)
+        commands = cluster.commands_of(cluster.brokers[0])
+        assert commands.stop is not None
+        assert commands.start is not None
+        for words in (commands.stop, commands.start):
+            assert re.search(r"\b1\b", " ".join(words))
+            assert "{" not in "".join(words)
+
+
+def test_the_documented_scripts() -> None:
+    """A shell reads each; together they are the hooks that an example calls."""
+    scripts = blocks("sh")
+    named = {name for text in scripts for name in re.findall(r"^# (\S+) ID: ", text, re.MULTILINE)}
+    assert {"stop-strimzi", "start-strimzi"} == named
+    assert all(f"./{name} " in HOOKS for name in named)
+    for script in scripts:
+        assert script.startswith("#!/bin/sh -e\n")
+        subprocess.run(["/bin/sh", "-n"], input=script, text=True, check=True)

@@ -7,13 +7,22 @@ from dataclasses import replace
 import pytest
 
 from logwright.config.windows import TimeWindow
-from logwright.rolling.model import ClusterNow, Journal, PartitionNow, Step
+from logwright.rolling.model import (
+    ActiveController,
+    ClusterNow,
+    Journal,
+    PartitionNow,
+    Standing,
+    Step,
+)
 from logwright.rolling.plan import (
+    Turn,
     not_in_sync,
     obstacles_of,
     order_of,
     outside_of_windows,
     resumed,
+    standing_of,
     to_elect,
 )
 
@@ -103,21 +112,64 @@ def test_many_partitions_are_counted() -> None:
     assert "t-0, t-1, t-2 and 2 more would go below min.insync.replicas" == sentences(now)[0][0]
 
 
+NOT_KNOWN = ActiveController(problem="nobody says it")
+
+
+def turns_of(
+    now: ClusterNow, journal: Journal, controller: ActiveController = NOT_KNOWN
+) -> tuple[Turn, ...]:
+    return order_of(now, (1, 2, 3), journal, away_ms=HOUR_MS, controller=controller).turns
+
+
 def test_the_order_and_its_reasons() -> None:
     """First the broker that a run left in the middle, then those that lead the least; not those
     that are done.
     """
     now = cluster(partition(0), partition(1), partition(2, leader=2))
-    turns = order_of(now, (1, 2, 3), Journal(), away_ms=HOUR_MS)
+    turns = turns_of(now, Journal())
     assert [
         (3, "leads 0 of 3 partitions"),
         (2, "leads 1 of 3 partitions"),
         (1, "leads 2 of 3 partitions"),
     ] == [(turn.broker, turn.reason) for turn in turns]
     journal = Journal(done=(3,), broker=1, step="maintain")
-    turns = order_of(now, (1, 2, 3), journal, away_ms=HOUR_MS)
+    turns = turns_of(now, journal)
     assert [1, 2] == [turn.broker for turn in turns]
     assert "an interrupted run was at its step maintain" == turns[0].reason
+
+
+def test_the_active_controller_goes_last() -> None:
+    """Although it leads the fewest; but a broker that a run left in the middle goes first."""
+    now = cluster(partition(0), partition(1), partition(2, leader=2))
+    turns = turns_of(now, Journal(), ActiveController(node=3))
+    assert [2, 1, 3] == [turn.broker for turn in turns]
+    assert "leads 0 of 3 partitions; last, as it is the active controller" == turns[-1].reason
+    turns = turns_of(now, Journal(broker=3, step="stop"), ActiveController(node=3))
+    assert [3, 2, 1] == [turn.broker for turn in turns]
+    assert "an interrupted run was at its step stop" == turns[0].reason
+
+
+@pytest.mark.parametrize(
+    ("controller", "expected"),
+    [
+        (ActiveController(node=2), "The active controller is broker 2"),
+        (ActiveController(node=9), "The active controller is node 9, which is not maintained"),
+        (NOT_KNOWN, "The active controller is not known, and may not go last: nobody says it"),
+    ],
+)
+def test_what_is_said_of_the_controller(controller: ActiveController, expected: str) -> None:
+    """Where it is known, and where not, why."""
+    order = order_of(
+        cluster(partition(0)), (1, 2), Journal(), away_ms=HOUR_MS, controller=controller
+    )
+    assert (controller, expected) == (order.controller, order.about_controller)
+
+
+def test_how_a_broker_stands() -> None:
+    """Its replicas, how many are in sync, how many it leads; what is below min ISR anywhere."""
+    now = cluster(partition(0), partition(1, isr="23", leader=2), partition(2, isr="1"))
+    expected = Standing(brokers=(1, 2, 3), replicas=3, in_sync=2, leads=2, below_min_isr=1)
+    assert expected == standing_of(now, 1)
 
 
 @pytest.mark.parametrize(
