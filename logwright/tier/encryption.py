@@ -8,8 +8,8 @@ does not have: its own RSA is not asked, only AES and the reading of keys are.
 from __future__ import annotations
 
 import hashlib
-from binascii import Error as Base64Error
 from base64 import b64decode
+from binascii import Error as Base64Error
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final

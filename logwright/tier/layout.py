@@ -84,9 +84,7 @@ def find_segments(bucket: Objects, key: PrivateKey | None) -> Found:
         segment, suffix, make = parsed
         stem = name.removesuffix(suffix)
         parts.setdefault((stem, segment), (make, {}))[1][suffix] = stat
-    made = (
-        make(bucket, segment, objects, key) for (_, segment), (make, objects) in parts.items()
-    )
+    made = (make(bucket, segment, objects, key) for (_, segment), (make, objects) in parts.items())
     return Found(tuple(sorted(made, key=lambda one: one.id)), tuple(others))
 
 

@@ -61,9 +61,7 @@ def is_within(one: Candidate, epochs: Sequence[LeaderEpoch]) -> bool:
     own = [each for each in one.epochs if each.epoch >= first]
     if not own:
         return False
-    following = {
-        each.epoch: after for each, after in zip(epochs, [*epochs[1:], None], strict=True)
-    }
+    following = {each.epoch: after for each, after in zip(epochs, [*epochs[1:], None], strict=True)}
     for number, each in enumerate(own):
         if each.epoch not in starts:
             return False

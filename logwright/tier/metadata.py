@@ -215,4 +215,3 @@ def values_of(path: Place) -> Iterator[bytes]:
         records = read_window(source, first + np.flatnonzero(data[first:last]))
         values = (records.bytes_of(row, "value") for row in range(len(records.rows)))
         yield from filter(None, values)
-

@@ -1,5 +1,5 @@
-"""What is asked of a bucket: which objects it has, and bytes of one. A new kind of bucket is a class
-with these methods, and its line in `objects_of`.
+"""What is asked of a bucket: which objects it has, and bytes of one. A new kind of bucket is a
+class with these methods, and its line in `objects_of`.
 """
 
 from __future__ import annotations

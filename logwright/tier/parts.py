@@ -1,7 +1,7 @@
 """The files of a log that are in remote storage, as a broker would have them on its disk.
 
-A segment that the next one overlaps is shown up to where that begins: its ``.log`` to the last batch
-below, its indexes to the last entry that names such a batch.
+A segment that the next one overlaps is shown up to where that begins: its ``.log`` to the last
+batch below, its indexes to the last entry that names such a batch.
 """
 
 from __future__ import annotations

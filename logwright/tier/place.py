@@ -111,7 +111,9 @@ class TieredPlace(ReadOnlyPlace):
         """The path of the log directory; of a tier without one, of its bucket."""
         if self.local is None:
             return PurePosixPath(self.tier.options.text)
-        return PurePosixPath(self.local.pure if isinstance(self.local, ReadOnlyPlace) else self.local)
+        return PurePosixPath(
+            self.local.pure if isinstance(self.local, ReadOnlyPlace) else self.local
+        )
 
     @property
     def _is_root(self) -> bool:
@@ -204,9 +206,13 @@ def with_tier(log_dirs: Iterable[Place], options: TierOptions) -> tuple[TieredPl
 
 def tier_alone(text: str, key: Path | None = None) -> TieredPlace:
     """Return a tier as a log directory. Pure."""
-    if "://" not in text:
-        text = str(Path(text).absolute())
-    return TieredPlace(PurePosixPath(text), Tier(TierOptions(text, key)))
+    options = TierOptions.of(text, key)
+    return TieredPlace(PurePosixPath(options.text), Tier(options))
+
+
+def with_key(place: TieredPlace, key: Path | None) -> TieredPlace:
+    """Return a tier without a log directory, with the key of its segments. Pure."""
+    return tier_alone(place.tier.options.text, key)
 
 
 def local_part(place: Place) -> Place:

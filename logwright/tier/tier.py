@@ -35,16 +35,22 @@ from logwright.tier.objects import Objects, objects_of
 from logwright.tier.parts import RemotePart, parts_of_log
 
 
-
 class TierOptions(NamedTuple):
-    """Which tier it is, as a user says it.
+    """Which tier it is.
 
     Attributes:
-        text: a directory or URL. key: the file of the private key, None: not encrypted.
+        text: a directory, from the root on, or a URL.
+        key: the file of the private key, None: not encrypted.
     """
 
     text: str
     key: Path | None = None
+
+    @classmethod
+    def of(cls, text: str, key: Path | None = None) -> TierOptions:
+        """Return the options as a user gives them: a task may have another working directory."""
+        known = text if "://" in text else str(Path(text).absolute())
+        return cls(known, None if key is None else key.absolute())
 
 
 class Local(NamedTuple):
@@ -133,7 +139,9 @@ class Tier:
         """Return the logs that are in no log directory, by the name of their directory. Effects and
         errors: as `found`.
         """
-        logs = self.logs().keys() | {log for log, known in self.metadata().segments.items() if known}
+        logs = self.logs().keys() | {
+            log for log, known in self.metadata().segments.items() if known
+        }
         return {
             partition.directory_name: partition
             for partition, _ in sorted(logs)
@@ -165,12 +173,28 @@ class Tier:
         """Return the logs that are in no log directory and that were looked at. Pure."""
         return sorted(self._parts.keys() - self._held.keys())
 
-    def links(self, directory: str) -> tuple[Link, ...]:
-        """Return the segments that are shown of a log, whatever is missing between them. Effects
-        and errors: as `parts`.
+    def segments_of(self, directory: str) -> list[RemoteSegment]:
+        """Return the segments of a log that should be readable, and that have an object. Effects:
+        as `found`.
+
+        Raises:
+            LogwrightError: as `found`.
         """
-        with self._turn:
-            return tuple(self._links(directory)[0])
+        holder = self.holder(directory)
+        local = None if holder is None else local_of(holder, directory)
+        log = self._log_of(directory, None if local is None else local.topic_id)
+        if log is None:
+            return []
+        known = self.metadata().of(log)
+        return [
+            one
+            for one in self.logs().get(log, ())
+            if (
+                one.is_finished
+                if known is None
+                else one.id.segment_id in known and known[one.id.segment_id].is_readable
+            )
+        ]
 
     def topic_id(self, directory: str) -> str | None:
         """Return the topic id of a log that is in no log directory. Effects and errors: as

@@ -32,6 +32,7 @@ from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
 from logwright.running.place import RunningPlace
 from logwright.steps.failed_output import failed_outputs
+from logwright.tier.place import local_part
 
 _MS = 1_000_000
 _OF_A_SEGMENT = ("segment", "index")
@@ -111,6 +112,7 @@ def _lock(log_dir: Place) -> str | None:
     """Return who holds the lock of the log directory, None if it is free. Effects: tries the
     lock.
     """
+    log_dir = local_part(log_dir)
     if isinstance(log_dir, RunningPlace):
         return broker_of(log_dir)
     if not is_local(log_dir):
@@ -153,7 +155,8 @@ def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints)
 
 def _as_it_is(place: Place) -> Place:
     """Return a log directory whose files are shown as they are, whatever a broker does. Pure."""
-    return place.session.log_dir if isinstance(place, RunningPlace) else place
+    local = local_part(place)
+    return local.session.log_dir if isinstance(local, RunningPlace) else place
 
 
 def _log_object(log: InspectedLog) -> dict[str, object]:
