@@ -56,24 +56,31 @@ def is_within(one: Candidate, epochs: Sequence[LeaderEpoch]) -> bool:
     """
     if not epochs or not one.epochs:
         return True
-    starts = {each.epoch: int(each.start_offset) for each in epochs}
     first = epochs[0].epoch
     own = [each for each in one.epochs if each.epoch >= first]
-    if not own:
-        return False
-    following = {each.epoch: after for each, after in zip(epochs, [*epochs[1:], None], strict=True)}
-    for number, each in enumerate(own):
-        if each.epoch not in starts:
-            return False
-        if each.epoch != first and each.start_offset < starts[each.epoch]:
-            return False
-        after = following[each.epoch]
-        if number + 1 < len(own):
-            if after != own[number + 1]:
-                return False
-        elif after is not None and one.end >= after.start_offset and one.end != INT64_MAX:
-            return False
-    return True
+    known = {
+        each.epoch: (int(each.start_offset), after)
+        for each, after in zip(epochs, [*epochs[1:], None], strict=True)
+    }
+    fits = [
+        each.epoch in known
+        and (each.epoch == first or each.start_offset >= known[each.epoch][0])
+        and _fits_next(known[each.epoch][1], after, one.end)
+        for each, after in zip(own, [*own[1:], None], strict=True)
+    ]
+    return bool(own) and all(fits)
+
+
+def _fits_next(after: LeaderEpoch | None, own: LeaderEpoch | None, end: int) -> bool:
+    """Return whether a segment goes on as its log does after an epoch: with the log's next epoch,
+    or it ends before that.
+
+    Args:
+        after: the log's next epoch. own: the segment's. end: its last offset.
+    """
+    if own is not None:
+        return after == own
+    return after is None or end < after.start_offset or end == INT64_MAX
 
 
 def chain(

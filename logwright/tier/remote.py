@@ -1,5 +1,5 @@
-"""All remote segments of a tier as files, for searches: also those that no log shows any more, since
-their bytes are there.
+"""All remote segments of a tier as files, for searches: also those that no log shows any more,
+since their bytes are there.
 
 ::
 

@@ -1,4 +1,5 @@
-"""Check the objects of a log's remote segments: that they are there and whole, decrypt and decompress.
+"""Check the objects of a log's remote segments: that they are there and whole, and can be
+decrypted and decompressed.
 
 What their batches and indexes say is checked as that of local ones.
 """
@@ -21,11 +22,12 @@ def remote_faults(log_dir: Place, partition: TopicPartition) -> list[Fault]:
     """
     if not isinstance(log_dir, TieredPlace):
         return []
-    faults = []
     directory, tier = partition.directory_name, log_dir.tier
-    for segment in tier.segments_of(directory):
-        for error in segment.faults():
-            faults.append(_fault(error, tier.bucket.name))
+    faults = [
+        _fault(error, tier.bucket.name)
+        for segment in tier.segments_of(directory)
+        for error in segment.faults()
+    ]
     try:
         tier.parts(directory)
     except CorruptObject as error:
