@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from logwright.format.names import CLEAN_SHUTDOWN_MARKER, PARTITION_METADATA, TopicPartition
+from logwright.format.names import CLEAN_SHUTDOWN_MARKER, LOG, PARTITION_METADATA, TopicPartition
 from logwright.place.files import absolute, entry_at, open_bytes, open_log_dir
 from logwright.place.model import Bytes, Entry, FileStamp, Place, ReadOnlyPlace, is_running
 from logwright.tier.chunks import HeldBytes, entry_of_part
@@ -79,7 +79,7 @@ class TieredPlace(ReadOnlyPlace):
             if self.local is None:
                 more[CLEAN_SHUTDOWN_MARKER] = entry_of_part(_NOTHING, CLEAN_SHUTDOWN_MARKER)
             return [*(more | listed).values()]
-        if len(parts) == 1 and self._is_log(parts[0]):
+        if len(parts) == 1 and self.shows(parts[0]):
             more = {name: part.entry(name) for name, part in self._remote(parts[0]).items()}
             if local is None:
                 metadata = self / PARTITION_METADATA
@@ -137,7 +137,7 @@ class TieredPlace(ReadOnlyPlace):
     def _only_remote(self) -> Mapping[str, TopicPartition]:
         return self.tier.only_remote() if self.shows_all else {}
 
-    def _is_log(self, name: str) -> bool:
+    def shows(self, name: str) -> bool:
         """Return whether a directory is shown together with its remote segments."""
         if TopicPartition.parse(name) is None:
             return False
@@ -150,7 +150,7 @@ class TieredPlace(ReadOnlyPlace):
     def _part(self) -> RemotePart | None:
         """Return the file of a remote segment that is shown here. Effects: see `Tier.parts`."""
         parts = self._parts()
-        if len(parts) != _IN_A_LOG or not self._is_log(parts[0]):
+        if len(parts) != _IN_A_LOG or not self.shows(parts[0]):
             return None
         return self._remote(parts[0]).get(parts[1])
 
@@ -218,6 +218,15 @@ def with_key(place: TieredPlace, key: Path | None) -> TieredPlace:
 def local_part(place: Place) -> Place:
     """Return a log directory without its tier; any other place as it is. Pure."""
     return place.local if isinstance(place, TieredPlace) and place.local is not None else place
+
+
+def remote_count(place: Place, directory: str) -> int:
+    """Return how many segments of a log are shown that only remote storage has. Effects and errors:
+    as `Tier.parts`.
+    """
+    if not isinstance(place, TieredPlace) or not place.shows(directory):
+        return 0
+    return sum(name.endswith(LOG) for name in place.tier.parts(directory))
 
 
 def without_local(place: Place) -> list[str]:

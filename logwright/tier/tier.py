@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
+from uuid import uuid4
 
 from logwright.errors import PreconditionError
 from logwright.format import names
@@ -74,10 +76,12 @@ class Tier:
     Attributes:
         options: which tier.
         log_dirs: whose logs are parts of logs in the tier.
+        id: of this look; tasks that one process gets of it share a look of their own.
     """
 
     options: TierOptions
     log_dirs: tuple[Place, ...] = ()
+    id: str = field(default_factory=lambda: uuid4().hex)
     _turn: RLock = field(default_factory=RLock)
     _found: Found | None = None
     _bucket: Objects | None = None
@@ -87,8 +91,8 @@ class Tier:
     _parts: dict[str, dict[str, RemotePart]] = field(default_factory=dict)
 
     def __reduce__(self) -> tuple[Callable[..., Tier], tuple[object, ...]]:
-        """Another process looks for itself."""
-        return Tier, (self.options, self.log_dirs)
+        """Another process looks for itself, once."""
+        return _sent, (self.options, self.log_dirs, self.id)
 
     @property
     def bucket(self) -> Objects:
@@ -269,6 +273,11 @@ class Tier:
                 raise damaged("all objects of the segment are missing", key)
             found.append(candidate(there[segment_id], one.span))
         return found
+
+
+@lru_cache(maxsize=4)
+def _sent(options: TierOptions, log_dirs: tuple[Place, ...], look: str) -> Tier:
+    return Tier(options, log_dirs, look)
 
 
 def local_of(log_dir: Place, directory: str) -> Local:

@@ -32,7 +32,7 @@ from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
 from logwright.running.place import RunningPlace
 from logwright.steps.failed_output import failed_outputs
-from logwright.tier.place import local_part
+from logwright.tier.place import local_part, remote_count
 
 _MS = 1_000_000
 _OF_A_SEGMENT = ("segment", "index")
@@ -150,6 +150,7 @@ def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints)
         problem=problem,
         config=config,
         stray=stray_reason,
+        remote=remote_count(request.place, partition.directory_name),
     )
 
 
@@ -178,6 +179,7 @@ def _log_object(log: InspectedLog) -> dict[str, object]:
         "problem": None if log.problem is None else str(log.problem),
         "cleanupPolicy": log.policy,
         "stray": log.stray,
+        "remoteSegments": log.remote,
     }
 
 
