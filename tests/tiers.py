@@ -100,14 +100,14 @@ def unpacked(name: str, into: Path) -> Tiered:
 
 
 def rows_of(
-    place: Place, partition: str, isolation: Isolation = "read_uncommitted", **request: Any
+    place: Place, partition: str, isolation: Isolation = "read_uncommitted"
 ) -> list[Row]:
     """The records of a log as `Tiered.consumed` has them."""
     parsed = TopicPartition.parse(partition)
     assert parsed is not None
     log = observe(place, parsed, high_watermark="end")
     rows = []
-    for part in plan_records(log, ReadRequest(isolation=isolation, **request)):
+    for part in plan_records(log, ReadRequest(isolation=isolation)):
         for batch in read_range(part, columns=COLUMNS):
             rows += [_row(one) for one in batch.to_pylist()]
     return rows

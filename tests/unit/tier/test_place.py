@@ -233,7 +233,7 @@ def test_a_key_that_is_missing_or_wrong(tmp_path: Path) -> None:
     """The segment is named, and how to give the key."""
     tiered = unpacked("zstd-encrypted", tmp_path)
     (place,) = with_tier([tiered.logs], TierOptions.of(str(tiered.remote)))
-    with pytest.raises(PolicyError, match="the segment is encrypted. Give the private key"):
+    with pytest.raises(PolicyError, match=r"the segment is encrypted\. Give the private key"):
         rows_of(place, "plain-0")
     public = TierOptions.of(str(tiered.remote), tiered.root / "pub.pem")
     with pytest.raises(PolicyError, match="is not an RSA private key"):
