@@ -8,6 +8,7 @@
     │   ├─ CorruptBatch
     │   ├─ CorruptIndex
     │   ├─ CorruptCheckpoint
+    │   ├─ CorruptObject
     │   └─ CorruptProducerSnapshot
     ├─ RefusedRecord               3   a record that cannot be appended
     ├─ RecordAboveLimit            3   a record that Kafka's cleaner would not read
@@ -136,6 +137,10 @@ class CorruptIndex(CorruptLogError):
 
 class CorruptCheckpoint(CorruptLogError):
     """A checkpoint file is malformed."""
+
+
+class CorruptObject(CorruptLogError):
+    """An object of remote storage is missing, shorter than it was, or not what was written."""
 
 
 class CorruptProducerSnapshot(CorruptLogError):

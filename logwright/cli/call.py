@@ -12,7 +12,7 @@ from logwright.cli.log_lines import log_to_stderr
 from logwright.cli.options.parameters import Running
 from logwright.cli.output import Output
 from logwright.cli.request import Given, Request, request_of
-from logwright.cli.run.running import as_they_run, report_bounds
+from logwright.cli.run.running import as_they_run, report_bounds, report_tier, with_their_tier
 from logwright.errors import LogwrightError
 from logwright.extras import require
 from logwright.place.model import Place
@@ -49,6 +49,7 @@ def call(
             require(extra, by=f"logwright {click.get_current_context().command.name}")
         if running is not None:
             given, places = as_they_run(given, running)
+            given = with_their_tier(given, running)
         run: Run = importlib.import_module(f"logwright.cli.run.{module}").run
         if "log_dir" in given:
             own = {name: given[name] for name in given if name not in Given.__annotations__}
@@ -66,6 +67,7 @@ def call(
         raise
     finally:
         report_bounds(output, places)
+        report_tier(output, given.get("log_dir"))
     if status:
         click.get_current_context().exit(status)
 

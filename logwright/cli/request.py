@@ -21,10 +21,11 @@ from logwright.config.resolved import Sources, effective_pairs, settings_of
 from logwright.config.sources import read_sources, served_topic_id, stray_partition
 from logwright.config.topic import CleanerConfig, TopicConfig, broker_settings, effective, overlay
 from logwright.config.without_effect import warn_of_no_effect
-from logwright.errors import LogwrightError, NotALogDir
+from logwright.errors import LogwrightError, NotALogDir, UnsupportedFormatError
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions
 from logwright.place.model import Place, is_local
+from logwright.tier.place import TieredPlace
 from logwright.units import TimestampMs
 
 Engine = Literal["local", "spark"]
@@ -118,6 +119,17 @@ class Request:
         if topic not in self._parsed:
             self._parsed[topic] = settings_of(self.sources(), topic)
         return self._parsed[topic]
+
+    def cleaner(self, topic: str) -> CleanerConfig:
+        """Return the settings that a read of a topic needs: the default ones if it is in tiered
+        storage and is read from there, too. Effects and errors: as `settings`.
+        """
+        try:
+            return self.settings(topic)[1]
+        except UnsupportedFormatError:
+            if isinstance(self.place, TieredPlace):
+                return CleanerConfig()
+            raise
 
     def stray(self, partition: TopicPartition) -> str | None:
         """Return why a broker would not serve a partition from this directory; None if it would, or

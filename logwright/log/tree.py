@@ -122,7 +122,8 @@ def _walk(directory: OpenDir, prefix: str, level: int) -> Iterator[tuple[str, En
         elif entry.kind == "link":
             yield path, "a symbolic link, which is not followed"
         elif entry.kind != "directory":
-            yield path, f"a {entry.kind}"
+            article = "an" if entry.kind == "unfinished upload" else "a"
+            yield path, f"{article} {entry.kind}"
         elif level == MOST_LEVELS:
             yield path, f"more than {MOST_LEVELS} levels deep"
         else:

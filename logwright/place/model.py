@@ -46,7 +46,10 @@ LARGEST_FILE_BYTES: Final = 2_147_483_647
 RANGE_BYTES: Final = 8 * 1024 * 1024
 """Bytes that are read at once."""
 
-Kind: TypeAlias = Literal["file", "directory", "link", "named pipe", "socket", "device"]
+Kind: TypeAlias = Literal[
+    "file", "directory", "link", "named pipe", "socket", "device", "unfinished upload"
+]
+"""What there is under a name. Of an ``unfinished upload`` to remote storage nothing can be read."""
 
 
 class FileStamp(NamedTuple):

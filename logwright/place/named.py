@@ -6,6 +6,7 @@ in `ELSEWHERE`.
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,20 @@ if TYPE_CHECKING:
 
     from logwright.place.model import Place, ReadOnlyPlace
 
-ELSEWHERE: Final[dict[str, Callable[[str], ReadOnlyPlace]]] = {}
+
+def _late(module: str, name: str) -> Callable[[str], ReadOnlyPlace]:
+    """Return a function of a module that is imported when it is called: it is above this one."""
+
+    def make(text: str) -> ReadOnlyPlace:
+        place: ReadOnlyPlace = getattr(importlib.import_module(module), name)(text)
+        return place
+
+    return make
+
+
+ELSEWHERE: Final[dict[str, Callable[[str], ReadOnlyPlace]]] = {
+    "tier": _late("logwright.tier.place", "tier_alone")
+}
 """Scheme → what makes the place of the text after ``SCHEME:``; it raises PolicyError for a text
 that names none."""
 

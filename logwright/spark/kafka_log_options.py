@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -33,6 +34,8 @@ from logwright.format.names import TopicPartition
 from logwright.place.model import Place, is_local
 from logwright.place.named import place_of
 from logwright.spark.kafka_log_offsets import without_facts
+from logwright.tier.place import TieredPlace, with_key, with_tier
+from logwright.tier.tier import TierOptions
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -94,7 +97,8 @@ _AS_OF: Final = ("asOfOffset", "asOfTimestamp")
 _OF_RECORDS: Final = (*_STARTS[:2], *_ENDS, "startingOffsetsByTimestampStrategy")
 _SELECTIONS: Final = ("subscribe", "subscribePattern", "assign")
 _OF_STREAMS: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "failOnDataLoss")
-_OF_BATCHES: Final = (*_ENDS, *_AS_OF, "view", "includeTombstones", "pushFilters")
+_TIER: Final = ("tier", "tierKey")
+_OF_BATCHES: Final = (*_ENDS, *_AS_OF, "view", "includeTombstones", "pushFilters", *_TIER)
 
 Use = Literal["batch", "stream"]
 """What a frame is made by: ``spark.read`` or ``spark.readStream``."""
@@ -136,6 +140,8 @@ class ReadOptions(_Options):
         pushFilters: a query's filters decide what is read, see docs/adr/0026.
         maxOffsetsPerTrigger, maxBytesPerTrigger: of a stream, about how much one micro-batch reads
             of all partitions: offsets, bytes of segments.
+        tier: the directory of the remote segments of tiered storage, which are read, too.
+        tierKey: a file with the RSA private key of a tier that is encrypted.
         failOnDataLoss: a stream ends if records are gone that it has not read.
     """
 
@@ -170,13 +176,26 @@ class ReadOptions(_Options):
     max_offsets_per_trigger: Count | None = None
     max_bytes_per_trigger: Count | None = None
     fail_on_data_loss: Boolean = True
+    tier: str | None = Field(None, min_length=1)
+    tier_key: str | None = Field(None, min_length=1)
 
     @property
     def log_dirs(self) -> tuple[Place, ...]:
-        """The log directories. A task may have another working directory."""
+        """The log directories, without their tier. A task may have another working directory."""
         paths = self.paths if self.path is None else (self.path,)
-        places = map(place_of, paths)
+        key = None if self.tier_key is None else Path(self.tier_key)
+        places = (
+            with_key(place, key) if isinstance(place, TieredPlace) else place
+            for place in map(place_of, paths)
+        )
         return tuple(place.absolute() if is_local(place) else place for place in places)
+
+    def with_tier(self, log_dirs: Sequence[Place]) -> tuple[Place, ...]:
+        """Return log directories together with the tier, if there is one. Pure."""
+        if self.tier is None:
+            return tuple(log_dirs)
+        key = None if self.tier_key is None else Path(self.tier_key)
+        return with_tier(log_dirs, TierOptions.of(self.tier, key))
 
     @model_validator(mode="after")
     def _names_what_to_read(self) -> Self:

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -44,6 +45,9 @@ from logwright.spark.kafka_log_options import (
     ReadOptions,
     by_partition,
 )
+from logwright.tier.place import without_local
+
+_LOG = logging.getLogger(__name__)
 
 _PER_PARTITION: Final = (
     "starting_offsets",
@@ -89,9 +93,11 @@ def plan_read(options: ReadOptions, pruning: Pruning) -> list[Work]:
     log_dirs = options.log_dirs
     if options.view == "records":
         log_dirs = tuple(map(as_it_runs, log_dirs))
+    log_dirs = options.with_tier(log_dirs)
     with observed_logs(options, choose, log_dirs) as logs:
         for log in logs:
             require_all_local(log, offset_of(options.starting_offsets, log.partition))
+        _warn_of_remote_only(log_dirs)
         if options.view == "latest":
             return [_latest(log, options) for log in logs]
         requests = [
@@ -119,6 +125,18 @@ def require_all_local(log: ReadableLog, start_offset: int | None = None) -> None
         metadata = find_metadata(log.log_dir) if is_running(log.log_dir) else None
         if metadata is None or read_metadata(metadata).is_remote(log.partition.topic):
             raise
+
+
+def _warn_of_remote_only(log_dirs: Sequence[Place]) -> None:
+    """Warn of logs of which only remote segments are read. Effects: logs it."""
+    for log_dir in log_dirs:
+        logs = without_local(log_dir)
+        if logs:
+            _LOG.warning(
+                "only remote segments are read of %s: newer records are on the brokers that have"
+                " the log",
+                ", ".join(logs[:_SHOWN]) + (" and others" if len(logs) > _SHOWN else ""),
+            )
 
 
 def _latest(log: ReadableLog, options: ReadOptions) -> LatestPlan:

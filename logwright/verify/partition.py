@@ -7,6 +7,8 @@
    indexes and snapshots (`producers`).
 5. Leader epochs, the topic id, and the partition's entry in each checkpoint file.
 
+If objects of its remote segments are damaged, these are named, and nothing else is checked.
+
 Of a log that a broker has open, all below its high watermark.
 """
 
@@ -39,6 +41,7 @@ from logwright.recovery.root import topic_id_problem
 from logwright.units import INT64_MAX, Offset
 from logwright.verify.model import Fault
 from logwright.verify.producers import check_producers
+from logwright.verify.remote import remote_faults
 from logwright.verify.segments import check_segment
 
 
@@ -54,6 +57,9 @@ def verify_partition(log_dir: Place, partition: TopicPartition) -> list[Fault]:
 
 
 def _faults(log_dir: Place, partition: TopicPartition) -> list[Fault]:
+    remote = remote_faults(log_dir, partition)
+    if remote:
+        return remote
     with open_partition_dir(log_dir, partition) as opened:
         stamps = stamp_files(opened)
     directory = log_dir / partition.directory_name

@@ -39,6 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("logwright.log",),
     ("logwright.batches",),
     ("logwright.running",),
+    ("logwright.tier",),
     ("logwright.metadata",),
     (
         "logwright.config",
@@ -82,7 +83,7 @@ ONLY_IN = {
     "jinja2": ("logwright.assets.fleet.page", "logwright.erasure.case.page"),
     "matplotlib": ("logwright.assets",),
     "prometheus_client": ("logwright.metrics",),
-    "cryptography": ("logwright.erasure.certificate",),
+    "cryptography": ("logwright.erasure.certificate", "logwright.tier.encryption"),
     "confluent_kafka": ("logwright.ingest.broker", "logwright.rolling.cluster"),
     "fastavro": ("logwright.decode", "logwright.erasure.find.table_files"),
     "google.protobuf": ("logwright.decode",),

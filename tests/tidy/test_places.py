@@ -32,6 +32,15 @@ READERS = (
     "logwright.metadata",
     "logwright.records",
     "logwright.spark.kafka_log_plan",
+    "logwright.tier.chunks",
+    "logwright.tier.layout",
+    "logwright.tier.lineage",
+    "logwright.tier.local_storage",
+    "logwright.tier.manifest",
+    "logwright.tier.metadata",
+    "logwright.tier.model",
+    "logwright.tier.parts",
+    "logwright.tier.plugin",
     "logwright.verify",
 )
 """Packages and modules that only read logs."""

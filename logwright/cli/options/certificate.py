@@ -13,6 +13,7 @@ from logwright.cli.options.parameters import Time
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
+    from logwright.tier.remote import RemoteSegments
 
 _PATH: Final = click.Path(path_type=Path)
 
@@ -21,6 +22,7 @@ class Given(SearchOptions):
     """Values of the options below, as click passes them."""
 
     more_dirs: tuple[Place, ...]
+    tier: RemoteSegments | None
     tables: tuple[Path, ...]
     deadline_ms: int | None
     earlier: tuple[Path, ...]
@@ -36,7 +38,7 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     ctx.exit()
 
 
-@declare("certificate", extra="erasure", running="whole")
+@declare("certificate", extra="erasure", running="whole", tiered=True)
 @click.option(
     "--new-key",
     metavar="FILE",

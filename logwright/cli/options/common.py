@@ -35,7 +35,7 @@ COMMON: Final = frozenset(
     {
         *("config", "policies_dir", "metadata", "no_metadata", "properties", "kafka_version"),
         *("now_ms", "high_watermark", "yes", "dry_run", "form", "log_format", "verbose"),
-        "throttle",
+        *("throttle", "tier", "tier_key"),
         _HELP_ALL,
     }
 )
@@ -59,6 +59,7 @@ class Command(click.Command):
         module: str | None = None,
         extra: str | None = None,
         running: Running | None = None,
+        tiered: bool = False,
         **given: Any,  # noqa: ANN401 -- as click passes them
     ) -> None:
         super().__init__(name, **given)
@@ -67,6 +68,8 @@ class Command(click.Command):
         self.running = running
         if running is not None:
             self.params.append(_throttle_option())
+        if tiered:
+            self.params += _tier_options()
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command's own options, and below them the common ones, explained only on
@@ -114,11 +117,33 @@ def _throttle_option() -> click.Option:
     )
 
 
+def _tier_options() -> list[click.Option]:
+    return [
+        click.Option(
+            ["--tier"],
+            metavar="DIR",
+            help="Also the remote segments of tiered storage: the directory that they are in.",
+        ),
+        click.Option(
+            ["--tier-key"],
+            metavar="FILE",
+            type=_PATH,
+            help="The RSA private key of a tier that is encrypted, in PEM.",
+        ),
+    ]
+
+
 def declare(
-    name: str, *, extra: str | None = None, running: Running | None = None
+    name: str,
+    *,
+    extra: str | None = None,
+    running: Running | None = None,
+    tiered: bool = False,
 ) -> Callable[[Callable[[], None]], Command]:
-    """Return the decorator that makes a command of its options and its help."""
-    return click.command(name=name, cls=Command, extra=extra, running=running)
+    """Return the decorator that makes a command of its options and its help; `tiered`: it reads
+    remote segments, too.
+    """
+    return click.command(name=name, cls=Command, extra=extra, running=running, tiered=tiered)
 
 
 def run(

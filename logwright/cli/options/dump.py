@@ -26,7 +26,7 @@ class Given(TypedDict):
     follow: bool
 
 
-@declare("dump", running="bounded")
+@declare("dump", running="bounded", tiered=True)
 @read_options
 @click.option(
     "--decode",

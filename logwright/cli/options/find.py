@@ -13,6 +13,7 @@ from logwright.cli.options.parameters import Time
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
+    from logwright.tier.remote import RemoteSegments
 
 _PATH: Final = click.Path(path_type=Path)
 
@@ -21,13 +22,14 @@ class Given(SearchOptions):
     """Values of the options below, as click passes them."""
 
     more_dirs: tuple[Place, ...]
+    tier: RemoteSegments | None
     tables: tuple[Path, ...]
     forecast: bool
     deadline_ms: int | None
     threads: int | None
 
 
-@declare("find", running="whole")
+@declare("find", running="whole", tiered=True)
 @key_options
 @search_options
 @click.option(

@@ -41,7 +41,7 @@ class Given(TypedDict):
     columns: str | None
 
 
-@declare("latest", extra="tables", running="exact")
+@declare("latest", extra="tables", running="exact", tiered=True)
 @click.option(
     "--to",
     metavar="PATH",

@@ -9,7 +9,7 @@ import click
 from logwright.cli.options.common import declare, read_options
 
 
-@declare("verify", running="bounded")
+@declare("verify", running="bounded", tiered=True)
 @click.option(
     "--against",
     metavar="DIR",

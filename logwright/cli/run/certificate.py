@@ -120,8 +120,10 @@ def _searched(
             request.sources(),
             report,
             patterns=wanted.patterns,
+            tier=given["tier"],
         )
-    for archive in given["archives"]:
+    remote = () if given["tier"] is None else (given["tier"].place,)
+    for archive in (*remote, *given["archives"]):
         yield search(
             archive,
             partial(

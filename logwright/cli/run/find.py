@@ -60,6 +60,11 @@ def _live(request: Request, given: Given) -> tuple[Place, ...]:
     return (request.place, *given["more_dirs"])
 
 
+def _remote(given: Given) -> tuple[Place, ...]:
+    """Return the remote segments that are searched, too. Pure."""
+    return () if given["tier"] is None else (given["tier"].place,)
+
+
 def _refuse_forecast(log_dirs: Sequence[Place]) -> None:
     """Refuse directories of running brokers.
 
@@ -103,7 +108,7 @@ def _show_rest(
 
 def _show_files(request: Request, given: Given) -> None:
     """Show what would be searched. Effects: lists the directories; output."""
-    for log_dir in (*_live(request, given), *given["archives"]):
+    for log_dir in (*_live(request, given), *_remote(given), *given["archives"]):
         tree = list_files(log_dir).tree
         files, size = len(tree.files), tree.total_bytes
         request.output.result(
@@ -118,7 +123,7 @@ def _search(request: Request, given: Given, wanted: Wanted) -> list[SearchResult
     """Search all directories and tables. Effects: reads them."""
     live = _live(request, given)
     searched: list[SearchResult] = []
-    for log_dir in (*live, *given["archives"]):
+    for log_dir in (*live, *_remote(given), *given["archives"]):
         settings = search_settings(request.of(log_dir), given) if log_dir in live else None
         with request.output.progress(str(log_dir)) as progress:
             searched.append(
@@ -129,6 +134,7 @@ def _search(request: Request, given: Given, wanted: Wanted) -> list[SearchResult
                     patterns=wanted.patterns,
                     progress=progress,
                     threads=given["threads"],
+                    tier=given["tier"],
                 )
             )
     tables = given["tables"]

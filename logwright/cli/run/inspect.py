@@ -34,6 +34,7 @@ from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
 from logwright.running.place import RunningPlace
 from logwright.steps.failed_output import failed_outputs
+from logwright.tier.place import local_part, remote_count
 
 _MS = 1_000_000
 _OF_A_SEGMENT = ("segment", "index")
@@ -130,6 +131,7 @@ def _lock(log_dir: Place) -> str | None:
     """Return who holds the lock of the log directory, None if it is free. Effects: tries the
     lock.
     """
+    log_dir = local_part(log_dir)
     if isinstance(log_dir, RunningPlace):
         return broker_of(log_dir)
     if not is_local(log_dir):
@@ -167,12 +169,14 @@ def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints)
         problem=problem,
         config=config,
         stray=stray_reason,
+        remote=remote_count(request.place, partition.directory_name),
     )
 
 
 def _as_it_is(place: Place) -> Place:
     """Return a log directory whose files are shown as they are, whatever a broker does. Pure."""
-    return place.session.log_dir if isinstance(place, RunningPlace) else place
+    local = local_part(place)
+    return local.session.log_dir if isinstance(local, RunningPlace) else place
 
 
 def _log_object(log: InspectedLog) -> dict[str, object]:
@@ -194,6 +198,7 @@ def _log_object(log: InspectedLog) -> dict[str, object]:
         "problem": None if log.problem is None else str(log.problem),
         "cleanupPolicy": log.policy,
         "stray": log.stray,
+        "remoteSegments": log.remote,
     }
 
 

@@ -59,6 +59,7 @@ class InspectedLog:
         problem: why it needs recovery first, is not handled, or keeps changing.
         config: None if the settings cannot be read.
         stray: why a broker would not serve it from this directory.
+        remote: segments of it that only remote storage has.
     """
 
     partition: TopicPartition
@@ -68,6 +69,7 @@ class InspectedLog:
     problem: Problem | None
     config: TopicConfig | None
     stray: str | None
+    remote: int = 0
 
     @property
     def policy(self) -> str | None:
@@ -142,6 +144,7 @@ def _log_row(request: Request, log: InspectedLog, name: str) -> tuple[object, ..
         notes = [f"{_PROBLEMS[type(log.problem)]}: {log.problem.problem}"]
     notes += [] if log.stray is None else [f"stray: {log.stray}"]
     colour = "red" if notes else "yellow"
+    notes += [counted(log.remote, "remote segment")] if log.remote else []
     notes += _leftover_notes(request, log)
     unknown = log.config is not None and not log.config.policy_known
     return (

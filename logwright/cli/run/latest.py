@@ -148,12 +148,11 @@ def _plan(
     log = observe(request.place, partition, high_watermark=request.high_watermark)
     if request.high_watermark == "checkpoint":
         require_high_watermark(log)
-    _, cleaner = request.settings(partition.topic)
     plan = plan_latest(
         log,
         end_offset=point.offsets.get(partition.partition),
         end_timestamp_ms=point.time_ms,
-        cleaner=cleaner,
+        cleaner=request.cleaner(partition.topic),
     )
     return log, plan
 

@@ -159,7 +159,7 @@ def _topic_log(request: Request, log: ReadableLog, plan: LatestPlan) -> TopicLog
     """Return a log as it is to be read: up to the end of the plan, which a broker does not bound if
     it is in the past. Effects: reads its topic id.
     """
-    _, cleaner = request.settings(log.partition.topic)
+    cleaner = request.cleaner(log.partition.topic)
     read = topic_log(log._replace(last_stable_offset=plan.end_offset), cleaner)
     return read if plan.end_offset == log.last_stable_offset else replace(read, bound=None)
 

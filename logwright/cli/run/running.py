@@ -1,4 +1,6 @@
-"""How the command line reads log directories that brokers have open, and what it says of them."""
+"""How the command line reads log directories that brokers have open, or that have a tier, and what
+it says of them.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +9,20 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
+import click
+
 from logwright.cli.wording import counted
 from logwright.place.model import Place
 from logwright.running.broker import broker_process
 from logwright.running.place import RunningPlace, as_it_runs
+from logwright.tier.place import TieredPlace, with_key, with_tier, without_local
+from logwright.tier.remote import remote_segments
+from logwright.tier.tier import TierOptions
 from logwright.times import duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from logwright.cli.options.parameters import Running
     from logwright.cli.output import Output
@@ -23,6 +31,8 @@ if TYPE_CHECKING:
 LOG_DIRS: Final = ("log_dir", "log_dirs", "more_dirs")
 """Names of the arguments that are log directories of a broker."""
 _NS_PER_MS: Final = 1_000_000
+_MOST_NAMED: Final = 10
+"""Logs that a message names."""
 
 
 def as_they_run(
@@ -51,6 +61,57 @@ def as_they_run(
             own[name] = show(given[name])
             places.append(own[name])
     return own, tuple(places)
+
+
+def with_their_tier(given: Mapping[str, Any], running: Running) -> dict[str, Any]:
+    """Return the arguments of a call with its log directories as they are read together with their
+    tier. A search reads all remote segments besides: its `tier` is what to read. Pure.
+
+    Args:
+        given: the values of its arguments and options; ``tier`` and ``tier_key`` are used up.
+
+    Raises:
+        click.UsageError: they contradict the log directories, or each other.
+    """
+    if "tier" not in given:
+        return dict(given)
+    own = {name: value for name, value in given.items() if name not in {"tier", "tier_key"}}
+    text, key = given["tier"], given["tier_key"]
+    dirs = (own["log_dir"], *own.get("more_dirs", ()))
+    alone = [place for place in dirs if isinstance(place, TieredPlace)]
+    if text is not None and alone:
+        raise click.UsageError(f"--tier and {alone[0]} contradict each other")
+    if text is None and key is not None and not alone:
+        raise click.UsageError("--tier-key needs --tier")
+    if alone:
+        dirs = tuple(_alone(place, key, running) for place in dirs)
+    elif text is not None and running != "whole":
+        dirs = with_tier(dirs, TierOptions.of(text, key))
+    own["log_dir"] = dirs[0]
+    if "more_dirs" in own:
+        own["more_dirs"] = dirs[1:]
+    if running == "whole":
+        own["tier"] = None if text is None else remote_segments(dirs, TierOptions.of(text, key))
+    return own
+
+
+def _alone(place: Place, key: Path | None, running: Running) -> Place:
+    """Return a tier without a log directory as a command reads it; any other place as it is."""
+    if not isinstance(place, TieredPlace):
+        return place
+    tier = with_key(place, key)
+    return remote_segments((), tier.tier.options).place if running == "whole" else tier
+
+
+def report_tier(output: Output, place: object) -> None:
+    """Say of which logs only remote segments were shown. Effects: stderr."""
+    logs = without_local(place) if isinstance(place, TieredPlace) else []
+    if logs:
+        more = f" and {len(logs) - _MOST_NAMED} more" if len(logs) > _MOST_NAMED else ""
+        output.message(
+            f"Only remote segments are here of {', '.join(logs[:_MOST_NAMED])}{more}: newer records"
+            " are on the brokers that have the log."
+        )
 
 
 def report_bounds(output: Output, places: Iterable[Place]) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from logwright.erasure.find.result import Unsearched
     from logwright.erasure.request import Request
 
-_OUTSIDE: Final = frozenset(("archive", "table"))
+_OUTSIDE: Final = frozenset(("archive", "remote segment", "table"))
 """Places that an erasure does not change."""
 
 

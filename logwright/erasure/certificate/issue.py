@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from logwright.erasure.find.result import Settings
     from logwright.erasure.keys import KeySet
     from logwright.place.model import Place
+    from logwright.tier.remote import RemoteSegments
 
 PAGE: Final = ".html"
 """Suffix of the page for reading, next to the certificate."""
@@ -103,9 +104,13 @@ def search_live(
     report: Report,
     *,
     patterns: tuple[bytes, ...] = (),
+    tier: RemoteSegments | None = None,
 ) -> Searched:
     """Search a live log directory for a certificate. Effects and errors: as `search`, or, if a
     broker has it open, as `search_running`.
+
+    Args:
+        tier: is searched, too.
     """
 
     def look(place: Place, bounded: RunningPlace | None = None) -> Searched:
@@ -116,6 +121,7 @@ def search_live(
             patterns=patterns,
             progress=report,
             bounded=bounded,
+            tier=tier,
         )
         return search(place, find, requests=len(keys), sources=sources, report=report)
 

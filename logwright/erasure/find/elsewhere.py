@@ -9,43 +9,29 @@ before its first segment.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from logwright.batches.projection import read_window
-from logwright.batches.source import Source, row_ranges
 from logwright.erasure.find.result import Unsearched
-from logwright.errors import LogwrightError, UnsupportedFormatError
-from logwright.format.batch import CONTROL
+from logwright.errors import LogwrightError
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import LOG, LOG_START_OFFSET_CHECKPOINT, TopicPartition
-from logwright.format.scan import check_crcs, scan_whatever
 from logwright.log.inventory import NO_PARTITION, owner_of
 from logwright.log.record_files import Inventory, RecordFile
 from logwright.place.files import exists
-from logwright.place.mapped import MappedFiles, map_file
+from logwright.place.mapped import map_file
 from logwright.place.model import Place, is_running
+from logwright.tier.metadata import TOPIC, RemoteLogMetadata, values_of
 
 if TYPE_CHECKING:
     from logwright.metadata.model import ClusterMetadata
+    from logwright.tier.remote import RemoteSegments
 
-REMOTE_LOG_METADATA: Final = "__remote_log_metadata"
 _REMOTE: Final = "its remote segments were not searched"
 _LOCAL: Final = frozenset(("segment", "deleted log"))
 """Retired files and swaps are not: a broker with remote storage retires what it has there, and a
 swap may be of the first segment alone.
 """
-_HEAD: Final = 3
-"""Bytes before the fields of an event: of the frame, the kind, and the version of the kind."""
-_SEGMENT, _UPDATE, _PARTITION_DELETE = range(3)
-_SEGMENT_DELETED: Final = 3
-_PARTITION_DELETED: Final = 2
-_ID_BYTES: Final = 16
-_SEGMENT_AT: Final = _ID_BYTES + 4 + 1
-"""Of a segment's id, after the topic's name: topic id, partition, and no tagged fields."""
-_AFTER_STATE: Final = 8 + 4 + 1
-"""Bytes after the state of a partition's deletion: time, broker, and no tagged fields."""
 
 
 def is_remote(topic: str, metadata: ClusterMetadata | None) -> bool:
@@ -54,10 +40,16 @@ def is_remote(topic: str, metadata: ClusterMetadata | None) -> bool:
 
 
 def places_elsewhere(
-    log_dir: Place, inventory: Inventory, metadata: ClusterMetadata | None
+    log_dir: Place,
+    inventory: Inventory,
+    metadata: ClusterMetadata | None,
+    tier: RemoteSegments | None = None,
 ) -> Iterator[Unsearched]:
     """Yield where else records of the topics are. Effects: reads checkpoints and
-    ``__remote_log_metadata``.
+    ``__remote_log_metadata``; lists the tier.
+
+    Args:
+        tier: that is searched, too.
     """
     topics = inventory.topics if metadata is None else inventory.topics | metadata.topics.keys()
     remote = {topic for topic in topics if is_remote(topic, metadata)}
@@ -65,14 +57,16 @@ def places_elsewhere(
     events = [
         file
         for file in inventory.files
-        if file.place.name == "segment" and file.partition.topic == REMOTE_LOG_METADATA
+        if file.place.name == "segment" and file.partition.topic == TOPIC
     ]
     try:
         remote |= remote_topics(events)
     except LogwrightError as error:
         yield _elsewhere(NO_PARTITION, "", f"the remote segments are not known: {error.problem}")
     for topic in sorted(remote):
-        yield _elsewhere(TopicPartition(topic, -1), "", f"{topic}: {_REMOTE}")
+        problem = _REMOTE if tier is None else _lacking(tier, topic)
+        if problem is not None:
+            yield _elsewhere(TopicPartition(topic, -1), "", f"{topic}: {problem}")
     try:
         starts = {one.directory_name: start for one, start in _starts(log_dir).items()}
         if is_running(log_dir) and metadata is not None:
@@ -81,11 +75,24 @@ def places_elsewhere(
         starts = {}
         problem = f"where the logs start is not known: {error.problem}"
         yield _elsewhere(NO_PARTITION, "", problem)
-    yield from _missing(inventory, starts)
+    yield from _missing(inventory, starts, tier)
 
 
-def _missing(inventory: Inventory, starts: Mapping[str, int]) -> Iterator[Unsearched]:
-    """Yield the partitions whose log starts below their first local segment.
+def _lacking(tier: RemoteSegments, topic: str) -> str | None:
+    """Return why remote segments of a topic are not searched with the tier, None if all are.
+    Effects: lists it.
+    """
+    try:
+        return tier.lacks(topic)
+    except LogwrightError as error:
+        return f"{_REMOTE}: {error.problem.removesuffix('.')}"
+
+
+def _missing(
+    inventory: Inventory, starts: Mapping[str, int], tier: RemoteSegments | None
+) -> Iterator[Unsearched]:
+    """Yield the partitions whose log starts below their first local segment, unless the tier has
+    what is before. Effects: lists the tier.
 
     Args:
         starts: directory of a live log → its log start offset on record.
@@ -110,8 +117,13 @@ def _missing(inventory: Inventory, starts: Mapping[str, int]) -> Iterator[Unsear
                 yield _elsewhere(inventory.logs[directory], directory, problem)
             continue
         base, partition = first[directory]
-        if start < base:
-            problem = f"offsets {start} to {base - 1} are in remote storage, or lost"
+        gaps = [(start, base - 1)] if start < base else []
+        if gaps and tier is not None:
+            with suppress(LogwrightError):  # then nothing is known to be there
+                place = inventory.tree.root
+                gaps = list(tier.gaps(place, directory, partition, (start, base)))
+        for since, until in gaps:
+            problem = f"offsets {since} to {until} are in remote storage, or lost"
             yield _elsewhere(partition, directory, problem)
 
 
@@ -137,38 +149,8 @@ def remote_topics(files: Iterable[RecordFile]) -> set[str]:
     Raises:
         LogwrightError: they cannot be read.
     """
-    segments: dict[tuple[bytes, bytes], str] = {}
+    metadata = RemoteLogMetadata()
     for file in sorted(files, key=lambda one: (one.partition, one.base_offset)):
-        for value in _values(file.path):
-            _apply(value, segments)
-    return set(segments.values())
-
-
-def _values(path: Place) -> Iterator[bytes]:
-    log = MappedFiles().open(path)
-    batches = scan_whatever(log.data, path)
-    check_crcs(log.data, batches, path, first=0, last=len(batches))
-    source = Source(base_offset=0, log=log, batches=batches)
-    data = (batches["attributes"] & CONTROL) == 0
-    for first, last in row_ranges(source, first=0, last=len(batches)):
-        records = read_window(source, first + np.flatnonzero(data[first:last]))
-        values = (records.bytes_of(row, "value") for row in range(len(records.rows)))
-        yield from filter(None, values)
-
-
-def _apply(value: bytes, segments: dict[tuple[bytes, bytes], str]) -> None:
-    """Apply one event to the segments: partition and id → topic."""
-    kind = value[1] if len(value) > _HEAD else -1
-    end = _HEAD + value[_HEAD] if kind >= 0 else 0
-    partition = value[end : end + _SEGMENT_AT]
-    if len(partition) < _SEGMENT_AT or kind not in (_SEGMENT, _UPDATE, _PARTITION_DELETE):
-        raise UnsupportedFormatError("an event of remote storage is not known.")
-    segment = value[end + _SEGMENT_AT : end + _SEGMENT_AT + _ID_BYTES]
-    if kind == _SEGMENT:
-        topic = value[_HEAD + 1 : end].decode(errors="replace")
-        segments[partition, segment] = topic
-    elif kind == _UPDATE and value[-2] == _SEGMENT_DELETED:
-        segments.pop((partition, segment), None)
-    elif kind == _PARTITION_DELETE and value[-1 - _AFTER_STATE] == _PARTITION_DELETED:
-        for key in [key for key in segments if key[0] == partition]:
-            del segments[key]
+        for value in values_of(file.path):
+            metadata.apply(value)
+    return metadata.topics

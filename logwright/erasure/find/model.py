@@ -18,7 +18,8 @@ class Finding:
     Attributes:
         request: index of the request.
         path: of the file, relative to the directory given.
-        place: what the file is: the name of a place of the inventory; ``archive``, ``table``.
+        place: what the file is: the name of a place of the inventory; ``archive``, ``table``,
+            ``remote segment``.
         offset: of the record, -1 for a table's row or where there is none.
         batch_position: of its batch in the file, bytes.
         kind: what a cleaner would see in it; ``value``: a pattern in another key's record.

@@ -62,6 +62,7 @@ from logwright.place.model import Place, is_local
 from logwright.running.place import RunningPlace, bounds_of
 from logwright.state.model import NOTHING, Hold, PartitionState
 from logwright.state.store import read_state
+from logwright.tier.remote import RemoteSegments, RemoteSegmentsPlace
 from logwright.units import TimestampMs
 
 ATTEMPTS: Final = 3
@@ -69,6 +70,8 @@ ATTEMPTS: Final = 3
 SEARCHED: Final[Looked] = "searched"
 NO_RECORDS: Final[Looked] = "no records"
 NOT_ASKED: Final[Looked] = "not asked"
+REMOTE: Final = "remote segment"
+"""The place of what is found in a tier."""
 _FOREIGN: Final = (
     "it is neither records nor what Kafka or logwright writes into a file of this name"
 )
@@ -83,6 +86,7 @@ def search_log_dir(
     progress: Progress,
     threads: int | None = None,
     bounded: RunningPlace | None = None,
+    tier: RemoteSegments | None = None,
 ) -> SearchResult:
     """Search one log directory.
 
@@ -94,6 +98,7 @@ def search_log_dir(
             it.
         bounded: of a directory that a broker has open, as far as it is committed; if not given,
             it is looked at when it is needed.
+        tier: whose segments are searched, too: its place is another directory.
 
     Raises:
         NotALogDir, UnreadableFile: the directory cannot be listed.
@@ -107,7 +112,7 @@ def search_log_dir(
         for _ in range(ATTEMPTS):
             inventory = list_files(log_dir)
             search = _Search(log_dir, keys, settings, _Reader(patterns), progress)
-            search.bounded = bounded
+            search.bounded, search.tier = bounded, tier
             result = search.run(inventory, threads or available_cores())
             if list_tree(log_dir) == inventory.tree:
                 return result
@@ -203,10 +208,11 @@ class _Search:
     """The search of one log directory.
 
     Attributes:
-        bounded: see `search_log_dir`.
+        bounded, tier: see `search_log_dir`.
     """
 
     bounded: RunningPlace | None = None
+    tier: RemoteSegments | None = None
 
     def __init__(
         self,
@@ -233,7 +239,7 @@ class _Search:
         self._found.topics |= set() if metadata is None else metadata.topics.keys()
         self._found.unsearched += [
             part
-            for part in places_elsewhere(self._found.directory, inventory, metadata)
+            for part in places_elsewhere(self._found.directory, inventory, metadata, self.tier)
             if part.partition == NO_PARTITION
             or self._reader.patterns
             or not self._keys.for_topic(part.partition.topic).is_empty
@@ -355,6 +361,7 @@ class _Search:
             judged.kinds.tolist(),
         )
         archived = self._settings is None
+        outside = REMOTE if isinstance(self._found.directory, RemoteSegmentsPlace) else "archive"
         bound = None if self.bounded is None else bounds_of(self.bounded)
         for (owner, request, offset, position, kind), rule, time in zip(
             zip(*columns, strict=True), rules, times, strict=True
@@ -368,7 +375,7 @@ class _Search:
                     topic=file.partition.topic,
                     partition=file.partition.partition,
                     path=file.relative,
-                    place="archive" if archived else file.place.name,
+                    place=outside if archived else file.place.name,
                     offset=offset,
                     batch_position=position,
                     kind=KINDS[kind],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,18 +16,15 @@ from logwright.spark.kafka_log_plan import plan_read
 from tests.e2e.command import call
 from tests.found import find, settings
 from tests.log_builder import LogBuilder, SegmentBuilder
+from tests.tiers import unpacked
 
-TIER = Path(__file__).parents[3] / "data/tier.tar.xz"
 REMOTE = {"plain", "shortened", "tx", "zstd-by-producer"}
 
 
 @pytest.fixture(name="tier")
 def _tier(tmp_path: Path) -> Path:
     """A log directory and its metadata, as a broker with remote storage left them."""
-    with tarfile.open(TIER) as packed:
-        packed.extractall(tmp_path, filter="data")
-    (tmp_path / "logs/.kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
-    return tmp_path
+    return unpacked("zstd-encrypted", tmp_path).root
 
 
 def test_a_tier_of_a_real_broker(tier: Path) -> None:

@@ -1,0 +1,132 @@
+"""Which remote segments are a log's, and where each is followed by the next. Pure.
+
+Leaders upload for themselves, so that segments of one log overlap, and after an unclean election
+some are of a history that was given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from logwright.errors import PreconditionError
+from logwright.format.checkpoints import LeaderEpoch
+from logwright.tier.model import RemoteSegment, Span
+from logwright.units import INT64_MAX
+
+
+class Candidate(NamedTuple):
+    """A segment that may be shown.
+
+    Attributes:
+        end: its last offset, INT64_MAX if nothing says it.
+    """
+
+    segment: RemoteSegment
+    start: int
+    end: int
+    epochs: tuple[LeaderEpoch, ...]
+
+
+class Link(NamedTuple):
+    """A segment that is shown, up to an offset.
+
+    Attributes:
+        bound: exclusive: where the next segment begins, or its own end.
+        is_cut: it has records at or above the bound, or that is not known.
+    """
+
+    segment: RemoteSegment
+    bound: int
+    is_cut: bool
+
+
+def candidate(segment: RemoteSegment, span: Span | None) -> Candidate:
+    """Return a segment as a candidate; `span`: its offsets as far as they are known."""
+    start = segment.id.base_offset
+    if span is None:
+        return Candidate(segment, start, INT64_MAX, ())
+    return Candidate(segment, start, int(span.end), span.epochs)
+
+
+def is_within(one: Candidate, epochs: Sequence[LeaderEpoch]) -> bool:
+    """Return whether a segment is of a log with these leader epochs
+    (RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, Kafka 4.3.0); if either are not known, it
+    is.
+    """
+    if not epochs or not one.epochs:
+        return True
+    first = epochs[0].epoch
+    own = [each for each in one.epochs if each.epoch >= first]
+    known = {
+        each.epoch: (int(each.start_offset), after)
+        for each, after in zip(epochs, [*epochs[1:], None], strict=True)
+    }
+    fits = [
+        each.epoch in known
+        and (each.epoch == first or each.start_offset >= known[each.epoch][0])
+        and _fits_next(known[each.epoch][1], after, one.end)
+        for each, after in zip(own, [*own[1:], None], strict=True)
+    ]
+    return bool(own) and all(fits)
+
+
+def _fits_next(after: LeaderEpoch | None, own: LeaderEpoch | None, end: int) -> bool:
+    """Return whether a segment goes on as its log does after an epoch: with the log's next epoch,
+    or it ends before that.
+
+    Args:
+        after: the log's next epoch. own: the segment's. end: its last offset.
+    """
+    if own is not None:
+        return after == own
+    return after is None or end < after.start_offset or end == INT64_MAX
+
+
+def chain(
+    candidates: Iterable[Candidate], *, local_start: int | None, log_start: int | None
+) -> tuple[list[Link], list[tuple[int, int]]]:
+    """Return the segments that are shown, ascending, and the offsets, first and last, that are in
+    none of them, nor in the local log.
+
+    Args:
+        local_start: where the first local segment begins: from there on the local log counts; None:
+            there is none.
+        log_start: segments below it are not of the log any more; None: not known.
+    """
+    end_of_remote = INT64_MAX if local_start is None else local_start
+    ordered = sorted(candidates, key=lambda one: (one.start, -one.end, one.segment.id))
+    kept: list[Candidate] = []
+    for one in ordered:
+        if one.start >= end_of_remote or one.end < (log_start or 0):
+            continue
+        if kept and (one.start == kept[-1].start or one.end <= kept[-1].end < INT64_MAX):
+            continue
+        kept.append(one)
+    links: list[Link] = []
+    gaps: list[tuple[int, int]] = []
+    first = kept[0].start if kept else local_start
+    if log_start is not None and first is not None and log_start < first:
+        gaps.append((log_start, first - 1))
+    for one, after in zip(kept, [*kept[1:], None], strict=True):
+        following = end_of_remote if after is None else after.start
+        bound = min(following, one.end + 1) if one.end < INT64_MAX else following
+        links.append(Link(one.segment, bound, one.end >= bound and bound < INT64_MAX))
+        if bound < following < INT64_MAX:
+            gaps.append((bound, following - 1))
+    return links, gaps
+
+
+def require_no_gap(gaps: Sequence[tuple[int, int]], directory: object) -> None:
+    """Require that nothing is missing between two segments.
+
+    Raises:
+        PreconditionError: something is.
+    """
+    for first, last in gaps:
+        raise PreconditionError(
+            f"offsets {first} to {last} are in no remote segment, and not in the log directory.",
+            path=directory,
+            remedy="Give the whole tier; if a broker runs, run it again. Else these records are"
+            " lost: read from a later offset on, without the tier.",
+        )
