@@ -242,11 +242,25 @@ def newest(after: int = -1) -> Requests[Manifest | None]:
 class Commit:
     """One attempt to change a partition; `run` is all of it."""
 
-    def __init__(self, operation: Operation, change: Change, limits: Limits) -> None:
+    def __init__(
+        self,
+        operation: Operation,
+        change: Change,
+        limits: Limits,
+        *,
+        started_ms: int | None = None,
+    ) -> None:
+        """Prepare an attempt.
+
+        Args:
+            operation, change, limits: see the classes.
+            started_ms: the answer to `Elapsed` when the first data was written, if that is done
+                before and not by the change.
+        """
         self.operation = operation
         self.change = change
         self.limits = limits
-        self._started = 0
+        self._started_ms = started_ms
 
     def run(self) -> Requests[int]:
         """Return the version that has the change; if an earlier attempt has made it, that one.
@@ -256,7 +270,8 @@ class Commit:
             TooLate: it has taken too long. Whether it is in is not known: begin a new attempt.
             Unsettled: the bucket does not answer. As `TooLate`.
         """
-        self._started = yield from self._elapsed()
+        if self._started_ms is None:
+            self._started_ms = yield from self._elapsed()
         base = yield from newest()
         while True:
             done = self.made(base)
@@ -313,7 +328,7 @@ class Commit:
     def require_time(self) -> Requests[None]:
         """Give up once the deadline has passed."""
         now = yield from self._elapsed()
-        if now - self._started > self.limits.deadline_ms:
+        if now - (self._started_ms or 0) > self.limits.deadline_ms:
             raise TooLate(
                 f"the attempt has taken longer than {self.limits.deadline_ms} ms.",
                 remedy="Run it again: it finds out whether it is in.",
@@ -359,7 +374,9 @@ class Collect:
             if manifest is None:
                 return Collected(data=(), versions=())
             named |= manifest.state.keys()
-        gone = tuple(entry.key for entry in data if entry.key not in named and self.is_old(entry, now))
+        gone = tuple(
+            entry.key for entry in data if entry.key not in named and self.is_old(entry, now)
+        )
         for key in gone:
             yield from sure(Delete(key))
         for version in old:

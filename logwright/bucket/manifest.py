@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 1, "version": 3, "operation": "archive-…", "state": {"topic": "t", "segments": [...], ...}, ...}
+    {"format": 1, "version": 3, "operation": "…", "state": {"topic": "t", "segments": [...]}, ...}
     <SHA-256 of the line above, in hexadecimal digits>
 
 A manifest is never written again: the state of a partition is that of its newest one. It has all
@@ -26,7 +26,7 @@ from logwright.format import names
 from logwright.format.names import TopicPartition, segment_file_name
 from logwright.units import INT32_MAX, INT64_MAX
 
-FORMAT: Final[Literal[1]] = 1
+FORMAT: Final = 1
 LARGEST_MANIFEST_BYTES: Final = 1 << 28
 MOST_OPERATIONS: Final = 200
 """So many of the last operations are named in a manifest."""
@@ -122,7 +122,7 @@ class LogState:
         topic_id: url-safe base64 without padding; None if unknown.
         log_start_offset, high_watermark, log_end_offset: see `PartitionLog`.
         cleaner_checkpoint: first dirty offset, None without an entry.
-        leader_epochs: the content of the checkpoint.
+        leader_epochs: the content of the checkpoint, None if there is none.
         configs: settings of the topic under Kafka's names, as far as they are known.
         segments: ascending, at least one, each begins where the one before ends or later.
     """
@@ -135,7 +135,7 @@ class LogState:
     high_watermark: _Offset
     log_end_offset: _Offset
     cleaner_checkpoint: _Offset | None
-    leader_epochs: Annotated[bytes, Field(max_length=1 << 24)]
+    leader_epochs: Annotated[bytes, Field(max_length=1 << 24)] | None
     configs: dict[
         Annotated[str, Field(pattern=r"^[a-z][a-z0-9.]{0,99}$")],
         Annotated[str, Field(max_length=100_000)],

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from logwright.config.broker import BrokerConfig
-from logwright.config.kept import KeptTopic, keep_topics, read_kept
+from logwright.config.kept import keep_topics, read_kept
+from logwright.format.kept_topics import KeptTopic
 from logwright.config.policies import Policies
 from logwright.config.properties import ServerProperties, read_properties
 from logwright.config.resolved import Sources, effective_pairs, given_configs, settings_of

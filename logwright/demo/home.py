@@ -30,7 +30,8 @@ from typing import Final
 
 import yaml
 
-from logwright.config.kept import KeptTopic, keep_topics
+from logwright.config.kept import keep_topics
+from logwright.format.kept_topics import KeptTopic
 from logwright.demo import landing
 from logwright.errors import DiskFull, LogDirLocked, PreconditionError, invariant
 

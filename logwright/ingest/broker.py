@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from logwright.config.kept import KeptTopic
+from logwright.format.kept_topics import KeptTopic
 from logwright.errors import PolicyError, PreconditionError
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ in `ELSEWHERE`.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +15,16 @@ if TYPE_CHECKING:
 
     from logwright.place.model import Place, ReadOnlyPlace
 
-ELSEWHERE: Final[dict[str, Callable[[str], ReadOnlyPlace]]] = {}
+
+def _in_bucket(scheme: str, rest: str) -> ReadOnlyPlace:
+    from logwright.place.bucket import in_bucket  # noqa: PLC0415 -- of an extra, and takes time
+
+    return in_bucket(scheme, rest)
+
+
+ELSEWHERE: Final[dict[str, Callable[[str], ReadOnlyPlace]]] = {
+    scheme: partial(_in_bucket, scheme) for scheme in ("s3", "gs", "az", "file")
+}
 """Scheme → what makes the place of the text after ``SCHEME:``; it raises PolicyError for a text
 that names none."""
 

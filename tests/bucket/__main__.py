@@ -6,6 +6,7 @@ python -m tests.bucket --count 20000 --seed 1 [--without "7: an age"]
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -61,6 +62,11 @@ def play(seeds: range, without: str | None = None) -> Totals:
     return totals
 
 
+def say(text: object) -> None:
+    """Print a line."""
+    sys.stdout.write(f"{text}\n")
+
+
 def main() -> None:
     """Print what all runs showed."""
     parser = argparse.ArgumentParser()
@@ -79,11 +85,11 @@ def main() -> None:
     kinds = sum((part.kinds for part in parts), Counter())
     done = sum((part.done for part in parts), Counter())
     faults = sum((part.faults for part in parts), Counter())
-    print(f"{options.count} runs, {sum(part.wrong for part in parts)} wrong: {dict(kinds)}")
-    print(f"{sum(part.requests for part in parts)} requests; {dict(done)}")
-    print(f"{sum(faults.values())} faults in {len(faults)} kinds x requests")
-    print({kind: seed for part in parts for kind, seed in part.first.items()})
-    print(f"{time.monotonic() - began:.0f} s")
+    say(f"{options.count} runs, {sum(part.wrong for part in parts)} wrong: {dict(kinds)}")
+    say(f"{sum(part.requests for part in parts)} requests; {dict(done)}")
+    say(f"{sum(faults.values())} faults in {len(faults)} kinds x requests")
+    say({kind: min(part.first[kind] for part in parts if kind in part.first) for kind in kinds})
+    say(f"{time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

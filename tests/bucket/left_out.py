@@ -54,7 +54,7 @@ class _GivesUp(Commit):
         if isinstance(answer, Yes):
             return manifest
         own = f"{DATA}{self.operation.id}-"
-        for key in manifest.state.keys():
+        for key in sorted(manifest.state.keys()):
             if key.startswith(own):
                 yield from sure(Delete(key))
         raise Conflict("gave up")
@@ -108,22 +108,21 @@ class _KeepsOne(Collect):
 
 
 LEFT_OUT: Final[dict[str, Rules]] = {
-    "1: a name is of one writing": Rules(key=lambda operation, number, suffix: data_key(
-        replace(operation, attempt=0), number, suffix
-    )),
+    "1: a name is of one writing": Rules(
+        key=lambda operation, number, suffix: data_key(
+            replace(operation, attempt=0), number, suffix
+        )
+    ),
     "2: no is not believed": Rules(commit=_BelievesNo),
     "2: a version is settled before the next": Rules(commit=_OtherBytes),
     "3: the operation is the job's": Rules(job=lambda name, attempt: f"{name}a{attempt}"),
     "4: what is replaced must be there": Rules(requires_replaced=False),
     "5: nothing is deleted after an unclear end": Rules(commit=_GivesUp),
     "6: a deadline": Rules(commit=_NoDeadline),
-    "6: the age is more than the deadline": Rules(
-        limits=replace(LIMITS, age_ms=DurationMs(500))
-    ),
+    "6: the age is more than the deadline": Rules(limits=replace(LIMITS, age_ms=DurationMs(500))),
     "7: an age": Rules(collect=_RemovesYoung),
     "7: young manifests are kept": Rules(collect=_KeepsOne),
     "8: the clock is the server's": Rules(skew=LIMITS.age_ms),
     "9: a reader looks again": Rules(reads_again=False),
 }
 """Rule of `logwright.bucket.commit` → the protocol without it."""
-
