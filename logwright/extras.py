@@ -41,6 +41,7 @@ MODULES: Final = MappingProxyType(
         "metrics": ("prometheus_client", "pyarrow"),
         "postgres": ("dagster_postgres", "psycopg2"),
         "archive": ("confluent_kafka", "pyarrow"),
+        "bucket": ("obstore",),
     }
 )
 """Extra → its modules that logwright imports, those of the extras that it includes too."""

@@ -95,11 +95,13 @@ def _made(directory: Bucket, request: Request) -> Answer:
         case Get(key):
             value = directory.content(key, LARGEST_MANIFEST_BYTES)
         case Put(key, content):
-            value = directory.put_unique(key, content)
+            directory.put_unique(key, content)
+            value = None
         case Create(key, content):
             return Yes(None) if directory.create(key, content) else Unknown()
         case Delete(key):
-            value = directory.delete(key)
+            directory.delete(key)
+            value = None
         case _:
             assert_never(request)
     return Yes(value)

@@ -75,7 +75,7 @@ class StoredSegment:
 
     Attributes:
         base_offset, next_offset: its first offset, and that of the next segment, or the log's end.
-        max_timestamp_ms: the largest of its records, -1 if none has one.
+        max_timestamp_ms: by the last entry of its time index; without one `modified_ns`, in ms.
         modified_ns: of the ``.log``, ns since the epoch.
     """
 

@@ -9,13 +9,15 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from multiprocessing import Pool
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from unittest.mock import patch
 
 from logwright.bucket import commit
+from logwright.bucket.manifest import parse_manifest
 from tests.bucket.left_out import LEFT_OUT
 from tests.bucket.simulation import Rules, run
 
@@ -35,12 +37,9 @@ class Totals(NamedTuple):
 @contextmanager
 def parsed_once() -> Iterator[None]:
     """The same bytes of a manifest are parsed once: that is most of the time of a run."""
-    parse: Callable[[bytes, object], Any] = commit.parse_manifest
-    commit.parse_manifest = lru_cache(maxsize=4096)(parse)  # type: ignore[assignment]  # the same
-    try:
+    once = lru_cache(maxsize=4096)(parse_manifest)
+    with patch.object(commit, "parse_manifest", once):
         yield
-    finally:
-        commit.parse_manifest = parse
 
 
 def play(seeds: range, without: str | None = None) -> Totals:
