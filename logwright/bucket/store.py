@@ -12,6 +12,7 @@ answer was yes, and nothing else is known of any other answer; `logwright.bucket
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -33,6 +34,12 @@ _REMOTE: Final = re.compile(
     r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*"
 )
 _LOCAL: Final = re.compile(r"file:///[^?#%]*")
+_PLAIN: Final = {
+    "s3": "AWS_ALLOW_HTTP",
+    "gs": "GOOGLE_ALLOW_HTTP",
+    "az": "AZURE_ALLOW_HTTP",
+}
+"""Variable by which an endpoint without TLS is allowed: options that are given here replace it."""
 _TIMEOUT_SECONDS: Final = 30
 _RETRIES: Final = 8
 _RETRY_SECONDS: Final = 120
@@ -249,7 +256,10 @@ def _opened(url: str, retries: int) -> ObjectStore:
 
     return from_url(
         url,
-        client_options={"timeout": timedelta(seconds=_TIMEOUT_SECONDS)},
+        client_options={
+            "timeout": timedelta(seconds=_TIMEOUT_SECONDS),
+            "allow_http": os.environ.get(_PLAIN[url.partition(":")[0]], "") == "true",
+        },
         retry_config={
             "max_retries": retries,
             "retry_timeout": timedelta(seconds=_RETRY_SECONDS),

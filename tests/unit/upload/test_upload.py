@@ -154,7 +154,7 @@ def certified(log_dir: Place) -> object:
         return search_log_dir(place, keys, None, patterns=(b"open",), progress=silent)
 
     seen = search(log_dir, look, requests=2, sources=None, report=lambda *_: None)  # type: ignore[arg-type]  # as it is
-    sizes = {path: stamp[1] for path, stamp in seen.tree.files.items() if path.startswith("t-0/")}
+    sizes = {path: stamp[2] for path, stamp in seen.tree.files.items() if path.startswith("t-0/")}
     return sizes, [(each.path, each.offset) for each in seen.findings], seen.topics
 
 
