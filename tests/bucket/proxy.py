@@ -152,5 +152,6 @@ def proxied(port: int, *, rate: float, seed: int) -> Iterator[Proxy]:
         pending = asyncio.all_tasks(loop)
         for task in pending:
             task.cancel()
-        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+        if pending:
+            loop.run_until_complete(asyncio.wait(pending))
         loop.close()

@@ -148,7 +148,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
 @pytest.mark.parametrize("name", WRONG)
 def test_what_cannot_be_true_is_refused(name: str) -> None:
     """With a checksum that is right: a manifest is untrusted input."""
-    with pytest.raises(CorruptLogError, match="malformed|contradicts itself"):
+    with pytest.raises(CorruptLogError, match=r"malformed|contradicts itself"):
         parse_manifest(signed(WRONG[name]), "x")
 
 
