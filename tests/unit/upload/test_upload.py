@@ -349,3 +349,52 @@ def test_the_throttle_sees_what_is_read(tmp_path: Path) -> None:
     throttle = Throttle(1e6, clock=lambda: 0.0, sleep=waits.append)
     result = upload(log_dir, Buckets(f"file://{tmp_path}/bucket"), throttle=throttle)
     assert pytest.approx(result.sent_bytes / 1e6) == max(waits)
+
+
+class Killed(BaseException):
+    """The process ended."""
+
+
+def test_killed_at_every_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before or after what it writes: the log in the bucket is whole, and the next upload completes
+    it, without a record lost.
+    """
+    log_dir = a_log(tmp_path / "logs")
+    expected = {name: READERS[name](log_dir) for name in ("records", "dump", "verify")}
+    left = 0
+
+    def dying(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:  # noqa: ANN401 -- of a method of Bucket
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+            answer = method(*arguments)
+            left -= 1
+            if left == 0:
+                raise Killed
+            return answer
+
+        return call
+
+    for name in ("create", "put_unique", "content", "listing"):
+        monkeypatch.setattr(Bucket, name, dying(getattr(Bucket, name)))
+    agree(Bucket.of(f"file://{tmp_path}/done"))
+    killed = 0
+    while True:
+        buckets = Buckets(f"file://{tmp_path}/bucket{killed}")
+        (tmp_path / f"bucket{killed}").mkdir()
+        shutil.copy(tmp_path / "done/format.json", tmp_path / f"bucket{killed}")
+        left = killed + 1
+        try:
+            upload(log_dir, buckets)
+        except Killed:
+            killed += 1
+        else:
+            break
+        left = 0
+        upload(log_dir, buckets)
+        bytes_of(log_dir, place_of(buckets.url))
+        for name, rows in expected.items():
+            assert rows == READERS[name](place_of(buckets.url)), (name, killed)
+    assert killed > 30
