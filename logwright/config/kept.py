@@ -1,9 +1,5 @@
 """Topic settings that `archive` and `ingest` save in a log directory without cluster metadata:
-``<log dir>/.logwright-topics.json``.
-
-::
-
-    {"version":1,"topics":{"t":{"id":"<22 characters>","configs":{"cleanup.policy":"compact"}}}}
+``<log dir>/.logwright-topics.json`` (`logwright.format.kept_topics`).
 
 If the cluster's metadata has the topic, only the metadata is used. A broker ignores the file. An
 invalid file is refused as a whole: ignoring a part of it could mean to delete data that must be
@@ -12,9 +8,7 @@ kept.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -22,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from logwright.config.values import problems
 from logwright.errors import UnreadableFile
+from logwright.format.kept_topics import KEPT_FILE, KeptTopic, serialize_kept
 from logwright.locks import lock_checkpoints
 from logwright.place.files import open_log_dir
 from logwright.place.model import Place
@@ -29,21 +24,7 @@ from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.replace import replace_file
 
-KEPT_FILE: Final = ".logwright-topics.json"
 LARGEST_KEPT_BYTES: Final = 1 << 26
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptTopic:
-    """The saved settings of one topic.
-
-    Attributes:
-        topic_id: url-safe base64 without padding; None if unknown.
-        configs: Kafka's names → values; a missing name was not set.
-    """
-
-    topic_id: str | None = None
-    configs: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Topic(BaseModel):
@@ -91,15 +72,6 @@ def parse_kept(content: bytes, path: Place) -> dict[str, KeptTopic]:
         name: KeptTopic(topic_id=topic.id, configs=topic.configs)
         for name, topic in file.topics.items()
     }
-
-
-def serialize_kept(topics: Mapping[str, KeptTopic]) -> bytes:
-    """Return the file's content."""
-    written = {
-        name: {"id": topic.topic_id, "configs": dict(sorted(topic.configs.items()))}
-        for name, topic in sorted(topics.items())
-    }
-    return json.dumps({"version": 1, "topics": written}, indent=1).encode() + b"\n"
 
 
 def keep_topics(log_dir: Path, topics: Mapping[str, KeptTopic]) -> None:

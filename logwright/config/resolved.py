@@ -26,7 +26,6 @@ from logwright.config.kafka_version import (
     choose,
     unknown_configs,
 )
-from logwright.config.kept import KEPT_FILE, KeptTopic
 from logwright.config.policies import Policies, TopicPolicy
 from logwright.config.policy_models import INTERNAL_TOPICS
 from logwright.config.properties import ServerProperties
@@ -40,6 +39,7 @@ from logwright.config.topic import (
     parse_settings,
 )
 from logwright.errors import PolicyError, UnsupportedFormatError
+from logwright.format.kept_topics import KEPT_FILE, KeptTopic
 from logwright.metadata.model import NO_IDS, ClusterMetadata, ConfigEntry, DirectoryIds
 
 Origin = Literal[

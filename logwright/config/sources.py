@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from logwright.config.broker import BrokerConfig
-from logwright.config.kept import KeptTopic, keep_topics, read_kept
+from logwright.config.kept import keep_topics, read_kept
 from logwright.config.policies import Policies
 from logwright.config.properties import ServerProperties, read_properties
 from logwright.config.resolved import Sources, effective_pairs, given_configs, settings_of
 from logwright.config.topic import CleanerConfig, TopicConfig, broker_settings
 from logwright.errors import LogwrightError, PolicyError
+from logwright.format.kept_topics import KeptTopic
 from logwright.format.names import TopicPartition
 from logwright.log.topic_id import read_topic_id
 from logwright.metadata.find import find_metadata

@@ -30,9 +30,10 @@ from typing import Final
 
 import yaml
 
-from logwright.config.kept import KeptTopic, keep_topics
+from logwright.config.kept import keep_topics
 from logwright.demo import landing
 from logwright.errors import DiskFull, LogDirLocked, PreconditionError, invariant
+from logwright.format.kept_topics import KeptTopic
 
 HERE: Final = Path(__file__).parent
 ARCHIVE: Final = HERE / "kafka-logs.tar.xz"

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from logwright.config.kept import KeptTopic
 from logwright.errors import PolicyError, PreconditionError
+from logwright.format.kept_topics import KeptTopic
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

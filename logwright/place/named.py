@@ -16,18 +16,24 @@ if TYPE_CHECKING:
     from logwright.place.model import Place, ReadOnlyPlace
 
 
-def _late(module: str, name: str) -> Callable[[str], ReadOnlyPlace]:
-    """Return a function of a module that is imported when it is called: it is above this one."""
+def _late(module: str, name: str, *first: str) -> Callable[[str], ReadOnlyPlace]:
+    """Return a function of a module that is imported when it is called: it is above this one, or
+    of an extra and takes time. Its arguments are `first` and the text.
+    """
 
     def make(text: str) -> ReadOnlyPlace:
-        place: ReadOnlyPlace = getattr(importlib.import_module(module), name)(text)
+        place: ReadOnlyPlace = getattr(importlib.import_module(module), name)(*first, text)
         return place
 
     return make
 
 
 ELSEWHERE: Final[dict[str, Callable[[str], ReadOnlyPlace]]] = {
-    "tier": _late("logwright.tier.place", "tier_alone")
+    "tier": _late("logwright.tier.place", "tier_alone"),
+    **{
+        scheme: _late("logwright.place.bucket", "in_bucket", scheme)
+        for scheme in ("s3", "gs", "az", "file")
+    },
 }
 """Scheme → what makes the place of the text after ``SCHEME:``; it raises PolicyError for a text
 that names none."""

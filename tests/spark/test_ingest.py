@@ -9,7 +9,8 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from logwright.config.kept import KeptTopic, read_kept
+from logwright.config.kept import read_kept
+from logwright.format.kept_topics import KeptTopic
 from logwright.config.policies import Policies
 from logwright.config.resolved import Sources, settings_of
 from logwright.config.sources import read_sources

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from logwright.config.kept import KEPT_FILE, KeptTopic, keep_topics, read_kept
+from logwright.config.kept import keep_topics, read_kept
+from logwright.format.kept_topics import KEPT_FILE, KeptTopic
 from logwright.deletion.commit import (
     delete_log,
     find_deleted,

@@ -1,0 +1,408 @@
+"""How several writers change one partition in a bucket, and no change is lost or made twice.
+
+The state of a partition is its newest manifest (`logwright.bucket.manifest`). All is written here
+as generators that yield requests and are sent answers: who drives them decides what a request is
+made of (`logwright.bucket.store`; in the tests a store in memory, with faults).
+
+1. Data first, each object under a name that no other writing has, ever (`data_key`): it may be
+   written again at will, and be deleted again at will.
+2. To commit is to create the manifest of the next version. Any answer but yes settles nothing: it
+   may be in, come later, or be another's. So the manifest is read: it is of this operation, and all
+   is done; or of another, and the change is made again from the newest; or absent, and the same
+   bytes are sent again. Never is a version left before it is settled: then a late copy of a request
+   does no harm.
+3. An operation has the id of its job, not of the attempt: one that is started again finds itself
+   among the last operations of the newest manifest. It is refused if it is older than those.
+4. A change names what it replaces by keys, and is refused (`Conflict`) if one is gone.
+5. After an unclear end nothing is deleted, not even what this writer wrote.
+6. A writer has `Limits.deadline_ms` from its first request on; then a new attempt begins. What is
+   not named is removed only after `Limits.age_ms`, which is more than that and the longest life of
+   a request in a network together.
+7. What is removed: data is listed before the manifests; the newest manifests are kept, and all that
+   are younger than the age; data that none of these names, and that is older than the age, goes;
+   then the old manifests.
+8. Ages are of the server's clock (`Clock`), deadlines of the writer's own (`Elapsed`).
+9. Who reads takes the newest manifest, then its objects; one that is gone says that the manifest is
+   not the newest any more.
+10. The newest manifest is found by listing their names; the names of data are not listed to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from logwright.bucket.manifest import (
+    DATA,
+    MANIFESTS,
+    MOST_OPERATIONS,
+    LogState,
+    Manifest,
+    following,
+    manifest_key,
+    parse_manifest,
+    serialize_manifest,
+    version_of,
+)
+from logwright.errors import PreconditionError, Unsettled, invariant
+from logwright.units import DurationMs
+
+_T = TypeVar("_T")
+_MOST_TRIES: Final = 30
+"""A read or a write that may be done again is given up after so many times without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    """All objects below a prefix, by name and with the server's time of their last change; of an
+    `after` those whose key is larger. The answer is a tuple of `Listed`.
+    """
+
+    prefix: str
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Get:
+    """The content of an object."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """An object under a name of its own."""
+
+    key: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """An object, unless there is one of this name."""
+
+    key: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """An object is removed, if there is one."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What the server's clock shows, or showed a moment ago, ms since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elapsed:
+    """What a clock of this process shows that only runs forward, ms."""
+
+
+Request: TypeAlias = List | Get | Put | Create | Delete | Clock | Elapsed
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An object; `modified_ms`: ms since the epoch, by the server's clock."""
+
+    key: str
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Yes(Generic[_T]):
+    """It is done; with what was asked for."""
+
+    value: _T
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """There is no such object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Anything else: no answer, an error, a refusal. It may be done, or be done later."""
+
+
+Answer: TypeAlias = Yes[object] | Absent | Unknown
+Requests: TypeAlias = Generator[Request, Answer, _T]
+
+
+class Conflict(PreconditionError):
+    """What a change was planned on was changed by another operation."""
+
+
+class TooLate(PreconditionError):
+    """An attempt has taken too long; a new attempt of the same operation may follow."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What all writers of a log directory agree on.
+
+    Attributes:
+        deadline_ms: an attempt is given up after this time.
+        age_ms: what no kept manifest names is removed after this time.
+        kept_versions: so many of the newest manifests are kept, whatever their age.
+    """
+
+    deadline_ms: DurationMs
+    age_ms: DurationMs
+    kept_versions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One attempt of a job.
+
+    Attributes:
+        id: of the job, the same in each attempt.
+        attempt: another number in each.
+        planned_version: the newest version when the job was planned; -1: there was none.
+        written_ms: for the manifest.
+    """
+
+    id: str
+    attempt: int
+    planned_version: int
+    written_ms: int
+
+
+Change: TypeAlias = Callable[[Manifest | None], Requests[LogState]]
+"""Makes the new state from the newest manifest, and the objects that it names; raises `Conflict`.
+It is called again when another operation was first."""
+
+
+def data_key(operation: Operation, number: int, suffix: str) -> str:
+    """Return a name that no other object has, of any attempt of any operation."""
+    return f"{DATA}{operation.id}-{operation.attempt}-{number}{suffix}"
+
+
+def sure(request: Request) -> Requests[Yes[object] | Absent]:
+    """Ask until there is an answer: for what may be done twice.
+
+    Raises:
+        Unsettled: there is none.
+    """
+    for _ in range(_MOST_TRIES):
+        answer = yield request
+        if not isinstance(answer, Unknown):
+            return answer
+    raise Unsettled("the bucket does not answer.", remedy="Run it again when it does.")
+
+
+def listed(prefix: str, after: str | None = None) -> Requests[tuple[Listed, ...]]:
+    """Return the objects below a prefix; see `sure`."""
+    answer = yield from sure(List(prefix, after))
+    invariant(isinstance(answer, Yes) and isinstance(answer.value, tuple), "a list is a tuple")
+    return answer.value  # type: ignore[union-attr, return-value]  # as the invariant says
+
+
+def read_manifest(version: int) -> Requests[Manifest | None]:
+    """Return a version, None if there is none.
+
+    Raises:
+        Unsettled: see `sure`. CorruptLogError, UnsupportedFormatError: see `parse_manifest`.
+    """
+    key = manifest_key(version)
+    answer = yield from sure(Get(key))
+    if isinstance(answer, Absent):
+        return None
+    invariant(isinstance(answer.value, bytes), "an object is bytes")
+    return parse_manifest(answer.value, key)  # type: ignore[arg-type]  # as the invariant says
+
+
+def newest(after: int = -1) -> Requests[Manifest | None]:
+    """Return the newest version, None if there is none. Errors: see `read_manifest`.
+
+    Args:
+        after: a version before the newest one, if one is known: the list is shorter.
+    """
+    key = manifest_key(after) if after >= 0 else None
+    while True:
+        entries = yield from listed(MANIFESTS, key)
+        versions = [version_of(entry.key) for entry in entries]
+        known = [version for version in versions if version is not None]
+        if not known and key is None:
+            return None
+        if known:
+            manifest = yield from read_manifest(max(known))
+            if manifest is not None:
+                return manifest
+        key = None
+
+
+class Commit:
+    """One attempt to change a partition; `run` is all of it."""
+
+    def __init__(
+        self,
+        operation: Operation,
+        change: Change,
+        limits: Limits,
+        *,
+        started_ms: int | None = None,
+    ) -> None:
+        """Prepare an attempt.
+
+        Args:
+            operation, change, limits: see the classes.
+            started_ms: the answer to `Elapsed` when the first data was written, if that is done
+                before and not by the change.
+        """
+        self.operation = operation
+        self.change = change
+        self.limits = limits
+        self._started_ms = started_ms
+
+    def run(self) -> Requests[int]:
+        """Return the version that has the change; if an earlier attempt has made it, that one.
+
+        Raises:
+            Conflict: the change is not possible any more. Nothing was changed by this attempt.
+            TooLate: it has taken too long. Whether it is in is not known: begin a new attempt.
+            Unsettled: the bucket does not answer. As `TooLate`.
+        """
+        if self._started_ms is None:
+            self._started_ms = yield from self._elapsed()
+        base = yield from newest()
+        while True:
+            done = self.made(base)
+            if done is not None:
+                return done
+            manifest = yield from self.prepared(base)
+            winner = yield from self.settled(manifest)
+            if winner.operation == self.operation.id:
+                return winner.version
+            base = yield from newest(manifest.version - 1)
+
+    def made(self, base: Manifest | None) -> int | None:
+        """Return the version that this operation made before.
+
+        Raises:
+            Conflict: so many operations followed that this is not known any more.
+        """
+        planned = self.operation.planned_version
+        if base is None:
+            return None
+        version = base.version_of(self.operation.id)
+        if version is None and base.version - planned >= MOST_OPERATIONS:
+            raise Conflict(
+                f"the operation was planned on version {planned}, and {base.version} is the newest:"
+                " whether it is in is not known any more.",
+                remedy="Plan it again.",
+            )
+        return version
+
+    def prepared(self, base: Manifest | None) -> Requests[Manifest]:
+        """Return the manifest that is to follow; its objects are written."""
+        state = yield from self.change(base)
+        operation = self.operation
+        return following(
+            base,
+            state,
+            operation=operation.id,
+            attempt=operation.attempt,
+            written_ms=operation.written_ms,
+        )
+
+    def settled(self, manifest: Manifest) -> Requests[Manifest]:
+        """Create a version; return the manifest that has its place, of whichever operation."""
+        request = Create(manifest_key(manifest.version), serialize_manifest(manifest))
+        while True:
+            yield from self.require_time()
+            answer = yield request
+            if isinstance(answer, Yes):
+                return manifest
+            winner = yield from read_manifest(manifest.version)
+            if winner is not None:
+                return winner
+
+    def require_time(self) -> Requests[None]:
+        """Give up once the deadline has passed."""
+        now = yield from self._elapsed()
+        if now - (self._started_ms or 0) > self.limits.deadline_ms:
+            raise TooLate(
+                f"the attempt has taken longer than {self.limits.deadline_ms} ms.",
+                remedy="Run it again: it finds out whether it is in.",
+            )
+
+    def _elapsed(self) -> Requests[int]:
+        return (yield from _number(Elapsed()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """What was removed.
+
+    Attributes:
+        data: keys of data that no kept manifest names.
+        versions: manifests.
+    """
+
+    data: tuple[str, ...]
+    versions: tuple[int, ...]
+
+
+class Collect:
+    """One removal of what no version needs any more; `run` is all of it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+
+    def run(self) -> Requests[Collected]:
+        """Return what was removed; nothing if another removal is at work.
+
+        Raises:
+            Unsettled: the bucket does not answer. What is removed was to be.
+            CorruptLogError, UnsupportedFormatError: a manifest cannot be read; nothing is removed.
+        """
+        now = yield from _number(Clock())
+        data = yield from listed(DATA)
+        entries = yield from listed(MANIFESTS)
+        kept, old = self.versions(entries, now)
+        named: set[str] = set()
+        for version in kept:
+            manifest = yield from read_manifest(version)
+            if manifest is None:
+                return Collected(data=(), versions=())
+            named |= manifest.state.keys()
+        gone = tuple(
+            entry.key for entry in data if entry.key not in named and self.is_old(entry, now)
+        )
+        for key in gone:
+            yield from sure(Delete(key))
+        for version in old:
+            yield from sure(Delete(manifest_key(version)))
+        return Collected(data=gone, versions=old)
+
+    def versions(
+        self, entries: tuple[Listed, ...], now: int
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the versions that are kept, and those that are not, ascending."""
+        by_version = {version_of(entry.key): entry for entry in entries}
+        every = sorted(version for version in by_version if version is not None)
+        newest_ones = set(every[-self.limits.kept_versions :])
+        old = tuple(
+            version
+            for version in every
+            if version not in newest_ones and self.is_old(by_version[version], now)
+        )
+        return tuple(sorted(set(every) - set(old))), old
+
+    def is_old(self, entry: Listed, now: int) -> bool:
+        """Return whether no writer can be about to name it, or to read it."""
+        return now - entry.modified_ms > self.limits.age_ms
+
+
+def _number(request: Clock | Elapsed) -> Requests[int]:
+    answer = yield from sure(request)
+    invariant(isinstance(answer, Yes) and isinstance(answer.value, int), "a time is a number")
+    return answer.value  # type: ignore[union-attr, return-value]  # as the invariant says

@@ -1,0 +1,442 @@
+"""Logs in a bucket as a place that can be read: ``s3://``, ``gs://``, ``az://``, ``file://``.
+
+A place shows one version of each partition, its newest when it was first looked at: a page of names
+and one object for each. Its files are those that the manifest names. What a broker has in the root
+of a log directory is made of the manifests: the checkpoints, the marker of a clean shutdown, the
+settings of topics. To list the root or to read a checkpoint looks at all partitions, several at
+once; nothing lists the names of segments.
+
+Where a file is read from begin to end, windows of 8 MiB are fetched ahead. The first and last bytes
+that a manifest keeps of a file are not asked for again.
+
+What was sent to another process reads the versions that were seen here.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache, partial
+from hashlib import blake2b
+from pathlib import PurePosixPath
+from threading import RLock
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+import numpy as np
+
+from logwright.bucket.commit import newest, read_manifest
+from logwright.bucket.driver import drive
+from logwright.bucket.store import Bucket
+from logwright.errors import CorruptLogError, StalePlan, invariant, unreadable
+from logwright.format import names
+from logwright.format.checkpoints import serialize_offset_checkpoint
+from logwright.format.kept_topics import KEPT_FILE, KeptTopic, serialize_kept
+from logwright.format.names import TopicPartition
+from logwright.place.model import (
+    LARGEST_FILE_BYTES,
+    RANGE_BYTES,
+    Bytes,
+    Entry,
+    FileStamp,
+    ReadOnlyPlace,
+    too_large,
+)
+from logwright.units import ByteCount
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from logwright.bucket.manifest import LogState, Manifest, StoredFile
+
+AHEAD: Final = 2
+"""So many windows are fetched before they are asked for."""
+_AT_ONCE: Final = 8
+_MANIFESTS_AT_ONCE: Final = 16
+_SEQUENTIAL_BYTES: Final = 256 * 1024
+"""Who reads so much at once reads on, probably."""
+
+
+class Session:
+    """The logs of one log directory in a bucket, as one command, task or step sees them. For
+    several threads.
+
+    Attributes:
+        bucket: the log directory.
+    """
+
+    def __init__(self, bucket: Bucket, versions: dict[str, int] | None = None) -> None:
+        self.bucket = bucket
+        self._versions = dict(versions or {})
+        self._manifests: dict[str, Manifest | None] = {}
+        self._shown: dict[str, dict[str, Shown]] = {}
+        self._turn = RLock()
+
+    def __reduce__(self) -> tuple[Callable[..., Session], tuple[object, ...]]:
+        """Another process reads the same versions, and connects for itself."""
+        return Session, (self.bucket, self._versions)
+
+    @property
+    def place(self) -> BucketPlace:
+        """The log directory."""
+        scheme, _, path = self.bucket.url.partition("://")
+        pure = PurePosixPath(path if scheme == "file" else f"/{path}")
+        return BucketPlace(pure, scheme, self)
+
+    @cached_property
+    def pure(self) -> PurePosixPath:
+        """The path of the log directory."""
+        return self.place.pure
+
+    def manifest(self, directory: str) -> Manifest | None:
+        """Return the version of a partition's log that is shown, None if there is none. Effects:
+        reads it, once.
+
+        Raises:
+            CorruptLogError, UnsupportedFormatError: it is malformed.
+            StalePlan: the version that was planned is gone.
+            Unsettled, UnreadableFile: the bucket does not answer, or does not permit it.
+        """
+        with self._turn:
+            if directory not in self._manifests:
+                self._manifests[directory] = self._read(directory)
+            manifest = self._manifests[directory]
+            if manifest is not None:
+                self._versions[directory] = manifest.version
+            return manifest
+
+    def manifests(self) -> dict[str, Manifest]:
+        """Return the version of each partition's log, by the name of its directory. Effects and
+        errors: as `manifest`, of all.
+        """
+        listed = self.bucket.directories()
+        with self._turn:
+            missing = [
+                name
+                for name in listed
+                if name not in self._manifests and TopicPartition.parse(name)
+            ]
+            with ThreadPoolExecutor(_MANIFESTS_AT_ONCE) as pool:
+                read = dict(zip(missing, pool.map(self._read, missing), strict=True))
+            self._manifests |= read
+            return {name: manifest for name in listed if (manifest := self._manifests.get(name))}
+
+    def root(self) -> dict[str, Shown]:
+        """Return what the log directory has, by name. Effects and errors: as `manifests`."""
+        with self._turn:
+            if "" not in self._shown:
+                self._shown[""] = _root_of(self.manifests())
+            return self._shown[""]
+
+    def files(self, directory: str) -> dict[str, Shown] | None:
+        """Return the files of a partition, by name; None if there is no such partition. Effects
+        and errors: as `manifest`.
+        """
+        manifest = self.manifest(directory)
+        with self._turn:
+            if manifest is not None and directory not in self._shown:
+                self._shown[directory] = _files_of(manifest.state, self.bucket.below(directory))
+            return self._shown.get(directory)
+
+    def is_there(self) -> bool:
+        """Return whether there is a log directory. Effects: lists it, once."""
+        with self._turn:
+            return any(self._manifests.values()) or bool(self.bucket.directories())
+
+    def _read(self, directory: str) -> Manifest | None:
+        version = self._versions.get(directory)
+        requests = newest() if version is None else read_manifest(version)
+        manifest = drive(self.bucket.below(directory), requests)
+        if manifest is None and version is not None:
+            raise StalePlan(
+                f"its version {version} is gone.",
+                path=f"{self.bucket}/{directory}",
+                remedy="It was replaced long ago. Run it again.",
+            )
+        if manifest is not None and manifest.state.partition.directory_name != directory:
+            raise CorruptLogError(
+                f"its manifest is of {manifest.state.partition}.",
+                path=f"{self.bucket}/{directory}",
+                remedy="Objects were moved by hand; move them back.",
+            )
+        return manifest
+
+
+class Shown(NamedTuple):
+    """A file or directory of the place.
+
+    Attributes:
+        content: of a file that is not an object of its own.
+        stored: of any other file: the directory in the bucket, and the object.
+    """
+
+    entry: Entry
+    content: bytes = b""
+    stored: tuple[Bucket, StoredFile] | None = None
+
+
+def _made(name: str, content: bytes, modified_ms: int) -> Shown:
+    """Return a file that is made of what manifests have."""
+    stamp = FileStamp(name, ByteCount(len(content)), modified_ms * 1_000_000, _inode(content))
+    return Shown(Entry("file", stamp, stamp.modified_ns), content)
+
+
+def _directory(name: str) -> Shown:
+    return Shown(Entry("directory", FileStamp(name, ByteCount(0), 0, _inode(name.encode())), 0))
+
+
+def _object(name: str, file: StoredFile, modified_ns: int, directory: Bucket) -> Shown:
+    stamp = FileStamp(name, ByteCount(file.bytes), modified_ns, _inode(file.key.encode()))
+    return Shown(Entry("file", stamp, modified_ns), stored=(directory, file))
+
+
+def _inode(identity: bytes) -> int:
+    """Return a number for what another file does not have: its key, or its content."""
+    return int.from_bytes(blake2b(identity, digest_size=8).digest(), "big") >> 1
+
+
+def _root_of(manifests: dict[str, Manifest]) -> dict[str, Shown]:
+    """Return what a broker that was stopped has in a log directory's root, of these logs."""
+    modified_ms = max((each.written_ms for each in manifests.values()), default=0)
+    logs = {each.state.partition: each.state for each in manifests.values()}
+    starts = {
+        partition: log.log_start_offset
+        for partition, log in logs.items()
+        if log.log_start_offset > log.segments[0].base_offset  # as LogManager, Kafka 4.3.0
+    }
+    offsets = {
+        names.RECOVERY_POINT_CHECKPOINT: {key: log.log_end_offset for key, log in logs.items()},
+        names.LOG_START_OFFSET_CHECKPOINT: starts,
+        names.HIGH_WATERMARK_CHECKPOINT: {key: log.high_watermark for key, log in logs.items()},
+        names.CLEANER_OFFSET_CHECKPOINT: {
+            partition: log.cleaner_checkpoint
+            for partition, log in logs.items()
+            if log.cleaner_checkpoint is not None
+        },
+    }
+    contents = {name: serialize_offset_checkpoint(each) for name, each in offsets.items()}
+    kept = {
+        log.topic: KeptTopic(topic_id=log.topic_id, configs=log.configs)
+        for log in logs.values()
+        if log.topic_id is not None or log.configs
+    }
+    if kept:
+        contents[KEPT_FILE] = serialize_kept(kept)
+    contents[names.CLEAN_SHUTDOWN_MARKER] = b""
+    root = {name: _made(name, content, modified_ms) for name, content in contents.items()}
+    return root | {name: _directory(name) for name in manifests}
+
+
+def _files_of(state: LogState, directory: Bucket) -> dict[str, Shown]:
+    """Return the files of a partition; the small ones are in the manifest itself."""
+    shown = {
+        name: _object(name, file, modified_ns, directory)
+        for name, (file, modified_ns) in state.files.items()
+    }
+    contents = {}
+    if state.leader_epochs is not None:
+        contents[names.LEADER_EPOCH_CHECKPOINT] = state.leader_epochs
+    if state.topic_id is not None:
+        content = f"version: 0\ntopic_id: {state.topic_id}".encode()
+        contents[names.PARTITION_METADATA] = content
+    return shown | {name: _made(name, content, 0) for name, content in contents.items()}
+
+
+@dataclass(frozen=True, order=True)
+class BucketPlace(ReadOnlyPlace):
+    """A log directory in a bucket, or something in it.
+
+    Attributes:
+        scheme: of the URL.
+        session: what was seen of it.
+    """
+
+    scheme: str
+    session: Session = field(compare=False, repr=False)
+
+    def __str__(self) -> str:
+        """The URL."""
+        return f"{self.scheme}:/{'/' if self.scheme == 'file' else ''}{self.pure}"
+
+    def entry(self) -> Entry:
+        """See `ReadOnlyPlace.entry`."""
+        return self._look().entry
+
+    def entries(self) -> Iterable[Entry]:
+        """See `ReadOnlyPlace.entries`."""
+        parts = self._parts()
+        if parts and self._look().entry.kind != "directory":
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory")
+        inside = self.session.files(parts[0]) if parts else self.session.root()
+        return [shown.entry for shown in (inside or {}).values()]
+
+    def open(self) -> Bytes:
+        """See `ReadOnlyPlace.open`."""
+        shown = self._look()
+        if shown.entry.kind == "directory":
+            raise IsADirectoryError(errno.EISDIR, "Is a directory")
+        return MadeBytes(self, shown) if shown.stored is None else ObjectBytes(self, shown)
+
+    def _look(self) -> Shown:
+        """Return what is there.
+
+        Raises:
+            FileNotFoundError: nothing is.
+        """
+        shown: Shown | None = None
+        match self._parts():
+            case ():
+                shown = _directory(self.name) if self.session.is_there() else None
+            case (name,) if TopicPartition.parse(name):
+                shown = _directory(name) if self.session.manifest(name) else None
+            case (name,):
+                shown = self.session.root().get(name)
+            case (directory, name):
+                shown = (self.session.files(directory) or {}).get(name)
+        if shown is None:
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        return shown
+
+    def _parts(self) -> tuple[str, ...]:
+        """Return its names below the log directory."""
+        root = self.session.pure
+        if not self.pure.is_relative_to(root):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        return self.pure.relative_to(root).parts
+
+
+class MadeBytes(Bytes):
+    """A file that is made of what manifests have."""
+
+    __slots__ = ("_shown",)
+
+    def __init__(self, place: BucketPlace, shown: Shown) -> None:
+        super().__init__(place, shown.entry.stamp[1:])
+        self._shown = shown
+
+    def entry(self) -> Entry:
+        """See `Bytes.entry`; it does not change."""
+        return self._shown.entry
+
+    def read_into(self, data: NDArray[np.uint8], position: int) -> int:
+        """See `Bytes.read_into`."""
+        return _copy(data, self._shown.content[position : position + len(data)])
+
+
+class ObjectBytes(Bytes):
+    """A file that is an object."""
+
+    __slots__ = ("_directory", "_file", "_shown", "_windows")
+
+    def __init__(self, place: BucketPlace, shown: Shown) -> None:
+        super().__init__(place, shown.entry.stamp[1:])
+        invariant(shown.stored is not None, "it is an object")
+        self._shown = shown
+        self._directory, self._file = cast("tuple[Bucket, StoredFile]", shown.stored)
+        self._windows: dict[int, Future[memoryview]] = {}
+
+    def close(self) -> None:
+        """Forget what was fetched ahead."""
+        for window in self._windows.values():
+            window.cancel()
+        self._windows.clear()
+
+    def entry(self) -> Entry:
+        """See `Bytes.entry`; an object does not change."""
+        return self._shown.entry
+
+    def read_into(self, data: NDArray[np.uint8], position: int) -> int:
+        """See `Bytes.read_into`; of a long read a window at a time.
+
+        Raises:
+            StalePlan: the object is gone: the manifest is not the newest any more.
+        """
+        end = min(position + len(data), self._file.bytes)
+        if position >= end:
+            return 0
+        kept = self._kept(position, end)
+        if kept is not None:
+            return _copy(data, kept)
+        number = position // RANGE_BYTES
+        if len(data) < _SEQUENTIAL_BYTES and number not in self._windows:
+            return _copy(data, self._fetch(position, end))
+        start = position - number * RANGE_BYTES
+        return _copy(data, self._window(number)[start : start + end - position])
+
+    def whole(self) -> NDArray[np.uint8]:
+        """See `Bytes.whole`: one range is not copied, several are fetched at once."""
+        size = self._file.bytes
+        if size > LARGEST_FILE_BYTES:
+            raise too_large(size, self.path)
+        try:
+            if 0 < size <= RANGE_BYTES:
+                return np.frombuffer(self._fetch(0, size), dtype=np.uint8)
+            data = np.empty(size, dtype=np.uint8)
+            list(_pool().map(partial(self._fetch_into, data), range(0, size, RANGE_BYTES)))
+        except OSError as error:
+            raise unreadable(error, self.path, 0) from error
+        data.flags.writeable = False
+        return data
+
+    def _kept(self, position: int, end: int) -> bytes | None:
+        """Return bytes that the manifest has; None if it has not all of them."""
+        file = self._file
+        if end <= len(file.head):
+            return file.head[position:end]
+        before_tail = file.bytes - len(file.tail)
+        return (
+            file.tail[position - before_tail : end - before_tail]
+            if position >= before_tail
+            else None
+        )
+
+    def _window(self, number: int) -> memoryview:
+        """Return a window; those after it are fetched ahead, if the one before was read, too."""
+        is_next = number == 0 or number - 1 in self._windows
+        last = (self._file.bytes - 1) // RANGE_BYTES
+        ahead = range(number, min(number + (AHEAD if is_next else 0), last) + 1)
+        for wanted in ahead:
+            if wanted not in self._windows:
+                start = wanted * RANGE_BYTES
+                end = min(start + RANGE_BYTES, self._file.bytes)
+                self._windows[wanted] = _pool().submit(self._fetch, start, end)
+        for passed in [known for known in self._windows if known < number - 1]:
+            self._windows.pop(passed).cancel()
+        return self._windows[number].result()
+
+    def _fetch_into(self, data: NDArray[np.uint8], start: int) -> None:
+        end = min(start + RANGE_BYTES, len(data))
+        _copy(data[start:end], self._fetch(start, end))
+
+    def _fetch(self, start: int, end: int) -> memoryview:
+        try:
+            return self._directory.read(self._file.key, start, end)
+        except FileNotFoundError as error:
+            raise StalePlan(
+                f"its object {self._file.key} is gone.",
+                path=self.path,
+                remedy="Another version has replaced this one long ago, or somebody has removed the"
+                " object. Plan again.",
+            ) from error
+
+
+def _copy(data: NDArray[np.uint8], part: bytes | memoryview) -> int:
+    data[: len(part)] = np.frombuffer(part, dtype=np.uint8)
+    return len(part)
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """Return the threads that fetch, of this process."""
+    return ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="bucket")
+
+
+def in_bucket(scheme: str, rest: str) -> BucketPlace:
+    """Return the log directory of a URL, ``SCHEME:`` and the rest.
+
+    Raises:
+        PolicyError: it is not a URL of a bucket.
+        MissingExtra: the extra `bucket` is not installed.
+    """
+    return Session(Bucket.of(f"{scheme}:{rest}")).place

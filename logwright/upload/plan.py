@@ -1,0 +1,165 @@
+"""What a log in a bucket becomes when a log directory's state of it is written there. Pure.
+
+1. Segments that the bucket has with the same offsets, sizes and checksums stay as they are.
+2. What is in the bucket below the log's first segment stays: retention of the log directory deletes
+   nothing in the bucket. Everything from there on is as the log directory has it, so a compaction
+   there takes the place of what it compacted.
+3. Refused: another topic of the same name; a log that ends before the one in the bucket does, which
+   would lose records; a segment in the bucket that begins before the log's first one and ends after
+   it begins.
+4. What another operation replaced meanwhile is not named again (`logwright.bucket.commit`, 4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from logwright.bucket.commit import Conflict
+from logwright.bucket.manifest import LogState, StoredSegment
+from logwright.errors import PreconditionError
+from logwright.format.checkpoints import (
+    LeaderEpoch,
+    parse_leader_epochs,
+    serialize_leader_epochs,
+)
+from logwright.format.names import TopicPartition
+
+_NOT_CHANGED: Final = "Nothing was written."
+
+
+class LogFacts(NamedTuple):
+    """What is known of the log directory's log before a file of it was read.
+
+    Attributes:
+        first_offset: base offset of its first segment.
+        end_offset: its log end offset.
+    """
+
+    partition: TopicPartition
+    topic_id: str | None
+    first_offset: int
+    end_offset: int
+
+
+def require_continues(before: LogState | None, log: LogFacts) -> None:
+    """Refuse a log that cannot follow the one in the bucket; rule 3.
+
+    Raises:
+        PreconditionError: it cannot.
+    """
+    if before is None:
+        return
+    problem = None
+    first = log.first_offset
+    across = [s for s in before.segments if s.base_offset < first < s.next_offset]
+    if None not in (before.topic_id, log.topic_id) and before.topic_id != log.topic_id:
+        problem = f"is of the topic {before.topic_id}, another one than {log.topic_id}"
+    elif log.end_offset < before.log_end_offset:
+        problem = (
+            f"ends at offset {before.log_end_offset}, the log directory's at {log.end_offset}:"
+            " records would be lost"
+        )
+    elif across:
+        problem = (
+            f"has a segment from offset {across[0].base_offset} to {across[0].next_offset}, in"
+            f" which the log directory's first one begins, at {first}"
+        )
+    if problem is not None:
+        raise PreconditionError(
+            f"the log in the bucket {problem}.",
+            path=log.partition,
+            remedy=f"{_NOT_CHANGED} Write this log into another directory of the bucket.",
+        )
+
+
+def merged(before: LogState | None, state: LogState) -> LogState:
+    """Return the state that is committed; rules 1 and 2. Errors: as `require_continues`."""
+    first = state.segments[0].base_offset
+    facts = LogFacts(state.partition, state.topic_id, first, state.log_end_offset)
+    require_continues(before, facts)
+    if before is None:
+        return state
+    older = tuple(s for s in before.segments if s.base_offset < first)
+    return replace(
+        state,
+        topic_id=state.topic_id or before.topic_id,
+        log_start_offset=before.log_start_offset if older else state.log_start_offset,
+        high_watermark=max(before.high_watermark, state.high_watermark),
+        leader_epochs=_epochs(before, state) if older else state.leader_epochs,
+        segments=(*older, *state.segments),
+    )
+
+
+def require_named(before: LogState | None, state: LogState, own: Iterable[str]) -> None:
+    """Refuse a state that names an object which is neither this operation's nor in the newest
+    version; rule 4.
+
+    Raises:
+        Conflict: another operation has replaced it.
+    """
+    missing = state.keys() - (set() if before is None else before.keys()) - set(own)
+    if missing:
+        raise Conflict(
+            f"another operation has replaced {len(missing)} objects.",
+            path=state.partition,
+            remedy=f"{_NOT_CHANGED} Run it again.",
+        )
+
+
+def part_of(before: LogState | None, state: LogState, ready: int) -> LogState | None:
+    """Return the state of a log of which only the first segments are written yet, with what the
+    bucket has after them; None if a segment there begins before they end, and ends later.
+
+    Args:
+        before: in the bucket.
+        state: all of the log; what it has after the first segments is not looked at.
+        ready: how many segments are written.
+    """
+    segments = state.segments[:ready]
+    first, end = segments[0].base_offset, segments[-1].next_offset
+    if before is None or before.log_end_offset <= end:
+        return merged(before, _begin_of(state, segments))
+    if any(s.base_offset < end < s.next_offset for s in before.segments):
+        return None
+    older = [s for s in before.segments if s.base_offset < first]
+    later = [s for s in before.segments if s.base_offset >= end]
+    return replace(before, segments=(*older, *segments, *later))
+
+
+def _begin_of(state: LogState, segments: tuple[StoredSegment, ...]) -> LogState:
+    """Return the state of a log that ends after some of its segments."""
+    end = segments[-1].next_offset
+    start = min(state.log_start_offset, end)
+    epochs = state.leader_epochs
+    if epochs is not None:
+        parsed = parse_leader_epochs(epochs, state.partition)
+        epochs = serialize_leader_epochs([each for each in parsed if each.start_offset <= end])
+    return replace(
+        state,
+        segments=segments,
+        log_start_offset=start,
+        high_watermark=max(min(state.high_watermark, end), start),
+        log_end_offset=end,
+        leader_epochs=epochs,
+        snapshots=tuple(each for each in state.snapshots if each.offset <= end),
+    )
+
+
+def _epochs(before: LogState, state: LogState) -> bytes | None:
+    """Return the leader epochs of what stays, and those of the log directory."""
+    if state.leader_epochs is None or before.leader_epochs is None:
+        return state.leader_epochs
+    newer = parse_leader_epochs(state.leader_epochs, state.partition)
+    older = parse_leader_epochs(before.leader_epochs, before.partition)
+    if not newer:
+        return before.leader_epochs
+    first = newer[0]
+    kept: list[LeaderEpoch] = [
+        each
+        for each in older
+        if each.epoch < first.epoch and each.start_offset < first.start_offset
+    ]
+    same = [each for each in older if each.epoch == first.epoch]
+    return serialize_leader_epochs([*kept, *(same[:1] or [first]), *newer[1:]])

@@ -1,0 +1,441 @@
+"""Write a log into a bucket as it is: the files of its segments byte for byte.
+
+The log may be of a stopped broker, or a running one's, which is shown up to its high watermark
+(`logwright.running`): then the active segment is written up to there, and again the next time.
+
+1. The bucket is probed, once for all, and its limits are read (`logwright.bucket.agreement`).
+2. The log is observed, and the newest manifest read.
+3. Each file is read once for its checksum; if the bucket has it, it is not sent. Else it is sent
+   under a name of its own and read back: its length and checksum must be those of what was sent.
+4. What was sent is committed when a part of the deadline has passed, or the log is complete. So a
+   log of any size is committed in parts, each a log that can be read.
+
+Wherever it is killed, the newest manifest names whole objects only. What was sent and not
+committed is removed by a later removal (`logwright.bucket.commit`, 7); the next upload sends it
+again.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Final, cast
+
+import google_crc32c
+
+from logwright.batches.runtime import Throttle
+from logwright.bucket.commit import (
+    Collect,
+    Collected,
+    Commit,
+    Conflict,
+    Limits,
+    Operation,
+    Requests,
+    TooLate,
+    data_key,
+    newest,
+)
+from logwright.bucket.driver import drive
+from logwright.bucket.manifest import (
+    MOST_EDGE_BYTES,
+    LogState,
+    Manifest,
+    StoredFile,
+    StoredSegment,
+    StoredSnapshot,
+)
+from logwright.bucket.store import Bucket
+from logwright.errors import StalePlan, StepFailed, Unsettled, invariant, unreadable
+from logwright.format import names
+from logwright.format.batch import HEADER_BYTES
+from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from logwright.format.names import TopicPartition, segment_file_name
+from logwright.log.load import observe
+from logwright.log.model import ReadableLog, Segment
+from logwright.log.topic_id import read_topic_id
+from logwright.place.files import open_partition_dir
+from logwright.place.model import RANGE_BYTES, Bytes, OpenDir, Place
+from logwright.running.place import require_history
+from logwright.units import ByteCount
+from logwright.upload.plan import (
+    LogFacts,
+    merged,
+    part_of,
+    require_continues,
+    require_named,
+)
+
+_SHARE_OF_DEADLINE: Final = 4
+"""What was sent is committed when this part of the deadline has passed: one quarter."""
+_ATTEMPTS: Final = 3
+_TRIES: Final = 5
+_LOGS_AT_ONCE: Final = 4
+"""Segments that are sent at once."""
+_HEAD_BYTES: Final = {names.LOG: HEADER_BYTES}
+_TAIL_BYTES: Final = {
+    names.INDEX: 2 * OFFSET_ENTRY_BYTES,
+    names.TIMEINDEX: 2 * TIME_ENTRY_BYTES,
+}
+"""What `logwright.log.load` reads of each segment."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Uploaded:
+    """What became of one log.
+
+    Attributes:
+        partition: whose log it is.
+        version: the newest version in the bucket.
+        end_offset: the log end offset there.
+        segments, bytes: how many segments, and bytes of all files, that version has.
+        sent_files, sent_bytes: what was sent.
+        commits: how many versions were made.
+    """
+
+    partition: TopicPartition
+    version: int
+    end_offset: int
+    segments: int
+    bytes: ByteCount
+    sent_files: int
+    sent_bytes: ByteCount
+    commits: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Upload:
+    """The upload of one log; `run` is all of it.
+
+    Attributes:
+        place: the log directory; of a running broker as a `RunningPlace`.
+        partition: whose log.
+        bucket: the log directory in the bucket.
+        limits: as `agree` gives them.
+        configs: settings of the topic that are kept with it.
+        now_ms: for the manifests.
+        throttle: what is read of the log directory.
+        elapsed_ms: a clock that only runs forward.
+    """
+
+    place: Place
+    partition: TopicPartition
+    bucket: Bucket
+    limits: Limits
+    configs: Mapping[str, str]
+    now_ms: int
+    throttle: Throttle = field(default_factory=Throttle)
+    elapsed_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000)
+    _job: str = ""
+    _own: dict[str, int] = field(default_factory=dict)
+    _sent: list[int] = field(default_factory=list)
+    _commits: int = 0
+
+    def run(self) -> Uploaded:
+        """Upload the log. Effects: reads it; writes objects and manifests.
+
+        Raises:
+            PreconditionError: the log cannot follow what is in the bucket; see
+                `logwright.upload.plan`. Conflict: another operation came between.
+            StalePlan, Unsettled: the log changed meanwhile, or the bucket does not answer.
+            UnreadableFile: a file cannot be read, or an object not be written.
+            StepFailed: an object is not what was sent.
+            LogwrightError: as `observe`.
+        """
+        for attempt in range(_ATTEMPTS):
+            self._begin()
+            try:
+                manifest = self._attempt()
+            except TooLate:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                continue
+            break
+        state = manifest.state
+        return Uploaded(
+            partition=self.partition,
+            version=manifest.version,
+            end_offset=state.log_end_offset,
+            segments=len(state.segments),
+            bytes=ByteCount(sum(file.bytes for file, _ in state.files.values())),
+            sent_files=len(self._sent),
+            sent_bytes=ByteCount(sum(self._sent)),
+            commits=self._commits,
+        )
+
+    @property
+    def directory(self) -> Bucket:
+        """The partition's directory in the bucket."""
+        return self.bucket.below(self.partition.directory_name)
+
+    @property
+    def job(self) -> Operation:
+        """What the names of objects are made of."""
+        return Operation(id=self._job, attempt=0, planned_version=-1, written_ms=0)
+
+    def begin(self, key: str) -> None:
+        """Note an object that is sent from now on."""
+        self._own[key] = self.elapsed_ms()
+
+    def sent(self, size: int) -> None:
+        """Note an object that was sent."""
+        self._sent.append(size)
+
+    def _started_ms(self) -> int:
+        """Return when the first object was begun that is not committed yet."""
+        return min([*self._own.values()], default=self.elapsed_ms())
+
+    def _begin(self) -> None:
+        """Begin with names that nobody has used, and with the whole deadline."""
+        self._job = f"upload-{secrets.token_hex(8)}"
+        self._own = {}
+
+    def _attempt(self) -> Manifest:
+        base = drive(self.directory, newest())
+        log = observe(self.place, self.partition, high_watermark="checkpoint")
+        ends = [*(each.base_offset for each in log.segments[1:]), log.log_end_offset]
+        with (
+            open_partition_dir(self.place, self.partition) as directory,
+            ThreadPoolExecutor(_LOGS_AT_ONCE) as pool,
+        ):
+            files = Files(self, directory, {} if base is None else base.state.files)
+            topic_id = read_topic_id(directory)
+            first, end = log.segments[0].base_offset, log.log_end_offset
+            facts = LogFacts(self.partition, topic_id, first, end)
+            require_continues(None if base is None else base.state, facts)
+            snapshots = tuple(map(files.snapshot, log.snapshot_offsets))
+            ready: list[StoredSegment] = []
+            try:
+                for segment in pool.map(files.segment, log.segments, ends):
+                    ready.append(segment)
+                    if len(ready) < len(ends) and self._is_early():
+                        continue
+                    state = self._state(log, directory, topic_id, (tuple(ready), snapshots))
+                    base = self._commit(base, state, len(ready), is_last=len(ready) == len(ends))
+            finally:
+                pool.shutdown(cancel_futures=True)
+        invariant(base is not None, "the last commit made a version")
+        return cast("Manifest", base)
+
+    def _is_early(self) -> bool:
+        """Return whether it is too early for a commit."""
+        used_ms = self.elapsed_ms() - self._started_ms()
+        return used_ms * _SHARE_OF_DEADLINE < self.limits.deadline_ms
+
+    def _state(
+        self,
+        log: ReadableLog,
+        directory: OpenDir,
+        topic_id: str | None,
+        stored: tuple[tuple[StoredSegment, ...], tuple[StoredSnapshot, ...]],
+    ) -> LogState:
+        """Return the log's state, with the segments that are written."""
+        segments, snapshots = stored
+        epochs = names.LEADER_EPOCH_CHECKPOINT
+        return LogState(
+            topic=self.partition.topic,
+            number=self.partition.partition,
+            topic_id=topic_id,
+            log_start_offset=log.log_start_offset,
+            high_watermark=log.high_watermark,
+            log_end_offset=log.log_end_offset,
+            cleaner_checkpoint=log.cleaner_checkpoint,
+            leader_epochs=directory.read(epochs) if directory.exists(epochs) else None,
+            configs=dict(self.configs),
+            segments=segments,
+            snapshots=snapshots,
+        )
+
+    def _commit(
+        self, base: Manifest | None, state: LogState, ready: int, *, is_last: bool
+    ) -> Manifest | None:
+        """Commit what is ready; return the newest version. Nothing is committed that changes
+        nothing, or, unless it is the last, that is not a log yet.
+        """
+
+        def after(manifest: Manifest | None) -> LogState | None:
+            before = None if manifest is None else manifest.state
+            changed = merged(before, state) if is_last else part_of(before, state, ready)
+            if changed is not None:
+                require_named(before, changed, self._own)
+            return changed
+
+        def change(manifest: Manifest | None) -> Requests[LogState]:
+            changed = after(manifest)
+            if changed is None:
+                raise Conflict("another operation came between.", path=self.partition)
+            yield from ()
+            return changed
+
+        planned = after(base)
+        if planned is None or (base is not None and planned == base.state):
+            return base
+        require_history(self.place, self.partition.directory_name)
+        operation = Operation(
+            id=f"{self._job}-{self._commits}",
+            attempt=0,
+            planned_version=-1 if base is None else base.version,
+            written_ms=self.now_ms,
+        )
+        commit = Commit(operation, change, self.limits, started_ms=self._started_ms())
+        drive(self.directory, commit.run())
+        self._commits += 1
+        for key in planned.keys() & self._own.keys():
+            del self._own[key]
+        return drive(self.directory, newest())
+
+
+def remove_old(bucket: Bucket, partition: TopicPartition, limits: Limits) -> Collected:
+    """Remove the objects of a partition that no version needs any more, and old versions; see
+    `logwright.bucket.commit`, 7. Effects: as said.
+
+    Raises:
+        Unsettled, UnreadableFile: the bucket does not answer, or does not permit it.
+        CorruptLogError, UnsupportedFormatError: a version cannot be read; nothing is removed.
+    """
+    return drive(bucket.below(partition.directory_name), Collect(limits).run())
+
+
+class Files:
+    """The files of one log while they are sent; for several threads.
+
+    Attributes:
+        upload: what they are of.
+        directory: the partition's, open.
+        known: what the bucket has, by name.
+    """
+
+    def __init__(
+        self, upload: Upload, directory: OpenDir, known: Mapping[str, tuple[StoredFile, int]]
+    ) -> None:
+        self.upload = upload
+        self.directory = directory
+        self.known = known
+        self._numbers = count()
+
+    def segment(self, segment: Segment, next_offset: int) -> StoredSegment:
+        """Send a segment's files; see `file`."""
+        base = segment.base_offset
+        has_txnindex = segment.txnindex_bytes is not None
+        return StoredSegment(
+            base_offset=base,
+            next_offset=next_offset,
+            max_timestamp_ms=segment.largest_timestamp_ms,
+            modified_ns=segment.modified_ns,
+            log=self.file(segment_file_name(base, names.LOG)),
+            index=self.file(segment_file_name(base, names.INDEX)),
+            timeindex=self.file(segment_file_name(base, names.TIMEINDEX)),
+            txnindex=self.file(segment_file_name(base, names.TXNINDEX)) if has_txnindex else None,
+        )
+
+    def snapshot(self, offset: int) -> StoredSnapshot:
+        """Send a producer snapshot; see `file`."""
+        name = segment_file_name(offset, names.SNAPSHOT)
+        with self.directory.open(name) as opened:
+            modified_ns = opened.seen[1]
+        return StoredSnapshot(offset=offset, modified_ns=modified_ns, file=self.file(name))
+
+    def file(self, name: str) -> StoredFile:
+        """Send a file, unless the bucket has it. Effects: reads it; writes an object and reads it.
+
+        Raises:
+            StalePlan, UnreadableFile: it cannot be read, or became shorter.
+            UnreadableFile: the bucket does not permit it. Unsettled: it does not answer.
+            StepFailed: the object is not what was sent.
+        """
+        with self.directory.open(name) as opened:
+            size = opened.seen[0]
+            stored = self.known.get(name, (None, 0))[0]
+            if stored is not None and stored.bytes == size:
+                read = Read(opened, self.upload.throttle)
+                for _ in read:
+                    pass
+                if read.crc32c == stored.crc32c:
+                    return stored
+            return self._send(name, opened)
+
+    def _send(self, name: str, opened: Bytes) -> StoredFile:
+        upload, suffix = self.upload, f".{name.rpartition('.')[2]}"
+        key = data_key(upload.job, next(self._numbers), suffix)
+        path = f"{upload.directory}/{key}"
+        upload.begin(key)
+        for attempt in range(_TRIES):
+            read = Read(opened, upload.throttle)
+            try:
+                small = b"".join(read) if opened.seen[0] <= RANGE_BYTES else None
+                upload.directory.put_unique(key, iter(read) if small is None else small)
+                self._require_same(key, read)
+            except PermissionError as error:
+                raise unreadable(error, path) from error
+            except OSError as error:
+                if attempt + 1 == _TRIES:
+                    raise Unsettled(
+                        "the bucket does not answer.",
+                        path=path,
+                        remedy="Run it again: what was committed is not sent again.",
+                    ) from error
+                continue
+            break
+        upload.sent(read.bytes)
+        return StoredFile(
+            key=key,
+            bytes=read.bytes,
+            crc32c=read.crc32c,
+            head=read.head[: _HEAD_BYTES.get(suffix, 0)],
+            tail=read.tail[-_TAIL_BYTES[suffix] :] if suffix in _TAIL_BYTES else b"",
+        )
+
+    def _require_same(self, key: str, read: Read) -> None:
+        """Read an object back.
+
+        Raises:
+            StepFailed: it has other bytes. OSError: it cannot be read, or is shorter.
+        """
+        crc = 0
+        for start in range(0, read.bytes, RANGE_BYTES):
+            part = self.upload.directory.read(key, start, min(start + RANGE_BYTES, read.bytes))
+            crc = google_crc32c.extend(crc, bytes(part))
+        if crc != read.crc32c:
+            raise StepFailed(
+                "the object has other bytes than those that were sent.",
+                path=f"{self.upload.directory}/{key}",
+                remedy="Nothing names it. Look at what is between here and the bucket.",
+            )
+
+
+class Read:
+    """A file while it is read from begin to end, in pieces.
+
+    Attributes:
+        bytes, crc32c: of what was read.
+        head, tail: its first and last bytes.
+    """
+
+    def __init__(self, opened: Bytes, throttle: Throttle) -> None:
+        self.bytes = 0
+        self.crc32c = 0
+        self.head = self.tail = b""
+        self._opened = opened
+        self._throttle = throttle
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield its pieces.
+
+        Raises:
+            StalePlan: it became shorter. UnreadableFile: the device fails.
+        """
+        size = self._opened.seen[0]
+        while self.bytes < size:
+            piece = self._opened.span(self.bytes, min(RANGE_BYTES, size - self.bytes))
+            if not piece:
+                raise StalePlan("became shorter.", path=self._opened.path, remedy="Run it again.")
+            self._throttle.observe(len(piece))
+            self.head = self.head or piece[:MOST_EDGE_BYTES]
+            self.tail = (self.tail + piece[-MOST_EDGE_BYTES:])[-MOST_EDGE_BYTES:]
+            self.bytes += len(piece)
+            self.crc32c = google_crc32c.extend(self.crc32c, piece)
+            yield piece

@@ -1,0 +1,60 @@
+"""An S3 server on loopback, and a bucket in it."""
+
+from __future__ import annotations
+
+import logging
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from threading import Lock, Thread
+from typing import Any, Final
+
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
+
+NAME: Final = "logs"
+_ACCESS: Final = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret"}
+
+Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+
+def environment(port: int) -> dict[str, str]:
+    """What a client's environment has to reach a server on loopback, which looks at no keys."""
+    endpoint = f"http://127.0.0.1:{port}"
+    where = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+    return where | _ACCESS
+
+
+def in_turn(application: Application) -> Application:
+    """Moto looks and then writes: without this a race can have two winners, if rarely."""
+    turn = Lock()
+
+    def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:  # noqa: ANN401 -- of WSGI
+        with turn:
+            return list(application(environ, start))
+
+    return answer
+
+
+@contextmanager
+def served(wrap: Callable[[Application], Application] = in_turn) -> Iterator[int]:
+    """Run moto in this process, with one bucket; gives its port."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    application = wrap(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, application, threaded=True)  # type: ignore[arg-type]  # of WSGI
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        make_bucket(server.port)
+        yield server.port
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def make_bucket(port: int, name: str = NAME) -> None:
+    """Make a bucket; the server does not ask who does."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")
+    with urllib.request.urlopen(request) as answer:  # noqa: S310 -- loopback
+        assert 200 == answer.status
