@@ -142,6 +142,23 @@ class Bucket:
             raise OSError(errno.EIO, f"{key} has fewer bytes than its manifest says")
         return part
 
+    def part(self, key: str, start: int, size: int) -> bytes:
+        """Return bytes of an object; fewer only at its end. Effects: reads.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+            OSError: the bucket does not answer, or does not permit it.
+        """
+        get = lambda: bytes(_calls().get_range(self._store(), key, start=start, length=size))  # noqa: E731 -- what is tried again
+        try:
+            with self._named(key):
+                return get()
+        except (FileNotFoundError, PermissionError):
+            raise
+        except OSError:  # a range beyond the end is refused, and not told apart from no answer
+            meta = self._insist(key, lambda: _calls().head(self._store(), key))
+            return self._insist(key, get) if start < meta["size"] else b""
+
     def content(self, key: str, most: int) -> bytes:
         """Return an object; no more than `most` bytes are read into memory. Effects: reads.
 

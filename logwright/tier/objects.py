@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
-from logwright.errors import PolicyError
+from logwright.bucket.store import SCHEMES, Bucket
+from logwright.errors import PolicyError, unreadable
 from logwright.log.tree import list_tree
 from logwright.place.files import open_bytes
 from logwright.units import ByteCount
 
 _FILE: Final = "file"
+_NS_PER_MS: Final = 1_000_000
 
 
 class ObjectStat(NamedTuple):
@@ -82,18 +84,53 @@ class DirectoryObjects:
             return file.span(position, size)
 
 
+@dataclass(frozen=True, slots=True)
+class BucketObjects:
+    """What is below a prefix of object storage; credentials are those of the environment."""
+
+    bucket: Bucket
+
+    @property
+    def name(self) -> str:
+        """See `Objects.name`."""
+        return str(self.bucket)
+
+    def listing(self) -> Mapping[str, ObjectStat]:
+        """See `Objects.listing`."""
+        try:
+            stored = self.bucket.listing("")
+        except OSError as error:
+            raise unreadable(error, self.name) from error
+        return {
+            each.key: ObjectStat(each.key, ByteCount(each.bytes), each.modified_ms * _NS_PER_MS)
+            for each in stored
+        }
+
+    def read(self, key: str, position: int, size: int) -> bytes:
+        """See `Objects.read`."""
+        try:
+            return self.bucket.part(key, position, size)
+        except OSError as error:
+            raise unreadable(error, f"{self.name}/{key}", position) from error
+
+
 def objects_of(text: str) -> Objects:
-    """Return the bucket that a text names: a path of this machine, or ``file:``.
+    """Return the bucket that a text names: a path of this machine, ``file:``, or a URL of object
+    storage.
 
     Raises:
-        PolicyError: it is a URL of another kind.
+        PolicyError: it is a URL of another kind, or is not whole.
+        MissingExtra: object storage needs the extra `bucket`.
     """
     parts = urlsplit(text)
     if "://" not in text and parts.scheme != _FILE:
         return DirectoryObjects(Path(text).absolute())
     if parts.scheme == _FILE and parts.netloc in {"", "localhost"}:
         return DirectoryObjects(Path(unquote(parts.path)))
+    if parts.scheme in SCHEMES:
+        return BucketObjects(Bucket.of(text))
     raise PolicyError(
         f"{parts.scheme}: is not a kind of bucket that a tier can be read from.",
-        remedy="Give a directory of this machine, or file:///PATH.",
+        remedy="Give a directory of this machine, file:///PATH, or a URL of object storage:"
+        " s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH.",
     )
