@@ -30,10 +30,12 @@ COMPACT = {
     "delete.retention.ms": "500",
     "file.delete.delay.ms": "300",
 }
+RETENTION = {"retention.bytes": str(SEGMENT_BYTES // 2)}
+"""Longer than a transaction is open: a consumer with read_committed has to get all records."""
 DELETE = {
     "cleanup.policy": "delete",
     **SEGMENTS,
-    "retention.bytes": str(SEGMENT_BYTES // 4),
+    **RETENTION,
     "file.delete.delay.ms": "300",
 }
 KEYS = 400
@@ -95,11 +97,7 @@ TOPICS = (
     Topic(name="sized", config=DELETE, plain_per_second=60, transactional=1, is_cut=True),
     Topic(
         name="both",
-        config={
-            **COMPACT,
-            "cleanup.policy": "compact,delete",
-            "retention.bytes": str(SEGMENT_BYTES // 32),
-        },
+        config={**COMPACT, **RETENTION, "cleanup.policy": "compact,delete"},
         plain_per_second=50,
         transactional=1,
     ),
