@@ -53,7 +53,7 @@ SETTLE_SECONDS: Final = 30
 """How long is waited for queries whose workers were killed, to fail by it."""
 _LOOK_SECONDS: Final = 0.05
 
-VICTIMS: Final = ("driver", "JVM", "driver and JVM", *("workers",) * 7)
+VICTIMS: Final = ("driver", "JVM", "driver and JVM", *("workers",) * 15)
 """With workers alone the driver lives, every query fails, and is started again in it."""
 
 NOTHING: Final = Progress(0, 0, 0)
