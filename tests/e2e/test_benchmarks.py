@@ -119,6 +119,7 @@ def test_topics_are_read_next_to_consumers_of_a_broker(work: Path, tmp_path: Pat
 @pytest.mark.e2e
 @pytest.mark.oracle
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_streams_are_compared_with_one_that_reads_nothing(work: Path, tmp_path: Path) -> None:
     """And the broker sends something to Spark's own source, and nothing to ours."""
     page = a_page(tmp_path)

@@ -43,17 +43,15 @@ QUERIES: Final = 16
 """As many queries as one process has."""
 MICRO_BATCHES: Final = (6, 16)
 """About how many a query has, drawn for each."""
-MOST_BATCHES: Final = 1.2
+MOST_BATCHES: Final = 0.8
 """How many of each query are planned before a kill, at most, on the average of all."""
 EARLY: Final = 0.1
 """This part of the kills comes while the queries are started."""
 BATCH_SECONDS: Final = 0.5
 """How long one takes."""
-SETTLE_SECONDS: Final = 30
-"""How long is waited for queries whose workers were killed, to fail by it."""
 _LOOK_SECONDS: Final = 0.05
 
-VICTIMS: Final = ("driver", "JVM", "driver and JVM", *("workers",) * 7)
+VICTIMS: Final = ("driver", "JVM", "driver and JVM", *("workers",) * 15)
 """With workers alone the driver lives, every query fails, and is started again in it."""
 
 NOTHING: Final = Progress(0, 0, 0)
@@ -182,13 +180,14 @@ class Process:
 
     Attributes:
         pythons: Spark's Python processes.
-        said: the lines that it has printed and that were read.
+        said: the lines that it has printed and that were read; noted: how many of them were.
     """
 
     popen: subprocess.Popen[bytes]
     work: Path
     pythons: Pythons
     said: list[list[str]] = field(default_factory=list)
+    noted: int = 0
 
     def hear(self) -> list[list[str]]:
         """What it has printed, in words. Effects: reads the file."""
@@ -297,7 +296,7 @@ class Kills:
                     assert 0 == process.popen.returncode, process.errors()
                     break
                 is_alive = self._kill(process, queries)
-            process.hear()
+            self._note(process, queries)
         over = process.names(ENDED)
         for query in queries:
             if query.job["name"] in over:
@@ -334,10 +333,12 @@ class Kills:
         whether the queries continue in the same process.
         """
         popen, jvm = process.popen, members(process.popen.pid, "executor")
-        process.hear()
+        self._note(process, queries)
         victim, names = self.draw.choice(VICTIMS), process.running()
         if victim == "workers":
-            self._kill_workers(process, [each for each in queries if each.job["name"] in names])
+            workers = [*process.pythons.living(), *members(popen.pid, "workers")]
+            process.warn()
+            kill(workers)
             return True
         kill({"driver": [popen.pid], "JVM": jvm}.get(victim, [popen.pid, *jvm]))
         popen.wait(WAIT_SECONDS)
@@ -351,24 +352,18 @@ class Kills:
                 swapped(source.log_dir, str(partition))
         return False
 
-    def _kill_workers(self, process: Process, queries: Sequence[Query]) -> None:
-        """Kill Spark's Python processes, those that plan and those that read; note where it fell
-        for each query that failed by it.
+    def _note(self, process: Process, queries: Sequence[Query]) -> None:
+        """Note where it fell for each query that failed since the last time: each does once for
+        each kill of workers.
         """
-        lines = len(process.said)
-        workers = [*process.pythons.living(), *members(process.popen.pid, "workers")]
-        process.warn()
-        kill(workers)
-        waiting = {query.job["name"]: query for query in queries}
-        end = time.monotonic() + SETTLE_SECONDS
-        while waiting and time.monotonic() < end and process.popen.poll() is None:
-            for word, name, *numbers in process.hear()[lines:]:
-                query = waiting.pop(name, None)
-                if query is not None and word == FAILED:
-                    at = Progress(*map(int, numbers))
-                    self.fell[query.fell("workers", at)] += 1
-                    query.before = at
-            time.sleep(_LOOK_SECONDS)
+        by_name = {query.job["name"]: query for query in queries}
+        said = process.hear()
+        for word, name, *numbers in said[process.noted :]:
+            if word == FAILED:
+                at = Progress(*map(int, numbers))
+                self.fell[by_name[name].fell("workers", at)] += 1
+                by_name[name].before = at
+        process.noted = len(said)
 
     def _compare(self, query: Query) -> None:
         """Compare what a query that has ended wrote. Effects: removes it."""

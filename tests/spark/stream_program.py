@@ -172,7 +172,7 @@ def main(plan: str) -> None:
     prepare_environment()
     builder: SparkSession.Builder = SparkSession.builder
     plain = {"spark.python.daemon.module": "pyspark.daemon"}
-    for name, value in (session_settings(master="local[2]", cores=2) | plain).items():
+    for name, value in (session_settings(master="local[4]", cores=2) | plain).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     register(spark)
