@@ -1,8 +1,8 @@
 """The job `rolling_maintenance`: the steps of a broker's maintenance (`logwright.rolling`) as ops,
 partitioned by broker. Part of the platform if a cluster's file is named.
 
-A backfill over all partitions is a round over the cluster. The ops share a pool of one run, so that
-a second broker waits; and the engine's lock and journal keep it away, whatever the instance does.
+A backfill over all partitions is a round over the cluster. Its runs share a tag and a pool, so that a
+second broker waits; and the engine's lock and journal keep it away, whatever the instance does.
 The active controller's run has a lower priority in the queue: it goes last. Ops pass on only which
 run has checked the broker: each looks at the cluster and at the locks again, so that a run can be
 executed again from any of them.
@@ -24,7 +24,11 @@ from logwright.rolling.run import do_step
 from logwright.rolling.run import run as only_run
 
 POOL: Final = "rolling_maintenance"
-"""One broker at a time: an instance's limit of a pool is 1 unless it says otherwise."""
+"""One step at a time, also where runs are not queued: the limit of a pool is 1 in dagster.yaml."""
+ONE_AT_A_TIME: Final = "logwright/rolling"
+"""The tag of all its runs, of which dagster.yaml lets one leave the queue: with the pool alone the
+first two of a new instance do so together, since Dagster sets its limit in that moment.
+"""
 PRIORITY_TAG: Final = "dagster/priority"
 _LAST: Final = "-1"
 """The run of the active controller leaves the queue after those of all other brokers."""
@@ -95,6 +99,7 @@ def rolling_maintenance(brokers: Sequence[int], cluster: ClusterFile) -> dg.JobD
             run_config_for_partition_key_fn=lambda _: {},
             tags_for_partition_key_fn=tags,
         ),
+        tags={ONE_AT_A_TIME: "true"},
         executor_def=dg.in_process_executor,
         description="Maintain a broker of the running cluster: check, stop, maintain, start,"
         " verify. A backfill of all partitions is a round over the cluster, one at a time.",

@@ -31,11 +31,11 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.oracle,
     pytest.mark.nightly,
-    pytest.mark.timeout(900),
+    pytest.mark.timeout(3600),
     pytest.mark.filterwarnings("ignore:::dagster.*"),
 ]
 
-SECONDS = 400
+SECONDS = 900
 OPS = [f"{step}_broker" for step in STEPS]
 LAUNCH = """mutation ($selector: PartitionSetSelector!, $names: [String!]!) {
   launchPartitionBackfill(backfillParams: {selector: $selector, partitionNames: $names}) {

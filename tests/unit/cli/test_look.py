@@ -49,6 +49,23 @@ def test_dump_of_several_partitions_names_them(call: Call) -> None:
     assert own == call("dump", log_dir, partition).lines
 
 
+def test_inspect_names_the_active_controller(call: Call, tmp_path: Path) -> None:
+    """As the node has noted it next to its metadata log; that this cannot be read stops nothing."""
+    log_dir = copy_before("basic-none", tmp_path)
+    metadata = log_dir / "__cluster_metadata-0"
+    assert call("inspect", log_dir, "--output", "json").lines[0]["quorumLeader"] is None
+    metadata.mkdir()
+    for leader, named in ((3, "node 3"), (-1, "none is elected")):
+        (metadata / "quorum-state").write_text(f'{{"leaderEpoch": 7, "leaderId": {leader}}}')
+        (whole, *_) = call("inspect", log_dir, "--output", "json").lines
+        expected = {"epoch": 7, "leader": leader if leader >= 0 else None}
+        assert expected == whole["quorumLeader"]
+        assert f"  active controller: {named}, epoch 7\n" in call("inspect", log_dir).out
+    (metadata / "quorum-state").write_text("{")
+    answer = call("inspect", log_dir)
+    assert (0, True) == (answer.status, "The active controller is not known" in answer.err)
+
+
 def test_inspect_a_whole_log(call: Call, tmp_path: Path) -> None:
     """Segments with sizes, offsets and checkpoints; nothing is changed by looking."""
     log_dir = copy_before("basic-none", tmp_path)
