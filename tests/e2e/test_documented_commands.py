@@ -65,9 +65,9 @@ ELSEWHERE: Final = {
         (
             f"logwright inspect {EXAMPLE} --tier /mnt/tier",
             f"logwright dump {EXAMPLE} TOPIC-N --tier /mnt/tier --records",
-            f"logwright verify {EXAMPLE} --tier /mnt/tier --tier-key key.pem",
-            f"logwright latest {EXAMPLE} customers --to customers.parquet --tier /mnt/tier",
-            f"logwright find {EXAMPLE} --keys keys.txt --tier /mnt/tier",
+            f"logwright verify {EXAMPLE} --tier /mnt/tier --tier-key FILE",
+            f"logwright latest {EXAMPLE} TOPIC --to DIR --tier /mnt/tier",
+            f"logwright find {EXAMPLE} --keys FILE --tier /mnt/tier",
             "logwright dump tier:/mnt/tier TOPIC-N --records",
         ),
         ("tests/unit/cli/test_tier.py", "test_the_documented_commands"),
