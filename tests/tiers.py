@@ -99,9 +99,7 @@ def unpacked(name: str, into: Path) -> Tiered:
     return Tiered(root=root, key=key if key.exists() else None)
 
 
-def rows_of(
-    place: Place, partition: str, isolation: Isolation = "read_uncommitted"
-) -> list[Row]:
+def rows_of(place: Place, partition: str, isolation: Isolation = "read_uncommitted") -> list[Row]:
     """The records of a log as `Tiered.consumed` has them."""
     parsed = TopicPartition.parse(partition)
     assert parsed is not None

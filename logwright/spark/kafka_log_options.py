@@ -34,7 +34,7 @@ from logwright.format.names import TopicPartition
 from logwright.place.model import Place, is_local
 from logwright.place.named import place_of
 from logwright.spark.kafka_log_offsets import without_facts
-from logwright.tier.place import TieredPlace, with_key, with_tier
+from logwright.tier.place import TieredPlace, is_tier, with_key, with_tier
 from logwright.tier.tier import TierOptions
 
 EARLIEST: Final = -2
@@ -206,6 +206,13 @@ class ReadOptions(_Options):
             got = f"got {' and '.join(given)}" if given else "got none"
             names = ", ".join(_SELECTIONS)
             raise contradiction(f"exactly one of {names} is required ({got})", *_SELECTIONS)
+        return self
+
+    @model_validator(mode="after")
+    def _has_a_tier_for_its_key(self) -> Self:
+        paths = self.paths if self.path is None else (self.path,)
+        if self.tier_key is not None and self.tier is None and not any(map(is_tier, paths)):
+            raise contradiction("tierKey needs tier", "tierKey")
         return self
 
     @model_validator(mode="after")

@@ -210,6 +210,11 @@ def tier_alone(text: str, key: Path | None = None) -> TieredPlace:
     return TieredPlace(PurePosixPath(options.text), Tier(options))
 
 
+def is_tier(text: str) -> bool:
+    """Return whether a text names a tier without a log directory. Pure."""
+    return text.startswith(f"{SCHEME}:")
+
+
 def with_key(place: TieredPlace, key: Path | None) -> TieredPlace:
     """Return a tier without a log directory, with the key of its segments. Pure."""
     return tier_alone(place.tier.options.text, key)

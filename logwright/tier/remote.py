@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from logwright.errors import CorruptObject, UnsupportedFormatError
@@ -23,7 +23,7 @@ from logwright.place.model import Bytes, Entry, FileStamp, Place, ReadOnlyPlace
 from logwright.tier.lineage import candidate, chain
 from logwright.tier.model import RemoteSegment
 from logwright.tier.parts import RemotePart, part_of
-from logwright.tier.place import SCHEME
+from logwright.tier.place import SCHEME, TieredPlace
 from logwright.tier.tier import Tier, TierOptions, local_of
 from logwright.units import ByteCount
 
@@ -157,6 +157,18 @@ class RemoteSegments:
         segments = self.tier.logs().get((partition, topic_id or ""), ())
         found = [candidate(one, one.span()) for one in segments if one.is_finished]
         yield from chain(found, local_start=end, log_start=start)[1]
+
+
+def whole_tier(place: Place, key: Path | None) -> Place:
+    """Return all remote segments of a tier without a log directory; any other place as it is.
+    Pure.
+
+    Args:
+        key: the file of the private key, None: not encrypted.
+    """
+    if not isinstance(place, TieredPlace) or place.local is not None:
+        return place
+    return remote_segments((), TierOptions.of(place.tier.options.text, key)).place
 
 
 def remote_segments(log_dirs: Iterable[Place], options: TierOptions) -> RemoteSegments:

@@ -61,6 +61,17 @@ ELSEWHERE: Final = {
         "tests/e2e/test_next_to_a_broker.py",
         "test_commands_read_next_to_a_running_broker",
     ),
+    **dict.fromkeys(
+        (
+            f"logwright inspect {EXAMPLE} --tier /mnt/tier",
+            f"logwright dump {EXAMPLE} TOPIC-N --tier /mnt/tier --records",
+            f"logwright verify {EXAMPLE} --tier /mnt/tier --tier-key FILE",
+            f"logwright latest {EXAMPLE} TOPIC --to DIR --tier /mnt/tier",
+            f"logwright find {EXAMPLE} --keys FILE --tier /mnt/tier",
+            "logwright dump tier:/mnt/tier TOPIC-N --records",
+        ),
+        ("tests/unit/cli/test_tier.py", "test_the_documented_commands"),
+    ),
     "logwright move LOG_DIR TOPIC-N --abandon": (
         "tests/unit/cli/test_move.py",
         "test_open_move_is_told_of",

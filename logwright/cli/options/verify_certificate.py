@@ -37,6 +37,12 @@ _PATH: Final = click.Path(path_type=Path)
     show_default=True,
     help="Number of the directory of --sums.",
 )
+@click.option(
+    "--tier-key",
+    metavar="FILE",
+    type=_PATH,
+    help="Of a LOG_DIR tier:DIR that is encrypted: the RSA private key, in PEM.",
+)
 @output_option
 @log_format_option
 def command() -> None:

@@ -67,8 +67,10 @@ def _refuse_inside(request: Request, given: Given) -> None:
     """Refuse to write into a directory that the certificate is about: it would change it. Effects:
     resolves links.
     """
-    into = given["out"].resolve().parent
-    for root in (request.place, *given["more_dirs"], *given["archives"], *given["tables"]):
+    into, tier = given["out"].resolve().parent, given["tier"]
+    remote = () if tier is None else (Path(tier.tier.options.text),)
+    given_roots = (*given["more_dirs"], *given["archives"], *given["tables"])
+    for root in (request.place, *remote, *given_roots):
         if (is_local(root) or is_running(root)) and into.is_relative_to(Path(str(root)).resolve()):
             raise click.UsageError(f"--out {given['out']}: that is inside of {root}")
 

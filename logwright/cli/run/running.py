@@ -16,7 +16,7 @@ from logwright.place.model import Place
 from logwright.running.broker import broker_process
 from logwright.running.place import RunningPlace, as_it_runs
 from logwright.tier.place import TieredPlace, with_key, with_tier, without_local
-from logwright.tier.remote import remote_segments
+from logwright.tier.remote import remote_segments, whole_tier
 from logwright.tier.tier import TierOptions
 from logwright.times import duration
 
@@ -97,10 +97,9 @@ def with_their_tier(given: Mapping[str, Any], running: Running) -> dict[str, Any
 
 def _alone(place: Place, key: Path | None, running: Running) -> Place:
     """Return a tier without a log directory as a command reads it; any other place as it is."""
-    if not isinstance(place, TieredPlace):
-        return place
-    tier = with_key(place, key)
-    return remote_segments((), tier.tier.options).place if running == "whole" else tier
+    if running == "whole":
+        return whole_tier(place, key)
+    return with_key(place, key) if isinstance(place, TieredPlace) else place
 
 
 def report_tier(output: Output, place: object) -> None:

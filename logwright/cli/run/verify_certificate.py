@@ -21,6 +21,7 @@ from logwright.erasure.certificate.signed import read_certificate
 from logwright.erasure.certificate.sums import sums_of
 from logwright.errors import QualityError
 from logwright.place.model import Place
+from logwright.tier.remote import whole_tier
 
 SHOWN: Final = 20
 """Maximum paths of each group in text output; JSON has all."""
@@ -34,8 +35,10 @@ def run(
     public_key: Path,
     sums: Path | None,
     directory: int,
+    tier_key: Path | None,
 ) -> int:
     """Run the command."""
+    log_dirs = tuple(whole_tier(place, tier_key) for place in log_dirs)
     certificate = read_certificate(file, load_public(public_key))
     _show(output, certificate)
     if sums is not None:

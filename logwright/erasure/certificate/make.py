@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from logwright.erasure.account import Account, erased_of
 from logwright.erasure.certificate.manifest import File
 from logwright.erasure.certificate.model import (
-    NOT_SEEN,
-    NOT_SEEN_RUNNING,
     Asked,
     Certificate,
     Cluster,
@@ -21,6 +19,7 @@ from logwright.erasure.certificate.model import (
     Replicas,
     Running,
     Versions,
+    not_seen,
 )
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding, Looked
@@ -62,6 +61,7 @@ class Searched:
         unsearched: what the search says that it did not read.
         topics, deleted, erased: see `logwright.erasure.find.result.SearchResult`.
         running: how it was searched, if a broker had it open.
+        is_tier: it is the remote segments of a tier.
     """
 
     path: str
@@ -76,6 +76,7 @@ class Searched:
     deleted: frozenset[str] = frozenset()
     erased: Mapping[str, Mapping[str, Erasure]] = field(default_factory=dict)
     running: Running | None = None
+    is_tier: bool = False
 
 
 def make_certificate(
@@ -117,7 +118,10 @@ def make_certificate(
             for path in directory.tree.hard_linked
         ),
         replicas_not_searched=tuple(replicas),
-        not_seen=NOT_SEEN + (NOT_SEEN_RUNNING if any(each.running for each in searched) else ()),
+        not_seen=not_seen(
+            running=any(each.running for each in searched),
+            tier=any(each.is_tier for each in searched),
+        ),
         manifest=tuple(_manifest(searched)),
         topics=tuple(sorted(account.topics)),
         erased=tuple(

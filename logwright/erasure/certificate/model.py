@@ -266,10 +266,17 @@ class Certificate(_Value):
         return sum(one.state == state for one in self.requests)
 
 
+_COPIES: Final = (
+    "Backups and other copies of files; what consumers, connectors and tiered storage have kept."
+)
+_COPIES_OF_TIER: Final = (
+    "Backups and other copies of files and objects, old versions of objects, and remote segments in"
+    " other buckets; what consumers and connectors have kept."
+)
 NOT_SEEN: Final = (
     "Snapshots of file systems and volumes: they keep the blocks of files that were deleted.",
     "Replicas and log directories that were not given to the search.",
-    "Backups and other copies of files; what consumers, connectors and tiered storage have kept.",
+    _COPIES,
     "Blocks that a drive has replaced and not overwritten yet (SSD remnants), and free blocks.",
     "Other names (hard links) of the files outside of the directories.",
     "Memory: page caches, swap space and core dumps.",
@@ -281,3 +288,13 @@ NOT_SEEN_RUNNING: Final = (
     "What an unclean election, or a loss of power, takes from its logs later, or brings back.",
 )
 """What a search cannot see besides, while a broker has a directory open."""
+
+
+def not_seen(*, running: bool, tier: bool) -> tuple[str, ...]:
+    """Return what the search of a certificate could not see. Pure.
+
+    Args:
+        running: a broker had a directory open. tier: remote segments were searched.
+    """
+    lines = tuple(_COPIES_OF_TIER if tier and line == _COPIES else line for line in NOT_SEEN)
+    return lines + (NOT_SEEN_RUNNING if running else ())

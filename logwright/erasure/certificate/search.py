@@ -22,6 +22,7 @@ from logwright.log.tree import list_tree
 from logwright.metadata.model import TopicMetadata
 from logwright.place.files import absolute
 from logwright.place.model import Place
+from logwright.tier.remote import RemoteSegmentsPlace
 
 Report = Callable[[str, int, int], None]
 """Called with (stage, bytes done, total bytes)."""
@@ -73,6 +74,7 @@ def search(
         topics=frozenset(result.topics),
         deleted=frozenset(result.deleted),
         erased=result.erased,
+        is_tier=isinstance(directory, RemoteSegmentsPlace),
     )
 
 
