@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from logwright.bucket.manifest import LogState, Manifest, StoredFile
 
 AHEAD: Final = 2
-"""So many windows are fetched before they are asked for."""
+"""How many windows are fetched before they are asked for."""
 _AT_ONCE: Final = 8
 _MANIFESTS_AT_ONCE: Final = 16
 _SEQUENTIAL_BYTES: Final = 256 * 1024

@@ -116,7 +116,7 @@ def test_a_command_that_changes_logs_refuses(
 def test_audit_compares_a_bucket_with_a_directory(
     call: Call, log_dir: Path, tmp_path: Path
 ) -> None:
-    """The same log is no finding."""
+    """Of the same log nothing is found."""
     url = f"file://{tmp_path}/bucket"
     assert 0 == call("upload", log_dir, "--to", url, *NOW).status
     answer = call("audit", log_dir, url)

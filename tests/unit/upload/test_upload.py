@@ -271,7 +271,7 @@ def test_a_long_upload_is_committed_in_parts(buckets: Buckets, tmp_path: Path) -
     directory = buckets.bucket.below("t-0")
     ends = []
     for version in range(3):
-        place = BucketPlace(buckets.place.pure, "x", _session(buckets, version))  # type: ignore[union-attr]  # it is no path
+        place = BucketPlace(buckets.place.pure, "x", _session(buckets, version))  # type: ignore[union-attr]  # of a bucket
         log = observe(place, T0, high_watermark="end")
         assert [] == list(verify_partition(place, T0))
         ends.append(log.log_end_offset)
