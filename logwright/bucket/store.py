@@ -149,7 +149,10 @@ class Bucket:
             FileNotFoundError: there is no such object.
             OSError: the bucket does not answer, or does not permit it.
         """
-        get = lambda: bytes(_calls().get_range(self._store(), key, start=start, length=size))  # noqa: E731 -- what is tried again
+
+        def get() -> bytes:
+            return bytes(_calls().get_range(self._store(), key, start=start, length=size))
+
         try:
             with self._named(key):
                 return get()
