@@ -66,7 +66,7 @@ class Plan:
         kill_seconds: between two ends of the broker, by SIGKILL or cleanly; 0: it is never ended.
         checkpoint_ms: how often the broker writes its high watermarks.
         late_seconds: how old a bound may be. It is infinite where a replica may lag.
-        rounds: go on only until each reader has read so often; 0: for all of `seconds`.
+        rounds: continue only until each reader has read this often; 0: for all of `seconds`.
         say: what happens, from time to time.
     """
 
@@ -318,16 +318,16 @@ class Court:
 
     def sit(self, readings: Readings) -> None:
         """Judge what comes for some time, and then what waits for the consumers."""
-        begun = said = time.monotonic()
+        begun = told = time.monotonic()
         while not self._is_enough(readings, time.monotonic() - begun):
             with suppress(queue.Empty):
                 outcome, spent = readings.out.get(timeout=0.1)
                 self._figures.cpu_seconds[outcome.reader] += spent
                 self.take(outcome)
             self._retry()
-            if time.monotonic() > said + SAY_SECONDS:
-                said = time.monotonic()
-                self._plan.say(f"{said - begun:.0f} s: {self._state()}")
+            if time.monotonic() > told + SAY_SECONDS:
+                told = time.monotonic()
+                self._plan.say(f"{told - begun:.0f} s: {self._state()}")
         self.finish()
 
     def _is_enough(self, readings: Readings, seconds: float) -> bool:
