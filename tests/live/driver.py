@@ -48,6 +48,8 @@ SETTLE_SECONDS = 2.0
 AT_REST = ", broker stopped"
 """After the reader's name."""
 POLICY = "cleanup.policy"
+STARTS = 20
+"""How often a broker is started before it is given up."""
 AHEAD = 16
 """Readings that wait for the judge."""
 SAY_SECONDS = 30.0
@@ -155,6 +157,23 @@ def settings_of(plan: Plan) -> dict[str, str]:
         "metadata.log.max.record.bytes.between.snapshots": "4096",
         "transaction.state.log.segment.bytes": str(1 << 20),
     }
+
+
+def start_again(broker: Broker, figures: Figures) -> None:
+    """Start a broker. It must start, whoever reads.
+
+    Raises:
+        BrokerFailed: it does not, however often it is tried.
+    """
+    for left in reversed(range(STARTS)):
+        try:
+            broker.start()
+        except BrokerFailed:
+            figures.wrong["a starting broker was kept out"] += 1
+            if not left:
+                raise
+        else:
+            return
 
 
 def not_of_kafka(log_dir: Path) -> list[str]:
@@ -278,21 +297,11 @@ class Changes:
                     is_killed = self._draw.random() < KILLED
                     self._broker.kill() if is_killed else self._broker.stop()
                     stop.wait(self._draw.uniform(0, 2))
-                    self._start_again()
+                    start_again(self._broker, self._figures)
                     self._figures.changes["broker killed" if is_killed else "broker stopped"] += 1
                     killed = time.monotonic()
         except Exception as error:  # noqa: BLE001 -- raised again in the main thread
             self.failed = error
-
-    def _start_again(self) -> None:
-        """Start the broker. It must start, whoever reads."""
-        for _ in range(3):
-            try:
-                self._broker.start()
-            except BrokerFailed as error:
-                self._figures.wrong[f"a starting broker was kept out: {error}"] += 1
-            else:
-                return
 
     def _cut(self, topic: Topic) -> None:
         low = self._topics.start(topic.name)
