@@ -16,6 +16,10 @@ from tests.live.driver import Figures, Plan, run
 from tests.live.load import TOPICS
 from tests.live.readers import NAMES
 
+SOON_SECONDS, LATE_SECONDS = 30.0, 180.0
+"""How old a bound may be, and where brokers are ended: one begins with the high watermark that it
+had recorded before, and may be away for long on a machine that has much to do.
+"""
 WRONG = "plain"
 """The reader that has differences."""
 
@@ -47,6 +51,7 @@ def main(arguments: list[str]) -> int:
         processes=chosen.processes,
         kill_seconds=chosen.kill_seconds,
         checkpoint_ms=chosen.checkpoint_ms,
+        late_seconds=LATE_SECONDS if chosen.kill_seconds else SOON_SECONDS,
         rounds=chosen.rounds,
         say=_say,
     )

@@ -72,7 +72,7 @@ class Caller:
     """Calls a command, and looks for faults that it claims."""
 
     def __init__(self, command: str, options: Options, *, expected: Sequence[int] = (0,)) -> None:
-        """`expected`: exit statuses that are no fault."""
+        """`expected`: the exit statuses of a call without a fault."""
         self._command, self._options, self._expected = command, options, expected
 
     def call(self, log_dir: Path, log: str, _: Isolation) -> Call:

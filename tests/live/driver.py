@@ -48,6 +48,8 @@ SETTLE_SECONDS = 2.0
 AT_REST = ", broker stopped"
 """After the reader's name."""
 POLICY = "cleanup.policy"
+STARTS = 20
+"""How often a broker is started before it is given up."""
 AHEAD = 16
 """Readings that wait for the judge."""
 SAY_SECONDS = 30.0
@@ -66,7 +68,7 @@ class Plan:
         kill_seconds: between two ends of the broker, by SIGKILL or cleanly; 0: it is never ended.
         checkpoint_ms: how often the broker writes its high watermarks.
         late_seconds: how old a bound may be. It is infinite where a replica may lag.
-        rounds: go on only until each reader has read so often; 0: for all of `seconds`.
+        rounds: continue only until each reader has read this often; 0: for all of `seconds`.
         say: what happens, from time to time.
     """
 
@@ -155,6 +157,23 @@ def settings_of(plan: Plan) -> dict[str, str]:
         "metadata.log.max.record.bytes.between.snapshots": "4096",
         "transaction.state.log.segment.bytes": str(1 << 20),
     }
+
+
+def start_again(broker: Broker, figures: Figures) -> None:
+    """Start a broker. It must start, whoever reads.
+
+    Raises:
+        BrokerFailed: it does not, however often it is tried.
+    """
+    for left in reversed(range(STARTS)):
+        try:
+            broker.start()
+        except BrokerFailed:
+            figures.wrong["a starting broker was kept out"] += 1
+            if not left:
+                raise
+        else:
+            return
 
 
 def not_of_kafka(log_dir: Path) -> list[str]:
@@ -278,21 +297,11 @@ class Changes:
                     is_killed = self._draw.random() < KILLED
                     self._broker.kill() if is_killed else self._broker.stop()
                     stop.wait(self._draw.uniform(0, 2))
-                    self._start_again()
+                    start_again(self._broker, self._figures)
                     self._figures.changes["broker killed" if is_killed else "broker stopped"] += 1
                     killed = time.monotonic()
         except Exception as error:  # noqa: BLE001 -- raised again in the main thread
             self.failed = error
-
-    def _start_again(self) -> None:
-        """Start the broker. It must start, whoever reads."""
-        for _ in range(3):
-            try:
-                self._broker.start()
-            except BrokerFailed as error:
-                self._figures.wrong[f"a starting broker was kept out: {error}"] += 1
-            else:
-                return
 
     def _cut(self, topic: Topic) -> None:
         low = self._topics.start(topic.name)
@@ -318,16 +327,16 @@ class Court:
 
     def sit(self, readings: Readings) -> None:
         """Judge what comes for some time, and then what waits for the consumers."""
-        begun = said = time.monotonic()
+        begun = told = time.monotonic()
         while not self._is_enough(readings, time.monotonic() - begun):
             with suppress(queue.Empty):
                 outcome, spent = readings.out.get(timeout=0.1)
                 self._figures.cpu_seconds[outcome.reader] += spent
                 self.take(outcome)
             self._retry()
-            if time.monotonic() > said + SAY_SECONDS:
-                said = time.monotonic()
-                self._plan.say(f"{said - begun:.0f} s: {self._state()}")
+            if time.monotonic() > told + SAY_SECONDS:
+                told = time.monotonic()
+                self._plan.say(f"{told - begun:.0f} s: {self._state()}")
         self.finish()
 
     def _is_enough(self, readings: Readings, seconds: float) -> bool:

@@ -100,18 +100,18 @@ class Certifier:
         made: dict[str, Any] = json.loads(out.read_text())["certificate"]
         secret = load_secret(self._secret)
         numbers = {secret.hmac(key_of(key)).hex(): key for key in keys}
-        asked = [numbers[request["hmac"]] for request in made["requests"]]
+        in_order = [numbers[request["hmac"]] for request in made["requests"]]
         states = [request["state"] for request in made["requests"]]
         hits = [
-            (each["offset"], asked[each["request"]])
+            (each["offset"], in_order[each["request"]])
             for each in made["remains"]
             if each["path"]["text"].startswith(f"{log}/")
         ]
         notes = {f"keys that are {state}": states.count(state) for state in set(states)}
         for why in {each["why"] for each in made["not_read"]}:
             notes[f"not searched: {general(why)}"] = 1
-        denied = [key for key, state in zip(asked, states, strict=True) if state in CLEAN]
-        return _found(attempt, asked, hits, notes=notes, denied=denied)
+        denied = [key for key, state in zip(in_order, states, strict=True) if state in CLEAN]
+        return _found(attempt, in_order, hits, notes=notes, denied=denied)
 
     def verify(self, log_dir: Path, log: str, isolation: Isolation) -> Call:
         """As ``verify-certificate`` does, of the last certificate and the directories of now.

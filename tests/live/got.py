@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tests.live.rows import KEY, NONE, OFFSET, VALUE, Rows, within
 
 STEP_ROWS = 4096
-"""After so many rows a state is kept."""
+"""A state is kept after each such number of rows."""
 _FIRST_ROWS = 1024
 
 

@@ -26,7 +26,7 @@ Outcome = Reading | Findings | Call | Refusal
 REFUSALS = (*NAMED, commands.Refused)
 """Any other error is a fault."""
 PAUSE_SECONDS = 0.3
-"""Longest pause between two readings of a process, if the number of readings is no matter."""
+"""Longest pause between two readings of a process that reads for some time."""
 REPLICAS_ONLY = ("audit",)
 """Readers that read a stopped directory only with others."""
 

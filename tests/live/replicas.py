@@ -24,6 +24,7 @@ from tests.live.driver import (
     not_of_kafka,
     readings_of,
     settings_of,
+    start_again,
 )
 from tests.live.load import COMPACT, TOPICS, Topic, Writer
 from tests.live.rows import LEVELS
@@ -160,14 +161,14 @@ class Elections:
         self._truth.close(UNCLEAN.log)
         lost = self._topics.end(name, "read_uncommitted")
         self._nodes[leader].kill()
-        self._nodes[follower].start()
+        start_again(self._nodes[follower], self._figures)
         self._wait(lambda: self._topics.replicas(name)[0] == follower)
         end = self._topics.end(name, "read_uncommitted")
         old = self._truth.branch(name, end)
         self._figures.changes["unclean elections"] += 1
         self._figures.changes["records lost by them"] += lost - end
         with self._writing():
-            self._nodes[leader].start()
+            start_again(self._nodes[leader], self._figures)
             self._wait(lambda: self._topics.replicas(name)[1] == set(NODES))
         old.until = time.monotonic()
 
