@@ -357,13 +357,13 @@ class Kills:
         each kill of workers.
         """
         by_name = {query.job["name"]: query for query in queries}
-        said = process.hear()
-        for word, name, *numbers in said[process.noted :]:
+        lines = process.hear()
+        for word, name, *numbers in lines[process.noted :]:
             if word == FAILED:
                 at = Progress(*map(int, numbers))
                 self.fell[by_name[name].fell("workers", at)] += 1
                 by_name[name].before = at
-        process.noted = len(said)
+        process.noted = len(lines)
 
     def _compare(self, query: Query) -> None:
         """Compare what a query that has ended wrote. Effects: removes it."""
