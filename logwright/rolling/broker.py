@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -146,10 +146,13 @@ class BrokerMaintenance:
         self._commands: Commands = site.config.commands_of(self._broker)
         self._limits = site.config.limits
 
-    def first_step(self) -> Step:
+    def first_step(self, expected: Collection[Step] = ()) -> Step:
         """Return where the maintenance begins, or continues if a run was interrupted. Effects:
         looks at the cluster and the locks; waits while the stop hook of a run that was killed may
         still be at work: the broker would be stopped after the check.
+
+        Args:
+            expected: where a run continues that does step by step; nothing is said of it.
 
         Raises:
             PreconditionError: an interrupted run has to be continued with another broker.
@@ -173,7 +176,9 @@ class BrokerMaintenance:
             lock_held=self._holding() is not None,
             others=self._others,
         )
-        self._say(f"an interrupted run was at its step {journal.step}; it continues with {step}")
+        if step not in expected:
+            was = f"an interrupted run was at its step {journal.step}"
+            self._say(f"{was}; it continues with {step}")
         return step
 
     def quorum_leader(self) -> QuorumLeader | None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Final
 
 from logwright.rolling.broker import BrokerMaintenance, Maintained, Site
 from logwright.rolling.controller import newest_leader
@@ -103,6 +104,16 @@ def maintain_broker(site: Site, broker: int, *, in_round: bool) -> list[Maintain
     return done
 
 
+_EXPECTED: Final[Mapping[Step, tuple[Step, ...]]] = {
+    "check": (),
+    "stop": (),
+    "maintain": ("maintain",),
+    "start": ("maintain", "start"),
+    "verify": ("verify",),
+}
+"""Where the maintenance is when a step is done after the one before it."""
+
+
 def do_step(work: BrokerMaintenance, step: Step, *, checked: bool) -> list[Maintained]:
     """Do one step of a broker's maintenance, inside of `run`, and before it what has to be done
     again: a run can be executed again from any step, on a broker that was brought back meanwhile.
@@ -116,7 +127,7 @@ def do_step(work: BrokerMaintenance, step: Step, *, checked: bool) -> list[Maint
     Returns:
         what was done to its log directories.
     """
-    at = work.first_step()
+    at = work.first_step(_EXPECTED[step])
     if at == "start" and step in {"stop", "maintain"}:
         work.bring_back()
         at, checked = "check", False

@@ -1,8 +1,8 @@
 """The job `rolling_maintenance`: the steps of a broker's maintenance (`logwright.rolling`) as ops,
 partitioned by broker. Part of the platform if a cluster's file is named.
 
-A backfill over all partitions is a round over the cluster. Its runs share a tag and a pool, so that a
-second broker waits; and the engine's lock and journal keep it away, whatever the instance does.
+A backfill over all partitions is a round over the cluster. Its runs share a tag and a pool, so that
+a second broker waits; and the engine's lock and journal keep it away, whatever the instance does.
 The active controller's run has a lower priority in the queue: it goes last. Ops pass on only which
 run has checked the broker: each looks at the cluster and at the locks again, so that a run can be
 executed again from any of them.

@@ -22,7 +22,7 @@ from tests.browser.pictures import smaller
 from tests.browser.server import REPOSITORY, Server
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
-PAGE_SECONDS = 60
+PAGE_SECONDS = 180
 WIDTH, HEIGHT, LOW = 1400, 900, 560
 STILL_SECONDS, MOVES_SECONDS = 0.4, 5
 """A page that does not change for so long has done; one that counts down never does."""

@@ -126,7 +126,7 @@ def is_last(run: dg.DagsterRun) -> bool:
 
 def queue_left(instance: dg.DagsterInstance, run_id: str) -> float:
     """When a run left the queue, s since the epoch."""
-    (entry,) = instance.all_logs(run_id, dg.DagsterEventType.PIPELINE_DEQUEUED)
+    (entry,) = instance.all_logs(run_id, dg.DagsterEventType.PIPELINE_STARTING)
     return entry.timestamp
 
 
