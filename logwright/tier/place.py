@@ -56,7 +56,7 @@ class TieredPlace(ReadOnlyPlace):
         if entry is not None:
             return entry
         parts = self._parts()
-        if not parts or (len(parts) == 1 and parts[0] in self._only_remote()):
+        if self._is_root or (len(parts) == 1 and parts[0] in self._only_remote()):
             return _directory(self.name)
         made = self._made()
         if made is not None:
@@ -98,7 +98,7 @@ class TieredPlace(ReadOnlyPlace):
             return made
         if part is not None:
             return part.open()
-        if not self._parts() or self._parts()[0] in self._only_remote():
+        if self._is_root or (len(self._parts()) == 1 and self._parts()[0] in self._only_remote()):
             raise IsADirectoryError(str(self))
         raise FileNotFoundError(str(self))
 

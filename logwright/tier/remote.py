@@ -27,6 +27,8 @@ from logwright.tier.place import SCHEME, TieredPlace
 from logwright.tier.tier import Tier, TierOptions, local_of
 from logwright.units import ByteCount
 
+_OUTSIDE: Final = ("",) * 4
+"""Names of what is not below the root: nothing is there."""
 _IN_A_TOPIC: Final = 2
 """Names below the root of the directory of a topic's id."""
 
@@ -71,7 +73,8 @@ class RemoteSegmentsPlace(ReadOnlyPlace):
         return _part_of(segment).open()
 
     def _parts(self) -> tuple[str, ...]:
-        return self.pure.relative_to(PurePosixPath(self.tier.options.text)).parts
+        root = PurePosixPath(self.tier.options.text)
+        return self.pure.relative_to(root).parts if self.pure.is_relative_to(root) else _OUTSIDE
 
     def _names(self, parts: tuple[str, ...]) -> list[str] | None:
         """Return what is in a directory, None if there is none. Effects: see `Tier.logs`."""

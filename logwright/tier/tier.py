@@ -26,7 +26,7 @@ from logwright.log.checkpoints import checkpoint_contents
 from logwright.log.log_dir import list_log_dir
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_log_dir
-from logwright.place.model import OpenDir, Place
+from logwright.place.model import OpenDir, Place, is_running
 from logwright.running.place import RunningPlace, look_at
 from logwright.tier.encryption import load_key
 from logwright.tier.layout import Found, by_log, find_segments
@@ -225,12 +225,11 @@ class Tier:
             return [], []
         epochs = () if local is None else local.epochs
         found = [one for one in self._readable(log) if is_within(one, epochs)]
-        start = None if holder is None else _log_start(holder, log[0])
-        if local is None:
+        if holder is None or local is None:
             return chain(found, local_start=None, log_start=None)
-        if local.start is None and not found:
-            return [], []
-        return chain(found, local_start=local.start, log_start=start if found else None)
+        # A broker that runs records it each minute: it is too low after a retention.
+        start = None if is_running(holder) or not found else _log_start(holder, log[0])
+        return chain(found, local_start=local.start, log_start=start)
 
     def _log_of(self, directory: str, topic_id: str | None) -> LogId | None:
         """Return the log of a directory's name in the tier, None if the tier has none.

@@ -11,7 +11,10 @@ from tests.packaging.environments import Environment
 
 CASE = "basic-none"
 COMPACT = ("--config", "cleanup.policy=compact")
-INCLUDED = {"dagster": frozenset({"spark", "tables", "erasure", "metrics"})}
+INCLUDED = {
+    "dagster": frozenset({"spark", "tables", "erasure", "metrics", "tier"}),
+    "erasure": frozenset({"tier"}),
+}
 """Extra → others that are installed with it."""
 
 TRACEBACK = 1
@@ -34,6 +37,7 @@ class Call(NamedTuple):
 
 CALLS = (
     Call("inspect {log_dir}"),
+    Call("inspect tier:{other} --tier-key {keys}", "tier"),
     Call("dump {log_dir} t-0 --indexes"),
     Call("dump {log_dir} t-0 --decode"),
     Call("dump {log_dir} t-0 --decode=json", "tables"),

@@ -86,7 +86,7 @@ def test_a_tier_alone_has_no_local_tail(tiered: Tiered) -> None:
         rows = rows_of(place, partition)
         seen = [row for row in rows if row[0] >= everything[0][0]]
         assert everything[: len(seen)] == seen
-        assert 100 < len(seen) < len(everything)
+        assert 50 < len(seen) < len(everything)
     assert 141 == rows_of(place, "shortened-0")[0][0]
     assert list(PARTITIONS) == without_local(place)
     assert [] == without_local(tiered.place)
