@@ -50,7 +50,7 @@ from logwright.units import DurationMs
 
 _T = TypeVar("_T")
 _MOST_TRIES: Final = 30
-"""A read or a write that may be done again is given up after this number of tries without an answer."""
+"""What may be done again is given up after this number of tries without an answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,8 @@ class Session:
     def is_there(self) -> bool:
         """Return whether there is a log directory. Effects: lists it, once."""
         with self._turn:
-            return any(self._manifests.values()) or bool(self.bucket.directories())
+            known = bool(self._versions) or any(self._manifests.values())
+            return known or bool(self.bucket.directories())
 
     def _read(self, directory: str) -> Manifest | None:
         version = self._versions.get(directory)

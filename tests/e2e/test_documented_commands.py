@@ -76,6 +76,15 @@ ELSEWHERE: Final = {
         "tests/unit/cli/test_move.py",
         "test_open_move_is_told_of",
     ),
+    **dict.fromkeys(
+        (
+            f"logwright upload {EXAMPLE} --to s3://archive/broker-1",
+            "logwright inspect s3://archive/broker-1",
+            "logwright verify s3://archive/broker-1",
+            "logwright latest s3://archive/broker-1 orders --to orders-table --value string",
+        ),
+        ("tests/unit/cli/test_upload.py", "test_the_documented_commands"),
+    ),
     f"logwright metrics --port 9404 {EXAMPLE}": (
         "tests/e2e/test_documented_commands.py",
         "test_metrics_are_served",
