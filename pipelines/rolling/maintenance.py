@@ -129,22 +129,21 @@ def _step(
     return dg.Output(context.run_id, metadata=metadata)
 
 
-def _said(lines: Sequence[str]) -> dict[str, dg.MetadataValue]:
-    """Return what a step has said, as a list: the broker's id, which begins each line, is shown."""
-    told = [line.split(": ", 1)[-1] for line in lines]
-    return {"progress": dg.MetadataValue.md("\n".join(f"1. {line}" for line in told))}
+def _said(lines: Sequence[str]) -> dict[str, str]:
+    """Return what a step has said as metadata, without the broker's id that begins each line."""
+    return {"progress": "; ".join(line.split(": ", 1)[-1] for line in lines)}
 
 
-def _stands(standing: Standing | None) -> dict[str, dg.MetadataValue | int | str]:
-    """Return how the broker stands in its cluster after a step as metadata."""
+def _stands(standing: Standing | None) -> dict[str, str]:
+    """Return how the broker stands in its cluster after a step as metadata: in two lines, since a
+    run's page hides what is longer.
+    """
     if standing is None:
         return {}
     return {
-        "brokers in the cluster": ", ".join(map(str, standing.brokers)),
-        "replicas": standing.replicas,
-        "replicas in sync": standing.in_sync,
-        "partitions it leads": standing.leads,
-        "partitions below min.insync.replicas": standing.below_min_isr,
+        "replicas": f"{standing.in_sync} of {standing.replicas} in sync; leads {standing.leads}",
+        "cluster": f"brokers {', '.join(map(str, standing.brokers))};"
+        f" {standing.below_min_isr} partitions below min.insync.replicas",
     }
 
 
