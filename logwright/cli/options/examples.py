@@ -50,8 +50,8 @@ EXAMPLES: Final = MappingProxyType(
         "ingest": ("/kafka/data --from orders.json --topic orders --partitions 1 --dry-run",),
         "archive": ("/kafka/data --bootstrap localhost:9092 --topic orders --dry-run",),
         "upload": (
-            "/kafka/data --to s3://archive/broker-1",
-            "/kafka/data orders-0 --to file:///mnt-archive/broker-1 --remove-unused",
+            "/kafka/data --to file:///backup/bucket",
+            "/kafka/data orders-0 --to file:///backup/bucket --remove-unused",
         ),
         "latest": (
             "/kafka/data orders --to orders-table --key string --value string",
