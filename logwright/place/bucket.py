@@ -126,7 +126,7 @@ class Session:
         """Return what the log directory has, by name. Effects and errors: as `manifests`."""
         with self._turn:
             if "" not in self._shown:
-                self._shown[""] = _root_of(self.manifests())
+                self._shown[""] = root_of(self.manifests())
             return self._shown[""]
 
     def files(self, directory: str) -> dict[str, Shown] | None:
@@ -136,7 +136,7 @@ class Session:
         manifest = self.manifest(directory)
         with self._turn:
             if manifest is not None and directory not in self._shown:
-                self._shown[directory] = _files_of(manifest.state, self.bucket.below(directory))
+                self._shown[directory] = files_of(manifest.state, self.bucket.below(directory))
             return self._shown.get(directory)
 
     def is_there(self) -> bool:
@@ -196,7 +196,7 @@ def _inode(identity: bytes) -> int:
     return int.from_bytes(blake2b(identity, digest_size=8).digest(), "big") >> 1
 
 
-def _root_of(manifests: dict[str, Manifest]) -> dict[str, Shown]:
+def root_of(manifests: dict[str, Manifest]) -> dict[str, Shown]:
     """Return what a broker that was stopped has in a log directory's root, of these logs."""
     modified_ms = max((each.written_ms for each in manifests.values()), default=0)
     logs = {each.state.partition: each.state for each in manifests.values()}
@@ -228,7 +228,7 @@ def _root_of(manifests: dict[str, Manifest]) -> dict[str, Shown]:
     return root | {name: _directory(name) for name in manifests}
 
 
-def _files_of(state: LogState, directory: Bucket) -> dict[str, Shown]:
+def files_of(state: LogState, directory: Bucket) -> dict[str, Shown]:
     """Return the files of a partition; the small ones are in the manifest itself."""
     shown = {
         name: _object(name, file, modified_ns, directory)
