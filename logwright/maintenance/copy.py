@@ -4,27 +4,27 @@ It has what a broker that was stopped has: the files of the log with their modif
 checkpoints of the root, the topic's id and settings, the marker of a clean shutdown. So what works
 on a log directory works on it, and decides the same.
 
-A hollow copy is for what reads no records, as retention does: its segment files have their sizes,
-times and ends, and between these nothing.
+Not every operation reads every segment: retention reads those that it deletes by time. The files of
+the others are hollow: they have their sizes, times and ends, and nothing between these. Segments
+after the newest producer snapshot are never hollow, since the producers are read from there on.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import google_crc32c
 
 from logwright.bucket.manifest import Manifest, StoredFile
 from logwright.bucket.store import Bucket
 from logwright.errors import CorruptLogError, DiskFull, StalePlan, unreadable
-from logwright.format.names import SNAPSHOT
 from logwright.place.bucket import Shown, files_of, root_of
 from logwright.place.model import RANGE_BYTES
 from logwright.units import ByteCount
@@ -59,20 +59,44 @@ class Copy:
     hollow: frozenset[str]
 
 
-def bytes_of(manifest: Manifest, *, hollow: bool) -> ByteCount:
+Needed: TypeAlias = Callable[[int], bool]
+"""Whether an operation reads the segment of a base offset."""
+
+
+def hollow_files(manifest: Manifest, needed: Needed | None) -> frozenset[str]:
+    """Return the names of the files that a copy has without their content.
+
+    Args:
+        needed: None: every segment is.
+    """
+    state = manifest.state
+    if needed is None:
+        return frozenset()
+    newest = max((each.offset for each in state.snapshots), default=-1)
+    return frozenset(
+        name
+        for segment in state.segments
+        if segment.next_offset <= newest and not needed(segment.base_offset)
+        for name in segment.files()
+    )
+
+
+def bytes_of(manifest: Manifest, hollow: frozenset[str]) -> ByteCount:
     """Return how many bytes a copy has."""
     files = manifest.state.files
-    return ByteCount(sum(file.bytes for name, (file, _) in files.items() if _is_whole(name, hollow)))
+    return ByteCount(sum(file.bytes for name, (file, _) in files.items() if name not in hollow))
 
 
-def download(manifest: Manifest, directory: Bucket, log_dir: Path, *, hollow: bool) -> Copy:
+def download(
+    manifest: Manifest, directory: Bucket, log_dir: Path, hollow: frozenset[str] = frozenset()
+) -> Copy:
     """Make a working copy. Effects: reads the objects; writes into a directory.
 
     Args:
         manifest: the version.
         directory: the partition's directory in the bucket.
         log_dir: becomes the log directory; must not exist.
-        hollow: see the module.
+        hollow: as `hollow_files` gives them.
 
     Raises:
         StalePlan: an object is gone: the version is not the newest any more.
@@ -98,7 +122,7 @@ def download(manifest: Manifest, directory: Bucket, log_dir: Path, *, hollow: bo
         log_dir=log_dir,
         manifest=manifest,
         seen={file: seen(partition / file) for file in stored},
-        hollow=frozenset(file for file in stored if not _is_whole(file, hollow)),
+        hollow=hollow,
     )
 
 
@@ -108,11 +132,7 @@ def seen(path: Path) -> Seen:
     return Seen(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
 
 
-def _is_whole(name: str, hollow: bool) -> bool:  # noqa: FBT001 -- of the copy, not a mode
-    return not hollow or name.endswith(SNAPSHOT)
-
-
-def _write(partition: Path, named: tuple[str, Shown], *, hollow: bool) -> None:
+def _write(partition: Path, named: tuple[str, Shown], *, hollow: frozenset[str]) -> None:
     """Write one file, with its time."""
     name, shown = named
     path = partition / name
@@ -122,7 +142,7 @@ def _write(partition: Path, named: tuple[str, Shown], *, hollow: bool) -> None:
     directory, stored = shown.stored
     try:
         with path.open("xb") as file:
-            if _is_whole(name, hollow):
+            if name not in hollow:
                 for piece in _pieces(directory, stored):
                     file.write(piece)
             else:

@@ -44,7 +44,7 @@ from logwright.errors import NotALogDir, StalePlan, invariant
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.maintenance.change import applied
-from logwright.maintenance.copy import Copy, Seen, bytes_of, download
+from logwright.maintenance.copy import Copy, Needed, Seen, bytes_of, download, hollow_files
 from logwright.maintenance.scratch import working_directory
 from logwright.place.files import open_partition_dir
 from logwright.place.model import OpenDir
@@ -86,7 +86,7 @@ class Maintenance:
         scratch: where working copies are made.
         limits: as `logwright.bucket.agreement.agree` gives them.
         now_ms: for the manifest.
-        hollow: the operation reads no records.
+        needed: which segments the operation reads; None: all.
         throttle: what is read of the copy.
     """
 
@@ -96,7 +96,7 @@ class Maintenance:
     scratch: Path
     limits: Limits
     now_ms: int
-    hollow: bool = False
+    needed: Needed | None = None
     throttle: Throttle = field(default_factory=Throttle)
     _attempt: int = 0
     _job: str = ""
@@ -164,9 +164,10 @@ class Maintenance:
     @contextmanager
     def _copied(self, manifest: Manifest) -> Iterator[Copy]:
         """Give a working copy. Effects: removes it on leaving."""
-        room = bytes_of(manifest, hollow=self.hollow) * (1 if self.hollow else _COPIES)
-        with working_directory(self.scratch, ByteCount(room)) as directory:
-            yield download(manifest, self.directory, directory / "logs", hollow=self.hollow)
+        hollow = hollow_files(manifest, self.needed)
+        room = ByteCount(_COPIES * bytes_of(manifest, hollow))
+        with working_directory(self.scratch, room) as directory:
+            yield download(manifest, self.directory, directory / "logs", hollow)
 
     def _newest(self) -> Manifest:
         manifest = drive(self.directory, newest())
