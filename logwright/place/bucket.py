@@ -22,12 +22,13 @@ from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import PurePosixPath
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 
-from logwright.bucket.commit import newest, read_manifest
+from logwright.bucket.commit import listed, newest, read_manifest
 from logwright.bucket.driver import drive
+from logwright.bucket.manifest import DATA
 from logwright.bucket.store import Bucket
 from logwright.errors import CorruptLogError, StalePlan, invariant, unreadable
 from logwright.format import names
@@ -252,12 +253,28 @@ class BucketPlace(ReadOnlyPlace):
         session: what was seen of it.
     """
 
+    versioned: ClassVar[bool] = True
     scheme: str
     session: Session = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         """The URL."""
         return f"{self.scheme}:/{'/' if self.scheme == 'file' else ''}{self.pure}"
+
+    def not_shown(self) -> Iterable[tuple[str, str]]:
+        """Yield the partitions that have objects which their shown version does not name: those of
+        other versions, and what nothing names. See `ReadOnlyPlace.not_shown`.
+        """
+        for name, manifest in sorted(self.session.manifests().items()):
+            keys = manifest.state.keys()
+            entries = drive(self.session.bucket.below(name), listed(DATA))
+            others = sum(entry.key not in keys for entry in entries)
+            if others:
+                yield (
+                    name,
+                    f"{others} objects of other versions were not searched; `logwright purge`"
+                    " removes them when they are due",
+                )
 
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""
