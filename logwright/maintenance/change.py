@@ -61,9 +61,7 @@ def applied(before: LogState, after: LogState, newest: LogState) -> LogState:
     )
 
 
-def _segments(
-    before: LogState, after: LogState, newest: LogState
-) -> tuple[StoredSegment, ...]:
+def _segments(before: LogState, after: LogState, newest: LogState) -> tuple[StoredSegment, ...]:
     """Return the segments; rule 1."""
     left = 0
     for old, new in zip(reversed(before.segments), reversed(after.segments), strict=False):
@@ -85,9 +83,7 @@ def _segments(
     return (*made, *rest)
 
 
-def _snapshots(
-    before: LogState, after: LogState, newest: LogState
-) -> tuple[StoredSnapshot, ...]:
+def _snapshots(before: LogState, after: LogState, newest: LogState) -> tuple[StoredSnapshot, ...]:
     """Return the producer snapshots; rule 2."""
     removed = [each for each in before.snapshots if each not in after.snapshots]
     made = [each for each in after.snapshots if each not in before.snapshots]

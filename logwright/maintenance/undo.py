@@ -1,8 +1,7 @@
 """Undo the last compaction or retention of a log in a bucket: a new version with what was there.
 
 What was added since stays (`logwright.maintenance.change`). Not undone is what was replaced more
-than half of the age ago: a removal could be at work on its objects (`logwright.bucket.commit`, 7),
-and nothing that is before an erasure.
+than half of the age ago: a removal could be at work on its objects (`logwright.bucket.commit`, 7).
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from logwright.maintenance.change import applied
 from logwright.units import ByteCount
 
 UNDONE: Final = frozenset({"clean", "retain"})
-ERASE: Final = "erase"
 UNDO: Final = "undo"
 _PART_OF_AGE: Final = 2
 _UNCHANGED: Final = "Nothing was changed."
@@ -111,15 +109,13 @@ def last_undoable(partition: TopicPartition, base: Manifest) -> int:
     """Return the version of the last compaction or retention that was not undone.
 
     Raises:
-        CannotUndo: none is known, or records were erased since.
+        CannotUndo: none is known.
     """
     again: set[int] = set()
     for done in reversed(base.operations):
         name = name_of(done.id)
         if name == UNDO:
             again.add(int(done.id.split("-")[1]))
-        elif name == ERASE:
-            raise _refuse(partition, "it erased records permanently.")
         elif name in UNDONE and done.version not in again:
             return done.version
     raise _refuse(partition, "no compaction or retention is among its last operations.")

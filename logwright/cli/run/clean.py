@@ -103,29 +103,34 @@ def _clean_there(
     force, like_kafka, passes = given["force"], given["like_kafka"], given["passes"]
     logs = ready(request, chosen, force=force, like_kafka=like_kafka)
     planned = plan_partitions(request, request.place, logs, options=options, settings=settings)
-    due = [plan.log.partition for plan in plans_of(cleaning_order(planned)) if changes(plan)]
-    _ask(request, plans_of(planned))
+    works = cleaning_order(planned)
+    _ask(request, plans_of(works))
     if given["retain"]:
         request.confirm("Then delete old segments of compacted logs by their retention?")
-        due += [each for each in logs if each not in due]
 
-    def clean(local: Request) -> tuple[list[Cleaning], list[RetentionPlan]] | None:
+    def clean_copy(local: Request) -> tuple[list[Cleaning], list[RetentionPlan]] | None:
         own = replace(settings, request=local)
         with lock_log_dir(local.log_dir):
-            works = plan_partitions(
+            again = plan_partitions(
                 local, local.log_dir, local.named, options=options, settings=own
             )
-            with _executor(local, plans_of(works), given["threads"]) as executor:
-                ended = _clean(works, executor, passes, own)
+            with _executor(local, plans_of(again), given["threads"]) as executor:
+                ended = _clean(again, executor, passes, own)
             going = [each for each in ended if not each.failed]
             retained = _retain(local, going) if given["retain"] else []
         return (ended, retained) if local.failures.without(local.named) else None
 
     cleanings: list[Cleaning] = []
     retained: list[RetentionPlan] = []
-    for partition in due:
-        with request.failures.of(partition):
-            done = in_bucket(request, partition, "clean", clean, given["scratch"])
+    for plan in plans_of(works):
+        if not (changes(plan) or given["retain"]):
+            work = LogWork(key=plan.plan_id, log_dir=request.place, partition=plan.log.partition)
+            cleanings.append(Cleaning(plan, (replace(work, plan=plan),)))
+            continue
+        with request.failures.of(plan.log.partition):
+            done = in_bucket(
+                request, plan.log.partition, "clean", clean_copy, given["scratch"]
+            )
             if done is not None:
                 cleanings += done[0]
                 retained += done[1]
