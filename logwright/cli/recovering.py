@@ -33,9 +33,9 @@ def recover_first(
     down cleanly or partitions have leftovers. Return those that the command can continue with.
     Effects: changes the log directory under its lock, unless it is a dry run; output.
 
-    Logs of a running broker, and those in a bucket, need none: they are shown whole. Partitions that cannot be recovered
-    without data loss become failures. Pauses are ignored: as when a broker starts, the directory is
-    clean only when all of it is recovered.
+    Logs of a running broker, and those in a bucket, need none: they are shown whole. Partitions
+    that cannot be recovered without data loss become failures. Pauses are ignored: as when a broker
+    starts, the directory is clean only when all of it is recovered.
 
     Args:
         locked: the caller holds the directory's lock.

@@ -270,11 +270,8 @@ class BucketPlace(ReadOnlyPlace):
             entries = drive(self.session.bucket.below(name), listed(DATA))
             others = sum(entry.key not in keys for entry in entries)
             if others:
-                yield (
-                    name,
-                    f"{others} objects of other versions were not searched; `logwright purge`"
-                    " removes them when they are due",
-                )
+                problem = f"{others} objects of other versions were not searched"
+                yield name, f"{problem}; `logwright purge` removes them when they are due"
 
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""

@@ -28,6 +28,7 @@ from logwright.steps.set_checkpoints import set_leader_epochs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
     from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog

@@ -212,9 +212,7 @@ class Upload:
                     ready.append(segment)
                     if len(ready) < len(ends) and self._is_early():
                         continue
-                    state = state_of(
-                        log, directory, tuple(ready), snapshots, configs=self.configs
-                    )
+                    state = state_of(log, directory, tuple(ready), snapshots, configs=self.configs)
                     base = self._commit(base, state, len(ready), is_last=len(ready) == len(ends))
             finally:
                 pool.shutdown(cancel_futures=True)
@@ -312,10 +310,12 @@ class Sender(Protocol):
     throttle: Throttle
 
     @property
-    def directory(self) -> Bucket: ...
+    def directory(self) -> Bucket:
+        """See above."""
 
     @property
-    def job(self) -> Operation: ...
+    def job(self) -> Operation:
+        """See above."""
 
     def begin(self, key: str) -> None:
         """Note an object that is sent from now on."""

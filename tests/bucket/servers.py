@@ -40,6 +40,6 @@ def served() -> Iterator[int]:
 
 def make_bucket(port: int, name: str = NAME) -> None:
     """Make a bucket; the server does not ask who does."""
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")  # noqa: S310 -- loopback
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")
     with urllib.request.urlopen(request) as answer:  # noqa: S310 -- loopback
         assert 200 == answer.status

@@ -128,9 +128,7 @@ def _clean_there(
             cleanings.append(Cleaning(plan, (replace(work, plan=plan),)))
             continue
         with request.failures.of(plan.log.partition):
-            done = in_bucket(
-                request, plan.log.partition, "clean", clean_copy, given["scratch"]
-            )
+            done = in_bucket(request, plan.log.partition, "clean", clean_copy, given["scratch"])
             if done is not None:
                 cleanings += done[0]
                 retained += done[1]

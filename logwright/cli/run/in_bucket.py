@@ -65,9 +65,7 @@ def in_bucket(
     )
 
     def local(log_dir: Path) -> _T | None:
-        return act(
-            replace(request, place=log_dir, named=(partition,), yes=True, changed=[])
-        )
+        return act(replace(request, place=log_dir, named=(partition,), yes=True, changed=[]))
 
     done = maintenance.run(local)
     if done is None:
@@ -169,7 +167,5 @@ def limits_of(bucket: Bucket) -> Limits:
     """
     limits = agreed(bucket)
     if limits is None:
-        raise NotALogDir(
-            "nobody has written logs there.", path=bucket, remedy="Look at the URL."
-        )
+        raise NotALogDir("nobody has written logs there.", path=bucket, remedy="Look at the URL.")
     return limits

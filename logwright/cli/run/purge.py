@@ -48,7 +48,9 @@ def _purge_there(request: Request) -> None:
     from logwright.cli.run.in_bucket import purge_versions  # noqa: PLC0415 -- of an extra
 
     if not request.dry_run:
-        request.confirm(f"Remove what earlier versions alone need, and is due, from {request.place}?")
+        request.confirm(
+            f"Remove what earlier versions alone need, and is due, from {request.place}?"
+        )
     request.output.show(
         purge_versions(request),
         {

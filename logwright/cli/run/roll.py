@@ -73,9 +73,7 @@ def _roll(request: Request, plans: _Plans, *, force: bool, scratch: Path | None)
     return done
 
 
-def _roll_there(
-    request: Request, planned: _Plan, *, force: bool, scratch: Path | None
-) -> _Plan:
+def _roll_there(request: Request, planned: _Plan, *, force: bool, scratch: Path | None) -> _Plan:
     """Roll a log in a bucket, if it is due. Effects: changes it, as `in_bucket`."""
     log, decision = planned
     if not decision.due:
