@@ -60,7 +60,7 @@ def _undo_last(request: Request, partition: TopicPartition) -> None:
 
 
 def _undo_there(request: Request) -> None:
-    """Undo the last operation on logs in a bucket. Effects: changes them, unless it is a dry run."""
+    """Undo the last operation on logs in a bucket. Effects: changes them, unless a dry run."""
     from logwright.cli.run.in_bucket import undo_version  # noqa: PLC0415 -- of an extra
 
     for partition in request.partitions():

@@ -2,9 +2,9 @@
 
 Five things say so: the topic's config ``remote.storage.enable`` in the cluster's metadata; a log
 start offset below the first local segment; and ``__remote_log_metadata``, whose events name each
-remote segment until its deletion is finished; the record of deleted logs, of one that began before its
-first segment; and the place itself, if it has more than it shows, as a bucket has earlier versions
-of a log.
+remote segment until its deletion is finished; the record of deleted logs, of one that began before
+its first segment; and the place itself, if it has more than it shows, as a bucket has earlier
+versions of a log.
 """
 
 from __future__ import annotations
