@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from threading import Barrier
 from typing import Final
@@ -75,7 +76,8 @@ def _race(bucket: Bucket, pool: ThreadPoolExecutor) -> bool:
             )
         return True
     finally:
-        bucket.delete(key)
+        with suppress(OSError):  # it is small, and nothing names it
+            bucket.delete(key)
 
 
 def _enter(bucket: Bucket, key: str, start: Barrier, content: bytes) -> bool:

@@ -12,33 +12,49 @@ answer was yes, and nothing else is known of any other answer; `logwright.bucket
 from __future__ import annotations
 
 import errno
+import os
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from logwright import durable
 from logwright.errors import PolicyError
 from logwright.extras import require
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import ObjectStore
 
 SCHEMES: Final = ("s3", "gs", "az", "file")
+_T = TypeVar("_T")
 _REMOTE: Final = re.compile(
     r"(?:s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*"
 )
 _LOCAL: Final = re.compile(r"file:///[^?#%]*")
+_PLAIN: Final = {
+    "s3": "AWS_ALLOW_HTTP",
+    "gs": "GOOGLE_ALLOW_HTTP",
+    "az": "AZURE_ALLOW_HTTP",
+}
+"""Variable by which an endpoint without TLS is allowed: options that are given here replace it."""
 _TIMEOUT_SECONDS: Final = 30
-_RETRIES: Final = 8
+_RETRIES: Final = 5
 _RETRY_SECONDS: Final = 120
+_TRIES: Final = 3
+_WAIT_SECONDS: Final = 0.2
 _NAMES_AT_ONCE: Final = 1000
 _PART_BYTES: Final = 8 * 1024 * 1024
 _PARTS_AT_ONCE: Final = 4
+
+
+class _TooLarge(OSError):
+    """An object is larger than what is read into memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,20 +111,23 @@ class Bucket:
         Raises:
             OSError: it does not answer, or does not permit it.
         """
-        with self._named(""):
-            names = _calls().list_with_delimiter(self._store(), "")["common_prefixes"]
-        return sorted(name.rpartition("/")[2] for name in names)
+        if self._is_absent():
+            return []
+        listed = self._insist("", lambda: _calls().list_with_delimiter(self._store(), ""))
+        return sorted(name.rpartition("/")[2] for name in listed["common_prefixes"])
 
-    def listing(self, prefix: str, after: str | None = None) -> Iterator[Stored]:
-        """Yield all objects below a prefix, which ends in a slash; of an `after` those whose key is
-        larger. Effects and errors: as `directories`.
+    def listing(self, prefix: str, after: str | None = None) -> list[Stored]:
+        """Return all objects below a prefix, which ends in a slash; of an `after` those whose key
+        is larger. Effects and errors: as `directories`.
         """
-        with self._named(prefix):
-            pages = _calls().list(self._store(), prefix, offset=after, chunk_size=_NAMES_AT_ONCE)
-            for page in pages:
-                for meta in page:
-                    modified_ms = int(meta["last_modified"].timestamp() * 1000)
-                    yield Stored(meta["path"], meta["size"], modified_ms)
+        if self._is_absent():
+            return []
+
+        def pages() -> list[Stored]:
+            listed = _calls().list(self._store(), prefix, offset=after, chunk_size=_NAMES_AT_ONCE)
+            return [_stored(meta) for page in listed for meta in page]
+
+        return self._insist(prefix, pages)
 
     def read(self, key: str, start: int, end: int) -> memoryview:
         """Return some bytes of an object, which are not copied. Effects: reads.
@@ -117,8 +136,8 @@ class Bucket:
             FileNotFoundError: there is no such object.
             OSError: it has fewer bytes; or the bucket does not answer, or does not permit it.
         """
-        with self._named(key):
-            part = memoryview(_calls().get_range(self._store(), key, start=start, end=end))
+        get = lambda: _calls().get_range(self._store(), key, start=start, end=end)  # noqa: E731 -- what is tried again
+        part = memoryview(self._insist(key, get))
         if len(part) != end - start:
             raise OSError(errno.EIO, f"{key} has fewer bytes than its manifest says")
         return part
@@ -130,12 +149,15 @@ class Bucket:
             FileNotFoundError: there is no such object.
             OSError: it is larger; or as `read`.
         """
-        with self._named(key):
+
+        def get() -> bytes:
             answer = _calls().get(self._store(), key)
             size = answer.meta["size"]
-            if size <= most:
-                return bytes(answer.bytes())
-        raise OSError(errno.EFBIG, f"{key} has {size} bytes, more than {most}")
+            if size > most:
+                raise _TooLarge(errno.EFBIG, f"{key} has {size} bytes, more than {most}")
+            return bytes(answer.bytes())
+
+        return self._insist(key, get)
 
     def create(self, key: str, content: bytes) -> bool:
         """Write an object unless there is one of this name. Effects: as said, once.
@@ -149,7 +171,7 @@ class Bucket:
         try:
             with self._named(key):
                 put = _calls().put
-                store = self._store(writes=True, retries=0)
+                store = self._store(writes=True, once=True)
                 put(store, key, content, mode="create", use_multipart=False)
                 self._sync(key)
         except PermissionError:
@@ -158,17 +180,22 @@ class Bucket:
             return False
         return True
 
-    def put_unique(self, key: str, content: bytes | memoryview | Path | Iterator[bytes]) -> None:
+    def put_unique(self, key: str, content: bytes | Iterator[bytes]) -> None:
         """Write an object under a name that nothing else has. Effects: as said; perhaps twice.
 
         Raises:
             OSError: the bucket does not answer, or does not permit it.
         """
-        with self._named(key):
-            put = _calls().put
-            store = self._store(writes=True)
-            put(store, key, content, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
-            self._sync(key)
+        if isinstance(content, Iterator):
+            with self._named(key):
+                self._put(key, content)
+        else:
+            self._insist(key, lambda: self._put(key, content))
+
+    def _put(self, key: str, content: bytes | Iterator[bytes]) -> None:
+        put, store = _calls().put, self._store(writes=True)
+        put(store, key, content, chunk_size=_PART_BYTES, max_concurrency=_PARTS_AT_ONCE)
+        self._sync(key)
 
     def delete(self, key: str) -> None:
         """Remove an object, if it is there. Effects: as said.
@@ -176,8 +203,8 @@ class Bucket:
         Raises:
             OSError: the bucket does not answer, or does not permit it.
         """
-        with self._named(key), suppress(FileNotFoundError):
-            _calls().delete(self._store(), key)
+        with suppress(FileNotFoundError):
+            self._insist(key, lambda: _calls().delete(self._store(), key))
 
     def clock_ms(self, key: str) -> int:
         """Return the time of the server's clock, ms since the epoch. Effects: writes an object of
@@ -187,19 +214,35 @@ class Bucket:
             OSError: the bucket does not answer, or does not permit it.
         """
         self.put_unique(key, b"")
-        with self._named(key):
-            modified = _calls().head(self._store(), key)["last_modified"]
+        meta = self._insist(key, lambda: _calls().head(self._store(), key))
         self.delete(key)
-        return int(modified.timestamp() * 1000)
+        return _stored(meta).modified_ms
 
-    def _store(self, *, writes: bool = False, retries: int = _RETRIES) -> ObjectStore:
+    def _insist(self, key: str, call: Callable[[], _T]) -> _T:
+        """Do what may be done again, until it is done; errors: see `_named`."""
+        for _ in range(_TRIES - 1):
+            try:
+                with self._named(key):
+                    return call()
+            except (FileNotFoundError, PermissionError, _TooLarge):
+                raise
+            except OSError:
+                time.sleep(_WAIT_SECONDS)
+        with self._named(key):
+            return call()
+
+    def _store(self, *, writes: bool = False, once: bool = False) -> ObjectStore:
         if self._root is None:
-            return _opened(self.url, retries)
+            return _opened(self.url, 0 if once else _RETRIES)
         if writes:
             durable.make_directory(self._root)
-        elif not self._root.is_dir():
+        elif self._is_absent():
             raise FileNotFoundError(errno.ENOENT, "no such directory")
         return _opened_directory(self._root)
+
+    def _is_absent(self) -> bool:
+        """Return whether it is a directory that does not exist; a bucket's prefix always does."""
+        return self._root is not None and not self._root.is_dir()
 
     @property
     def _root(self) -> Path | None:
@@ -220,8 +263,6 @@ class Bucket:
             yield
         except FileNotFoundError:
             raise FileNotFoundError(errno.ENOENT, f"{self.url}/{key} is not there") from None
-        except OSError:
-            raise
         except _library_errors() as error:
             kind = type(error).__name__
             if kind in {"PermissionDeniedError", "UnauthenticatedError"}:
@@ -242,6 +283,10 @@ def _library_errors() -> type[Exception]:
     return BaseError
 
 
+def _stored(meta: ObjectMeta) -> Stored:
+    return Stored(meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1000))
+
+
 @lru_cache(maxsize=256)
 def _opened(url: str, retries: int) -> ObjectStore:
     """Return the library's store of a URL, one for a process."""
@@ -249,7 +294,10 @@ def _opened(url: str, retries: int) -> ObjectStore:
 
     return from_url(
         url,
-        client_options={"timeout": timedelta(seconds=_TIMEOUT_SECONDS)},
+        client_options={
+            "timeout": timedelta(seconds=_TIMEOUT_SECONDS),
+            "allow_http": os.environ.get(_PLAIN[url.partition(":")[0]], "") == "true",
+        },
         retry_config={
             "max_retries": retries,
             "retry_timeout": timedelta(seconds=_RETRY_SECONDS),

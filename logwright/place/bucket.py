@@ -101,11 +101,11 @@ class Session:
         """
         with self._turn:
             if directory not in self._manifests:
-                manifest = self._read(directory)
-                self._manifests[directory] = manifest
-                if manifest is not None:
-                    self._versions[directory] = manifest.version
-            return self._manifests[directory]
+                self._manifests[directory] = self._read(directory)
+            manifest = self._manifests[directory]
+            if manifest is not None:
+                self._versions[directory] = manifest.version
+            return manifest
 
     def manifests(self) -> dict[str, Manifest]:
         """Return the version of each partition's log, by the name of its directory. Effects and

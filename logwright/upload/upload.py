@@ -29,6 +29,8 @@ import google_crc32c
 
 from logwright.batches.runtime import Throttle
 from logwright.bucket.commit import (
+    Collect,
+    Collected,
     Commit,
     Conflict,
     Limits,
@@ -322,6 +324,17 @@ class Sender(Protocol):
 
     def sent(self, size: int) -> None:
         """Note an object that was sent, with its bytes."""
+
+
+def remove_old(bucket: Bucket, partition: TopicPartition, limits: Limits) -> Collected:
+    """Remove the objects of a partition that no version needs any more, and old versions; see
+    `logwright.bucket.commit`, 7. Effects: as said.
+
+    Raises:
+        Unsettled, UnreadableFile: the bucket does not answer, or does not permit it.
+        CorruptLogError, UnsupportedFormatError: a version cannot be read; nothing is removed.
+    """
+    return drive(bucket.below(partition.directory_name), Collect(limits).run())
 
 
 class Files:

@@ -4,38 +4,53 @@ from __future__ import annotations
 
 import logging
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from threading import Lock, Thread
+from typing import Any, Final
 
-from moto.server import ThreadedMotoServer
+from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import make_server
 
-NAME = "logs"
-ACCESS = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret"}
-"""Of a server in this process: it looks at neither."""
+NAME: Final = "logs"
+_ACCESS: Final = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret"}
+
+Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 def environment(port: int) -> dict[str, str]:
-    """What a client's environment has to reach a server on loopback."""
+    """What a client's environment has to reach a server on loopback, which looks at no keys."""
     endpoint = f"http://127.0.0.1:{port}"
-    return {
-        "AWS_ENDPOINT_URL": endpoint,
-        "AWS_ALLOW_HTTP": "true",
-        "AWS_REGION": "us-east-1",
-    } | ACCESS
+    where = {"AWS_ENDPOINT_URL": endpoint, "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1"}
+    return where | _ACCESS
+
+
+def in_turn(application: Application) -> Application:
+    """Moto looks and then writes: without this a race can have two winners, if rarely."""
+    turn = Lock()
+
+    def answer(environ: dict[str, Any], start: Any) -> Iterable[bytes]:  # noqa: ANN401 -- of WSGI
+        with turn:
+            return list(application(environ, start))
+
+    return answer
 
 
 @contextmanager
-def served() -> Iterator[int]:
+def served(wrap: Callable[[Application], Application] = in_turn) -> Iterator[int]:
     """Run moto in this process, with one bucket; gives its port."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    application = wrap(DomainDispatcherApplication(create_backend_app))
+    server = make_server("127.0.0.1", 0, application, threaded=True)  # type: ignore[arg-type]  # of WSGI
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
-        port = server.get_host_and_port()[1]
-        make_bucket(port)
-        yield port
+        make_bucket(server.port)
+        yield server.port
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def make_bucket(port: int, name: str = NAME) -> None:

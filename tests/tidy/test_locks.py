@@ -37,7 +37,7 @@ def declared(*groups: str) -> list[str]:
     ("file", "groups"),
     [
         ("runtime.txt", ("erasure", "spark", "dagster")),
-        ("dev.txt", ("erasure", "spark", "dagster", "archive", "jre", "dev")),
+        ("dev.txt", ("erasure", "spark", "dagster", "archive", "bucket", "jre", "dev")),
     ],
 )
 def test_every_requirement_is_in_the_lock(file: str, groups: tuple[str, ...]) -> None:

@@ -49,6 +49,10 @@ EXAMPLES: Final = MappingProxyType(
         "audit": ("/kafka/data /backup/data", "/kafka/data /backup/data --topic orders"),
         "ingest": ("/kafka/data --from orders.json --topic orders --partitions 1 --dry-run",),
         "archive": ("/kafka/data --bootstrap localhost:9092 --topic orders --dry-run",),
+        "upload": (
+            "/kafka/data --to s3://archive/broker-1",
+            "/kafka/data orders-0 --to file:///mnt-archive/broker-1 --remove-unused",
+        ),
         "latest": (
             "/kafka/data orders --to orders-table --key string --value string",
             "/kafka/data orders --to january --as-of-time 2030-01-31",

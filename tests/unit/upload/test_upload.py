@@ -66,19 +66,21 @@ class Buckets:
 
     @property
     def bucket(self) -> Bucket:
+        """To write to."""
         return Bucket.of(self.url)
 
     @property
     def place(self) -> Place:
+        """To read from, as nobody has looked at it yet."""
         return place_of(self.url)
 
 
-@pytest.fixture(name="buckets", params=["file", "s3"])
+@pytest.fixture(name="buckets")
 def _buckets(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Buckets:
-    """A directory of its own in each kind of bucket."""
-    if request.param == "file":
+    """A directory of its own in a bucket: of a file system, or, if the test wants it, of S3."""
+    if getattr(request, "param", "file") == "file":
         return Buckets(f"file://{tmp_path}/bucket/logs")
     for name, value in environment(request.getfixturevalue("port")).items():
         monkeypatch.setenv(name, value)
@@ -154,7 +156,7 @@ def certified(log_dir: Place) -> object:
         return search_log_dir(place, keys, None, patterns=(b"open",), progress=silent)
 
     seen = search(log_dir, look, requests=2, sources=None, report=lambda *_: None)  # type: ignore[arg-type]  # as it is
-    sizes = {path: stamp[1] for path, stamp in seen.tree.files.items() if path.startswith("t-0/")}
+    sizes = {path: stamp[2] for path, stamp in seen.tree.files.items() if path.startswith("t-0/")}
     return sizes, [(each.path, each.offset) for each in seen.findings], seen.topics
 
 
@@ -178,6 +180,7 @@ READERS: dict[str, Callable[[Place], object]] = {
 }
 
 
+@pytest.mark.parametrize("buckets", ["file", "s3"], indirect=True)
 def test_every_reader_gives_the_same(buckets: Buckets, tmp_path: Path) -> None:
     """Of a log in a bucket as of the same log in a directory, which is not there any more."""
     log_dir = a_log(tmp_path / "logs")
@@ -212,6 +215,7 @@ def bytes_of(log_dir: Path, place: Place) -> None:
             assert (log_dir / "t-0" / name).read_bytes() == file.whole().tobytes()
 
 
+@pytest.mark.parametrize("buckets", ["file", "s3"], indirect=True)
 def test_only_what_is_new_is_sent(buckets: Buckets, tmp_path: Path) -> None:
     """Again nothing; after an append the active segment; and it is as long as the log."""
     log_dir = a_log(tmp_path / "logs")
@@ -248,7 +252,7 @@ def test_what_would_lose_records_is_refused(buckets: Buckets, tmp_path: Path) ->
     upload(log_dir, buckets)
     before = observed(buckets.place)
     (log_dir / "t-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {'B' * 22}")
-    with pytest.raises(PreconditionError, match="another one than B{22}"):
+    with pytest.raises(PreconditionError, match=r"another one than B{22}"):
         upload(log_dir, buckets)
     for path in (log_dir / "t-0").glob(f"{54:020d}.*"):
         path.unlink()
@@ -281,6 +285,7 @@ def _session(buckets: Buckets, version: int) -> Any:  # noqa: ANN401 -- a sessio
     return type(place.session)(buckets.bucket, {"t-0": version})
 
 
+@pytest.mark.parametrize("buckets", ["file", "s3"], indirect=True)
 def test_tasks_read_the_version_that_was_planned(buckets: Buckets, tmp_path: Path) -> None:
     """Also when there is a newer one; and say so if it is gone."""
     log_dir = a_log(tmp_path / "logs")
@@ -304,6 +309,7 @@ def test_tasks_read_the_version_that_was_planned(buckets: Buckets, tmp_path: Pat
         list(read_range(gone[0], columns=COLUMNS))
 
 
+@pytest.mark.parametrize("buckets", ["file", "s3"], indirect=True)
 def test_an_object_that_is_gone_is_named(buckets: Buckets, tmp_path: Path) -> None:
     """With the file that it is."""
     log_dir = a_log(tmp_path / "logs")
@@ -343,3 +349,52 @@ def test_the_throttle_sees_what_is_read(tmp_path: Path) -> None:
     throttle = Throttle(1e6, clock=lambda: 0.0, sleep=waits.append)
     result = upload(log_dir, Buckets(f"file://{tmp_path}/bucket"), throttle=throttle)
     assert pytest.approx(result.sent_bytes / 1e6) == max(waits)
+
+
+class Killed(BaseException):
+    """The process ended."""
+
+
+def test_killed_at_every_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before or after what it writes: the log in the bucket is whole, and the next upload completes
+    it, without a record lost.
+    """
+    log_dir = a_log(tmp_path / "logs")
+    expected = {name: READERS[name](log_dir) for name in ("records", "dump", "verify")}
+    left = 0
+
+    def dying(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:  # noqa: ANN401 -- of a method of Bucket
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Killed
+            answer = method(*arguments)
+            left -= 1
+            if left == 0:
+                raise Killed
+            return answer
+
+        return call
+
+    for name in ("create", "put_unique", "content", "listing"):
+        monkeypatch.setattr(Bucket, name, dying(getattr(Bucket, name)))
+    agree(Bucket.of(f"file://{tmp_path}/done"))
+    killed = 0
+    while True:
+        buckets = Buckets(f"file://{tmp_path}/bucket{killed}")
+        (tmp_path / f"bucket{killed}").mkdir()
+        shutil.copy(tmp_path / "done/format.json", tmp_path / f"bucket{killed}")
+        left = killed + 1
+        try:
+            upload(log_dir, buckets)
+        except Killed:
+            killed += 1
+        else:
+            break
+        left = 0
+        upload(log_dir, buckets)
+        bytes_of(log_dir, place_of(buckets.url))
+        for name, rows in expected.items():
+            assert rows == READERS[name](place_of(buckets.url)), (name, killed)
+    assert killed > 30

@@ -1,0 +1,36 @@
+"""The options of ``logwright upload``."""
+
+from __future__ import annotations
+
+import click
+
+from logwright.cli.options.common import declare, read_options
+
+
+@declare("upload", extra="bucket", running="bounded")
+@click.option(
+    "--to",
+    metavar="URL",
+    required=True,
+    help="Directory in a bucket: s3://, gs://, az:// or file://. Credentials are taken from the"
+    " environment.",
+)
+@click.option(
+    "--rate",
+    metavar="BYTES",
+    type=click.IntRange(min=1),
+    help="Read at most this many bytes per second of the log directory.",
+)
+@click.option(
+    "--remove-unused",
+    is_flag=True,
+    help="Also remove objects that no version of a log needs any more, once they are older than"
+    " the age that format.json has (7 days).",
+)
+@read_options
+def command() -> None:
+    """Write logs into a bucket, byte for byte, with all that is needed to read them there. What
+    the bucket has already is not sent again. Retention of LOG_DIR deletes nothing there.
+
+    A log that a broker has open is written up to its high watermark.
+    """

@@ -1,0 +1,76 @@
+"""``logwright upload``: write logs into a bucket as they are."""
+
+from __future__ import annotations
+
+from math import inf
+
+from logwright.batches.runtime import Throttle
+from logwright.bucket.agreement import agree
+from logwright.bucket.commit import Limits
+from logwright.bucket.store import Bucket
+from logwright.cli.output import human_bytes
+from logwright.cli.request import Request
+from logwright.cli.wording import counted
+from logwright.config.resolved import given_configs
+from logwright.format.names import TopicPartition
+from logwright.locks import broker_kept_out
+from logwright.upload.upload import Upload, Uploaded, remove_old
+
+
+def run(request: Request, *, to: str, rate: int | None, remove_unused: bool) -> None:
+    """Run the command."""
+    bucket = Bucket.of(to)
+    throttle = Throttle(inf if rate is None else rate)
+    with broker_kept_out(request.place):
+        partitions = request.partitions()
+        limits = agree(bucket)
+        for partition in partitions:
+            with request.failures.of(partition):
+                _show(request, _upload(request, partition, bucket, limits, throttle))
+                if remove_unused:
+                    _remove(request, partition, bucket, limits)
+
+
+def _upload(
+    request: Request,
+    partition: TopicPartition,
+    bucket: Bucket,
+    limits: Limits,
+    throttle: Throttle,
+) -> Uploaded:
+    return Upload(
+        place=request.place,
+        partition=partition,
+        bucket=bucket,
+        limits=limits,
+        configs=given_configs(request.sources(), partition.topic),
+        now_ms=request.now_ms,
+        throttle=throttle,
+    ).run()
+
+
+def _show(request: Request, uploaded: Uploaded) -> None:
+    sent = f"{counted(uploaded.sent_files, 'file')} sent, {human_bytes(uploaded.sent_bytes)}"
+    request.output.result(
+        f"{uploaded.partition}: up to offset {uploaded.end_offset}, version {uploaded.version};"
+        f" {sent if uploaded.commits else 'nothing new'}",
+        topicPartition=str(uploaded.partition),
+        version=uploaded.version,
+        logEndOffset=uploaded.end_offset,
+        segments=uploaded.segments,
+        bytes=uploaded.bytes,
+        filesSent=uploaded.sent_files,
+        bytesSent=uploaded.sent_bytes,
+        commits=uploaded.commits,
+    )
+
+
+def _remove(request: Request, partition: TopicPartition, bucket: Bucket, limits: Limits) -> None:
+    removed = remove_old(bucket, partition, limits)
+    request.output.result(
+        f"{partition}: {counted(len(removed.data), 'object')} and"
+        f" {counted(len(removed.versions), 'version')} removed",
+        topicPartition=str(partition),
+        objectsRemoved=len(removed.data),
+        versionsRemoved=len(removed.versions),
+    )

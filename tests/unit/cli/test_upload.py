@@ -1,0 +1,123 @@
+"""``logwright upload``, and the commands that read what it wrote."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from logwright.bucket.store import Bucket
+from tests.log_builder import START_MS, LogBuilder
+from tests.unit.cli.conftest import Call
+
+NOW = ("--now", START_MS + 86_400_000)
+
+
+@pytest.fixture(name="log_dir")
+def _log_dir(tmp_path: Path) -> Path:
+    """Two logs; the second has a segment more."""
+    for number in (0, 1):
+        log = LogBuilder(tmp_path / "logs", f"t-{number}")
+        for base in range(0, 2 * number + 1, 2):
+            log.segment(base).batch(base, [("ann", "1"), ("bob", None)])
+        log.write(producers=True)
+    (tmp_path / "logs/.kafka_cleanshutdown").touch()
+    (tmp_path / "keys").write_text("ann\n")
+    (tmp_path / "secret").write_text("0123456789abcdef" * 4)
+    (tmp_path / "secret").chmod(0o600)
+    return tmp_path / "logs"
+
+
+def test_upload(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """What it says of each log, the first time and the second."""
+    url = f"file://{tmp_path}/bucket"
+    answer = call("upload", log_dir, "--to", url, *NOW, "--config", "cleanup.policy=compact")
+    assert 0 == answer.status, answer.err
+    first, second = answer.out.splitlines()
+    assert first.startswith("t-0: up to offset 2, version 0; 4 files sent, ")
+    assert second.startswith("t-1: up to offset 4, version 0; 8 files sent, ")
+    answer = call("upload", log_dir, "t-1", "--to", url, *NOW, "--output", "json")
+    (line,) = answer.lines
+    sizes = sum(f.stat().st_size for f in (log_dir / "t-1").iterdir() if f.name[0] == "0")
+    expected = {
+        "topicPartition": "t-1",
+        "version": 1,
+        "logEndOffset": 4,
+        "segments": 2,
+        "bytes": sizes,
+        "filesSent": 0,
+        "bytesSent": 0,
+        "commits": 1,
+    }
+    assert expected == line, "the setting is not given any more"
+
+
+def test_unused_objects_are_removed_when_they_are_old(
+    call: Call, log_dir: Path, tmp_path: Path
+) -> None:
+    """A young one stays: another writer may be about to name it."""
+    url = f"file://{tmp_path}/bucket"
+    assert 0 == call("upload", log_dir, "--to", url, *NOW).status
+    directory = Bucket.of(f"{url}/t-0")
+    directory.put_unique("data/other-0-1.log", b"x")
+    answer = call("upload", log_dir, "t-0", "--to", url, "--remove-unused", *NOW)
+    assert "t-0: 0 objects and 0 versions removed" in answer.out
+    format_file = tmp_path / "bucket/format.json"
+    agreement = json.loads(format_file.read_text()) | {"deadlineMs": 1, "ageMs": 3_600_002}
+    format_file.write_text(json.dumps(agreement))
+
+    old = tmp_path / "bucket/t-0/data/other-0-1.log"
+    os.utime(old, (1, 1))
+    answer = call("upload", log_dir, "t-0", "--to", url, "--remove-unused", *NOW)
+    assert "t-0: 1 object and 0 versions removed" in answer.out
+    assert not old.exists()
+
+
+READ = {
+    "inspect": ("--output", "json"),
+    "dump": ("t-1",),
+    "config": ("t",),
+    "verify": (),
+    "find": ("--keys", "{keys}", "--secret", "{secret}"),
+}
+
+
+@pytest.mark.parametrize("command", READ)
+def test_commands_read_it(call: Call, log_dir: Path, tmp_path: Path, command: str) -> None:
+    """As they read the directory, which is not there any more."""
+    url = f"file://{tmp_path}/bucket"
+    assert 0 == call("upload", log_dir, "--to", url, *NOW).status
+    words = [
+        word.format(keys=tmp_path / "keys", secret=tmp_path / "secret") for word in READ[command]
+    ]
+    expected = call(command, log_dir, *words, *NOW)
+    shutil.rmtree(log_dir)
+    answer = call(command, url, *words, *NOW)
+    assert expected.status == answer.status, answer.err
+    assert expected.out
+    if command in {"dump", "verify", "config"}:
+        assert expected.out.replace(str(log_dir), "") == answer.out.replace(url, "")
+
+
+@pytest.mark.parametrize("words", [("clean",), ("roll",), ("purge",), ("retain",)])
+def test_a_command_that_changes_logs_refuses(
+    call: Call, log_dir: Path, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    """A bucket can only be read by it."""
+    url = f"file://{tmp_path}/bucket"
+    assert 0 == call("upload", log_dir, "--to", url, *NOW).status
+    answer = call(*words, url, "--yes", *NOW)
+    assert (2, True) == (answer.status, "can only be read" in answer.err)
+
+
+def test_audit_compares_a_bucket_with_a_directory(
+    call: Call, log_dir: Path, tmp_path: Path
+) -> None:
+    """The same log is no finding."""
+    url = f"file://{tmp_path}/bucket"
+    assert 0 == call("upload", log_dir, "--to", url, *NOW).status
+    answer = call("audit", log_dir, url)
+    assert 0 == answer.status, answer.out + answer.err
