@@ -87,7 +87,9 @@ def _snapshots(before: LogState, after: LogState, newest: LogState) -> tuple[Sto
     """Return the producer snapshots; rule 2."""
     removed = [each for each in before.snapshots if each not in after.snapshots]
     made = [each for each in after.snapshots if each not in before.snapshots]
-    kept = [each for each in newest.snapshots if each not in removed and each not in made]
+    kept = [each for each in newest.snapshots if each not in removed]
+    known = {_content(each) for each in kept}
+    made = [each for each in made if _content(each) not in known]
     result = tuple(sorted((*kept, *made), key=lambda each: each.offset))
     if len({each.offset for each in result}) < len(result):
         raise Conflict(
@@ -96,6 +98,10 @@ def _snapshots(before: LogState, after: LogState, newest: LogState) -> tuple[Sto
             remedy=_REMEDY,
         )
     return result
+
+
+def _content(snapshot: StoredSnapshot) -> tuple[int, int, int]:
+    return snapshot.offset, snapshot.file.bytes, snapshot.file.crc32c
 
 
 def _one(log: object, before: _T, after: _T, newest: _T) -> _T:
