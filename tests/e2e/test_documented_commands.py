@@ -65,6 +65,15 @@ ELSEWHERE: Final = {
         "tests/unit/cli/test_move.py",
         "test_open_move_is_told_of",
     ),
+    **dict.fromkeys(
+        (
+            "logwright clean s3://archive/broker-1 --config cleanup.policy=compact --yes",
+            "logwright purge s3://archive/broker-1 --yes",
+            "logwright retain s3://archive/broker-1 orders-0 --config retention.ms=604800000 --yes",
+            "logwright undo s3://archive/broker-1 orders-0 --yes",
+        ),
+        ("tests/unit/maintenance/test_maintenance.py", "test_a_server_of_s3"),
+    ),
     f"logwright metrics --port 9404 {EXAMPLE}": (
         "tests/e2e/test_documented_commands.py",
         "test_metrics_are_served",

@@ -177,10 +177,8 @@ def test_random_logs_end_as_in_a_log_directory(tmp_path: Path, agreement: bytes,
     assert done
 
 
-def test_a_server_of_s3(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same over HTTP."""
+def test_a_server_of_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same over HTTP, by the documented commands."""
     with served() as port:
         for name, value in environment(port).items():
             monkeypatch.setenv(name, value)
@@ -190,6 +188,14 @@ def test_a_server_of_s3(
         clean(log_dir)
         clean(bucket.url, "--scratch", tmp_path / "scratch")
         assert [] == differences(log_dir, bucket, tmp_path / "scratch", T0)
+        cleaned = version(bucket).state
+        run("retain", log_dir, "t-0", *RETAIN, *NOW)
+        run("retain", bucket.url, "t-0", *RETAIN, *NOW)
+        assert [] == differences(log_dir, bucket, tmp_path / "scratch", T0)
+        run("undo", bucket.url, "t-0", "--yes")
+        assert cleaned == version(bucket).state
+        run("purge", bucket.url, "--yes")
+        run("verify", bucket.url)
 
 
 def test_a_dry_run_changes_nothing(bucket: Bucket, log_dir: Path) -> None:
