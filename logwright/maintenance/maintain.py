@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
@@ -228,7 +227,6 @@ class _Changed(Files):
     def __init__(self, upload: Maintenance, directory: OpenDir, copy: Copy) -> None:
         super().__init__(upload, directory, copy.manifest.state.files)
         self._copy = copy
-        self._numbers = count()
 
     def file(self, name: str) -> StoredFile:
         """See `Files.file`."""

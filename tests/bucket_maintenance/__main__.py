@@ -68,7 +68,7 @@ def arguments(command: str, draw: random.Random) -> list[str | int]:
 
 def play(seed: int, root: Path, agreement: bytes) -> tuple[list[str], Counter[str]]:
     """Return the differences of one log, and what was done."""
-    draw = random.Random(seed)  # noqa: S311 -- a seed
+    draw = random.Random(seed)
     log_dir, scratch = root / "logs", root / "scratch"
     bucket = Bucket.of(f"file://{root}/bucket")
     a_log(log_dir, draw)
@@ -106,9 +106,7 @@ def main() -> None:
                 sys.stdout.write(f"seed {seed}: {found}\n")
             shutil.rmtree(root)
     seconds = time.monotonic() - began
-    sys.stdout.write(
-        f"{options.count} logs, {dict(done)}, {differing} differ, {seconds:.0f} s\n"
-    )
+    sys.stdout.write(f"{options.count} logs, {dict(done)}, {differing} differ, {seconds:.0f} s\n")
     sys.exit(bool(differing))
 
 

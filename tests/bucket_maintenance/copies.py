@@ -67,7 +67,9 @@ def version(bucket: Bucket, partition: TopicPartition = T0) -> Manifest:
     return manifest
 
 
-def differences(log_dir: Path, bucket: Bucket, scratch: Path, partition: TopicPartition) -> list[str]:
+def differences(
+    log_dir: Path, bucket: Bucket, scratch: Path, partition: TopicPartition
+) -> list[str]:
     """What is not the same of a log here and in the bucket: live files, byte for byte, the times of
     segments, offsets and epochs.
     """

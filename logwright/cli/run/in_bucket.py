@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -58,7 +59,7 @@ def in_bucket(
         bucket=bucket,
         partition=partition,
         operation=operation,
-        scratch=Path(tempfile.gettempdir()) if scratch is None else scratch,
+        scratch=own_temporary() if scratch is None else scratch,
         limits=limits_of(bucket),
         now_ms=request.now_ms,
         needed=needed,
@@ -151,6 +152,11 @@ def object_faults(request: Request, partition: TopicPartition) -> list[Fault]:
         Fault(path=f"{directory}/{key}", position=None, problem=problem)
         for key, problem in found.wrong
     ]
+
+
+def own_temporary() -> Path:
+    """Return where working copies are made if nothing else is said: of this user alone."""
+    return Path(tempfile.gettempdir()) / f"logwright-{os.geteuid()}"
 
 
 def bucket_of(place: Place) -> Bucket:

@@ -376,7 +376,9 @@ def test_room_is_required_before(
     del log_dir
     free = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(
-        scratch_module.shutil, "disk_usage", lambda path: free._replace(free=100)  # noqa: ARG005
+        scratch_module.shutil,
+        "disk_usage",
+        lambda path: free._replace(free=100),
     )
     with pytest.raises(DiskFull, match="scratch"):
         job(bucket, tmp_path).run(roll)
