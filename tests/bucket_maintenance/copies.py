@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from logwright.bucket.agreement import AGREEMENT, USUAL, agree, agreed
 from logwright.bucket.commit import newest
@@ -53,9 +53,14 @@ def put(log_dir: Path, bucket: Bucket, agreement: bytes | None = None) -> None:
         ).run()
 
 
+def called(*words: str | Path | int) -> Result:
+    """Call the command line."""
+    return CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+
+
 def run(*words: str | Path | int) -> str:
     """Call the command line; it must succeed."""
-    result = CliRunner().invoke(main, [str(word) for word in words], catch_exceptions=False)
+    result = called(*words)
     assert 0 == result.exit_code, result.output
     return result.stdout
 
@@ -68,10 +73,10 @@ def version(bucket: Bucket, partition: TopicPartition = T0) -> Manifest:
 
 
 def differences(
-    log_dir: Path, bucket: Bucket, scratch: Path, partition: TopicPartition
+    log_dir: Path, bucket: Bucket, scratch: Path, partition: TopicPartition = T0
 ) -> list[str]:
     """What is not the same of a log here and in the bucket: live files, byte for byte, the times of
-    segments, offsets and epochs.
+    segments that have records, offsets and epochs.
     """
     directory = bucket.below(partition.directory_name)
     there = scratch / "there"
@@ -83,7 +88,9 @@ def differences(
     for each in sorted(own.keys() & other.keys()):
         if own[each].read_bytes() != other[each].read_bytes():
             found.append(f"bytes: {each}")
-        if each.endswith(".log") and own[each].stat().st_mtime_ns != other[each].stat().st_mtime_ns:
+        stats = [files[each].stat() for files in (own, other)]
+        is_timed = each.endswith(".log") and stats[0].st_size > 0
+        if is_timed and stats[0].st_mtime_ns != stats[1].st_mtime_ns:
             found.append(f"time: {each}")
     logs = [observe(each, partition, high_watermark="end") for each in (log_dir, there)]
     for field in (
