@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Unpack
+from typing import Unpack, cast
 
 from logwright.cli.options.clean import Given
 from logwright.cli.output import Output, human_bytes
@@ -22,7 +22,7 @@ from logwright.cli.run.replicas import leave_incomplete
 from logwright.cli.run.retain import plan_one, show
 from logwright.cli.selection import choose, ready, report_sources
 from logwright.cli.wording import counted
-from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.model import CleaningOptions, CleanPlan, ReadablePlan
 from logwright.errors import LogwrightError
 from logwright.extras import require
 from logwright.format.names import TopicPartition
@@ -64,8 +64,8 @@ def run(
     chosen = leave_incomplete(request, chosen, given["replicas"])
     if request.dry_run:
         logs = ready(request, chosen, force=force, like_kafka=like_kafka)
-        works = plan_partitions(request, request.place, logs, options=options, settings=settings)
-        for plan in plans_of(cleaning_order(works)):
+        planned = plan_partitions(request, request.place, logs, options=options, settings=settings)
+        for plan in plans_of(cleaning_order(planned)):
             request.output.result("\n".join(plan_lines(plan)), **plan_object(plan))
             if retain and plan.config.compact:
                 _show_retention(request, plan)
@@ -125,7 +125,8 @@ def _clean_there(
     for plan in plans_of(works):
         if not (changes(plan) or given["retain"]):
             work = LogWork(key=plan.plan_id, log_dir=request.place, partition=plan.log.partition)
-            cleanings.append(Cleaning(plan, (replace(work, plan=plan),)))
+            shown = cast("LogWork", replace(work, plan=plan))  # only shown
+            cleanings.append(Cleaning(cast("CleanPlan", plan), (shown,)))
             continue
         with request.failures.of(plan.log.partition):
             done = in_bucket(request, plan.log.partition, "clean", clean_copy, given["scratch"])
@@ -156,7 +157,7 @@ def _executor(
         yield spark
 
 
-def _ask(request: Request, plans: Sequence[CleanPlan]) -> None:
+def _ask(request: Request, plans: Sequence[ReadablePlan]) -> None:
     """Show the plans and ask, unless nothing is to be changed. Effects: output; exits."""
     due = sum(map(changes, plans))
     if due:
@@ -217,7 +218,7 @@ def _quarantine(request: Request) -> None:
             request.output.message(f"{key}: {outcome.sentence}")
 
 
-def _show_retention(request: Request, plan: CleanPlan) -> None:
+def _show_retention(request: Request, plan: ReadablePlan) -> None:
     """Show what retention would delete from the log as it is now. Effects: reads; stdout."""
     partition = plan.log.partition
     with request.failures.of(partition):

@@ -219,9 +219,7 @@ def test_a_dry_run_changes_nothing(bucket: Bucket, log_dir: Path) -> None:
     assert 0 == version(bucket).version
 
 
-def test_commands_that_are_not_for_a_bucket_say_so(
-    bucket: Bucket, log_dir: Path
-) -> None:
+def test_commands_that_are_not_for_a_bucket_say_so(bucket: Bucket, log_dir: Path) -> None:
     """Each refuses the URL by name, and changes nothing."""
     log_dir.joinpath("keys").write_text("k1\n")
     for command in ("delete", "erase", "recover"):
