@@ -51,7 +51,7 @@ from logwright.units import DurationMs
 
 _T = TypeVar("_T")
 _MOST_TRIES: Final = 30
-"""A read or a write that may be done again is given up after so many times without an answer."""
+"""What may be done again is given up after this number of tries without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Limits:
     Attributes:
         deadline_ms: an attempt is given up after this time.
         age_ms: what no kept manifest names is removed after this time.
-        kept_versions: so many of the newest manifests are kept, whatever their age.
+        kept_versions: how many of the newest manifests are kept, whatever their age.
     """
 
     deadline_ms: DurationMs
@@ -288,7 +288,7 @@ class Commit:
         """Return the version that this operation made before.
 
         Raises:
-            Conflict: so many operations followed that this is not known any more.
+            Conflict: too many operations followed: this is not known any more.
         """
         planned = self.operation.planned_version
         if base is None:

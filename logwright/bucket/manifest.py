@@ -29,9 +29,9 @@ from logwright.units import INT32_MAX, INT64_MAX
 FORMAT: Final = 1
 LARGEST_MANIFEST_BYTES: Final = 1 << 28
 MOST_OPERATIONS: Final = 200
-"""So many of the last operations are named in a manifest."""
+"""How many of the last operations a manifest names."""
 MOST_EDGE_BYTES: Final = 256
-"""So many bytes of a file's begin or end are in the manifest."""
+"""The most bytes of a file's begin, or end, in a manifest."""
 MANIFESTS: Final = "manifest/"
 DATA: Final = "data/"
 

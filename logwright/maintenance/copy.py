@@ -5,8 +5,9 @@ checkpoints of the root, the topic's id and settings, the marker of a clean shut
 on a log directory works on it, and decides the same.
 
 Not every operation reads every segment: retention reads those that it deletes by time. The files of
-the others are hollow: they have their sizes, times and ends, and nothing between these. Segments
-after the newest producer snapshot are never hollow, since the producers are read from there on.
+the others are hollow: they have their sizes, times and ends, and nothing between these. The active
+segment and those after the newest producer snapshot are never hollow, since where the log ends and
+its producers are read from there.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def hollow_files(manifest: Manifest, needed: Needed | None) -> frozenset[str]:
     newest = max((each.offset for each in state.snapshots), default=-1)
     return frozenset(
         name
-        for segment in state.segments
+        for segment in state.segments[:-1]
         if segment.next_offset <= newest and not needed(segment.base_offset)
         for name in segment.files()
     )

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from logwright.bucket.manifest import LogState, Manifest, StoredFile
 
 AHEAD: Final = 2
-"""So many windows are fetched before they are asked for."""
+"""How many windows are fetched before they are asked for."""
 _AT_ONCE: Final = 8
 _MANIFESTS_AT_ONCE: Final = 16
 _SEQUENTIAL_BYTES: Final = 256 * 1024
@@ -143,7 +143,8 @@ class Session:
     def is_there(self) -> bool:
         """Return whether there is a log directory. Effects: lists it, once."""
         with self._turn:
-            return any(self._manifests.values()) or bool(self.bucket.directories())
+            known = bool(self._versions) or any(self._manifests.values())
+            return known or bool(self.bucket.directories())
 
     def _read(self, directory: str) -> Manifest | None:
         version = self._versions.get(directory)

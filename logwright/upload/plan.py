@@ -110,7 +110,8 @@ def require_named(before: LogState | None, state: LogState, own: Iterable[str]) 
 
 def part_of(before: LogState | None, state: LogState, ready: int) -> LogState | None:
     """Return the state of a log of which only the first segments are written yet, with what the
-    bucket has after them; None if a segment there begins before they end, and ends later.
+    bucket has after them. None if a segment there begins before they end, and ends later; or if
+    the producers of this part are not known: its transactions would seem to be decided.
 
     Args:
         before: in the bucket.
@@ -120,7 +121,9 @@ def part_of(before: LogState | None, state: LogState, ready: int) -> LogState | 
     segments = state.segments[:ready]
     first, end = segments[0].base_offset, segments[-1].next_offset
     if before is None or before.log_end_offset <= end:
-        return merged(before, _begin_of(state, segments))
+        begin = _begin_of(state, segments)
+        is_known = bool(begin.snapshots) or not state.snapshots
+        return merged(before, begin) if is_known else None
     if any(s.base_offset < end < s.next_offset for s in before.segments):
         return None
     older = [s for s in before.segments if s.base_offset < first]

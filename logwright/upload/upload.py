@@ -1,7 +1,8 @@
 """Write a log into a bucket as it is: the files of its segments byte for byte.
 
 The log may be of a stopped broker, or a running one's, which is shown up to its high watermark
-(`logwright.running`): then the active segment is written up to there, and again the next time.
+(`logwright.running`): then the active segment is written up to there, and again the next time, with
+the producer snapshot that a broker writes when it stops.
 
 1. The bucket is probed, once for all, and its limits are read (`logwright.bucket.agreement`).
 2. The log is observed, and the newest manifest read.
@@ -26,6 +27,8 @@ from itertools import count
 from typing import Final, Protocol, cast
 
 import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
 
 from logwright.batches.runtime import Throttle
 from logwright.bucket.commit import (
@@ -55,11 +58,20 @@ from logwright.format import names
 from logwright.format.batch import HEADER_BYTES
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.format.names import TopicPartition, segment_file_name
+from logwright.format.snapshot import serialize_snapshot
 from logwright.log.load import observe
 from logwright.log.model import ReadableLog, Segment
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
-from logwright.place.model import RANGE_BYTES, Bytes, OpenDir, Place
+from logwright.place.model import (
+    RANGE_BYTES,
+    Bytes,
+    Entry,
+    FileStamp,
+    OpenDir,
+    Place,
+    is_running,
+)
 from logwright.running.place import require_history
 from logwright.units import ByteCount
 from logwright.upload.plan import (
@@ -208,6 +220,8 @@ class Upload:
             facts = LogFacts(self.partition, topic_id, first, end)
             require_continues(None if base is None else base.state, facts)
             snapshots = tuple(map(files.snapshot, log.snapshot_offsets))
+            if is_running(self.place) and log.log_end_offset not in log.snapshot_offsets:
+                snapshots += (files.snapshot_at_end(log),)
             ready: list[StoredSegment] = []
             try:
                 for segment in pool.map(files.segment, log.segments, ends):
@@ -376,6 +390,15 @@ class Files:
             modified_ns = opened.seen[1]
         return StoredSnapshot(offset=offset, modified_ns=modified_ns, file=self.file(name))
 
+    def snapshot_at_end(self, log: ReadableLog) -> StoredSnapshot:
+        """Send the producer snapshot that a broker writes when it stops: in a log that no broker
+        has open, one without any snapshot has no producers, and no open transaction.
+        """
+        offset, modified_ns = log.log_end_offset, log.active.modified_ns
+        name = segment_file_name(offset, names.SNAPSHOT)
+        made = MadeBytes(name, serialize_snapshot(log.producers), modified_ns)
+        return StoredSnapshot(offset=offset, modified_ns=modified_ns, file=self._stored(name, made))
+
     def file(self, name: str) -> StoredFile:
         """Send a file, unless the bucket has it. Effects: reads it; writes an object and reads it.
 
@@ -385,15 +408,17 @@ class Files:
             StepFailed: the object is not what was sent.
         """
         with self.directory.open(name) as opened:
-            size = opened.seen[0]
-            stored = self.known.get(name, (None, 0))[0]
-            if stored is not None and stored.bytes == size:
-                read = Read(opened, self.upload.throttle)
-                for _ in read:
-                    pass
-                if read.crc32c == stored.crc32c:
-                    return stored
-            return self.send(name, opened)
+            return self._stored(name, opened)
+
+    def _stored(self, name: str, opened: Bytes) -> StoredFile:
+        stored = self.known.get(name, (None, 0))[0]
+        if stored is not None and stored.bytes == opened.seen[0]:
+            read = Read(opened, self.upload.throttle)
+            for _ in read:
+                pass
+            if read.crc32c == stored.crc32c:
+                return stored
+        return self.send(name, opened)
 
     def send(self, name: str, opened: Bytes) -> StoredFile:
         """Send a file. Effects and errors: as `file`."""
@@ -443,6 +468,27 @@ class Files:
                 path=f"{self.upload.directory}/{key}",
                 remedy="Nothing names it. Look at what is between here and the bucket.",
             )
+
+
+class MadeBytes(Bytes):
+    """A small file that the log directory does not have."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, name: str, content: bytes, modified_ns: int) -> None:
+        super().__init__(name, (len(content), modified_ns, 0))
+        self._content = content
+
+    def entry(self) -> Entry:
+        """See `Bytes.entry`; it does not change."""
+        size, modified_ns, inode = self.seen
+        return Entry("file", FileStamp("", ByteCount(size), modified_ns, inode), modified_ns)
+
+    def read_into(self, data: NDArray[np.uint8], position: int) -> int:
+        """See `Bytes.read_into`."""
+        part = self._content[position : position + len(data)]
+        data[: len(part)] = np.frombuffer(part, dtype=np.uint8)
+        return len(part)
 
 
 class Read:

@@ -47,7 +47,7 @@ def run(number: int, *, root: str) -> Counter[str]:
         Wrong: what is there is not what was acknowledged.
     """
     directory = Bucket.of(f"{root}/r{number}")
-    said: dict[str, list[int]] = {}
+    acknowledged: dict[str, list[int]] = {}
     done: Counter[str] = Counter()
     turn = Lock()
 
@@ -70,7 +70,7 @@ def run(number: int, *, root: str) -> Counter[str]:
                 continue
             with turn:
                 done["commit"] += 1
-                said[name] = mine
+                acknowledged[name] = mine
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(writer, range(2)))
@@ -79,7 +79,7 @@ def run(number: int, *, root: str) -> Counter[str]:
     there: Counter[int] = Counter()
     for segment in () if manifest is None else manifest.state.segments:
         there.update(json.loads(directory.content(segment.log.key, 1 << 20)))
-    wrong = [name for name, mine in said.items() if any(there[each] != 1 for each in mine)]
+    wrong = [name for name, mine in acknowledged.items() if any(there[each] != 1 for each in mine)]
     versions = 0 if manifest is None else manifest.version + 1
     if wrong or versions != done["commit"]:
         raise Wrong(f"run {number}: {wrong}; {versions} versions, {done['commit']} commits")

@@ -41,7 +41,7 @@ def served(wrap: Callable[[Application], Application] = in_turn) -> Iterator[int
     """Run moto in this process, with one bucket; gives its port."""
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     application = wrap(DomainDispatcherApplication(create_backend_app))
-    server = make_server("127.0.0.1", 0, application, threaded=True)  # type: ignore[arg-type]  # of WSGI
+    server = make_server("127.0.0.1", 0, application, threaded=True)
     thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:

@@ -73,6 +73,14 @@ ELSEWHERE: Final = {
             "logwright undo s3://archive/broker-1 orders-0 --yes",
         ),
         ("tests/unit/maintenance/test_maintenance.py", "test_a_server_of_s3"),
+    **dict.fromkeys(
+        (
+            f"logwright upload {EXAMPLE} --to s3://archive/broker-1",
+            "logwright inspect s3://archive/broker-1",
+            "logwright verify s3://archive/broker-1",
+            "logwright latest s3://archive/broker-1 orders --to orders-table --value string",
+        ),
+        ("tests/unit/cli/test_upload.py", "test_the_documented_commands"),
     ),
     f"logwright metrics --port 9404 {EXAMPLE}": (
         "tests/e2e/test_documented_commands.py",

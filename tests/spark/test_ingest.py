@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from logwright.config.kept import read_kept
-from logwright.format.kept_topics import KeptTopic
 from logwright.config.policies import Policies
 from logwright.config.resolved import Sources, settings_of
 from logwright.config.sources import read_sources
 from logwright.config.topic import parse_settings
 from logwright.errors import LogDirLocked, PolicyError, RefusedRecord
+from logwright.format.kept_topics import KeptTopic
 from logwright.format.names import TopicPartition
 from logwright.ingest.ledger import list_input, next_run
 from logwright.ingest.model import Appended

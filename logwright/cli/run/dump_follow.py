@@ -7,8 +7,10 @@ committed since is printed. What is printed of a log that is truncated meanwhile
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import click
 
@@ -23,11 +25,16 @@ from logwright.place.files import open_partition_dir
 from logwright.place.model import reading
 from logwright.records.model import ReadRequest
 from logwright.records.plan import visible_offsets
-from logwright.running.place import RunningPlace, as_it_runs
+from logwright.running.broker import broker_process
+from logwright.running.place import RunningPlace, Session, as_it_runs
 from logwright.running.watermark import read_watermarks, wait_for_next
 
 Show = Callable[[TopicPartition, list[Line]], None]
 """Print some records of a partition."""
+
+
+class _BrokerEnded(Exception):
+    """No broker has the directory open any more: there is nothing more to follow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,30 +64,64 @@ def follow(
     place = request.place
     if not isinstance(place, RunningPlace):
         raise click.UsageError("--follow: no broker has the log directory open")
-    log_dir, rate = place.session.log_dir, place.session.bytes_per_second
+    try:
+        _follow(request, place.session, partitions, given, show)
+    except _BrokerEnded:
+        request.output.message("the broker ended.")
+
+
+def _follow(
+    request: Request,
+    session: Session,
+    partitions: Sequence[TopicPartition],
+    given: Given,
+    show: Show,
+) -> None:
+    """Print until nothing is left to wait for.
+
+    Raises:
+        _BrokerEnded: no broker has the directory open any more.
+        Unsettled: the broker runs, and does not record its high watermarks.
+    """
+    log_dir, rate = session.log_dir, session.bytes_per_second
     followed: dict[TopicPartition, _Followed] = {}
     waiting = list(partitions)
     while waiting:
         identity = read_watermarks(log_dir).identity
         for partition in tuple(waiting):
             failures = len(request.failures.failures)
-            with request.failures.of(partition), reading(request.place):
+            with (
+                request.failures.of(partition),
+                _as_long_as_it_runs(log_dir),
+                reading(request.place),
+            ):
                 known = followed.get(partition)
                 followed[partition] = _print_new(request, partition, given, known, show)
             if len(request.failures.failures) > failures or followed[partition].left == 0:
                 waiting.remove(partition)
         sys.stdout.flush()
-        try:
-            if waiting:
+        if waiting:
+            with _as_long_as_it_runs(log_dir):
                 wait_for_next(log_dir, identity, "nothing new can be committed")
-        except Unsettled as end:
-            request.output.message(str(end))
-            return
-        again = as_it_runs(log_dir, bytes_per_second=rate)
-        if not isinstance(again, RunningPlace):
-            request.output.message("the broker ended.")
-            return
-        request = replace(request, place=again)
+            again = as_it_runs(log_dir, bytes_per_second=rate)
+            if not isinstance(again, RunningPlace):
+                raise _BrokerEnded
+            request = replace(request, place=again)
+
+
+@contextmanager
+def _as_long_as_it_runs(log_dir: Path) -> Iterator[None]:
+    """Say that a broker ended, where a log is not settled because of that.
+
+    Raises:
+        _BrokerEnded: instead of `Unsettled`, where no broker has the directory open any more.
+    """
+    try:
+        yield
+    except Unsettled as error:
+        if broker_process(log_dir) is None:
+            raise _BrokerEnded from error
+        raise
 
 
 def _print_new(

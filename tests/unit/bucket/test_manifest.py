@@ -60,7 +60,7 @@ def manifest(state: LogState = STATE) -> Manifest:
 
 
 def test_what_is_written_is_read() -> None:
-    """Every field, bytes that are no text among them."""
+    """Every field, also bytes that are not a text."""
     written = manifest()
     assert written == parse_manifest(serialize_manifest(written), "x")
     assert ("job", 0, -1) == (written.operation, written.version, written.parent)
@@ -68,7 +68,7 @@ def test_what_is_written_is_read() -> None:
 
 
 def test_the_last_operations_are_named() -> None:
-    """So many of them, with the versions that they made."""
+    """As many as fit, with the versions that they made."""
     last = manifest()
     for number in range(1, MOST_OPERATIONS + 5):
         last = following(last, STATE, operation=f"job{number}", attempt=0, written_ms=0)
@@ -132,7 +132,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
     "a long begin": in_file("head", "AAAA" * 100),
     "a segment before the one before": in_segment("base_offset", 3),
     "a segment that ends before it begins": in_segment("next_offset", 9),
-    "an offset that is no int64": in_segment("next_offset", 1 << 63),
+    "an offset above int64": in_segment("next_offset", 1 << 63),
     "another end": in_state("log_end_offset", 11),
     "a high watermark beyond the end": in_state("high_watermark", 13),
     "a start beyond the high watermark": in_state("log_start_offset", 10),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
 from logwright.bucket.store import Bucket
+from tests.bucket.servers import NAME, environment, served
 from tests.log_builder import START_MS, LogBuilder
+from tests.tidy.trees import ROOT
 from tests.unit.cli.conftest import Call
 
 NOW = ("--now", START_MS + 86_400_000)
@@ -116,8 +119,35 @@ def test_a_command_that_changes_logs_refuses(
 def test_audit_compares_a_bucket_with_a_directory(
     call: Call, log_dir: Path, tmp_path: Path
 ) -> None:
-    """The same log is no finding."""
+    """Of the same log nothing is found."""
     url = f"file://{tmp_path}/bucket"
     assert 0 == call("upload", log_dir, "--to", url, *NOW).status
     answer = call("audit", log_dir, url)
     assert 0 == answer.status, answer.out + answer.err
+
+
+def test_the_documented_commands(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of docs/buckets.md, on a server."""
+    log = LogBuilder(tmp_path / "logs", "orders-0")
+    log.segment(0).batch(0, [("ann", "1"), ("bob", "2")])
+    log.write(producers=True)
+    (block,) = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/buckets.md").read_text(), re.DOTALL)
+    commands = re.findall(r"^logwright (\w+) (.+)$", block, re.MULTILINE)
+    options = ("--to", "--value", "string", "orders", "orders-table")
+    assert ["upload", "inspect", "verify", "latest"] == [name for name, _ in commands]
+    assert all(option in block for option in options)
+    here = {
+        "/var/lib/kafka/data": tmp_path / "logs",
+        "s3://archive/broker-1": f"s3://{NAME}/broker-1",
+        "orders-table": tmp_path / "table",
+    }
+    with served() as port:
+        for name, value in environment(port).items():
+            monkeypatch.setenv(name, value)
+        for name, words in commands:
+            answer = call(name, *[here.get(word, word) for word in words.split()])
+            assert 0 == answer.status, (name, answer.err)
+            assert answer.out or answer.err
+    assert list((tmp_path / "table").rglob("*.parquet"))

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from logwright.config.kept import keep_topics, read_kept
-from logwright.format.kept_topics import KEPT_FILE, KeptTopic
 from logwright.deletion.commit import (
     delete_log,
     find_deleted,
@@ -17,6 +16,7 @@ from logwright.deletion.commit import (
     restore_log,
 )
 from logwright.errors import CorruptBatch, UnreadableFile
+from logwright.format.kept_topics import KEPT_FILE, KeptTopic
 from logwright.format.names import TopicPartition
 from logwright.state.file import STATE_FILE
 from logwright.state.hold import holds, quarantine_failure

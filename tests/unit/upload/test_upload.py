@@ -31,12 +31,13 @@ from logwright.log.dump import dump_partition
 from logwright.log.load import list_partitions, observe
 from logwright.metadata.read import read_directory_ids
 from logwright.place.bucket import BucketPlace
-from logwright.place.model import Place
+from logwright.place.model import Place, reading
 from logwright.place.named import place_of
 from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
 from logwright.records.schema import RECORDS
+from logwright.running.place import as_it_runs
 from logwright.spark.kafka_log import KafkaLogReader
 from logwright.spark.kafka_log_options import read_options
 from logwright.spark.kafka_log_rows import SCHEMA
@@ -46,6 +47,7 @@ from tests.bucket.servers import NAME, environment, served
 from tests.found import SECRET
 from tests.log_builder import START_MS, LogBuilder
 from tests.plain_consumer import arrow_rows
+from tests.running_dirs import record, running
 
 T0 = TopicPartition("t", 0)
 COLUMNS = tuple(RECORDS.names)
@@ -114,7 +116,7 @@ def upload(log_dir: Place, buckets: Buckets, **more: Any) -> Uploaded:  # noqa: 
     return Upload(bucket=bucket, limits=agree(bucket), **wanted).run()
 
 
-def records(log_dir: Place, **request: Any) -> object:  # noqa: ANN401 -- of ReadRequest
+def records(log_dir: Place, **request: Any) -> list[Any]:  # noqa: ANN401 -- of ReadRequest
     log = observe(log_dir, T0, high_watermark="end")
     ranges = plan_records(log, ReadRequest(**request))
     sent = pickle.loads(pickle.dumps(ranges))  # noqa: S301, TID251 -- our own, as Spark sends it
@@ -271,7 +273,7 @@ def test_a_long_upload_is_committed_in_parts(buckets: Buckets, tmp_path: Path) -
     directory = buckets.bucket.below("t-0")
     ends = []
     for version in range(3):
-        place = BucketPlace(buckets.place.pure, "x", _session(buckets, version))  # type: ignore[union-attr]  # it is no path
+        place = BucketPlace(buckets.place.pure, "x", _session(buckets, version))  # type: ignore[union-attr]  # of a bucket
         log = observe(place, T0, high_watermark="end")
         assert [] == list(verify_partition(place, T0))
         ends.append(log.log_end_offset)
@@ -398,3 +400,43 @@ def test_killed_at_every_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         for name, rows in expected.items():
             assert rows == READERS[name](place_of(buckets.url)), (name, killed)
     assert killed > 30
+
+
+def test_a_log_that_a_broker_has_open(tmp_path: Path) -> None:
+    """It is written up to the high watermark, and the rest once that is recorded; the sealed
+    segment once. What is not decided there is not in the bucket either.
+    """
+    log_dir, buckets = tmp_path / "logs", Buckets(f"file://{tmp_path}/bucket")
+    log = LogBuilder(log_dir)
+    log.segment(0).batch(0, [("a", "1")] * 10)
+    active = log.segment(10).batch(10, [("b", "2")] * 2)
+    active.batch(12, [("c", "3")] * 2, producer_id=7, transactional=True)
+    active.batch(14, [("d", "4")] * 5).marker(19, 7, "abort")
+    log.write(producers=True)
+    for path in (log_dir / "t-0").glob("*.snapshot"):
+        path.unlink()
+    with running(log_dir, {"t-0": 14}):
+        place = as_it_runs(log_dir)
+        with reading(place):
+            first = upload(place, buckets)
+            assert (14, 2) == (first.end_offset, first.segments)
+            assert 12 == len(rows := records(place)), rows
+            assert rows == records(buckets.place)
+            assert 0 == upload(place, buckets).sent_files
+        record(log_dir, {"t-0": 20})
+        place = as_it_runs(log_dir)
+        again = upload(place, buckets)
+        assert records(place) == records(buckets.place)
+    assert (20, 1) == (again.end_offset, again.commits)
+    assert [] == list(verify_partition(buckets.place, T0))
+    assert again.sent_files < first.sent_files
+
+
+def test_a_part_without_its_producers_is_not_committed(tmp_path: Path) -> None:
+    """A transaction that is open in it would seem to be decided."""
+    log_dir, buckets = a_log(tmp_path / "logs"), Buckets(f"file://{tmp_path}/bucket")
+    (log_dir / "t-0" / f"{27:020d}.snapshot").unlink()
+    clock = iter(range(0, 10**12, 3_600_000 // 4))
+    assert 2 == upload(log_dir, buckets, elapsed_ms=lambda: next(clock)).commits
+    first = _session(buckets, 0).place
+    assert 54 == observe(first, T0, high_watermark="end").log_end_offset
