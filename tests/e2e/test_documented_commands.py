@@ -73,6 +73,7 @@ ELSEWHERE: Final = {
             "logwright undo s3://archive/broker-1 orders-0 --yes",
         ),
         ("tests/unit/maintenance/test_maintenance.py", "test_a_server_of_s3"),
+    ),
     **dict.fromkeys(
         (
             f"logwright upload {EXAMPLE} --to s3://archive/broker-1",
