@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 1, "deadlineMs": 7200000, "ageMs": 604800000, "keptVersions": 10, "raced": 20}
+    {"format": 1, "deadlineMs": 7200000, "ageMs": 604800000, "keptVersions": 1, "raced": 20}
 
 It is made once, by the first writer, after the bucket was probed (`logwright.bucket.probe`), and
 never changed. Nobody writes without it.
@@ -28,7 +28,7 @@ _WAIT_SECONDS: Final = 0.2
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
 USUAL: Final = Limits(
-    deadline_ms=DurationMs(2 * _HOUR_MS), age_ms=DurationMs(7 * _DAY_MS), kept_versions=10
+    deadline_ms=DurationMs(2 * _HOUR_MS), age_ms=DurationMs(7 * _DAY_MS), kept_versions=1
 )
 LONGEST_REQUEST_MS: Final = _HOUR_MS
 """No request is on its way for longer, on any network."""

@@ -19,8 +19,8 @@ made of (`logwright.bucket.store`; in the tests a store in memory, with faults).
    not named is removed only after `Limits.age_ms`, which is more than that and the longest life of
    a request in a network together.
 7. What is removed: data is listed before the manifests; the newest manifests are kept, and all that
-   are younger than the age; data that none of these names, and that is older than the age, goes;
-   then the old manifests.
+   were replaced by another one less than the age ago; data that none of these names, and that is
+   older than the age, goes; then the old manifests.
 8. Ages are of the server's clock (`Clock`), deadlines of the writer's own (`Elapsed`).
 9. Who reads takes the newest manifest, then its objects; one that is gone says that the manifest is
    not the newest any more.
@@ -29,8 +29,9 @@ made of (`logwright.bucket.store`; in the tests a store in memory, with faults).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from logwright.bucket.manifest import (
@@ -340,15 +341,18 @@ class Commit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """What was removed.
+    """What was removed, or would be now.
 
     Attributes:
         data: keys of data that no kept manifest names.
         versions: manifests.
+        waiting: data that the newest version does not name and that stays for now: key → when it is
+            due, ms since the epoch by the server's clock. Later, if another version names it then.
     """
 
     data: tuple[str, ...]
     versions: tuple[int, ...]
+    waiting: Mapping[str, int] = field(default_factory=dict)
 
 
 class Collect:
@@ -364,42 +368,64 @@ class Collect:
             Unsettled: the bucket does not answer. What is removed was to be.
             CorruptLogError, UnsupportedFormatError: a manifest cannot be read; nothing is removed.
         """
+        found = yield from self.look()
+        for key in found.data:
+            yield from sure(Delete(key))
+        for version in found.versions:
+            yield from sure(Delete(manifest_key(version)))
+        return found
+
+    def look(self) -> Requests[Collected]:
+        """Return what is to be removed; nothing if a removal is at work. Errors: as `run`."""
         now = yield from _number(Clock())
         data = yield from listed(DATA)
         entries = yield from listed(MANIFESTS)
         kept, old = self.versions(entries, now)
-        named: set[str] = set()
+        replaced = _replaced_ms(entries)
+        named: dict[str, int | None] = {}
+        """Key → when the last version that names it was replaced; None: it is the newest."""
         for version in kept:
             manifest = yield from read_manifest(version)
             if manifest is None:
                 return Collected(data=(), versions=())
-            named |= manifest.state.keys()
+            named |= dict.fromkeys(manifest.state.keys(), replaced.get(version))
         gone = tuple(
             entry.key for entry in data if entry.key not in named and self.is_old(entry, now)
         )
-        for key in gone:
-            yield from sure(Delete(key))
-        for version in old:
-            yield from sure(Delete(manifest_key(version)))
-        return Collected(data=gone, versions=old)
+        waiting = {
+            entry.key: max(entry.modified_ms, named.get(entry.key) or 0) + self.limits.age_ms
+            for entry in data
+            if entry.key not in gone and named.get(entry.key, 0) is not None
+        }
+        return Collected(data=gone, versions=old, waiting=waiting)
 
     def versions(
         self, entries: tuple[Listed, ...], now: int
     ) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the versions that are kept, and those that are not, ascending."""
-        by_version = {version_of(entry.key): entry for entry in entries}
-        every = sorted(version for version in by_version if version is not None)
+        replaced = _replaced_ms(entries)
+        every = sorted(v for entry in entries if (v := version_of(entry.key)) is not None)
         newest_ones = set(every[-self.limits.kept_versions :])
         old = tuple(
             version
             for version in every
-            if version not in newest_ones and self.is_old(by_version[version], now)
+            if version not in newest_ones and now - replaced[version] > self.limits.age_ms
         )
         return tuple(sorted(set(every) - set(old))), old
 
     def is_old(self, entry: Listed, now: int) -> bool:
         """Return whether no writer can be about to name it, or to read it."""
         return now - entry.modified_ms > self.limits.age_ms
+
+
+def _replaced_ms(entries: tuple[Listed, ...]) -> dict[int, int]:
+    """Return when each version was replaced by the next one, of those that were."""
+    made = sorted(
+        (version, entry.modified_ms)
+        for entry in entries
+        if (version := version_of(entry.key)) is not None
+    )
+    return {version: later for (version, _), (_, later) in pairwise(made)}
 
 
 def _number(request: Clock | Elapsed) -> Requests[int]:

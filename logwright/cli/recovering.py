@@ -10,7 +10,7 @@ from logwright.cli.request import Request
 from logwright.format.names import TopicPartition
 from logwright.ingest.settle import settle_before_recovery
 from logwright.locks import broker_kept_out, lock_log_dir
-from logwright.place.model import is_running
+from logwright.place.model import is_running, is_versioned
 from logwright.recovery.commit import commit_directory
 from logwright.recovery.directory_plan import partitions_to_recover, plan_directory
 from logwright.recovery.model import (
@@ -33,9 +33,9 @@ def recover_first(
     down cleanly or partitions have leftovers. Return those that the command can continue with.
     Effects: changes the log directory under its lock, unless it is a dry run; output.
 
-    Logs of a running broker need none: they are shown whole. Partitions that cannot be recovered
-    without data loss become failures. Pauses are ignored: as when a broker starts, the directory is
-    clean only when all of it is recovered.
+    Logs of a running broker, and those in a bucket, need none: they are shown whole. Partitions
+    that cannot be recovered without data loss become failures. Pauses are ignored: as when a broker
+    starts, the directory is clean only when all of it is recovered.
 
     Args:
         locked: the caller holds the directory's lock.
@@ -44,7 +44,7 @@ def recover_first(
         LogDirLocked: a broker is running on the directory.
     """
     wanted = request.failures.without(partitions)
-    if is_running(request.place):
+    if is_running(request.place) or is_versioned(request.place):
         return wanted
     damaged = partitions_to_recover(request.log_dir, wanted) if wanted else ()
     if not damaged:

@@ -24,7 +24,7 @@ from logwright.config.without_effect import warn_of_no_effect
 from logwright.errors import LogwrightError, NotALogDir, UnsupportedFormatError
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions
-from logwright.place.model import Place, is_local
+from logwright.place.model import Place, is_local, is_versioned
 from logwright.tier.place import TieredPlace
 from logwright.units import TimestampMs
 
@@ -204,14 +204,18 @@ class Request:
         """Return whether the command is about a partition."""
         return not self.named or partition in self.named
 
-    def require_terminal(self) -> None:
+    def require_terminal(self, *, versioned: bool = False) -> None:
         """Require a directory that can be changed, and ``--yes`` or a terminal, for a command that
         changes the log directory.
+
+        Args:
+            versioned: the command changes logs in a bucket, too.
 
         Raises:
             click.UsageError: it is not of this machine; neither ``--yes`` nor a terminal.
         """
-        local_directory(self.place)
+        if not (versioned and is_versioned(self.place)):
+            local_directory(self.place)
         if not (self.yes or self.dry_run or sys.stdin.isatty()):
             raise click.UsageError(
                 "this changes the log directory: give --yes, or run it in a terminal"

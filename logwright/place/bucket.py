@@ -22,12 +22,13 @@ from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import PurePosixPath
 from threading import RLock
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
 
-from logwright.bucket.commit import newest, read_manifest
+from logwright.bucket.commit import listed, newest, read_manifest
 from logwright.bucket.driver import drive
+from logwright.bucket.manifest import DATA
 from logwright.bucket.store import Bucket
 from logwright.errors import CorruptLogError, StalePlan, invariant, unreadable
 from logwright.format import names
@@ -126,7 +127,7 @@ class Session:
         """Return what the log directory has, by name. Effects and errors: as `manifests`."""
         with self._turn:
             if "" not in self._shown:
-                self._shown[""] = _root_of(self.manifests())
+                self._shown[""] = root_of(self.manifests())
             return self._shown[""]
 
     def files(self, directory: str) -> dict[str, Shown] | None:
@@ -136,7 +137,7 @@ class Session:
         manifest = self.manifest(directory)
         with self._turn:
             if manifest is not None and directory not in self._shown:
-                self._shown[directory] = _files_of(manifest.state, self.bucket.below(directory))
+                self._shown[directory] = files_of(manifest.state, self.bucket.below(directory))
             return self._shown.get(directory)
 
     def is_there(self) -> bool:
@@ -197,7 +198,7 @@ def _inode(identity: bytes) -> int:
     return int.from_bytes(blake2b(identity, digest_size=8).digest(), "big") >> 1
 
 
-def _root_of(manifests: dict[str, Manifest]) -> dict[str, Shown]:
+def root_of(manifests: dict[str, Manifest]) -> dict[str, Shown]:
     """Return what a broker that was stopped has in a log directory's root, of these logs."""
     modified_ms = max((each.written_ms for each in manifests.values()), default=0)
     logs = {each.state.partition: each.state for each in manifests.values()}
@@ -229,7 +230,7 @@ def _root_of(manifests: dict[str, Manifest]) -> dict[str, Shown]:
     return root | {name: _directory(name) for name in manifests}
 
 
-def _files_of(state: LogState, directory: Bucket) -> dict[str, Shown]:
+def files_of(state: LogState, directory: Bucket) -> dict[str, Shown]:
     """Return the files of a partition; the small ones are in the manifest itself."""
     shown = {
         name: _object(name, file, modified_ns, directory)
@@ -253,12 +254,25 @@ class BucketPlace(ReadOnlyPlace):
         session: what was seen of it.
     """
 
+    versioned: ClassVar[bool] = True
     scheme: str
     session: Session = field(compare=False, repr=False)
 
     def __str__(self) -> str:
         """The URL."""
         return f"{self.scheme}:/{'/' if self.scheme == 'file' else ''}{self.pure}"
+
+    def not_shown(self) -> Iterable[tuple[str, str]]:
+        """Yield the partitions that have objects which their shown version does not name: those of
+        other versions, and what nothing names. See `ReadOnlyPlace.not_shown`.
+        """
+        for name, manifest in sorted(self.session.manifests().items()):
+            keys = manifest.state.keys()
+            entries = drive(self.session.bucket.below(name), listed(DATA))
+            others = sum(entry.key not in keys for entry in entries)
+            if others:
+                problem = f"{others} objects of other versions were not searched"
+                yield name, f"{problem}; `logwright purge` removes them when they are due"
 
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""

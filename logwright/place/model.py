@@ -274,10 +274,12 @@ class ReadOnlyPlace(ABC):
 
     Attributes:
         running: a broker has it open: each log is shown up to what is committed, and is whole.
+        versioned: a log there is changed by a new version of it.
         pure: its path; what `str` gives is for messages, and may name the place too.
     """
 
     running: ClassVar[bool] = False
+    versioned: ClassVar[bool] = False
     pure: PurePosixPath
 
     def __str__(self) -> str:
@@ -303,6 +305,15 @@ class ReadOnlyPlace(ABC):
             Unsettled: on leaving: it is not.
         """
         return nullcontext()
+
+    def not_shown(self) -> Iterable[tuple[str, str]]:
+        """Yield what may hold records of this log directory and is not shown: the name of a
+        partition's directory, and a sentence. Effects: may read.
+
+        Raises:
+            LogwrightError: it is not known.
+        """
+        return ()
 
     @abstractmethod
     def entry(self) -> Entry:
@@ -359,6 +370,11 @@ def is_local(place: Place) -> TypeGuard[Path]:
 def is_running(place: Place) -> bool:
     """Return whether a broker has this place open, and it is shown as `ReadOnlyPlace.running`."""
     return isinstance(place, ReadOnlyPlace) and place.running
+
+
+def is_versioned(place: Place) -> bool:
+    """Return whether a log in this place is changed by a new version of it."""
+    return isinstance(place, ReadOnlyPlace) and place.versioned
 
 
 def reading(place: Place) -> AbstractContextManager[None]:

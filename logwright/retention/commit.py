@@ -28,12 +28,12 @@ from logwright.steps.set_checkpoints import set_leader_epochs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
     from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
     from logwright.observe import HighWatermark
+    from logwright.place.model import AnyPlace
     from logwright.steps.step import FileStep
     from logwright.units import TimestampMs
 
@@ -41,7 +41,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def plan_retention_of(
-    log_dir: Path,
+    log_dir: AnyPlace,
     partition: TopicPartition,
     config: TopicConfig,
     *,
@@ -49,7 +49,7 @@ def plan_retention_of(
     high_watermark: HighWatermark,
     delete_records_before: int | None = None,
     force: bool = False,
-) -> RetentionPlan:
+) -> RetentionPlan[AnyPlace]:
     """Observe a partition and decide which of its segments go. Effects: reads.
 
     Raises:

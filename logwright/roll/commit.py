@@ -18,11 +18,10 @@ from logwright.steps.live import live_log
 from logwright.units import Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
+    from logwright.place.model import AnyPlace
     from logwright.roll.plan import RollDecision
     from logwright.steps.step import FileStep
 
@@ -30,13 +29,13 @@ _LOG = logging.getLogger(__name__)
 
 
 def plan_roll_of(
-    log_dir: Path,
+    log_dir: AnyPlace,
     partition: TopicPartition,
     config: TopicConfig,
     *,
     now_ms: TimestampMs,
     force: bool,
-) -> tuple[PartitionLog, RollDecision]:
+) -> tuple[PartitionLog[AnyPlace], RollDecision]:
     """Observe a partition and decide about its active segment. Effects: reads.
 
     Raises:

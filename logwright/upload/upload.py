@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import google_crc32c
 import numpy as np
@@ -228,7 +228,7 @@ class Upload:
                     ready.append(segment)
                     if len(ready) < len(ends) and self._is_early():
                         continue
-                    state = self._state(log, directory, topic_id, (tuple(ready), snapshots))
+                    state = state_of(log, directory, tuple(ready), snapshots, configs=self.configs)
                     base = self._commit(base, state, len(ready), is_last=len(ready) == len(ends))
             finally:
                 pool.shutdown(cancel_futures=True)
@@ -239,30 +239,6 @@ class Upload:
         """Return whether it is too early for a commit."""
         used_ms = self.elapsed_ms() - self._started_ms()
         return used_ms * _SHARE_OF_DEADLINE < self.limits.deadline_ms
-
-    def _state(
-        self,
-        log: ReadableLog,
-        directory: OpenDir,
-        topic_id: str | None,
-        stored: tuple[tuple[StoredSegment, ...], tuple[StoredSnapshot, ...]],
-    ) -> LogState:
-        """Return the log's state, with the segments that are written."""
-        segments, snapshots = stored
-        epochs = names.LEADER_EPOCH_CHECKPOINT
-        return LogState(
-            topic=self.partition.topic,
-            number=self.partition.partition,
-            topic_id=topic_id,
-            log_start_offset=log.log_start_offset,
-            high_watermark=log.high_watermark,
-            log_end_offset=log.log_end_offset,
-            cleaner_checkpoint=log.cleaner_checkpoint,
-            leader_epochs=directory.read(epochs) if directory.exists(epochs) else None,
-            configs=dict(self.configs),
-            segments=segments,
-            snapshots=snapshots,
-        )
 
     def _commit(
         self, base: Manifest | None, state: LogState, ready: int, *, is_last: bool
@@ -303,6 +279,67 @@ class Upload:
         return drive(self.directory, newest())
 
 
+def state_of(
+    log: ReadableLog,
+    directory: OpenDir,
+    segments: tuple[StoredSegment, ...],
+    snapshots: tuple[StoredSnapshot, ...],
+    *,
+    configs: Mapping[str, str],
+) -> LogState:
+    """Return a log's state, with the files that are written. Effects: reads the leader epochs and
+    the topic id.
+
+    Args:
+        log: as it was observed; directory: its own.
+        segments, snapshots: what is in the bucket.
+        configs: settings of the topic.
+
+    Raises:
+        UnreadableFile, UnsupportedFormatError: they cannot be read.
+    """
+    epochs = names.LEADER_EPOCH_CHECKPOINT
+    return LogState(
+        topic=log.partition.topic,
+        number=log.partition.partition,
+        topic_id=read_topic_id(directory),
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+        log_end_offset=log.log_end_offset,
+        cleaner_checkpoint=log.cleaner_checkpoint,
+        leader_epochs=directory.read(epochs) if directory.exists(epochs) else None,
+        configs=dict(configs),
+        segments=segments,
+        snapshots=snapshots,
+    )
+
+
+class Sender(Protocol):
+    """Who sends the files of a log, and what of it they need.
+
+    Attributes:
+        directory: the partition's directory in the bucket.
+        job: what the names of objects are made of.
+        throttle: what is read of the log directory.
+    """
+
+    throttle: Throttle
+
+    @property
+    def directory(self) -> Bucket:
+        """See above."""
+
+    @property
+    def job(self) -> Operation:
+        """See above."""
+
+    def begin(self, key: str) -> None:
+        """Note an object that is sent from now on."""
+
+    def sent(self, size: int) -> None:
+        """Note an object that was sent, with its bytes."""
+
+
 def remove_old(bucket: Bucket, partition: TopicPartition, limits: Limits) -> Collected:
     """Remove the objects of a partition that no version needs any more, and old versions; see
     `logwright.bucket.commit`, 7. Effects: as said.
@@ -318,13 +355,13 @@ class Files:
     """The files of one log while they are sent; for several threads.
 
     Attributes:
-        upload: what they are of.
+        upload: who sends them.
         directory: the partition's, open.
         known: what the bucket has, by name.
     """
 
     def __init__(
-        self, upload: Upload, directory: OpenDir, known: Mapping[str, tuple[StoredFile, int]]
+        self, upload: Sender, directory: OpenDir, known: Mapping[str, tuple[StoredFile, int]]
     ) -> None:
         self.upload = upload
         self.directory = directory
@@ -381,9 +418,10 @@ class Files:
                 pass
             if read.crc32c == stored.crc32c:
                 return stored
-        return self._send(name, opened)
+        return self.send(name, opened)
 
-    def _send(self, name: str, opened: Bytes) -> StoredFile:
+    def send(self, name: str, opened: Bytes) -> StoredFile:
+        """Send a file. Effects and errors: as `file`."""
         upload, suffix = self.upload, f".{name.rpartition('.')[2]}"
         key = data_key(upload.job, next(self._numbers), suffix)
         path = f"{upload.directory}/{key}"

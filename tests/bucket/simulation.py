@@ -47,7 +47,7 @@ from logwright.units import DurationMs
 
 LIFE: Final = 2500
 """The longest life of a request, in ticks."""
-LIMITS: Final = Limits(deadline_ms=DurationMs(1000), age_ms=DurationMs(4000), kept_versions=3)
+LIMITS: Final = Limits(deadline_ms=DurationMs(1000), age_ms=DurationMs(4000), kept_versions=1)
 """In ticks, too."""
 _MOST_REQUESTS: Final = 20_000
 _ATTEMPTS: Final = 60

@@ -61,7 +61,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.decode",
         "logwright.upload",
     ),
-    ("logwright.sweep", "logwright.verify", "logwright.latest"),
+    ("logwright.sweep", "logwright.verify", "logwright.latest", "logwright.maintenance"),
     ("logwright.audit",),
     ("logwright.erasure",),
     (
@@ -129,6 +129,10 @@ FROM_COMPACTION = 60
 
 
 WAITING = {
+    **{
+        (f"logwright.cli.run.{command}", "logwright.cli.run.in_bucket"): "a bucket is of an extra"
+        for command in ("clean", "purge", "retain", "roll", "undo", "verify")
+    },
     ("logwright.cli.options.common", "logwright.cli.call"): "a command's help needs no engine",
     (
         "logwright.cli.options.parameters",

@@ -7,7 +7,12 @@ from typing import Final, Literal, TypedDict
 
 import click
 
-from logwright.cli.options.common import declare, engine_options, like_kafka_option
+from logwright.cli.options.common import (
+    declare,
+    engine_options,
+    like_kafka_option,
+    scratch_option,
+)
 
 MIN_DEDUPE_BUFFER: Final = 25
 """Bytes; more than one slot of the offset map (`logwright.config.topic.MAP_SLOT_BYTES`)."""
@@ -24,6 +29,7 @@ class Given(TypedDict):
     checks: Literal["quick", "thorough"] | None
     threads: int | None
     replicas: tuple[Path, ...]
+    scratch: Path | None
 
 
 @declare("clean")
@@ -70,6 +76,7 @@ class Given(TypedDict):
     help="A log directory with other replicas, repeatable: tombstones and markers stay as long as "
     "one of them may need them. Its broker may run.",
 )
+@scratch_option
 @engine_options
 def command() -> None:
     """Compact what is due: roll, dedupe, check, swap, checkpoint."""

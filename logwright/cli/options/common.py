@@ -252,6 +252,15 @@ like_kafka_option: Final = click.option(
 )
 
 
+scratch_option: Final = click.option(
+    "--scratch",
+    metavar="DIR",
+    type=_PATH,
+    help="For a log in a bucket: where its working copy is made [default: a directory for "
+    "temporary files].",
+)
+
+
 def _engine_option(*, hidden: bool) -> Callable[[Callable[..., _R]], Callable[..., _R]]:
     """Return the option ``--engine``. Commands that ignore it accept it, since scripts give the
     common options to any command, and do not show it.

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import click
 
-from logwright.cli.options.common import declare, like_kafka_option, request_options
+from logwright.cli.options.common import (
+    declare,
+    like_kafka_option,
+    request_options,
+    scratch_option,
+)
 
 
 @declare("retain")
 @request_options
+@scratch_option
 @click.option(
     "--delete-records-before",
     metavar="OFFSET",

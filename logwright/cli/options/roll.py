@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
-from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.common import declare, request_options, scratch_option
 
 
 @declare("roll")
 @request_options
+@scratch_option
 @click.option(
     "--force",
     is_flag=True,

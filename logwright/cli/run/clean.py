@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Unpack
+from typing import Unpack, cast
 
 from logwright.cli.options.clean import Given
 from logwright.cli.output import Output, human_bytes
@@ -22,10 +22,13 @@ from logwright.cli.run.replicas import leave_incomplete
 from logwright.cli.run.retain import plan_one, show
 from logwright.cli.selection import choose, ready, report_sources
 from logwright.cli.wording import counted
-from logwright.compaction.model import CleaningOptions, CleanPlan
+from logwright.compaction.model import CleaningOptions, CleanPlan, ReadablePlan
 from logwright.errors import LogwrightError
 from logwright.extras import require
+from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
+from logwright.place.model import is_versioned
+from logwright.retention.plan import RetentionPlan
 from logwright.sweep.clean import clean_logs, plan_again
 from logwright.sweep.commit import lag_metrics
 from logwright.sweep.executor import Executor, LocalExecutor
@@ -42,7 +45,7 @@ def run(
     **given: Unpack[Given],
 ) -> None:
     """Run the command."""
-    request.require_terminal()
+    request.require_terminal(versioned=True)
     if request.engine == "spark":
         require("spark", by="--engine spark")
     force, like_kafka, retain = given["force"], given["like_kafka"], given["retain"]
@@ -61,11 +64,14 @@ def run(
     chosen = leave_incomplete(request, chosen, given["replicas"])
     if request.dry_run:
         logs = ready(request, chosen, force=force, like_kafka=like_kafka)
-        works = plan_partitions(request, request.log_dir, logs, options=options, settings=settings)
-        for plan in plans_of(cleaning_order(works)):
+        planned = plan_partitions(request, request.place, logs, options=options, settings=settings)
+        for plan in plans_of(cleaning_order(planned)):
             request.output.result("\n".join(plan_lines(plan)), **plan_object(plan))
             if retain and plan.config.compact:
                 _show_retention(request, plan)
+        return
+    if is_versioned(request.place):
+        _clean_there(request, chosen, options, settings, given)
         return
     with lock_log_dir(request.log_dir):
         logs = ready(request, chosen, force=force, like_kafka=like_kafka, locked=True)
@@ -80,7 +86,56 @@ def run(
         _quarantine(request)
         _report(request.output, cleanings)
         if retain:
-            _retain(request, [each for each in cleanings if not each.failed])
+            done = _retain(request, [each for each in cleanings if not each.failed])
+            show(request, done, done=True)
+
+
+def _clean_there(
+    request: Request,
+    chosen: Sequence[TopicPartition],
+    options: CleaningOptions,
+    settings: CleaningSettings,
+    given: Given,
+) -> None:
+    """Clean logs in a bucket, one after another. Effects: changes them, as `in_bucket`; output."""
+    from logwright.cli.run.in_bucket import in_bucket  # noqa: PLC0415 -- of an extra
+
+    force, like_kafka, passes = given["force"], given["like_kafka"], given["passes"]
+    logs = ready(request, chosen, force=force, like_kafka=like_kafka)
+    planned = plan_partitions(request, request.place, logs, options=options, settings=settings)
+    works = cleaning_order(planned)
+    _ask(request, plans_of(works))
+    if given["retain"]:
+        request.confirm("Then delete old segments of compacted logs by their retention?")
+
+    def clean_copy(local: Request) -> tuple[list[Cleaning], list[RetentionPlan]] | None:
+        own = replace(settings, request=local)
+        with lock_log_dir(local.log_dir):
+            again = plan_partitions(
+                local, local.log_dir, local.named, options=options, settings=own
+            )
+            with _executor(local, plans_of(again), given["threads"]) as executor:
+                ended = _clean(again, executor, passes, own)
+            going = [each for each in ended if not each.failed]
+            retained = _retain(local, going) if given["retain"] else []
+        return (ended, retained) if local.failures.without(local.named) else None
+
+    cleanings: list[Cleaning] = []
+    retained: list[RetentionPlan] = []
+    for plan in plans_of(works):
+        if not (changes(plan) or given["retain"]):
+            work = LogWork(key=plan.plan_id, log_dir=request.place, partition=plan.log.partition)
+            shown = cast("LogWork", replace(work, plan=plan))  # only shown
+            cleanings.append(Cleaning(cast("CleanPlan", plan), (shown,)))
+            continue
+        with request.failures.of(plan.log.partition):
+            done = in_bucket(request, plan.log.partition, "clean", clean_copy, given["scratch"])
+            if done is not None:
+                cleanings += done[0]
+                retained += done[1]
+    _report(request.output, cleanings)
+    if given["retain"]:
+        show(request, retained, done=True)
 
 
 @contextmanager
@@ -102,12 +157,12 @@ def _executor(
         yield spark
 
 
-def _ask(request: Request, plans: Sequence[CleanPlan]) -> None:
+def _ask(request: Request, plans: Sequence[ReadablePlan]) -> None:
     """Show the plans and ask, unless nothing is to be changed. Effects: output; exits."""
     due = sum(map(changes, plans))
     if due:
         request.confirm(
-            f"Change {due} of {len(plans)} partitions in {request.log_dir}?",
+            f"Change {due} of {len(plans)} partitions in {request.place}?",
             [line for plan in plans for line in plan_lines(plan)],
         )
 
@@ -163,24 +218,25 @@ def _quarantine(request: Request) -> None:
             request.output.message(f"{key}: {outcome.sentence}")
 
 
-def _show_retention(request: Request, plan: CleanPlan) -> None:
+def _show_retention(request: Request, plan: ReadablePlan) -> None:
     """Show what retention would delete from the log as it is now. Effects: reads; stdout."""
     partition = plan.log.partition
     with request.failures.of(partition):
-        retention = plan_one(request, partition, None, force=plan.options.force)
+        retention = plan_one(request, partition, before=None, force=plan.options.force)
         show(request, [] if retention is None else [retention], done=False)
 
 
-def _retain(request: Request, cleanings: Sequence[Cleaning]) -> None:
-    """Apply retention to the compacted logs. Effects: changes them; stdout."""
+def _retain(request: Request, cleanings: Sequence[Cleaning]) -> list[RetentionPlan]:
+    """Apply retention to the compacted logs; return what was deleted. Effects: changes them;
+    output about those that fail.
+    """
     ended = retain_compacted(
         SweepState(works=tuple(each.works[-1] for each in cleanings), now_ms=request.now_ms),
         CleaningSettings(request=request),
         high_watermark=request.high_watermark,
         force=any(each.first_plan.options.force for each in cleanings),
     )
-    done = [work.retained for work in report_failed(request, ended) if work.retained is not None]
-    show(request, done, done=True)
+    return [work.retained for work in report_failed(request, ended) if work.retained is not None]
 
 
 def _report(output: Output, cleanings: Sequence[Cleaning]) -> None:

@@ -15,6 +15,7 @@ from logwright.deletion.commit import plan_purge_deleted, purge_deleted
 from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import TopicPartition
+from logwright.place.model import is_versioned
 from logwright.purge.commit import purge_partition
 from logwright.purge.observe import list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
@@ -22,7 +23,10 @@ from logwright.purge.plan import PurgeResult, plan_purge
 
 def run(request: Request) -> None:
     """Run the command."""
-    request.require_terminal()
+    request.require_terminal(versioned=True)
+    if is_versioned(request.place):
+        _purge_there(request)
+        return
     deleted = _purge_deleted(request, dry_run=True)
     known = {log.partition for log in deleted}
     present = request.partitions(absent=known.issuperset(request.absent()))
@@ -37,6 +41,28 @@ def run(request: Request) -> None:
         plans = _purge(request, plans)
         deleted = _purge_deleted(request, dry_run=False)
     _show(request, plans, deleted)
+
+
+def _purge_there(request: Request) -> None:
+    """Purge logs in a bucket. Effects: removes objects, unless it is a dry run; output."""
+    from logwright.cli.run.in_bucket import purge_versions  # noqa: PLC0415 -- of an extra
+
+    if not request.dry_run:
+        request.confirm(
+            f"Remove what earlier versions alone need, and is due, from {request.place}?"
+        )
+    request.output.show(
+        purge_versions(request),
+        {
+            "partition": "topicPartition",
+            "due" if request.dry_run else "removed": lambda log: len(log["objects"]),
+            "versions": lambda log: len(log["versions"]),
+            "pending": lambda log: len(log["pending"]),
+            "next at": lambda log: instant(
+                min((each["dueAtMs"] for each in log["pending"]), default=None)
+            ),
+        },
+    )
 
 
 def _is_unfinished(request: Request, partition: TopicPartition) -> bool:

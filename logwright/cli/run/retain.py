@@ -4,15 +4,19 @@ start offset.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, cast
 
 import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.cli.selection import choose, ready, report_held, report_sources
+from logwright.errors import StalePlan
 from logwright.format.names import TopicPartition
+from logwright.place.model import Place, is_versioned
 from logwright.retention.commit import plan_retention_of
 from logwright.retention.plan import RetentionPlan, SegmentVerdict, retention_hold
 from logwright.state.model import NOTHING
@@ -24,38 +28,47 @@ _MOST_KEPT: Final = 2
 
 
 def run(
-    request: Request, *, delete_records_before: int | None, force: bool, like_kafka: bool
+    request: Request,
+    *,
+    delete_records_before: int | None,
+    force: bool,
+    like_kafka: bool,
+    scratch: Path | None,
 ) -> None:
     """Run the command."""
     del like_kafka  # retention has no declared differences from Kafka
-    request.require_terminal()
+    request.require_terminal(versioned=True)
     if delete_records_before is not None and len(request.named) != 1:
         raise click.UsageError("--delete-records-before needs exactly one TOPIC-N")
     chosen = choose(request, force=force)
     report_sources(request, chosen)
-    plans = []
+    plans: list[RetentionPlan[Place]] = []
     for partition in ready(request, chosen):
         with request.failures.of(partition):
-            plan = plan_one(request, partition, delete_records_before, force=force)
+            plan = plan_one(request, partition, before=delete_records_before, force=force)
             plans += [] if plan is None else [plan]
     if not request.dry_run:
         _ask(request, plans)
-        plans = _retain(request, plans)
+        again = partial(plan_one, before=delete_records_before, force=force)
+        if is_versioned(request.place):
+            plans = _retain_there(request, plans, again, scratch)
+        else:
+            plans = _retain(request, plans)
     show(request, plans, done=not request.dry_run)
 
 
 def plan_one(
-    request: Request, partition: TopicPartition, before: int | None, *, force: bool
-) -> RetentionPlan | None:
+    request: Request, partition: TopicPartition, *, before: int | None, force: bool
+) -> RetentionPlan[Place] | None:
     """Return the retention plan, None if the partition is skipped. Effects: reads; output."""
     config, cleaner = request.settings(partition.topic)
-    state = read_state(request.log_dir).get(partition, NOTHING)
+    state = read_state(request.place).get(partition, NOTHING)
     hold = retention_hold(config, cleaner, state, now_ms=request.now_ms, force=force)
     if hold is not None:
         report_held(request, partition, hold.kind, hold.sentence)
         return None
     return plan_retention_of(
-        request.log_dir,
+        request.place,
         partition,
         config,
         now_ms=request.now_ms,
@@ -65,29 +78,80 @@ def plan_one(
     )
 
 
-def _ask(request: Request, plans: Sequence[RetentionPlan]) -> None:
+def _ask(request: Request, plans: Sequence[RetentionPlan[Place]]) -> None:
     """Show the plans and ask, unless nothing is to be changed. Effects: output; exits."""
     segments = sum(len(plan.deleted) for plan in plans)
-    if segments or any(plan.log_start_offset != plan.log.log_start_offset for plan in plans):
+    if any(map(changes, plans)):
         freed = human_bytes(sum(plan.freed_bytes for plan in plans))
         request.confirm(
-            f"Delete {segments} segments ({freed}) from {request.log_dir}?",
+            f"Delete {segments} segments ({freed}) from {request.place}?",
             [line for plan in plans for line in _lines(plan, done=False)],
         )
 
 
-def _retain(request: Request, plans: Sequence[RetentionPlan]) -> list[RetentionPlan]:
+def _retain(request: Request, plans: Sequence[RetentionPlan[Place]]) -> list[RetentionPlan[Place]]:
     """Carry out the plans and return those that succeeded. Effects: changes the logs."""
     done = []
     for plan in plans:
         with request.failures.of(plan.log.partition):
-            retain(plan)
+            retain(cast("RetentionPlan", plan))  # of this machine
             request.changed.append(plan.log.partition)
             done.append(plan)
     return done
 
 
-def show(request: Request, plans: Sequence[RetentionPlan], *, done: bool) -> None:
+def _retain_there(
+    request: Request,
+    plans: Sequence[RetentionPlan[Place]],
+    again: Callable[[Request, TopicPartition], RetentionPlan[Place] | None],
+    scratch: Path | None,
+) -> list[RetentionPlan[Place]]:
+    """Carry out the plans in a bucket and return those that succeeded. Effects: changes the logs,
+    as `in_bucket`.
+    """
+    from logwright.cli.run.in_bucket import in_bucket  # noqa: PLC0415 -- of an extra
+
+    done = []
+    for plan in plans:
+        partition = plan.log.partition
+        read = read_by(plan)
+
+        def act(
+            local: Request, partition: TopicPartition = partition, read: set[int] = read
+        ) -> RetentionPlan[Place] | None:
+            found = again(local, partition)
+            if found is None or not changes(found):
+                return found
+            if not read_by(found) <= read:
+                raise StalePlan(
+                    "more segments are due than were.", path=partition, remedy="Run it again."
+                )
+            retain(cast("RetentionPlan", found))  # of the working copy
+            return found
+
+        with request.failures.of(partition):
+            ended: RetentionPlan[Place] | None = plan
+            if changes(plan):
+                needed = read.__contains__
+                ended = in_bucket(request, partition, "retain", act, scratch, needed=needed)
+            done += [] if ended is None else [ended]
+    return done
+
+
+def changes(plan: RetentionPlan[Place]) -> bool:
+    """Return whether a retention changes the log."""
+    return bool(plan.deleted) or plan.log_start_offset != plan.log.log_start_offset
+
+
+def read_by(plan: RetentionPlan[Place]) -> set[int]:
+    """Return the base offsets of the segments that a retention reads: those that go by their time,
+    and the active one if it goes.
+    """
+    by_time = {verdict.base_offset for verdict in plan.deleted if verdict.cause == "time"}
+    return by_time | ({plan.log.active.base_offset} if plan.rolls else set())
+
+
+def show(request: Request, plans: Sequence[RetentionPlan[Place]], *, done: bool) -> None:
     """Show which segments are deleted and kept, and why. Effects: writes to stdout."""
     for plan in plans:
         for line in _lines(plan, done=done):
@@ -107,7 +171,7 @@ def show(request: Request, plans: Sequence[RetentionPlan], *, done: bool) -> Non
     )
 
 
-def _lines(plan: RetentionPlan, *, done: bool) -> list[str]:
+def _lines(plan: RetentionPlan[Place], *, done: bool) -> list[str]:
     """Return one line per deleted segment, and for the first kept ones."""
     partition = plan.log.partition
     delete, keep = ("deleted", "kept") if done else ("delete", "keep")
@@ -124,7 +188,7 @@ def _lines(plan: RetentionPlan, *, done: bool) -> list[str]:
     return lines + ([f"{partition}: {keep} the {more} segments after it"] if more > 0 else [])
 
 
-def plan_object(plan: RetentionPlan, *, done: bool) -> dict[str, object]:
+def plan_object(plan: RetentionPlan[Place], *, done: bool) -> dict[str, object]:
     """Return the JSON form of a plan, with the field names of the oracle's ``retain``."""
     log = plan.log
     left = [verdict.base_offset for verdict in plan.verdicts if not verdict.deleted]

@@ -13,6 +13,7 @@ from logwright.cli.selection import leave_held
 from logwright.cli.wording import instant
 from logwright.deletion.commit import find_deleted, restore_log
 from logwright.format.names import TopicPartition
+from logwright.place.model import is_versioned
 from logwright.undo.commit import undo_partition
 from logwright.undo.observe import plan_undo_of
 
@@ -21,7 +22,10 @@ def run(request: Request) -> None:
     """Run the command."""
     if not request.named:
         raise click.UsageError("name the logs to undo the last change of: TOPIC-N ...")
-    request.require_terminal()
+    request.require_terminal(versioned=True)
+    if is_versioned(request.place):
+        _undo_there(request)
+        return
     present = request.partitions(absent=True)
     recovered = recover_first(request, present)
     for partition in leave_held(request, sorted({*recovered, *request.absent()})):
@@ -53,6 +57,15 @@ def _undo_last(request: Request, partition: TopicPartition) -> None:
         segments=bases,
         bytes=plan.bytes,
     )
+
+
+def _undo_there(request: Request) -> None:
+    """Undo the last operation on logs in a bucket. Effects: changes them, unless a dry run."""
+    from logwright.cli.run.in_bucket import undo_version  # noqa: PLC0415 -- of an extra
+
+    for partition in request.partitions():
+        with request.failures.of(partition):
+            undo_version(request, partition)
 
 
 def _undo_deletion(request: Request, partition: TopicPartition) -> None:

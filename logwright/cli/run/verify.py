@@ -10,7 +10,7 @@ from logwright.errors import CorruptLogError
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.log.load import list_partitions
 from logwright.place.files import exists
-from logwright.place.model import is_running
+from logwright.place.model import is_running, is_versioned
 from logwright.recovery.root import look_at_root
 from logwright.verify.against import compare_partition
 from logwright.verify.model import Fault
@@ -66,6 +66,10 @@ def _verify(
 ) -> list[Fault]:
     """Return the problems of one partition. Effects: reads it, in both directories of a pair."""
     faults = verify_partition(request.place, partition)
+    if is_versioned(request.place):
+        from logwright.cli.run.in_bucket import object_faults  # noqa: PLC0415 -- of an extra
+
+        faults += object_faults(request, partition)
     if pair is None or faults:
         return faults
     settings = request.settings(partition.topic)

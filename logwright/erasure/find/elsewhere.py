@@ -1,9 +1,10 @@
 """Records of a topic that its log directory does not have: in remote storage (KIP-405), or lost.
 
-Four things say so: the topic's config ``remote.storage.enable`` in the cluster's metadata; a log
+Five things say so: the topic's config ``remote.storage.enable`` in the cluster's metadata; a log
 start offset below the first local segment; and ``__remote_log_metadata``, whose events name each
-remote segment until its deletion is finished; and the record of deleted logs, of one that began
-before its first segment.
+remote segment until its deletion is finished; the record of deleted logs, of one that began before
+its first segment; and the place itself, if it has more than it shows, as a bucket has earlier
+versions of a log.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from logwright.log.inventory import NO_PARTITION, owner_of
 from logwright.log.record_files import Inventory, RecordFile
 from logwright.place.files import exists
 from logwright.place.mapped import map_file
-from logwright.place.model import Place, is_running
+from logwright.place.model import Place, ReadOnlyPlace, is_running
 from logwright.tier.metadata import TOPIC, RemoteLogMetadata, values_of
 
 if TYPE_CHECKING:
@@ -46,11 +47,12 @@ def places_elsewhere(
     tier: RemoteSegments | None = None,
 ) -> Iterator[Unsearched]:
     """Yield where else records of the topics are. Effects: reads checkpoints and
-    ``__remote_log_metadata``; lists the tier.
+    ``__remote_log_metadata``; lists the tier; of a bucket the names of objects.
 
     Args:
         tier: that is searched, too.
     """
+    yield from _not_shown(log_dir)
     topics = inventory.topics if metadata is None else inventory.topics | metadata.topics.keys()
     remote = {topic for topic in topics if is_remote(topic, metadata)}
     remote |= {one.partition.topic for one in inventory.deletions.values() if one.elsewhere}
@@ -76,6 +78,18 @@ def places_elsewhere(
         problem = f"where the logs start is not known: {error.problem}"
         yield _elsewhere(NO_PARTITION, "", problem)
     yield from _missing(inventory, starts, tier)
+
+
+def _not_shown(log_dir: Place) -> Iterator[Unsearched]:
+    """Yield what the place has and does not show."""
+    if not isinstance(log_dir, ReadOnlyPlace):
+        return
+    try:
+        for name, problem in log_dir.not_shown():
+            partition = TopicPartition.parse(name) or NO_PARTITION
+            yield _elsewhere(partition, name, problem)
+    except LogwrightError as error:
+        yield _elsewhere(NO_PARTITION, "", f"what else is there is not known: {error.problem}")
 
 
 def _lacking(tier: RemoteSegments, topic: str) -> str | None:

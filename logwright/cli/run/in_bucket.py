@@ -1,0 +1,177 @@
+"""What a command that changes logs does with one in a bucket: the same, in a working copy."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar, cast
+
+from logwright.bucket.agreement import agreed
+from logwright.bucket.commit import Collect, Limits
+from logwright.bucket.driver import drive
+from logwright.bucket.store import Bucket
+from logwright.cli.output import human_bytes
+from logwright.cli.request import Request
+from logwright.cli.wording import counted, instant
+from logwright.errors import NotALogDir
+from logwright.format.names import TopicPartition
+from logwright.maintenance.copy import Needed
+from logwright.maintenance.maintain import Maintenance
+from logwright.maintenance.scrub import scrub
+from logwright.maintenance.undo import plan_undo, undo_requests
+from logwright.place.bucket import BucketPlace
+from logwright.place.model import Place
+from logwright.verify.model import Fault
+
+_T = TypeVar("_T")
+
+
+def in_bucket(
+    request: Request,
+    partition: TopicPartition,
+    operation: str,
+    act: Callable[[Request], _T | None],
+    scratch: Path | None,
+    *,
+    needed: Needed | None = None,
+) -> _T | None:
+    """Change one log in a bucket: see `logwright.maintenance.maintain`. Effects: as said; output.
+
+    Args:
+        request: of the bucket.
+        operation: its name in the history of the log.
+        act: changes the log, in the working copy that its request is of; None: nothing of it
+            counts.
+        scratch: where working copies are made; None: where temporary files are.
+        needed: which segments it reads; None: all.
+
+    Returns:
+        what `act` returns.
+
+    Raises:
+        LogwrightError: see `Maintenance.run`.
+    """
+    bucket = bucket_of(request.place)
+    maintenance = Maintenance(
+        bucket=bucket,
+        partition=partition,
+        operation=operation,
+        scratch=own_temporary() if scratch is None else scratch,
+        limits=limits_of(bucket),
+        now_ms=request.now_ms,
+        needed=needed,
+    )
+
+    def local(log_dir: Path) -> _T | None:
+        return act(replace(request, place=log_dir, named=(partition,), yes=True, changed=[]))
+
+    done = maintenance.run(local)
+    if done is None:
+        return None
+    if done.version is not None:
+        request.changed.append(partition)
+        request.output.message(
+            f"{partition}: version {done.version}, {human_bytes(done.sent_bytes)} written"
+        )
+    return done.result
+
+
+def undo_version(request: Request, partition: TopicPartition) -> None:
+    """Undo the last operation on a log in a bucket. Effects: changes it, unless it is a dry run;
+    output.
+
+    Raises:
+        LogwrightError: see `logwright.maintenance.undo`.
+    """
+    bucket = bucket_of(request.place)
+    limits, directory = limits_of(bucket), bucket.below(partition.directory_name)
+    plan = drive(directory, plan_undo(partition, limits))
+    what = (
+        f"{counted(len(plan.bases), 'segment')} ({human_bytes(plan.bytes)}) from before the"
+        f" {plan.operation} of {instant(plan.undone.written_ms)}"
+    )
+    if not request.dry_run:
+        request.confirm(f"{partition}: restore {what}?")
+        drive(directory, undo_requests(plan, limits, now_ms=request.now_ms))
+        request.changed.append(partition)
+    request.output.result(
+        f"{partition}: {'restore' if request.dry_run else 'restored'} {what}",
+        topicPartition=str(partition),
+        now=request.now_ms,
+        undone=not request.dry_run,
+        operation=plan.operation,
+        id=plan.undone.operation,
+        atMs=plan.undone.written_ms,
+        segments=list(plan.bases),
+        bytes=plan.bytes,
+    )
+
+
+def purge_versions(request: Request) -> Iterator[dict[str, object]]:
+    """Yield what was removed of each log in a bucket, and when the rest is due. Effects: removes
+    objects, unless it is a dry run.
+    """
+    bucket = bucket_of(request.place)
+    collect = Collect(limits_of(bucket))
+    for partition in request.partitions():
+        with request.failures.of(partition):
+            directory = bucket.below(partition.directory_name)
+            done = drive(directory, collect.look() if request.dry_run else collect.run())
+            if not request.dry_run:
+                request.changed.append(partition)
+            yield {
+                "topicPartition": str(partition),
+                "purged": not request.dry_run,
+                "objects": list(done.data),
+                "versions": list(done.versions),
+                "pending": [
+                    {"object": key, "dueAtMs": due_ms}
+                    for key, due_ms in sorted(done.waiting.items())
+                ],
+            }
+
+
+def object_faults(request: Request, partition: TopicPartition) -> list[Fault]:
+    """Return what is wrong with the objects of a log. Effects: reads those of its newest version;
+    output about those that it does not name.
+    """
+    directory = bucket_of(request.place).below(partition.directory_name)
+    found = scrub(directory)
+    for keys, size, whose in (
+        (found.unnamed, found.unnamed_bytes, "that no version names"),
+        (found.earlier, found.earlier_bytes, "of earlier versions"),
+    ):
+        if keys:
+            request.output.message(
+                f"{partition}: {counted(len(keys), 'object')} {whose} ({human_bytes(size)})"
+            )
+    return [
+        Fault(path=f"{directory}/{key}", position=None, problem=problem)
+        for key, problem in found.wrong
+    ]
+
+
+def own_temporary() -> Path:
+    """Return where working copies are made if nothing else is said: of this user alone."""
+    return Path(tempfile.gettempdir()) / f"logwright-{os.geteuid()}"
+
+
+def bucket_of(place: Place) -> Bucket:
+    """Return the log directory of a place in a bucket."""
+    return cast("BucketPlace", place).session.bucket
+
+
+def limits_of(bucket: Bucket) -> Limits:
+    """Return what its writers agree on. Effects: reads.
+
+    Raises:
+        NotALogDir: nobody wrote there.
+        LogwrightError: see `agreed`.
+    """
+    limits = agreed(bucket)
+    if limits is None:
+        raise NotALogDir("nobody has written logs there.", path=bucket, remedy="Look at the URL.")
+    return limits

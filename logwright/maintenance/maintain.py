@@ -1,0 +1,243 @@
+"""Maintain a log in a bucket: in a working copy, by what maintains a log directory.
+
+1. The newest version is read, and downloaded into a directory of this machine
+   (`logwright.maintenance.copy`).
+2. The operation plans, builds, checks and commits there, as on any log directory.
+3. What is new or was replaced is written under names of its own and read back; files that nobody
+   wrote since the download are neither read nor sent. Retired files, staged output and records for
+   an undo stay behind: in a bucket the earlier versions are the history.
+4. The change is committed as the next version (`logwright.bucket.commit`). If another operation was
+   first and changed the same (`logwright.maintenance.change`), all begins again from its version;
+   if it took too long, too.
+
+Wherever it ends, the newest version is the old or the new one. The copy is removed, after a kill by
+the next operation (`logwright.maintenance.scratch`).
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from logwright.batches.runtime import Throttle
+from logwright.bucket.commit import (
+    Commit,
+    Conflict,
+    Limits,
+    Operation,
+    Requests,
+    TooLate,
+    newest,
+)
+from logwright.bucket.driver import drive
+from logwright.bucket.manifest import LogState, Manifest, StoredFile
+from logwright.bucket.store import Bucket
+from logwright.errors import NotALogDir, StalePlan, invariant
+from logwright.format.names import TopicPartition
+from logwright.log.load import observe
+from logwright.maintenance.change import applied
+from logwright.maintenance.copy import Copy, Needed, Seen, bytes_of, download, hollow_files
+from logwright.maintenance.scratch import working_directory
+from logwright.place.files import open_partition_dir
+from logwright.place.model import OpenDir
+from logwright.units import ByteCount
+from logwright.upload.upload import Files, state_of
+
+_LOG = logging.getLogger(__name__)
+_T = TypeVar("_T")
+_ATTEMPTS: Final = 5
+_AT_ONCE: Final = 4
+"""Segments that are sent at once."""
+_COPIES: Final = 2
+"""An operation that rewrites a log needs room for its files and for as many new ones."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintained(Generic[_T]):
+    """What became of one log.
+
+    Attributes:
+        result: what the operation returned.
+        version: the version that has its change; None if it changed nothing.
+        sent_bytes: what was written for it.
+    """
+
+    result: _T
+    version: int | None
+    sent_bytes: ByteCount
+
+
+@dataclass(slots=True, kw_only=True)
+class Maintenance:
+    """One operation on one log; `run` is all of it.
+
+    Attributes:
+        bucket: the log directory in the bucket.
+        partition: whose log.
+        operation: its name, the first word of its id.
+        scratch: where working copies are made.
+        limits: as `logwright.bucket.agreement.agree` gives them.
+        now_ms: for the manifest.
+        needed: which segments the operation reads; None: all.
+        throttle: what is read of the copy.
+    """
+
+    bucket: Bucket
+    partition: TopicPartition
+    operation: str
+    scratch: Path
+    limits: Limits
+    now_ms: int
+    needed: Needed | None = None
+    throttle: Throttle = field(default_factory=Throttle)
+    _attempt: int = 0
+    _job: str = ""
+    _began: list[int] = field(default_factory=list)
+    _sent: list[int] = field(default_factory=list)
+
+    def run(self, act: Callable[[Path], _T | None]) -> Maintained[_T] | None:
+        """Do the operation. Effects: as the module says.
+
+        Args:
+            act: does it in a log directory, which has this partition alone, and returns its result;
+                None: nothing of it counts. It is called again after another's change.
+
+        Returns:
+            None if `act` does.
+
+        Raises:
+            Conflict: others were first, again and again. TooLate: each attempt took too long.
+            StalePlan, Unsettled, UnreadableFile: an object is gone, or the bucket does not answer.
+            DiskFull, CorruptLogError: see `logwright.maintenance.copy.download`.
+            StepFailed: an object is not what was sent.
+            LogwrightError: as `act`.
+        """
+        self._job = f"{self.operation}-{secrets.token_hex(8)}"
+        result: _T | None = None
+        for attempt in range(_ATTEMPTS):
+            self._attempt = attempt
+            self._began, self._sent = [], []
+            manifest = self._newest()
+            version = manifest.version_of(self._job)
+            try:
+                if version is None:
+                    with self._copied(manifest) as copy:
+                        result = act(copy.log_dir)
+                        version = None if result is None else self._commit(copy)
+            except (Conflict, TooLate, StalePlan) as error:
+                if attempt + 1 == _ATTEMPTS:
+                    raise
+                _LOG.warning("begun again topic_partition=%s: %s", self.partition, error)
+                continue
+            break
+        if result is None:
+            return None
+        return Maintained(result=result, version=version, sent_bytes=ByteCount(sum(self._sent)))
+
+    @property
+    def directory(self) -> Bucket:
+        """The partition's directory in the bucket."""
+        return self.bucket.below(self.partition.directory_name)
+
+    @property
+    def job(self) -> Operation:
+        """What the names of objects are made of."""
+        return Operation(id=self._job, attempt=self._attempt, planned_version=-1, written_ms=0)
+
+    def begin(self, key: str) -> None:
+        """Note an object that is sent from now on."""
+        del key
+        self._began.append(_elapsed_ms())
+
+    def sent(self, size: int) -> None:
+        """Note an object that was sent."""
+        self._sent.append(size)
+
+    @contextmanager
+    def _copied(self, manifest: Manifest) -> Iterator[Copy]:
+        """Give a working copy. Effects: removes it on leaving."""
+        hollow = hollow_files(manifest, self.needed)
+        room = ByteCount(_COPIES * bytes_of(manifest, hollow))
+        with working_directory(self.scratch, room) as directory:
+            yield download(manifest, self.directory, directory / "logs", hollow)
+
+    def _newest(self) -> Manifest:
+        manifest = drive(self.directory, newest())
+        if manifest is None:
+            raise NotALogDir(
+                f"has no partition {self.partition}.",
+                path=self.bucket,
+                remedy="`logwright inspect` lists the partitions.",
+            )
+        return manifest
+
+    def _commit(self, copy: Copy) -> int | None:
+        """Send and commit what the operation changed; return the version that has it, None if that
+        is nothing.
+        """
+        base = copy.manifest
+        after = self._state(copy)
+        if after == base.state:
+            return None
+
+        def change(manifest: Manifest | None) -> Requests[LogState]:
+            yield from ()
+            if manifest is None:
+                raise Conflict("the log is gone.", path=self.partition)
+            return applied(base.state, after, manifest.state)
+
+        operation = Operation(
+            id=self._job,
+            attempt=self._attempt,
+            planned_version=base.version,
+            written_ms=self.now_ms,
+        )
+        started_ms = min(self._began, default=_elapsed_ms())
+        commit = Commit(operation, change, self.limits, started_ms=started_ms)
+        return drive(self.directory, commit.run())
+
+    def _state(self, copy: Copy) -> LogState:
+        """Return the state of the copy, after its files were sent."""
+        log = observe(copy.log_dir, self.partition, high_watermark="checkpoint")
+        ends = [*(each.base_offset for each in log.segments[1:]), log.log_end_offset]
+        with (
+            open_partition_dir(copy.log_dir, self.partition) as directory,
+            ThreadPoolExecutor(_AT_ONCE) as pool,
+        ):
+            files = _Changed(self, directory, copy)
+            try:
+                snapshots = tuple(map(files.snapshot, log.snapshot_offsets))
+                segments = tuple(pool.map(files.segment, log.segments, ends))
+            finally:
+                pool.shutdown(cancel_futures=True)
+            configs = copy.manifest.state.configs
+            return state_of(log, directory, segments, snapshots, configs=configs)
+
+
+class _Changed(Files):
+    """The files of a working copy, of which only those are sent that were written since."""
+
+    def __init__(self, upload: Maintenance, directory: OpenDir, copy: Copy) -> None:
+        super().__init__(upload, directory, copy.manifest.state.files)
+        self._copy = copy
+
+    def file(self, name: str) -> StoredFile:
+        """See `Files.file`."""
+        with self.directory.open(name) as opened:
+            size, modified_ns, inode = opened.seen
+            now = Seen(size, modified_ns, opened.entry().changed_ns, inode)
+            if now == self._copy.seen.get(name):
+                return self.known[name][0]
+            invariant(name not in self._copy.hollow, "what has no content was not changed")
+            return self.send(name, opened)
+
+
+def _elapsed_ms() -> int:
+    return int(time.monotonic() * 1000)

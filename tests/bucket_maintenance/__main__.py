@@ -1,0 +1,114 @@
+"""Random logs, changed by random commands here and in a bucket.
+
+python -m tests.bucket_maintenance --count 500 --seed 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from logwright.bucket.store import Bucket
+from tests.bucket_maintenance.copies import T0, differences, probed, put, run
+from tests.log_builder import START_MS, LogBuilder
+
+_COMMANDS = ("roll", "clean", "clean", "retain")
+
+
+def a_log(log_dir: Path, draw: random.Random) -> None:
+    """Write a log of some segments: all codecs, tombstones, transactions, gaps."""
+    builder = LogBuilder(log_dir)
+    offset = 0
+    for _ in range(draw.randrange(1, 6)):
+        segment = builder.segment(offset)
+        for _ in range(draw.randrange(1, 9)):
+            producer = draw.choice((-1, -1, 7))
+            keys = [f"k{draw.randrange(9)}" for _ in range(draw.randrange(1, 6))]
+            pairs = [(key, draw.choice((None, "v" * draw.randrange(90)))) for key in keys]
+            segment.batch(
+                offset,
+                pairs,
+                codec=draw.randrange(5),
+                producer_id=producer,
+                transactional=producer >= 0,
+            )
+            offset += len(pairs)
+            if producer >= 0:
+                segment.marker(offset, producer, draw.choice(("abort", "commit")))
+                offset += 1
+            offset += draw.choice((0, 0, 0, 3))
+    builder.write(
+        index_interval=draw.choice((1, 200)),
+        producers=True,
+        high_watermark=builder.end_offset,
+        cleaner_checkpoint=draw.choice((None, builder.segments[-1].base_offset)),
+    )
+
+
+def arguments(command: str, draw: random.Random) -> list[str | int]:
+    """Return the options of a command."""
+    later = START_MS + draw.choice((0, 1_000, 90_000_000))
+    given: list[str | int] = ["t-0", "--yes", "--now", later]
+    match command:
+        case "roll":
+            return [*given, "--config", "cleanup.policy=compact", "--force"]
+        case "clean":
+            delete = draw.choice((0, 50, 86_400_000))
+            policy = ("--config", "cleanup.policy=compact")
+            return [*given, *policy, "--config", f"delete.retention.ms={delete}", "--force"]
+    limit = draw.choice(("retention.bytes=300", "retention.bytes=0", "retention.ms=100"))
+    return [*given, "--config", "cleanup.policy=delete", "--config", limit]
+
+
+def play(seed: int, root: Path, agreement: bytes) -> tuple[list[str], Counter[str]]:
+    """Return the differences of one log, and what was done."""
+    draw = random.Random(seed)
+    log_dir, scratch = root / "logs", root / "scratch"
+    bucket = Bucket.of(f"file://{root}/bucket")
+    a_log(log_dir, draw)
+    put(log_dir, bucket, agreement)
+    done: Counter[str] = Counter()
+    for _ in range(draw.randrange(1, 4)):
+        command = draw.choice(_COMMANDS)
+        given = arguments(command, draw)
+        run(command, log_dir, *given)
+        run(command, bucket.url, *given, "--scratch", scratch)
+        done[command] += 1
+        found = differences(log_dir, bucket, scratch, T0)
+        if found:
+            return [f"{command}: {each}" for each in found], done
+    left = [each.name for each in scratch.iterdir()] if scratch.is_dir() else []
+    return [f"left: {each}" for each in left], done
+
+
+def main() -> None:
+    """Print what all runs showed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    began, differing, done = time.monotonic(), 0, Counter[str]()
+    with tempfile.TemporaryDirectory() as scratch:
+        agreement = probed(Path(scratch) / "probed")
+        for seed in range(options.seed, options.seed + options.count):
+            root = Path(scratch) / str(seed)
+            root.mkdir()
+            found, commands = play(seed, root, agreement)
+            done += commands
+            if found:
+                differing += 1
+                sys.stdout.write(f"seed {seed}: {found}\n")
+            shutil.rmtree(root)
+    seconds = time.monotonic() - began
+    sys.stdout.write(f"{options.count} logs, {dict(done)}, {differing} differ, {seconds:.0f} s\n")
+    sys.exit(bool(differing))
+
+
+if __name__ == "__main__":
+    main()
