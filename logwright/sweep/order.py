@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from logwright.place.model import AnyPlace_co
+
 if TYPE_CHECKING:
     from logwright.compaction.model import CleanPlan, ReadablePlan
     from logwright.format.names import TopicPartition
-    from logwright.place.model import AnyPlace
+    from logwright.place.model import AnyPlace, Place
 
 
-class Planned(Protocol):
+class Planned(Protocol[AnyPlace_co]):
     """A log on its way through a sweep, with what was decided about it."""
 
     @property
-    def plan(self) -> CleanPlan | None:
+    def plan(self) -> CleanPlan[AnyPlace_co] | None:
         """None if it was not planned."""
 
 
-Work = TypeVar("Work", bound=Planned)
+Work = TypeVar("Work", bound="Planned[Place]")
 
 
 def urgency(*, deadline_ms: int | None, ratio: float) -> tuple[int, float]:
@@ -52,7 +54,7 @@ def pick_order(plans: Sequence[CleanPlan[AnyPlace]]) -> list[CleanPlan[AnyPlace]
     return sorted((plan for plan in plans if plan.compaction.eligible), key=rank)
 
 
-def plans_of(works: Iterable[Planned]) -> list[CleanPlan]:
+def plans_of(works: Iterable[Planned[AnyPlace]]) -> list[CleanPlan[AnyPlace]]:
     """Return the plans of those logs that have one."""
     return [work.plan for work in works if work.plan is not None]
 
