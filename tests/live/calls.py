@@ -186,7 +186,10 @@ class Dump(Caller):
         """
         attempt = Attempt(reader="dump", log_dir=log_dir, log=log, isolation=isolation)
         self._more = ("--records",) if isolation == "read_committed" else ()
+        was_there = is_open_or_whole(log_dir)
         lines = self.asked(log_dir, log)
+        if not (was_there and is_open_or_whole(log_dir)):
+            raise Refused("broker away: what is committed is not known")
         if self.wrong:
             return Call(reader="dump", log=log, seconds=0.0, wrong=dict(self.wrong))
         batches = [line for line in lines if line.get("type") == "batch"]

@@ -327,16 +327,16 @@ class Court:
 
     def sit(self, readings: Readings) -> None:
         """Judge what comes for some time, and then what waits for the consumers."""
-        begun = told = time.monotonic()
+        begun = shown_at = time.monotonic()
         while not self._is_enough(readings, time.monotonic() - begun):
             with suppress(queue.Empty):
                 outcome, spent = readings.out.get(timeout=0.1)
                 self._figures.cpu_seconds[outcome.reader] += spent
                 self.take(outcome)
             self._retry()
-            if time.monotonic() > told + SAY_SECONDS:
-                told = time.monotonic()
-                self._plan.say(f"{told - begun:.0f} s: {self._state()}")
+            if time.monotonic() > shown_at + SAY_SECONDS:
+                shown_at = time.monotonic()
+                self._plan.say(f"{shown_at - begun:.0f} s: {self._state()}")
         self.finish()
 
     def _is_enough(self, readings: Readings, seconds: float) -> bool:
