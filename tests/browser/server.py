@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -136,7 +137,7 @@ def dagster_dev(home: Path, environment: Mapping[str, str]) -> Iterator[Server]:
 
 def _responds(server: Server) -> bool:
     assert server.process.poll() is None, server.said.read_text()
-    with suppress(OSError):
+    with suppress(OSError, HTTPException):
         server.ask("query { version }")
         return True
     return False

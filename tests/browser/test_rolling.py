@@ -144,7 +144,11 @@ def test_the_pages(server: Server, backfill: tuple[str, int], tmp_path: Path) ->
         site = Site(server, browser, Path(os.environ.get("SCREENSHOTS", tmp_path)))
         site.see(f"/runs/{run.run_id}", *OPS, "maintained", name="rolling-run")
         site.see(f"/locations/logwright/jobs/{ROLLING}", *OPS, name="rolling-job")
-        site.see(f"/locations/logwright/jobs/{ROLLING}/partitions", *OPS, name="rolling-partitions")
+        site.see(
+            f"/locations/logwright/jobs/{ROLLING}/partitions",
+            *("Total partitions", "Failed partitions", "Show per-step status", wanted, "Succeeded"),
+            name="rolling-partitions",
+        )
         site.see(f"/runs/b/{wanted}?tab=runs", ROLLING, "Success", name="rolling-backfill")
         site.see(
             f"/assets/latest_state/{STATE}",
