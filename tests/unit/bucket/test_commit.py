@@ -16,7 +16,7 @@ from tests.bucket.over_http import play as play_over_http
 from tests.bucket.servers import served
 from tests.bucket.simulation import LIMITS, Rules, Store, answered, append
 
-RUNS = 600
+RUNS = 500
 SHOWN_BY = {
     "1: a name is of one writing": 10,
     "2: no is not believed": 9,
@@ -59,7 +59,7 @@ def test_each_rule_is_needed(rule: str) -> None:
 def test_nothing_is_lost_on_a_server(seed: int) -> None:
     """The same protocol and the driver of the product, through a proxy that breaks requests."""
     with served() as port:
-        done, proxy = play_over_http(30, port=port, rate=0.15, seed=seed)
+        done, proxy = play_over_http(20, port=port, rate=0.15, seed=seed)
     assert done["commit"] > 30
     assert proxy.requests > 600
     assert {"409", "lost", "late", "twice", "cut"} <= {kind for kind, _ in proxy.faults}
