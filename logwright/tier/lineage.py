@@ -19,7 +19,7 @@ class Candidate(NamedTuple):
     """A segment that may be shown.
 
     Attributes:
-        end: its last offset, INT64_MAX if nothing says it.
+        end: its last offset.
     """
 
     segment: RemoteSegment
@@ -33,7 +33,7 @@ class Link(NamedTuple):
 
     Attributes:
         bound: exclusive: where the next segment begins, or its own end.
-        is_cut: it has records at or above the bound, or that is not known.
+        is_cut: it has records at or above the bound.
     """
 
     segment: RemoteSegment
@@ -41,12 +41,9 @@ class Link(NamedTuple):
     is_cut: bool
 
 
-def candidate(segment: RemoteSegment, span: Span | None) -> Candidate:
-    """Return a segment as a candidate; `span`: its offsets as far as they are known."""
-    start = segment.id.base_offset
-    if span is None:
-        return Candidate(segment, start, INT64_MAX, ())
-    return Candidate(segment, start, int(span.end), span.epochs)
+def candidate(segment: RemoteSegment, span: Span) -> Candidate:
+    """Return a segment as a candidate; `span`: its offsets."""
+    return Candidate(segment, segment.id.base_offset, int(span.end), span.epochs)
 
 
 def is_within(one: Candidate, epochs: Sequence[LeaderEpoch]) -> bool:
@@ -80,7 +77,7 @@ def _fits_next(after: LeaderEpoch | None, own: LeaderEpoch | None, end: int) -> 
     """
     if own is not None:
         return after == own
-    return after is None or end < after.start_offset or end == INT64_MAX
+    return after is None or end < after.start_offset
 
 
 def chain(
@@ -100,7 +97,7 @@ def chain(
     for one in ordered:
         if one.start >= end_of_remote or one.end < (log_start or 0):
             continue
-        if kept and (one.start == kept[-1].start or one.end <= kept[-1].end < INT64_MAX):
+        if kept and (one.start == kept[-1].start or one.end <= kept[-1].end):
             continue
         kept.append(one)
     links: list[Link] = []
@@ -110,8 +107,8 @@ def chain(
         gaps.append((log_start, first - 1))
     for one, after in zip(kept, [*kept[1:], None], strict=True):
         following = end_of_remote if after is None else after.start
-        bound = min(following, one.end + 1) if one.end < INT64_MAX else following
-        links.append(Link(one.segment, bound, one.end >= bound and bound < INT64_MAX))
+        bound = min(following, one.end + 1)
+        links.append(Link(one.segment, bound, one.end >= bound))
         if bound < following < INT64_MAX:
             gaps.append((bound, following - 1))
     return links, gaps

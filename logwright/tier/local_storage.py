@@ -18,8 +18,10 @@ from typing import Final
 from logwright.errors import CorruptObject
 from logwright.format.names import INDEX, LOG, TIMEINDEX
 from logwright.place.model import Bytes
+from logwright.running.bounds import end_of_log
 from logwright.tier.chunks import PlainBytes
 from logwright.tier.model import PARTS, RemoteSegment, Span
+from logwright.units import Offset
 
 OBJECTS: Final = PARTS
 """What can be there of a segment, by suffix."""
@@ -45,8 +47,14 @@ class LocalSegment(RemoteSegment):
             self.part(suffix)
         return {suffix: stat.bytes for suffix, stat in self.objects.items()}
 
-    def span(self) -> Span | None:
-        """See `RemoteSegment.span`: no object says it."""
+    def span(self) -> Span:
+        """See `RemoteSegment.span`: no object says it, so its last batches are read; where one is
+        damaged, it ends.
+        """
+        sizes, base = self.sizes(), self.id.base_offset
+        log, index = (self.open(suffix, (sizes[suffix], 0, 0)) for suffix in (LOG, INDEX))
+        end = end_of_log(log, index, base_offset=base).following
+        return Span(start=Offset(base), end=Offset(max(end - 1, base)))
 
     def open(self, suffix: str, seen: tuple[int, int, int]) -> Bytes:
         """See `RemoteSegment.open`."""

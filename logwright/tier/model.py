@@ -101,8 +101,8 @@ class RemoteSegment(ABC):
         """
 
     @abstractmethod
-    def span(self) -> Span | None:
-        """Return its offsets, as far as its objects say them. Effects and errors: as `sizes`."""
+    def span(self) -> Span:
+        """Return its offsets. Effects: reads an object, or a part of one; errors: as `sizes`."""
 
     @abstractmethod
     def open(self, suffix: str, seen: tuple[int, int, int]) -> Bytes:

@@ -29,7 +29,6 @@ from logwright.running.bounds import (
 from logwright.tier.chunks import entry_of_part
 from logwright.tier.lineage import Link
 from logwright.tier.model import LEADER_EPOCHS, RemoteSegment
-from logwright.units import INT64_MAX
 
 
 class RemotePart(NamedTuple):
@@ -101,7 +100,7 @@ def _shown(link: Link) -> tuple[dict[str, int], int | None]:
     segment, base = link.segment, link.segment.id.base_offset
     sizes = dict(segment.sizes())
     if not link.is_cut:
-        return sizes, link.bound if link.bound < INT64_MAX else _end(segment, sizes)
+        return sizes, link.bound
     log = part_of(segment, LOG, sizes[LOG]).open()
     index = part_of(segment, INDEX, sizes[INDEX]).open()
     end = end_of_log(log, index, base_offset=base, bound=link.bound)
@@ -115,9 +114,3 @@ def _shown(link: Link) -> tuple[dict[str, int], int | None]:
         cut[TXNINDEX] = size_of_txnindex(txnindex, end=end)
     return cut, None
 
-
-def _end(segment: RemoteSegment, sizes: dict[str, int]) -> int:
-    """Return the offset after the last batch of a segment."""
-    log = part_of(segment, LOG, sizes[LOG]).open()
-    index = part_of(segment, INDEX, sizes[INDEX]).open()
-    return int(end_of_log(log, index, base_offset=segment.id.base_offset).following)
