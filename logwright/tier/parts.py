@@ -113,4 +113,3 @@ def _shown(link: Link) -> tuple[dict[str, int], int | None]:
         txnindex = part_of(segment, TXNINDEX, sizes[TXNINDEX]).open()
         cut[TXNINDEX] = size_of_txnindex(txnindex, end=end)
     return cut, None
-

@@ -87,7 +87,9 @@ def test_find_names_what_is_in_the_tier(tiered: Tiered, call: Call) -> None:
     assert 9 == call("find", tiered.logs, *nobody).status
 
 
-def certified(tiered: Tiered, call: Call, words: Sequence[str | Path]) -> tuple[int, dict[str, int]]:
+def certified(
+    tiered: Tiered, call: Call, words: Sequence[str | Path]
+) -> tuple[int, dict[str, int]]:
     """Exit status, and how many requests are in which state."""
     if not (tiered.root / "key").exists():
         assert 0 == call("certificate", "--new-key", tiered.root / "key").status
