@@ -232,7 +232,7 @@ def test_a_round_that_ends_anywhere_is_finished(
 
 
 def test_a_broker_that_was_being_started_is_only_started(tmp_path: Path) -> None:
-    """The start hook of the killed run may still be at work: nothing may rely on that it is away."""
+    """The start hook of the killed run may still be at work: nothing may rely on its absence."""
     work = make(tmp_path / "work")
     (work / "logs-1" / "up").unlink()
     (work / "state").mkdir()
