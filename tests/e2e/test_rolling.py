@@ -142,32 +142,39 @@ def test_tombstones_stay_while_a_running_replica_may_need_them(brokers: Brokers)
     cleaning of the one that is stopped keeps its tombstones, another one removes them.
     """
     delete_keys(brokers)
-    subprocess.run([brokers.script("stop", 2)], check=True)
-    try:
-        others = [f"--coordinate-with={brokers.log_dir(each)}" for each in (1, 3)]
-        later = [int(time.time() * 1000) + days * 86_400_000 for days in (2, 4, 6)]
-        words = [str(brokers.log_dir(2)), *CLEAN.split()[1:], "--yes", "--output", "json"]
-        marked, kept = (call("clean", *words, *others, "--now", now) for now in later[:2])
-        gone = call("clean", *words, "--now", later[2])
-    finally:
-        brokers.start(2)
+    others = [f"--coordinate-with={brokers.log_dir(each)}" for each in (1, 3)]
+    marked, kept = (cleaned(brokers, days, *others) for days in (2, 4))
+    gone = cleaned(brokers, 6)
     answers = [marked, kept, gone]
     assert [0, 0, 0] == [each.status for each in answers], [each.err for each in answers]
-    removed = [removed_tombstones(each) for each in answers]
-    assert [0, 0] == removed[:2]
-    assert removed[2] > 0
-    assert wait_for(lambda: whole(brokers) or None, IN_TIME)
+    figures = [figures_of(each) for each in answers]
+    assert [PARTITIONS] * 3 == [len(each) for each in figures]
+    assert all(each["horizonsSet"] > 0 for each in figures[0])
+    assert [0, 0] == [sum(each["removedTombstones"] for each in some) for some in figures[:2]]
+    assert all(each["removedTombstones"] > 0 for each in figures[2])
 
 
 def delete_keys(brokers: Brokers) -> None:
-    """Write a tombstone of a key to each partition, and enough that its segment rolls."""
+    """Write a tombstone of a key to each partition."""
     producer = Producer({"bootstrap.servers": brokers.bootstrap, "acks": "all"})
     for number in range(PARTITIONS):
         producer.produce(STATE, key=b"gone", value=None, partition=number)
     assert 0 == producer.flush(60)
+
+
+def cleaned(brokers: Brokers, days: int, *options: str) -> Answer:
+    """Write some segments more, stop broker 2, and clean its replicas as in so many days."""
     fill(brokers.bootstrap)
     ends = {f"{STATE}-{number}" for number in range(PARTITIONS)}
     assert wait_for(lambda: all(recorded(brokers, each) for each in ends) or None, IN_TIME)
+    now = int(time.time() * 1000) + days * 86_400_000
+    words = [*CLEAN.split()[1:], "--now", now, "--yes", "--output", "json"]
+    subprocess.run([brokers.script("stop", 2)], check=True)
+    try:
+        return call("clean", brokers.log_dir(2), *words, *options)
+    finally:
+        brokers.start(2)
+        assert wait_for(lambda: whole(brokers) or None, IN_TIME)
 
 
 def recorded(brokers: Brokers, log: str) -> bool:
@@ -181,10 +188,9 @@ def recorded(brokers: Brokers, log: str) -> bool:
     return {end} == {each.get(partition) for each in marks}
 
 
-def removed_tombstones(answer: Answer) -> int:
-    """In all passes over all logs; the last one of a log finds nothing to clean."""
-    passes = [each for line in answer.lines for each in line["passes"]]
-    return sum(each["removedTombstones"] for each in passes if each["cleaned"])
+def figures_of(answer: Answer) -> list[dict[str, Any]]:
+    """Of the passes that cleaned; the last pass of a log can find nothing to clean."""
+    return [each for line in answer.lines for each in line["passes"] if each["cleaned"]]
 
 
 @pytest.mark.nightly
