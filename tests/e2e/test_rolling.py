@@ -163,7 +163,7 @@ def delete_keys(brokers: Brokers) -> None:
 
 
 def cleaned(brokers: Brokers, days: int, *options: str) -> Answer:
-    """Write some segments more, stop broker 2, and clean its replicas as in so many days."""
+    """Write some segments more, stop broker 2, and clean its replicas as that many days later."""
     fill(brokers.bootstrap)
     ends = {f"{STATE}-{number}" for number in range(PARTITIONS)}
     assert wait_for(lambda: all(recorded(brokers, each) for each in ends) or None, IN_TIME)
