@@ -137,7 +137,8 @@ def to_local_storage(
     into = bucket / f"{partition}-{topic_id}"
     into.mkdir(parents=True, exist_ok=True)
     for base in bases:
-        segment_id = base64.urlsafe_b64encode(hashlib.md5(b"%d" % base).digest())  # noqa: S324 -- an id
+        given = f"{log_dir.name} {base}".encode()
+        segment_id = base64.urlsafe_b64encode(hashlib.md5(given).digest())  # noqa: S324 -- an id
         stem = f"{base}-{segment_id.decode().rstrip('=')}"
         for path in directory.glob(f"{base:020d}.*index"):
             shutil.copyfile(path, into / f"{stem}{path.suffix}")

@@ -57,13 +57,13 @@ def is_within(one: Candidate, epochs: Sequence[LeaderEpoch]) -> bool:
     own = [each for each in one.epochs if each.epoch >= first]
     known = {
         each.epoch: (int(each.start_offset), after)
-        for each, after in zip(epochs, [*epochs[1:], None], strict=True)
+        for each, after in zip(epochs, [*epochs[1:], None], strict=False)
     }
     fits = [
         each.epoch in known
         and (each.epoch == first or each.start_offset >= known[each.epoch][0])
         and _fits_next(known[each.epoch][1], after, one.end)
-        for each, after in zip(own, [*own[1:], None], strict=True)
+        for each, after in zip(own, [*own[1:], None], strict=False)
     ]
     return bool(own) and all(fits)
 
@@ -105,7 +105,7 @@ def chain(
     first = kept[0].start if kept else local_start
     if log_start is not None and first is not None and log_start < first:
         gaps.append((log_start, first - 1))
-    for one, after in zip(kept, [*kept[1:], None], strict=True):
+    for one, after in zip(kept, [*kept[1:], None], strict=False):
         following = end_of_remote if after is None else after.start
         bound = min(following, one.end + 1)
         links.append(Link(one.segment, bound, one.end >= bound))

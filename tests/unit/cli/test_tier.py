@@ -167,7 +167,7 @@ def test_kafka_log_reads_the_tier(tiered: Tiered) -> None:
     ("words", "problem"),
     [
         (("--tier-key", "k"), "--tier-key needs --tier"),
-        (("--tier", "s3://bucket"), "not a kind of bucket"),
+        (("--tier", "http://bucket"), "not a kind of bucket"),
     ],
 )
 def test_options_that_contradict_each_other(
