@@ -63,12 +63,12 @@ ELSEWHERE: Final = {
     ),
     **dict.fromkeys(
         (
-            f"logwright inspect {EXAMPLE} --tier /mnt/tier",
-            f"logwright dump {EXAMPLE} TOPIC-N --tier /mnt/tier --records",
-            f"logwright verify {EXAMPLE} --tier /mnt/tier --tier-key FILE",
-            f"logwright latest {EXAMPLE} TOPIC --to DIR --tier /mnt/tier",
-            f"logwright find {EXAMPLE} --keys FILE --tier /mnt/tier",
-            "logwright dump tier:/mnt/tier TOPIC-N --records",
+            f"logwright inspect {EXAMPLE} --tier /tier",
+            f"logwright dump {EXAMPLE} TOPIC-N --tier /tier --records",
+            f"logwright verify {EXAMPLE} --tier /tier --tier-key FILE",
+            f"logwright latest {EXAMPLE} TOPIC --to DIR --tier /tier",
+            f"logwright find {EXAMPLE} --keys FILE --tier /tier",
+            "logwright dump tier:/tier TOPIC-N --records",
         ),
         ("tests/unit/cli/test_tier.py", "test_the_documented_commands"),
     ),
