@@ -320,9 +320,10 @@ def test_killed_at_any_request(
     old = version(bucket).state
     kills, done = 0, False
     while not done:
+        maintenance = job(bucket, tmp_path)
         with monkeypatch.context() as patch:
             _kill_at(patch, kills, after=after)
-            done = not is_killed(job(bucket, tmp_path))
+            done = not is_killed(maintenance)
         assert () == scrub(bucket.below("t-0")).wrong
         state = version(bucket).state
         rolled = [0, 10, 20, 30, 40] == [each.base_offset for each in state.segments]
