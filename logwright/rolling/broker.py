@@ -148,8 +148,8 @@ class BrokerMaintenance:
 
     def first_step(self, expected: Collection[Step] = ()) -> Step:
         """Return where the maintenance begins, or continues if a run was interrupted. Effects:
-        looks at the cluster and the locks; waits while the stop hook of a run that was killed may
-        still be at work: the broker would be stopped after the check.
+        looks at the cluster; waits while the stop hook of a run that was killed may still be at
+        work: the broker would be stopped after the check.
 
         Args:
             expected: where a run continues that does step by step; nothing is said of it.
@@ -169,17 +169,16 @@ class BrokerMaintenance:
         if journal.step == "stop":
             with suppress(NotInTime):
                 self._wait(self._not_gone, self._limits.stop + self._limits.lock)
-        step = resumed(
-            journal.step,
-            self.site.admin.look(),
-            self.id,
-            lock_held=self._holding() is not None,
-            others=self._others,
-        )
+        step = resumed(journal.step, self.site.admin.look(), self.id, others=self._others)
         if step not in expected:
             was = f"an interrupted run was at its step {journal.step}"
             self._say(f"{was}; it continues with {step}")
         return step
+
+    @property
+    def maintained(self) -> bool:
+        """The journal has it that the broker was maintained: its start is noted after that."""
+        return self.site.journal().step in {"start", "verify"}
 
     def quorum_leader(self) -> QuorumLeader | None:
         """Return the active controller as the broker's node has noted it next to the metadata log,

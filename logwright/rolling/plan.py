@@ -173,22 +173,19 @@ def outside_of_windows(windows: Sequence[TimeWindow], zone: str, now_ms: int) ->
     return Obstacle(sentence=f"it is outside of the windows{opens}", passes=False)
 
 
-def resumed(
-    step: Step, now: ClusterNow, broker: int, *, lock_held: bool, others: Collection[int]
-) -> Step:
+def resumed(step: Step, now: ClusterNow, broker: int, *, others: Collection[int]) -> Step:
     """Return where the maintenance of a broker continues that was interrupted.
 
     Args:
         step: the journal's, only a hint: what is so decides.
-        lock_held: a process holds the lock of one of its log directories.
         others: all other brokers that are maintained.
     """
     if broker in now.brokers:
         return "verify" if step in {"start", "verify"} else "check"
     if set(others) - now.brokers:
         return "start"  # two are away: the sooner it is back the better
-    if lock_held and step in {"start", "verify"}:
-        return "start"
+    if step in {"start", "verify"}:
+        return "start"  # its start hook may still be at work: it would come at any moment
     return "maintain"
 
 

@@ -86,7 +86,7 @@ def maintain_broker(site: Site, broker: int, *, in_round: bool) -> list[Maintain
     """Maintain one broker; see `roll`."""
     work = BrokerMaintenance(site, broker)
     step = work.first_step()
-    if step == "start":
+    if step == "start" and not work.maintained:
         work.bring_back()
         step = "check"
     done: list[Maintained] = []

@@ -26,6 +26,7 @@ from logwright.config.cluster import Cluster
 from logwright.errors import DiskFull, LogwrightError
 from logwright.rolling import broker, hooks, run
 from logwright.rolling.broker import Site
+from logwright.rolling.journal import write_journal
 from logwright.rolling.model import ClusterNow, ClusterUnavailable, Journal, PartitionNow
 
 BROKERS = (1, 2, 3)
@@ -228,3 +229,14 @@ def test_a_round_that_ends_anywhere_is_finished(
         assert not (work / "state" / "rolling.json").exists(), at
     assert ended <= {FINISHED, KILLED if how == "killed" else FAILED}
     assert how == "unavailable" or ended != {FINISHED}  # most looks are made again
+
+
+def test_a_broker_that_was_being_started_is_only_started(tmp_path: Path) -> None:
+    """The start hook of the killed run may still be at work: nothing may rely on its absence."""
+    work = make(tmp_path / "work")
+    (work / "logs-1" / "up").unlink()
+    (work / "state").mkdir()
+    write_journal(work / "state" / "rolling.json", Journal(broker=1, step="start"))
+    assert FINISHED == played(work, "killed")
+    assert list(BROKERS) == up(work)
+    assert ["2", "3"] == sorted(lines(work / "stopped"))
