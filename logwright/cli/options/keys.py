@@ -82,7 +82,7 @@ _SEARCH: Final = (
     click.option(
         "--appends-continue",
         is_flag=True,
-        help="Forecast as if appends go on [default: --policies].",
+        help="Forecast with new appends [default: --policies].",
     ),
 )
 
