@@ -75,8 +75,8 @@ class Tiered:
 
     def object(self, pattern: str) -> Path:
         """The only object of this pattern."""
-        (found,) = self.remote.rglob(pattern)
-        return found
+        (path,) = self.remote.rglob(pattern)
+        return path
 
     def consumed(self, isolation: str, partition: str) -> list[Row]:
         """What a consumer read: rows as `rows_of` gives them; offsets for read_committed."""
@@ -91,7 +91,7 @@ class Tiered:
 def unpacked(name: str, into: Path) -> Tiered:
     """One of `TIERS`, in a directory, with the marker that the broker left."""
     with tarfile.open(DATA / "tier.tar.xz") as packed:
-        members = [one for one in packed.getmembers() if one.name.split("/")[0] == name]
+        members = [each for each in packed.getmembers() if each.name.split("/")[0] == name]
         packed.extractall(into, members=members, filter="data")
     root = into / name
     (root / "logs/.kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
@@ -107,18 +107,18 @@ def rows_of(place: Place, partition: str, isolation: Isolation = "read_uncommitt
     rows = []
     for part in plan_records(log, ReadRequest(isolation=isolation)):
         for batch in read_range(part, columns=COLUMNS):
-            rows += [_row(one) for one in batch.to_pylist()]
+            rows += [_row(each) for each in batch.to_pylist()]
     return rows
 
 
-def _row(one: dict[str, Any]) -> Row:
-    value = one["value"]
+def _row(each: dict[str, Any]) -> Row:
+    value = each["value"]
     return [
-        one["offset"],
-        round(one["timestamp"].timestamp() * 1000),
-        _text(one["key"]),
+        each["offset"],
+        round(each["timestamp"].timestamp() * 1000),
+        _text(each["key"]),
         None if value is None else hashlib.sha256(value).hexdigest()[:8],
-        [[header["key"], _text(header["value"])] for header in one["headers"] or []],
+        [[header["key"], _text(header["value"])] for header in each["headers"] or []],
     ]
 
 
@@ -137,7 +137,8 @@ def to_local_storage(
     into = bucket / f"{partition}-{topic_id}"
     into.mkdir(parents=True, exist_ok=True)
     for base in bases:
-        segment_id = base64.urlsafe_b64encode(hashlib.md5(b"%d" % base).digest())  # noqa: S324 -- an id
+        given = f"{log_dir.name} {base}".encode()
+        segment_id = base64.urlsafe_b64encode(hashlib.md5(given).digest())  # noqa: S324 -- an id
         stem = f"{base}-{segment_id.decode().rstrip('=')}"
         for path in directory.glob(f"{base:020d}.*index"):
             shutil.copyfile(path, into / f"{stem}{path.suffix}")

@@ -368,12 +368,12 @@ class Collect:
             Unsettled: the bucket does not answer. What is removed was to be.
             CorruptLogError, UnsupportedFormatError: a manifest cannot be read; nothing is removed.
         """
-        found = yield from self.look()
-        for key in found.data:
+        looked = yield from self.look()
+        for key in looked.data:
             yield from sure(Delete(key))
-        for version in found.versions:
+        for version in looked.versions:
             yield from sure(Delete(manifest_key(version)))
-        return found
+        return looked
 
     def look(self) -> Requests[Collected]:
         """Return what is to be removed; nothing if a removal is at work. Errors: as `run`."""

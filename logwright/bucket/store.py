@@ -158,7 +158,7 @@ class Bucket:
                 return get()
         except (FileNotFoundError, PermissionError):
             raise
-        except OSError:  # a range beyond the end is refused, and not told apart from no answer
+        except OSError:  # a range beyond the end is refused, with the same error as no answer
             meta = self._insist(key, lambda: _calls().head(self._store(), key))
             return self._insist(key, get) if start < meta["size"] else b""
 

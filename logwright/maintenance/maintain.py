@@ -5,7 +5,7 @@
 2. The operation plans, builds, checks and commits there, as on any log directory.
 3. What is new or was replaced is written under names of its own and read back; files that nobody
    wrote since the download are neither read nor sent. Retired files, staged output and records for
-   an undo stay behind: in a bucket the earlier versions are the history.
+   an undo stay here: in a bucket the earlier versions are the history.
 4. The change is committed as the next version (`logwright.bucket.commit`). If another operation was
    first and changed the same (`logwright.maintenance.change`), all begins again from its version;
    if it took too long, too.

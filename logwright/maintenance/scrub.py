@@ -42,11 +42,11 @@ def versions_of() -> Requests[list[Manifest]]:
     """Return all versions of a log, the newest last. Errors: see `read_manifest`."""
     entries = yield from listed(MANIFESTS)
     known = sorted(v for entry in entries if (v := version_of(entry.key)) is not None)
-    found = []
+    manifests = []
     for version in known:
         manifest = yield from read_manifest(version)
-        found += [] if manifest is None else [manifest]
-    return found
+        manifests += [] if manifest is None else [manifest]
+    return manifests
 
 
 def scrub(directory: Bucket) -> Scrubbed:

@@ -5,7 +5,7 @@
    `local_storage`: that of Kafka's own LocalTieredStorage. `layout` finds which objects are a
    segment.
 3. `metadata`: the events of ``__remote_log_metadata``: which segments are whole, which are gone.
-4. `lineage`: which segments are a log's, and where the next one goes on.
+4. `lineage`: which segments are a log's, and where the next one begins.
 5. `place`: a log directory together with its remote segments, as one log, read only.
    `account`: what of a topic was seen, for searches.
 

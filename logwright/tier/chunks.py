@@ -115,12 +115,12 @@ def variable_index(original_bytes: int, original_chunk_bytes: int, sizes: str) -
     if count == 1:
         if len(raw) != _SINGLE.size:
             raise ValueError("the sizes of the chunks are malformed")
-        found, only = _SINGLE.unpack(raw)
+        stored, only = _SINGLE.unpack(raw)
         each = np.array([only], dtype=np.int64)
     else:
-        found, each = _several(raw, count)
-    if found != count:
-        raise ValueError(f"there are sizes of {found} chunks, not {count}")
+        stored, each = _several(raw, count)
+    if stored != count:
+        raise ValueError(f"there are sizes of {stored} chunks, not {count}")
     if each.min() <= 0:
         raise ValueError("a chunk has no bytes")
     return ChunkIndex(original_bytes, original_chunk_bytes, np.cumsum(each))
@@ -130,7 +130,7 @@ def _several(raw: bytes, count: int) -> tuple[int, NDArray[np.int64]]:
     """Return (how many sizes are declared, the sizes)."""
     if len(raw) < _HEAD.size:
         raise ValueError("the sizes of the chunks are malformed")
-    found, base, width = _HEAD.unpack_from(raw)
+    stored, base, width = _HEAD.unpack_from(raw)
     end = _HEAD.size + width * (count - 1)
     if not 0 <= width <= _WIDEST or len(raw) != end + _COUNT.size:
         raise ValueError("the sizes of the chunks are malformed")
@@ -139,7 +139,7 @@ def _several(raw: bytes, count: int) -> tuple[int, NDArray[np.int64]]:
     for column in digits.reshape(count - 1, width).T:
         more = more << 8 | column
     (last,) = _COUNT.unpack_from(raw, end)
-    return found, np.append(more + base, last)
+    return stored, np.append(more + base, last)
 
 
 class Coding(NamedTuple):
@@ -159,7 +159,7 @@ class ChunkedObject(NamedTuple):
 
     bucket: Objects
     stat: ObjectStat
-    index: ChunkIndex
+    chunks: ChunkIndex
     coding: Coding
 
     def require_size(self) -> None:
@@ -168,7 +168,7 @@ class ChunkedObject(NamedTuple):
         Raises:
             CorruptObject: it has not.
         """
-        expected = int(self.index.ends[-1])
+        expected = int(self.chunks.ends[-1])
         if self.stat.bytes != expected:
             raise damaged(
                 f"the object has {self.stat.bytes} bytes, not {expected} as its manifest says",
@@ -183,12 +183,12 @@ class ChunkedObject(NamedTuple):
             CorruptObject: it is not what was written.
             UnreadableFile: it cannot be read.
         """
-        position, size = self.index.object_span(number)
+        position, size = self.chunks.object_span(number)
         content = self.bucket.read(self.stat.key, position, size)
         if len(content) < size:
             raise damaged(f"the object ends within chunk {number}", self.stat.key, position)
         try:
-            return self._plain(content, self.index.original_span(number)[1])
+            return self._plain(content, self.chunks.original_span(number)[1])
         except ValueError as error:
             raise damaged(f"chunk {number}: {error}", self.stat.key, position) from error
 
@@ -206,7 +206,7 @@ class ChunkedObject(NamedTuple):
         """Yield what is wrong, once. Effects: reads all chunks."""
         try:
             self.require_size()
-            for number in range(len(self.index.ends)):
+            for number in range(len(self.chunks.ends)):
                 self.chunk(number)
         except CorruptObject as error:
             yield error
@@ -231,12 +231,12 @@ class ChunkedBytes(Bytes):
         """See `Bytes.read_into`: at most the rest of one chunk."""
         if position >= self.seen[0] or not len(data):
             return 0
-        number = position // self._object.index.original_chunk_bytes
+        number = position // self._object.chunks.original_chunk_bytes
         kept, content = self._last
         if kept != number:
             content = self._object.chunk(number)
             self._last = (number, content)
-        start = position - self._object.index.original_span(number)[0]
+        start = position - self._object.chunks.original_span(number)[0]
         part = content[start : start + min(len(data), self.seen[0] - position)]
         data[: len(part)] = np.frombuffer(part, dtype=np.uint8)
         return len(part)

@@ -83,9 +83,9 @@ class PrivateKey:
         masked_seed, masked = block[1 : _HASH_BYTES + 1], block[_HASH_BYTES + 1 :]
         seed = _xor(masked_seed, _mask(masked, _HASH_BYTES))
         data = _xor(masked, _mask(seed, len(masked)))
-        padding, one, key = data[_HASH_BYTES:].partition(b"\x01")
+        padding, separator, key = data[_HASH_BYTES:].partition(b"\x01")
         named = data[:_HASH_BYTES] == hashlib.sha3_512(b"").digest()
-        if block[0] or not named or not one or padding.strip(b"\0") or len(key) != _KEY_BYTES:
+        if block[0] or not named or not separator or padding.strip(b"\0") or len(key) != _KEY_BYTES:
             raise ValueError("it was encrypted with another key, or changed")
         return key
 
@@ -96,7 +96,7 @@ def load_key(path: Path) -> PrivateKey:
     Raises:
         MissingExtra: the extra ``tier`` is not installed.
         UnreadableFile: it cannot be read.
-        PolicyError: it is no such key.
+        PolicyError: it is another kind of key.
     """
     require("tier", by="--tier-key")
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey  # noqa: PLC0415 -- an extra
@@ -134,7 +134,7 @@ def _no_key(path: Path) -> PolicyError:
     return PolicyError(
         "is not an RSA private key in PEM without a password.",
         path=path,
-        remedy="Give the private key whose public key the brokers' plugin has.",
+        remedy="Give the key file of the plugin.",
     )
 
 

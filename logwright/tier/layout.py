@@ -85,7 +85,7 @@ def find_segments(bucket: Objects, key: PrivateKey | None) -> Found:
         stem = name.removesuffix(suffix)
         parts.setdefault((stem, segment), (make, {}))[1][suffix] = stat
     made = (make(bucket, segment, objects, key) for (_, segment), (make, objects) in parts.items())
-    return Found(tuple(sorted(made, key=lambda one: one.id)), tuple(others))
+    return Found(tuple(sorted(made, key=lambda segment: segment.id)), tuple(others))
 
 
 def _parse(key: str) -> tuple[SegmentId, str, _Make] | None:
@@ -107,12 +107,12 @@ def by_log(
 ) -> dict[tuple[TopicPartition, str], list[RemoteSegment]]:
     """Return the segments of each log, by partition and topic id. Pure."""
     logs: dict[tuple[TopicPartition, str], list[RemoteSegment]] = {}
-    for one in segments:
-        logs.setdefault((one.id.partition, one.id.topic_id), []).append(one)
+    for segment in segments:
+        logs.setdefault((segment.id.partition, segment.id.topic_id), []).append(segment)
     return logs
 
 
 def keys_of(segments: Iterable[RemoteSegment]) -> Iterator[str]:
     """Yield the keys of all objects of some segments. Pure."""
-    for one in segments:
-        yield from (stat.key for stat in one.objects.values())
+    for segment in segments:
+        yield from (stat.key for stat in segment.objects.values())

@@ -46,30 +46,30 @@ def candidate(segment: RemoteSegment, span: Span) -> Candidate:
     return Candidate(segment, segment.id.base_offset, int(span.end), span.epochs)
 
 
-def is_within(one: Candidate, epochs: Sequence[LeaderEpoch]) -> bool:
+def is_within(chosen: Candidate, epochs: Sequence[LeaderEpoch]) -> bool:
     """Return whether a segment is of a log with these leader epochs
     (RemoteLogManager.isRemoteSegmentWithinLeaderEpochs, Kafka 4.3.0); if either are not known, it
     is.
     """
-    if not epochs or not one.epochs:
+    if not epochs or not chosen.epochs:
         return True
     first = epochs[0].epoch
-    own = [each for each in one.epochs if each.epoch >= first]
+    own = [each for each in chosen.epochs if each.epoch >= first]
     known = {
         each.epoch: (int(each.start_offset), after)
-        for each, after in zip(epochs, [*epochs[1:], None], strict=True)
+        for each, after in zip(epochs, [*epochs[1:], None], strict=False)
     }
     fits = [
         each.epoch in known
         and (each.epoch == first or each.start_offset >= known[each.epoch][0])
-        and _fits_next(known[each.epoch][1], after, one.end)
-        for each, after in zip(own, [*own[1:], None], strict=True)
+        and _fits_next(known[each.epoch][1], after, chosen.end)
+        for each, after in zip(own, [*own[1:], None], strict=False)
     ]
     return bool(own) and all(fits)
 
 
 def _fits_next(after: LeaderEpoch | None, own: LeaderEpoch | None, end: int) -> bool:
-    """Return whether a segment goes on as its log does after an epoch: with the log's next epoch,
+    """Return whether a segment continues as its log does after an epoch: with the log's next epoch,
     or it ends before that.
 
     Args:
@@ -92,23 +92,23 @@ def chain(
         log_start: segments below it are not of the log any more; None: not known.
     """
     end_of_remote = INT64_MAX if local_start is None else local_start
-    ordered = sorted(candidates, key=lambda one: (one.start, -one.end, one.segment.id))
+    ordered = sorted(candidates, key=lambda chosen: (chosen.start, -chosen.end, chosen.segment.id))
     kept: list[Candidate] = []
-    for one in ordered:
-        if one.start >= end_of_remote or one.end < (log_start or 0):
+    for chosen in ordered:
+        if chosen.start >= end_of_remote or chosen.end < (log_start or 0):
             continue
-        if kept and (one.start == kept[-1].start or one.end <= kept[-1].end):
+        if kept and (chosen.start == kept[-1].start or chosen.end <= kept[-1].end):
             continue
-        kept.append(one)
+        kept.append(chosen)
     links: list[Link] = []
     gaps: list[tuple[int, int]] = []
     first = kept[0].start if kept else local_start
     if log_start is not None and first is not None and log_start < first:
         gaps.append((log_start, first - 1))
-    for one, after in zip(kept, [*kept[1:], None], strict=True):
+    for chosen, after in zip(kept, [*kept[1:], None], strict=False):
         following = end_of_remote if after is None else after.start
-        bound = min(following, one.end + 1)
-        links.append(Link(one.segment, bound, one.end >= bound))
+        bound = min(following, chosen.end + 1)
+        links.append(Link(chosen.segment, bound, chosen.end >= bound))
         if bound < following < INT64_MAX:
             gaps.append((bound, following - 1))
     return links, gaps
@@ -124,6 +124,6 @@ def require_no_gap(gaps: Sequence[tuple[int, int]], directory: object) -> None:
         raise PreconditionError(
             f"offsets {first} to {last} are in no remote segment, and not in the log directory.",
             path=directory,
-            remedy="Give the whole tier; if a broker runs, run it again. Else these records are"
-            " lost: read from a later offset on, without the tier.",
+            remedy="Give the whole tier, or run it again: it may have changed meanwhile. Else these"
+            " records are lost: read from a later offset on, without the tier.",
         )

@@ -40,7 +40,7 @@ _Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{22}$")]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(
+    model_config = ConfigDict(  # type: ignore[pydantic-alias]  # made from JSON alone
         frozen=True, strict=True, alias_generator=to_camel, hide_input_in_errors=True
     )
 

@@ -88,8 +88,9 @@ def parts_of_log(links: Iterable[Link], *, alone: bool) -> dict[str, RemotePart]
             name = segment_file_name(following, SNAPSHOT)
             parts[name] = part_of(segment, SNAPSHOT, sizes[SNAPSHOT])
         last = segment
-    if alone and last is not None and LEADER_EPOCHS in (sizes := last.sizes()):
-        parts[LEADER_EPOCH_CHECKPOINT] = part_of(last, LEADER_EPOCHS, sizes[LEADER_EPOCHS])
+    epochs = last.sizes().get(LEADER_EPOCHS) if alone and last is not None else None
+    if last is not None and epochs is not None:
+        parts[LEADER_EPOCH_CHECKPOINT] = part_of(last, LEADER_EPOCHS, epochs)
     return parts
 
 

@@ -82,7 +82,7 @@ class RemoteSegmentsPlace(ReadOnlyPlace):
         if not parts:
             return sorted({partition.directory_name for partition, _ in logs})
         partition = TopicPartition.parse(parts[0])
-        ids = sorted(topic_id for one, topic_id in logs if one == partition)
+        ids = sorted(topic_id for log, topic_id in logs if log == partition)
         if len(parts) == 1:
             return ids or None
         return [*self._named(parts)] if len(parts) == _IN_A_TOPIC and parts[1] in ids else None
@@ -93,7 +93,7 @@ class RemoteSegmentsPlace(ReadOnlyPlace):
         if partition is None:
             return {}
         segments = self.tier.logs().get((partition, parts[1]), ())
-        return {f"{one.id.base_offset:020d}-{one.id.segment_id}{LOG}": one for one in segments}
+        return {f"{each.id.base_offset:020d}-{each.id.segment_id}{LOG}": each for each in segments}
 
     def _segment(self, parts: tuple[str, ...]) -> RemoteSegment | None:
         return self._named(parts).get(parts[2]) if len(parts) == _IN_A_TOPIC + 1 else None
@@ -125,10 +125,10 @@ class RemoteSegments:
             LogwrightError: the tier cannot be listed, or the events not be read.
         """
         there = {
-            one.id.segment_id: one
+            segment.id.segment_id: segment
             for (partition, _), segments in self.tier.logs().items()
             if partition.topic == topic
-            for one in segments
+            for segment in segments
         }
         events = [
             known
@@ -136,9 +136,9 @@ class RemoteSegments:
             if partition.topic == topic
         ]
         missing = sum(
-            one.is_readable and segment_id not in there
+            segment.is_readable and segment_id not in there
             for known in events
-            for segment_id, one in known.items()
+            for segment_id, segment in known.items()
         )
         if missing:
             return f"{missing} of its remote segments are not in the tier"
@@ -158,8 +158,10 @@ class RemoteSegments:
         start, end = offsets
         topic_id = local_of(log_dir, directory).topic_id
         segments = self.tier.logs().get((partition, topic_id or ""), ())
-        found = [candidate(one, one.span()) for one in segments if one.is_finished]
-        yield from chain(found, local_start=end, log_start=start)[1]
+        candidates = [
+            candidate(segment, segment.span()) for segment in segments if segment.is_finished
+        ]
+        yield from chain(candidates, local_start=end, log_start=start)[1]
 
 
 def whole_tier(place: Place, key: Path | None) -> Place:

@@ -191,12 +191,12 @@ class Tier:
             return []
         known = self.metadata().of(log)
         return [
-            one
-            for one in self.logs().get(log, ())
+            segment
+            for segment in self.logs().get(log, ())
             if (
-                one.is_finished
+                segment.is_finished
                 if known is None
-                else one.id.segment_id in known and known[one.id.segment_id].is_readable
+                else segment.id.segment_id in known and known[segment.id.segment_id].is_readable
             )
         ]
 
@@ -212,7 +212,7 @@ class Tier:
         for log_dir in self.log_dirs:
             with open_log_dir(log_dir) as opened:
                 partitions = list_log_dir(opened).partitions
-            look_at(log_dir, [name for name, one in partitions.items() if one.topic != TOPIC])
+            look_at(log_dir, [name for name, log in partitions.items() if log.topic != TOPIC])
             for name in partitions:
                 self._held.setdefault(name, log_dir)
 
@@ -224,12 +224,12 @@ class Tier:
         if log is None:
             return [], []
         epochs = () if local is None else local.epochs
-        found = [one for one in self._readable(log) if is_within(one, epochs)]
+        fitting = [segment for segment in self._readable(log) if is_within(segment, epochs)]
         if holder is None or local is None:
-            return chain(found, local_start=None, log_start=None)
+            return chain(fitting, local_start=None, log_start=None)
         # A broker that runs records it each minute: it is too low after a retention.
-        start = None if is_running(holder) or not found else _log_start(holder, log[0])
-        return chain(found, local_start=local.start, log_start=start)
+        start = None if is_running(holder) or not fitting else _log_start(holder, log[0])
+        return chain(fitting, local_start=local.start, log_start=start)
 
     def _log_of(self, directory: str, topic_id: str | None) -> LogId | None:
         """Return the log of a directory's name in the tier, None if the tier has none.
@@ -245,7 +245,7 @@ class Tier:
         if topic_id is not None:
             logs = [log for log in logs if log[1] == topic_id]
         if len(logs) > 1:
-            ids = ", ".join(one for _, one in logs)
+            ids = ", ".join(topic_id for _, topic_id in logs)
             raise PreconditionError(
                 f"the tier has segments of several topics of this name: {ids}.",
                 path=f"{self.bucket.name}: {directory}",
@@ -259,19 +259,23 @@ class Tier:
         Raises:
             CorruptObject: one that should be there is not.
         """
-        there = {one.id.segment_id: one for one in self.logs().get(log, ())}
+        there = {segment.id.segment_id: segment for segment in self.logs().get(log, ())}
         known = self.metadata().of(log)
         if known is None:
-            return [candidate(one, one.span()) for one in there.values() if one.is_finished]
-        found = []
-        for segment_id, one in known.items():
-            if not one.is_readable:
+            return [
+                candidate(segment, segment.span())
+                for segment in there.values()
+                if segment.is_finished
+            ]
+        fitting = []
+        for segment_id, segment in known.items():
+            if not segment.is_readable:
                 continue
             if segment_id not in there:
-                key = f"{log[0].topic}-{log[1]}: {one.id.base_offset:020d}-{segment_id}"
+                key = f"{log[0].topic}-{log[1]}: {segment.id.base_offset:020d}-{segment_id}"
                 raise damaged("all objects of the segment are missing", key)
-            found.append(candidate(there[segment_id], one.span))
-        return found
+            fitting.append(candidate(there[segment_id], segment.span))
+        return fitting
 
 
 @lru_cache(maxsize=4)
@@ -286,8 +290,8 @@ def local_of(log_dir: Place, directory: str) -> Local:
         LogwrightError: something of it cannot be read.
     """
     with open_log_dir(log_dir) as root, root.open_dir(directory) as opened:
-        found = map(parse_segment_file_name, opened.names())
-        bases = [one[0] for one in found if one is not None and one[1] == names.LOG]
+        parsed = map(parse_segment_file_name, opened.names())
+        bases = [each[0] for each in parsed if each is not None and each[1] == names.LOG]
         return Local(read_topic_id(opened), min(bases, default=None), _epochs(opened))
 
 

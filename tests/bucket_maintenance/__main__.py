@@ -80,9 +80,9 @@ def play(seed: int, root: Path, agreement: bytes) -> tuple[list[str], Counter[st
         run(command, log_dir, *given)
         run(command, bucket.url, *given, "--scratch", scratch)
         done[command] += 1
-        found = differences(log_dir, bucket, scratch, T0)
-        if found:
-            return [f"{command}: {each}" for each in found], done
+        faults = differences(log_dir, bucket, scratch, T0)
+        if faults:
+            return [f"{command}: {each}" for each in faults], done
     left = [each.name for each in scratch.iterdir()] if scratch.is_dir() else []
     return [f"left: {each}" for each in left], done
 
@@ -99,11 +99,11 @@ def main() -> None:
         for seed in range(options.seed, options.seed + options.count):
             root = Path(scratch) / str(seed)
             root.mkdir()
-            found, commands = play(seed, root, agreement)
+            faults, commands = play(seed, root, agreement)
             done += commands
-            if found:
+            if faults:
                 differing += 1
-                sys.stdout.write(f"seed {seed}: {found}\n")
+                sys.stdout.write(f"seed {seed}: {faults}\n")
             shutil.rmtree(root)
     seconds = time.monotonic() - began
     sys.stdout.write(f"{options.count} logs, {dict(done)}, {differing} differ, {seconds:.0f} s\n")

@@ -84,14 +84,14 @@ def differences(
     download(version(bucket, partition), directory, there)
     name = partition.directory_name
     own, other = live_files(log_dir / name), live_files(there / name)
-    found = [f"files: {each}" for each in sorted(own.keys() ^ other.keys())]
+    faults = [f"files: {each}" for each in sorted(own.keys() ^ other.keys())]
     for each in sorted(own.keys() & other.keys()):
         if own[each].read_bytes() != other[each].read_bytes():
-            found.append(f"bytes: {each}")
+            faults.append(f"bytes: {each}")
         stats = [files[each].stat() for files in (own, other)]
         is_timed = each.endswith(".log") and stats[0].st_size > 0
         if is_timed and stats[0].st_mtime_ns != stats[1].st_mtime_ns:
-            found.append(f"time: {each}")
+            faults.append(f"time: {each}")
     logs = [observe(each, partition, high_watermark="end") for each in (log_dir, there)]
     for field in (
         "log_start_offset",
@@ -103,10 +103,10 @@ def differences(
     ):
         values = [getattr(each, field) for each in logs]
         if values[0] != values[1]:
-            found.append(f"{field}: {values}")
-    found += [f"object: {key}: {wrong}" for key, wrong in scrub(directory).wrong]
+            faults.append(f"{field}: {values}")
+    faults += [f"object: {key}: {wrong}" for key, wrong in scrub(directory).wrong]
     shutil.rmtree(there)
-    return found
+    return faults
 
 
 def made_old(root: Path, *, days: int, keep: Callable[[str], bool] = lambda _: False) -> None:

@@ -63,12 +63,12 @@ ELSEWHERE: Final = {
     ),
     **dict.fromkeys(
         (
-            f"logwright inspect {EXAMPLE} --tier /mnt/tier",
-            f"logwright dump {EXAMPLE} TOPIC-N --tier /mnt/tier --records",
-            f"logwright verify {EXAMPLE} --tier /mnt/tier --tier-key FILE",
-            f"logwright latest {EXAMPLE} TOPIC --to DIR --tier /mnt/tier",
-            f"logwright find {EXAMPLE} --keys FILE --tier /mnt/tier",
-            "logwright dump tier:/mnt/tier TOPIC-N --records",
+            f"logwright inspect {EXAMPLE} --tier /tier",
+            f"logwright dump {EXAMPLE} TOPIC-N --tier /tier --records",
+            f"logwright verify {EXAMPLE} --tier /tier --tier-key FILE",
+            f"logwright latest {EXAMPLE} TOPIC --to DIR --tier /tier",
+            f"logwright find {EXAMPLE} --keys FILE --tier /tier",
+            "logwright dump tier:/tier TOPIC-N --records",
         ),
         ("tests/unit/cli/test_tier.py", "test_the_documented_commands"),
     ),
@@ -78,19 +78,17 @@ ELSEWHERE: Final = {
     ),
     **dict.fromkeys(
         (
-            "logwright clean s3://archive/broker-1 --config cleanup.policy=compact --yes",
-            "logwright purge s3://archive/broker-1 --yes",
-            "logwright retain s3://archive/broker-1 orders-0 --config retention.ms=604800000 --yes",
-            "logwright undo s3://archive/broker-1 orders-0 --yes",
-        ),
-        ("tests/unit/maintenance/test_maintenance.py", "test_a_server_of_s3"),
-    ),
-    **dict.fromkeys(
-        (
             f"logwright upload {EXAMPLE} --to s3://archive/broker-1",
             "logwright inspect s3://archive/broker-1",
             "logwright verify s3://archive/broker-1",
             "logwright latest s3://archive/broker-1 orders --to orders-table --value string",
+            "logwright clean s3://archive/broker-1 --config cleanup.policy=compact --yes",
+            (
+                "logwright retain s3://archive/broker-1 orders-0 --config cleanup.policy=delete"
+                " --config retention.ms=604800000 --yes"
+            ),
+            "logwright undo s3://archive/broker-1 orders-0 --yes",
+            "logwright purge s3://archive/broker-1 --yes",
         ),
         ("tests/unit/cli/test_upload.py", "test_the_documented_commands"),
     ),

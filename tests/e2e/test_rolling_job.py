@@ -139,10 +139,8 @@ def test_two_runs_at_once_without_a_pool(
     for other in others[:-1]:  # the first one may have ended before the last one looked
         assert (False, OPS[:1]) == (other.success, begun(other))
         (failed,) = [each for each in other.all_events if each.is_step_failure]
-        reported = str(failed.step_failure_data)
-        assert (
-            "another run maintains" in reported or "a run was interrupted at broker 1" in reported
-        )
+        why = str(failed.step_failure_data)
+        assert "another run maintains" in why or "a run was interrupted at broker 1" in why
     check(load)
     assert whole(brokers)
 

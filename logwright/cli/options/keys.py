@@ -82,7 +82,7 @@ _SEARCH: Final = (
     click.option(
         "--appends-continue",
         is_flag=True,
-        help="Forecast as if records of other keys came all the time [default: from the policies].",
+        help="Forecast with new appends [default: --policies].",
     ),
 )
 

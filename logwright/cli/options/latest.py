@@ -58,7 +58,7 @@ class Given(TypedDict):
 @click.option(
     "--key",
     metavar="SPEC",
-    help="How keys are decoded: as --value [default: from --policies, else binary].",
+    help="As --value [default: from --policies, else binary].",
 )
 @click.option(
     "--value",

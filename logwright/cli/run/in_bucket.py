@@ -139,10 +139,10 @@ def object_faults(request: Request, partition: TopicPartition) -> list[Fault]:
     output about those that it does not name.
     """
     directory = bucket_of(request.place).below(partition.directory_name)
-    found = scrub(directory)
+    report = scrub(directory)
     for keys, size, whose in (
-        (found.unnamed, found.unnamed_bytes, "that no version names"),
-        (found.earlier, found.earlier_bytes, "of earlier versions"),
+        (report.unnamed, report.unnamed_bytes, "that no version names"),
+        (report.earlier, report.earlier_bytes, "of earlier versions"),
     ):
         if keys:
             request.output.message(
@@ -150,7 +150,7 @@ def object_faults(request: Request, partition: TopicPartition) -> list[Fault]:
             )
     return [
         Fault(path=f"{directory}/{key}", position=None, problem=problem)
-        for key, problem in found.wrong
+        for key, problem in report.wrong
     ]
 
 

@@ -119,15 +119,15 @@ def _retain_there(
         def act(
             local: Request, partition: TopicPartition = partition, read: set[int] = read
         ) -> RetentionPlan[Place] | None:
-            found = again(local, partition)
-            if found is None or not changes(found):
-                return found
-            if not read_by(found) <= read:
+            result = again(local, partition)
+            if result is None or not changes(result):
+                return result
+            if not read_by(result) <= read:
                 raise StalePlan(
                     "more segments are due than were.", path=partition, remedy="Run it again."
                 )
-            retain(cast("RetentionPlan", found))  # of the working copy
-            return found
+            retain(cast("RetentionPlan", result))  # of the working copy
+            return result
 
         with request.failures.of(partition):
             ended: RetentionPlan[Place] | None = plan

@@ -82,11 +82,11 @@ def _roll_there(request: Request, planned: _Plan, *, force: bool, scratch: Path 
 
     def roll(local: Request) -> _Plan:
         config, _ = local.settings(log.partition.topic)
-        found, again = plan_roll_of(
+        earlier, again = plan_roll_of(
             local.log_dir, log.partition, config, now_ms=local.now_ms, force=force
         )
-        roll_partition(found, again)
-        return found, again
+        roll_partition(earlier, again)
+        return earlier, again
 
     active = log.active.base_offset
     done = in_bucket(request, log.partition, "roll", roll, scratch, needed=active.__le__)

@@ -210,7 +210,7 @@ def test_files_of_other_topics_are_not_waited_for(place: Path) -> None:
 
 def test_a_log_whose_state_is_not_known(place: Path) -> None:
     """The search of its bytes is what counts; that what is committed is not known is said."""
-    (place / f"logs/t-0/{4:020d}.index").unlink()
+    (place / f"logs/t-0/{0:020d}.index").unlink()
     with running(place / "logs", {"t-0": 5}):
         made = signed(place)
     assert "gone" == made.requests[0].state

@@ -92,6 +92,8 @@ def test_a_command_takes_what_it_declares(name: str) -> None:
     shared = {"form", "log_format", "verbose"} | ({"throttle"} if command.running else set())
     if "log_dir" in declared:
         shared |= set(Given.__annotations__)
+    if command.running is not None:  # a search gets the tier; to the others it is of the place
+        shared |= {"tier_key"} if command.running == "whole" else {"tier", "tier_key"}
     taken = {one.name for one in own if one.kind is not inspect.Parameter.VAR_KEYWORD}
     if (options := vars(inspect.getmodule(run)).get("Given")) is not None:
         taken |= set(options.__annotations__)

@@ -51,13 +51,13 @@ def test_the_documented_commands(tiered: Tiered, call: Call, tmp_path: Path) -> 
     logs, words = tiered.logs, tiered.words
     assert {*words[::2]} <= {"--tier", "--tier-key"}
     answer = call("inspect", logs, *words, "--output", "json")
-    remote = {one["topicPartition"]: one for one in answer.lines if "remoteSegments" in one}
-    assert {*PARTITIONS} == {name for name, one in remote.items() if one["remoteSegments"]}
+    remote = {line["topicPartition"]: line for line in answer.lines if "remoteSegments" in line}
+    assert {*PARTITIONS} == {name for name, line in remote.items() if line["remoteSegments"]}
     assert (0, 330) == tuple(remote["plain-0"][name] for name in ("logStartOffset", "logEndOffset"))
     answer = call("dump", logs, "plain-0", *words, "--records", "--count", 500)
     expected = tiered.consumed("read_uncommitted", "plain-0")
     assert [row[:1] + row[2:3] for row in expected] == [
-        [one["offset"], one["key"]] for one in answer.lines
+        [line["offset"], line["key"]] for line in answer.lines
     ]
     assert 0 == call("verify", logs, *words).status
     to = tmp_path / "plain.parquet"
@@ -73,7 +73,7 @@ def test_the_documented_commands(tiered: Tiered, call: Call, tmp_path: Path) -> 
 
 
 def found(answer: Answer) -> list[str]:
-    return [one["place"] for one in answer.lines if "place" in one]
+    return [line["place"] for line in answer.lines if "place" in line]
 
 
 def test_find_names_what_is_in_the_tier(tiered: Tiered, call: Call) -> None:
@@ -167,7 +167,7 @@ def test_kafka_log_reads_the_tier(tiered: Tiered) -> None:
     ("words", "problem"),
     [
         (("--tier-key", "k"), "--tier-key needs --tier"),
-        (("--tier", "s3://bucket"), "not a kind of bucket"),
+        (("--tier", "http://bucket"), "not a kind of bucket"),
     ],
 )
 def test_options_that_contradict_each_other(

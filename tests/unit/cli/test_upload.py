@@ -105,14 +105,21 @@ def test_commands_read_it(call: Call, log_dir: Path, tmp_path: Path, command: st
         assert expected.out.replace(str(log_dir), "") == answer.out.replace(url, "")
 
 
-@pytest.mark.parametrize("words", [("clean",), ("roll",), ("purge",), ("retain",)])
-def test_a_command_that_changes_logs_refuses(
-    call: Call, log_dir: Path, tmp_path: Path, words: tuple[str, ...]
+REFUSED = {"delete": (), "erase": ("--keys", "{keys}"), "move": ("--to", "{to}"), "recover": ()}
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_a_command_that_changes_no_bucket_refuses(
+    call: Call, log_dir: Path, tmp_path: Path, command: str
 ) -> None:
-    """A bucket can only be read by it."""
+    """A bucket can only be read by it; those that change one are in `tests.unit.maintenance`."""
     url = f"file://{tmp_path}/bucket"
     assert 0 == call("upload", log_dir, "--to", url, *NOW).status
-    answer = call(*words, url, "--yes", *NOW)
+    (tmp_path / "other").mkdir()
+    words = [
+        word.format(keys=tmp_path / "keys", to=tmp_path / "other") for word in REFUSED[command]
+    ]
+    answer = call(command, url, *words, "t-0", "--yes", *NOW)
     assert (2, True) == (answer.status, "can only be read" in answer.err)
 
 
@@ -131,13 +138,21 @@ def test_the_documented_commands(
 ) -> None:
     """Those of docs/buckets.md, on a server."""
     log = LogBuilder(tmp_path / "logs", "orders-0")
-    log.segment(0).batch(0, [("ann", "1"), ("bob", "2")])
+    for base in range(0, 6, 2):
+        log.segment(base).batch(base, [("ann", "1"), ("bob", "2")])
     log.write(producers=True)
-    (block,) = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/buckets.md").read_text(), re.DOTALL)
+    block, maintenance = re.findall(
+        r"```sh\n(.*?)```", (ROOT / "docs/buckets.md").read_text(), re.DOTALL
+    )
     commands = re.findall(r"^logwright (\w+) (.+)$", block, re.MULTILINE)
-    options = ("--to", "--value", "string", "orders", "orders-table")
+    retained = ("cleanup.policy=delete", "retention.ms=604800000", "orders-0")
+    options = ("--to", "--value", "string", "orders", "orders-table", "cleanup.policy=compact")
     assert ["upload", "inspect", "verify", "latest"] == [name for name, _ in commands]
-    assert all(option in block for option in options)
+    commands += re.findall(r"^logwright (\w+) (.+)$", maintenance, re.MULTILINE)
+    assert ["clean", "retain", "undo", "purge", "verify"] == [name for name, _ in commands[4:]]
+    assert all(
+        option in block + maintenance for option in ("--config", "--yes", *options, *retained)
+    )
     here = {
         "/var/lib/kafka/data": tmp_path / "logs",
         "s3://archive/broker-1": f"s3://{NAME}/broker-1",

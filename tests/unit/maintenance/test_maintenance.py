@@ -149,13 +149,13 @@ def operate(name: str, operation: str) -> list[str]:
 def as_here(name: str, tmp_path: Path, bucket: Bucket) -> list[str]:
     """Do what a case says here and there; return the differences."""
     log_dir = fixtures.copy_before(name, tmp_path)
-    found = []
+    seen = []
     for operation in fixtures.description(name)["ops"]:
         options = operate(name, operation)
         run(operation, log_dir, "t-0", *options)
         run(operation, bucket.url, "t-0", *options, "--scratch", tmp_path / "scratch")
-        found += differences(log_dir, bucket, tmp_path / "scratch", T0)
-    return found
+        seen += differences(log_dir, bucket, tmp_path / "scratch", T0)
+    return seen
 
 
 @pytest.mark.parametrize("name", [*RETAINED, *IN_CI])
@@ -182,8 +182,8 @@ def test_every_case_ends_as_in_a_log_directory(
 @pytest.mark.parametrize("seed", range(8))
 def test_random_logs_end_as_in_a_log_directory(tmp_path: Path, agreement: bytes, seed: int) -> None:
     """Three random commands; nothing of the working copies is left."""
-    found, done = play(seed, tmp_path, agreement)
-    assert [] == found
+    seen, done = play(seed, tmp_path, agreement)
+    assert [] == seen
     assert done
 
 
@@ -211,11 +211,11 @@ def test_a_server_of_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_dry_run_changes_nothing(bucket: Bucket, log_dir: Path) -> None:
     """It says the same as here, and makes no version."""
     for command, options in (("clean", COMPACT), ("roll", COMPACT), ("retain", RETAIN)):
-        said = [
+        messages = [
             run(command, place, "t-0", *options, *NOW, "--dry-run", "--output", "json")
             for place in (log_dir, bucket.url)
         ]
-        assert said[0] == said[1]
+        assert messages[0] == messages[1]
     assert 0 == version(bucket).version
 
 
@@ -320,9 +320,10 @@ def test_killed_at_any_request(
     old = version(bucket).state
     kills, done = 0, False
     while not done:
+        maintenance = job(bucket, tmp_path)
         with monkeypatch.context() as patch:
             _kill_at(patch, kills, after=after)
-            done = not is_killed(job(bucket, tmp_path))
+            done = not is_killed(maintenance)
         assert () == scrub(bucket.below("t-0")).wrong
         state = version(bucket).state
         rolled = [0, 10, 20, 30, 40] == [each.base_offset for each in state.segments]
@@ -496,8 +497,8 @@ def test_a_record_in_an_earlier_version_is_not_gone(
 
     def unsearched() -> list[tuple[str, str]]:
         place = place_of(bucket.url)
-        found = search_log_dir(place, keys, None, patterns=(), progress=silent)
-        return [(each.path, each.problem) for each in found.unsearched]
+        seen = search_log_dir(place, keys, None, patterns=(), progress=silent)
+        return [(each.path, each.problem) for each in seen.unsearched]
 
     assert [] == unsearched()
     run("retain", bucket.url, "t-0", *RETAIN, *NOW, "--scratch", tmp_path / "scratch")

@@ -103,10 +103,10 @@ def test_the_events_of_a_real_broker(name: str, tmp_path: Path) -> None:
     named = {str(log[0]): known for log, known in metadata.segments.items()}
     assert {*PARTITIONS, "gone-0"} == set(named)
     assert {} == named["gone-0"]
-    known = [one for segments in named.values() for one in segments.values()]
+    known = [only for segments in named.values() for only in segments.values()]
     assert 9 == len(known)
-    assert all(one.is_readable for one in known)
+    assert all(only.is_readable for only in known)
     assert {"plain", "shortened", "tx", "zstd-by-producer"} == metadata.topics
-    (one,) = named["shortened-0"].values()
-    epochs = [(each.epoch, each.start_offset) for each in one.span.epochs]
-    assert (141, 280, [(0, 141)]) == (one.span.start, one.span.end, epochs)
+    (only,) = named["shortened-0"].values()
+    epochs = [(each.epoch, each.start_offset) for each in only.span.epochs]
+    assert (141, 280, [(0, 141)]) == (only.span.start, only.span.end, epochs)

@@ -33,8 +33,8 @@ def _tiered(request: pytest.FixtureRequest, tmp_path: Path) -> Tiered:
 
 def first_segment(tiered: Tiered, suffix: str) -> Path:
     """An object of the first segment of ``plain-0``."""
-    (found,) = [path for path in tiered.remote.rglob(f"{0:020d}-*{suffix}") if is_plain(path)]
-    return found
+    (listed,) = [path for path in tiered.remote.rglob(f"{0:020d}-*{suffix}") if is_plain(path)]
+    return listed
 
 
 def is_plain(path: Path) -> bool:
@@ -117,9 +117,9 @@ def test_ids_with_hyphens(tmp_path: Path) -> None:
         path = tmp_path / key
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(b"")
-    found = find_segments(DirectoryObjects(tmp_path), None)
-    assert sorted(one for one in keys.values() if one) == [one.id for one in found.segments]
-    assert {key for key, one in keys.items() if one is None} == set(found.others)
+    listed = find_segments(DirectoryObjects(tmp_path), None)
+    assert sorted(one for one in keys.values() if one) == [one.id for one in listed.segments]
+    assert {key for key, one in keys.items() if one is None} == set(listed.others)
 
 
 def sizes_text(sizes: list[int], width: int = 4) -> str:

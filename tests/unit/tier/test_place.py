@@ -64,8 +64,8 @@ def test_ranges_are_read_by_other_processes(tiered: Tiered) -> None:
     assert b"PrivateKey" not in sent
     offsets = [
         offset
-        for one in pickle.loads(sent)  # noqa: S301, TID251 -- our own, as Spark sends it
-        for batch in read_range(one, columns=COLUMNS)
+        for each in pickle.loads(sent)  # noqa: S301, TID251 -- our own, as Spark sends it
+        for batch in read_range(each, columns=COLUMNS)
         for offset in batch.column("offset").to_pylist()
     ]
     assert [row[0] for row in tiered.consumed("read_committed", "tx-0")] == offsets
@@ -74,13 +74,13 @@ def test_ranges_are_read_by_other_processes(tiered: Tiered) -> None:
 def test_a_deleted_topic_has_no_log(tiered: Tiered) -> None:
     """Its events are left, and nothing else."""
     partitions = map(str, list_partitions(tiered.place))
-    assert set(PARTITIONS) == {one for one in partitions if not one.startswith("__")}
+    assert set(PARTITIONS) == {each for each in partitions if not each.startswith("__")}
 
 
 def test_a_tier_alone_has_no_local_tail(tiered: Tiered) -> None:
     """Its rows are the first ones, without what DeleteRecords removed; and that is noted."""
     place = tiered.alone
-    assert list(PARTITIONS) == [str(one) for one in list_partitions(place)]
+    assert list(PARTITIONS) == [str(each) for each in list_partitions(place)]
     for partition in PARTITIONS:
         everything = tiered.consumed("read_uncommitted", partition)
         rows = rows_of(place, partition)
@@ -138,7 +138,7 @@ def a_log(log_dir: Path, seed: int, *, edges: list[int]) -> list[int]:
     builder, offset, bases = LogBuilder(log_dir), 0, []
     while offset < edges[-1] + 20:
         if not bases or (edges and offset >= edges[0]):
-            segment, edges = builder.segment(offset), [one for one in edges if one > offset]
+            segment, edges = builder.segment(offset), [each for each in edges if each > offset]
             bases.append(offset)
             if not edges:
                 edges = [1 << 30]
@@ -159,7 +159,7 @@ def a_log(log_dir: Path, seed: int, *, edges: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_segments_that_overlap(tmp_path: Path, seed: int) -> None:
-    """Each leader has segments of its own: where one goes on, the other is cut, batches and index
+    """Each leader has segments of its own: where one continues, the other is cut, batches and index
     entries; what is local counts.
     """
     draw = random.Random(seed)
@@ -171,7 +171,7 @@ def test_segments_that_overlap(tmp_path: Path, seed: int) -> None:
     assert expected["read_uncommitted"] == rows_of(other, "t-0")
     bucket = tmp_path / "bucket"
     split = draw.randint(1, len(bases) - 1)
-    to_local_storage(other, bucket, "t-0", [one for one in others if one <= bases[split]])
+    to_local_storage(other, bucket, "t-0", [each for each in others if each <= bases[split]])
     to_local_storage(mine, bucket, "t-0", draw.sample(bases[:split], draw.randint(0, split)))
     drop_local(mine, "t-0", bases[:split])
     (place,) = with_tier([mine], TierOptions.of(str(bucket)))
@@ -224,7 +224,7 @@ def test_logs_of_other_brokers_are_shown_once(tmp_path: Path) -> None:
         (log_dir / ".kafka_cleanshutdown").touch()
         to_local_storage(log_dir, tmp_path / "bucket", f"t-{number}", [0])
     places = with_tier([first, second], TierOptions.of(str(tmp_path / "bucket")))
-    names = [[str(one) for one in list_partitions(place)] for place in places]
+    names = [[str(each) for each in list_partitions(place)] for place in places]
     assert [["t-0", "t-2"], ["t-1"]] == names
     assert ([0, 1], [0]) == tuple([row[0] for row in rows_of(places[0], n)] for n in ("t-0", "t-2"))
 
@@ -255,8 +255,8 @@ def test_what_is_not_there(tiered: Tiered) -> None:
 
 def test_a_url_of_another_kind(tmp_path: Path) -> None:
     """A bucket that cannot be read is refused by its scheme; a file's URL is a directory."""
-    for text in ("s3://bucket/tier", "file://host/tier"):
-        with pytest.raises(PolicyError, match="not a kind of bucket"):
+    for text in ("http://host/tier", "file://host/tier"):
+        with pytest.raises(PolicyError, match=r"not a (kind|URL) of (a )?bucket"):
             list_partitions(with_tier([tmp_path], TierOptions.of(text))[0])
     tiered = unpacked("plain", tmp_path)
     (place,) = with_tier([tiered.logs], TierOptions.of(f"file://{tiered.remote}"))
