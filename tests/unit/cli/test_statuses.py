@@ -77,7 +77,7 @@ def test_a_question_answered_with_no(
 ) -> None:
     """The operator stopped the command: nothing is wrong with a log."""
     log_dir = copy_before("torn-tail", tmp_path)
-    monkeypatch.setattr(Request, "require_terminal", lambda _: None)
+    monkeypatch.setattr(Request, "require_terminal", lambda _, **__: None)
     answer = call("clean", log_dir, "--config", "cleanup.policy=compact", typed="n\n")
     assert STOPPED == answer.status, answer.err
 
