@@ -12,7 +12,6 @@ its producers are read from there.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,7 +24,8 @@ import google_crc32c
 
 from logwright.bucket.manifest import Manifest, StoredFile
 from logwright.bucket.store import Bucket
-from logwright.errors import CorruptLogError, DiskFull, StalePlan, unreadable
+from logwright.errors import CorruptLogError, StalePlan
+from logwright.maintenance.scratch import no_room_or_unreadable
 from logwright.place.bucket import Shown, files_of, root_of
 from logwright.place.model import RANGE_BYTES
 from logwright.units import ByteCount
@@ -107,10 +107,13 @@ def download(
     """
     name = manifest.state.partition.directory_name
     partition = log_dir / name
-    partition.mkdir(parents=True)
-    for file, shown in root_of({name: manifest}).items():
-        if shown.entry.kind == "file":
-            (log_dir / file).write_bytes(shown.content)
+    try:
+        partition.mkdir(parents=True)
+        for file, shown in root_of({name: manifest}).items():
+            if shown.entry.kind == "file":
+                (log_dir / file).write_bytes(shown.content)
+    except OSError as error:
+        raise no_room_or_unreadable(error, log_dir, log_dir) from error
     files = files_of(manifest.state, directory)
     write = partial(_write, partition, hollow=hollow)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -137,11 +140,11 @@ def _write(partition: Path, named: tuple[str, Shown], *, hollow: frozenset[str])
     """Write one file, with its time."""
     name, shown = named
     path = partition / name
-    if shown.stored is None:
-        path.write_bytes(shown.content)
-        return
-    directory, stored = shown.stored
     try:
+        if shown.stored is None:
+            path.write_bytes(shown.content)
+            return
+        directory, stored = shown.stored
         with path.open("xb") as file:
             if name not in hollow:
                 for piece in _pieces(directory, stored):
@@ -154,13 +157,8 @@ def _write(partition: Path, named: tuple[str, Shown], *, hollow: frozenset[str])
         modified_ns = shown.entry.stamp.modified_ns
         os.utime(path, ns=(modified_ns, modified_ns))
     except OSError as error:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            raise DiskFull(
-                "there is no room for the working copy.",
-                path=path,
-                remedy="Nothing was changed. Give another directory (--scratch DIR).",
-            ) from error
-        raise unreadable(error, f"{directory}/{stored.key}") from error
+        source = path if shown.stored is None else f"{shown.stored[0]}/{shown.stored[1].key}"
+        raise no_room_or_unreadable(error, path, source) from error
 
 
 def _pieces(directory: Bucket, stored: StoredFile) -> Iterator[memoryview]:

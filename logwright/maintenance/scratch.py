@@ -6,16 +6,19 @@ nobody holds, and is removed by the next one that uses the same scratch director
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from logwright import durable
-from logwright.errors import DiskFull, unreadable
+from logwright.errors import DiskFull, LogwrightError, PolicyError, unreadable
 from logwright.locks import acquire, held
 from logwright.place.files import open_log_dir
 from logwright.place.local import LocalDir
@@ -32,11 +35,13 @@ def working_directory(scratch: Path, needed: ByteCount) -> Iterator[Path]:
     directory, and removes what killed processes left there.
 
     Args:
-        scratch: where.
+        scratch: where. Nobody but this user and root may be able to rename what is in it: what
+            they put in the place of a working copy would be committed.
         needed: bytes that must be free there.
 
     Raises:
         DiskFull: they are not.
+        PolicyError: others may rename what is there.
         UnreadableFile: the scratch directory cannot be made or used.
         LogDirLocked: see `logwright.locks.acquire`.
     """
@@ -44,7 +49,9 @@ def working_directory(scratch: Path, needed: ByteCount) -> Iterator[Path]:
         durable.make_directory(scratch)
     except OSError as error:
         raise unreadable(error, scratch) from error
+    scratch = scratch.resolve()
     with open_log_dir(scratch) as directory:
+        _require_own(directory, scratch)
         _remove_left(directory, scratch)
         free = shutil.disk_usage(scratch).free
         if free < needed:
@@ -62,10 +69,47 @@ def working_directory(scratch: Path, needed: ByteCount) -> Iterator[Path]:
         path = scratch / name
         with held(file, remove=(directory, lock)):
             try:
-                path.mkdir(mode=0o700)
+                _make(path)
                 yield path
             finally:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _require_own(directory: LocalDir, scratch: Path) -> None:
+    """Refuse a directory in which others may rename what is there. Effects: looks."""
+    status = os.fstat(directory.fd)
+    others_write = bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    if status.st_uid not in {os.geteuid(), 0} or (
+        others_write and not status.st_mode & stat.S_ISVTX
+    ):
+        raise PolicyError(
+            "others may change what is in the scratch directory.",
+            path=scratch,
+            remedy="Give a directory of your own (--scratch DIR).",
+        )
+
+
+def _make(path: Path) -> None:
+    """Make the directory of a working copy, for this user alone. Effects: as said."""
+    try:
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        raise no_room_or_unreadable(error, path, path) from error
+
+
+def no_room_or_unreadable(error: OSError, path: Path, source: object) -> LogwrightError:
+    """Return the error for a file of a working copy that could not be written.
+
+    Args:
+        source: what was read for it, for messages.
+    """
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return DiskFull(
+            "there is no room for the working copy.",
+            path=path,
+            remedy="Nothing was changed. Give another directory (--scratch DIR).",
+        )
+    return unreadable(error, source)
 
 
 def _remove_left(directory: LocalDir, scratch: Path) -> None:

@@ -3,21 +3,24 @@
 1. Segments that the bucket has with the same offsets, sizes and checksums stay as they are.
 2. What is in the bucket below the log's first segment stays: retention of the log directory deletes
    nothing in the bucket. Everything from there on is as the log directory has it, so a compaction
-   there takes the place of what it compacted.
+   there takes the place of what it compacted. Of a compacted log nothing below stays: the cleaner
+   may have removed the tombstone of a record there, and a deleted key would be back.
 3. Refused: another topic of the same name; a log that ends before the one in the bucket does, which
-   would lose records; a segment in the bucket that begins before the log's first one and ends after
-   it begins.
-4. What another operation replaced meanwhile is not named again (`logwright.bucket.commit`, 4).
+   would lose records; of a log that is not compacted, a segment in the bucket that begins before
+   the log's first one and ends after it begins.
+4. A log that is not compacted may be committed in parts. A compacted one is not: a key is missing
+   in a part if its newest record is after it.
+5. What another operation replaced meanwhile is not named again (`logwright.bucket.commit`, 4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from logwright.bucket.commit import Conflict
-from logwright.bucket.manifest import LogState, StoredSegment
+from logwright.bucket.manifest import LogState
 from logwright.errors import PreconditionError
 from logwright.format.checkpoints import (
     LeaderEpoch,
@@ -35,12 +38,25 @@ class LogFacts(NamedTuple):
     Attributes:
         first_offset: base offset of its first segment.
         end_offset: its log end offset.
+        compacted: as `is_compacted` says.
     """
 
     partition: TopicPartition
     topic_id: str | None
     first_offset: int
     end_offset: int
+    compacted: bool
+
+
+def is_compacted(cleaner_checkpoint: int | None, configs: Mapping[str, str]) -> bool:
+    """Return whether a cleaner removes records of a log, or has done so.
+
+    Args:
+        cleaner_checkpoint: its first dirty offset on record, None without an entry.
+        configs: settings of the topic, as far as they are known.
+    """
+    policies = configs.get("cleanup.policy", "").split(",")
+    return cleaner_checkpoint is not None or "compact" in map(str.strip, policies)
 
 
 def require_continues(before: LogState | None, log: LogFacts) -> None:
@@ -61,7 +77,7 @@ def require_continues(before: LogState | None, log: LogFacts) -> None:
             f"ends at offset {before.log_end_offset}, the log directory's at {log.end_offset}:"
             " records would be lost"
         )
-    elif across:
+    elif across and not log.compacted:
         problem = (
             f"has a segment from offset {across[0].base_offset} to {across[0].next_offset}, in"
             f" which the log directory's first one begins, at {first}"
@@ -77,11 +93,12 @@ def require_continues(before: LogState | None, log: LogFacts) -> None:
 def merged(before: LogState | None, state: LogState) -> LogState:
     """Return the state that is committed; rules 1 and 2. Errors: as `require_continues`."""
     first = state.segments[0].base_offset
-    facts = LogFacts(state.partition, state.topic_id, first, state.log_end_offset)
+    compacted = is_compacted(state.cleaner_checkpoint, state.configs)
+    facts = LogFacts(state.partition, state.topic_id, first, state.log_end_offset, compacted)
     require_continues(before, facts)
     if before is None:
         return state
-    older = tuple(s for s in before.segments if s.base_offset < first)
+    older = () if compacted else tuple(s for s in before.segments if s.base_offset < first)
     return replace(
         state,
         topic_id=state.topic_id or before.topic_id,
@@ -92,9 +109,18 @@ def merged(before: LogState | None, state: LogState) -> LogState:
     )
 
 
+def missing_offsets(before: LogState | None, log: LogFacts) -> tuple[int, int] | None:
+    """Return the offsets, first and last, that are neither in the bucket nor in the log directory:
+    retention deleted them before they were written. None if there are none.
+    """
+    if before is None or log.compacted or log.first_offset <= before.log_end_offset:
+        return None
+    return before.log_end_offset, log.first_offset - 1
+
+
 def require_named(before: LogState | None, state: LogState, own: Iterable[str]) -> None:
     """Refuse a state that names an object which is neither this operation's nor in the newest
-    version; rule 4.
+    version; rule 5.
 
     Raises:
         Conflict: another operation has replaced it.
@@ -108,20 +134,19 @@ def require_named(before: LogState | None, state: LogState, own: Iterable[str]) 
         )
 
 
-def part_of(before: LogState | None, state: LogState, ready: int) -> LogState | None:
+def part_of(before: LogState | None, state: LogState) -> LogState | None:
     """Return the state of a log of which only the first segments are written yet, with what the
     bucket has after them. None if a segment there begins before they end, and ends later; or if
     the producers of this part are not known: its transactions would seem to be decided.
 
     Args:
         before: in the bucket.
-        state: all of the log; what it has after the first segments is not looked at.
-        ready: how many segments are written.
+        state: the log's, with the segments that are written.
     """
-    segments = state.segments[:ready]
+    segments = state.segments
     first, end = segments[0].base_offset, segments[-1].next_offset
     if before is None or before.log_end_offset <= end:
-        begin = _begin_of(state, segments)
+        begin = _begin_of(state)
         is_known = bool(begin.snapshots) or not state.snapshots
         return merged(before, begin) if is_known else None
     if any(s.base_offset < end < s.next_offset for s in before.segments):
@@ -131,9 +156,9 @@ def part_of(before: LogState | None, state: LogState, ready: int) -> LogState | 
     return replace(before, segments=(*older, *segments, *later))
 
 
-def _begin_of(state: LogState, segments: tuple[StoredSegment, ...]) -> LogState:
-    """Return the state of a log that ends after some of its segments."""
-    end = segments[-1].next_offset
+def _begin_of(state: LogState) -> LogState:
+    """Return the state of a log that ends after the segments that are written."""
+    end = state.segments[-1].next_offset
     start = min(state.log_start_offset, end)
     epochs = state.leader_epochs
     if epochs is not None:
@@ -141,7 +166,6 @@ def _begin_of(state: LogState, segments: tuple[StoredSegment, ...]) -> LogState:
         epochs = serialize_leader_epochs([each for each in parsed if each.start_offset <= end])
     return replace(
         state,
-        segments=segments,
         log_start_offset=start,
         high_watermark=max(min(state.high_watermark, end), start),
         log_end_offset=end,

@@ -9,7 +9,8 @@ the producer snapshot that a broker writes when it stops.
 3. Each file is read once for its checksum; if the bucket has it, it is not sent. Else it is sent
    under a name of its own and read back: its length and checksum must be those of what was sent.
 4. What was sent is committed when a part of the deadline has passed, or the log is complete. So a
-   log of any size is committed in parts, each a log that can be read.
+   log of any size is committed in parts, each a log that can be read. A compacted log is committed
+   when it is complete (`logwright.upload.plan`, 4), and has longer for it.
 
 Wherever it is killed, the newest manifest names whole objects only. What was sent and not
 committed is removed by a later removal (`logwright.bucket.commit`, 7); the next upload sends it
@@ -22,7 +23,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, Protocol, cast
 
@@ -31,9 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.runtime import Throttle
+from logwright.bucket.agreement import LONGEST_REQUEST_MS
 from logwright.bucket.commit import (
-    Collect,
-    Collected,
     Commit,
     Conflict,
     Limits,
@@ -73,10 +73,12 @@ from logwright.place.model import (
     is_running,
 )
 from logwright.running.place import require_history
-from logwright.units import ByteCount
+from logwright.units import ByteCount, DurationMs
 from logwright.upload.plan import (
     LogFacts,
+    is_compacted,
     merged,
+    missing_offsets,
     part_of,
     require_continues,
     require_named,
@@ -107,6 +109,8 @@ class Uploaded:
         segments, bytes: how many segments, and bytes of all files, that version has.
         sent_files, sent_bytes: what was sent.
         commits: how many versions were made.
+        missing: offsets, first and last, that retention deleted before they were written; None:
+            there are none.
     """
 
     partition: TopicPartition
@@ -117,6 +121,7 @@ class Uploaded:
     sent_files: int
     sent_bytes: ByteCount
     commits: int
+    missing: tuple[int, int] | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,7 +129,8 @@ class Upload:
     """The upload of one log; `run` is all of it.
 
     Attributes:
-        place: the log directory; of a running broker as a `RunningPlace`.
+        place: the log directory; of a running broker as a `RunningPlace` that is exact: a key of a
+            compacted log would be missing below an older high watermark.
         partition: whose log.
         bucket: the log directory in the bucket.
         limits: as `agree` gives them.
@@ -146,6 +152,7 @@ class Upload:
     _own: dict[str, int] = field(default_factory=dict)
     _sent: list[int] = field(default_factory=list)
     _commits: int = 0
+    _missing: tuple[int, int] | None = None
 
     def run(self) -> Uploaded:
         """Upload the log. Effects: reads it; writes objects and manifests.
@@ -177,6 +184,7 @@ class Upload:
             sent_files=len(self._sent),
             sent_bytes=ByteCount(sum(self._sent)),
             commits=self._commits,
+            missing=self._missing,
         )
 
     @property
@@ -217,8 +225,12 @@ class Upload:
             files = Files(self, directory, {} if base is None else base.state.files)
             topic_id = read_topic_id(directory)
             first, end = log.segments[0].base_offset, log.log_end_offset
-            facts = LogFacts(self.partition, topic_id, first, end)
-            require_continues(None if base is None else base.state, facts)
+            compacted = is_compacted(log.cleaner_checkpoint, self.configs)
+            facts = LogFacts(self.partition, topic_id, first, end, compacted)
+            before = None if base is None else base.state
+            require_continues(before, facts)
+            self._missing = self._missing or missing_offsets(before, facts)
+            limits = _for_whole(self.limits) if compacted else self.limits
             snapshots = tuple(map(files.snapshot, log.snapshot_offsets))
             if is_running(self.place) and log.log_end_offset not in log.snapshot_offsets:
                 snapshots += (files.snapshot_at_end(log),)
@@ -226,10 +238,10 @@ class Upload:
             try:
                 for segment in pool.map(files.segment, log.segments, ends):
                     ready.append(segment)
-                    if len(ready) < len(ends) and self._is_early():
+                    if len(ready) < len(ends) and (compacted or self._is_early()):
                         continue
                     state = state_of(log, directory, tuple(ready), snapshots, configs=self.configs)
-                    base = self._commit(base, state, len(ready), is_last=len(ready) == len(ends))
+                    base = self._commit(base, state, limits, is_last=len(ready) == len(ends))
             finally:
                 pool.shutdown(cancel_futures=True)
         invariant(base is not None, "the last commit made a version")
@@ -241,15 +253,18 @@ class Upload:
         return used_ms * _SHARE_OF_DEADLINE < self.limits.deadline_ms
 
     def _commit(
-        self, base: Manifest | None, state: LogState, ready: int, *, is_last: bool
+        self, base: Manifest | None, state: LogState, limits: Limits, *, is_last: bool
     ) -> Manifest | None:
         """Commit what is ready; return the newest version. Nothing is committed that changes
         nothing, or, unless it is the last, that is not a log yet.
+
+        Args:
+            state: with the segments that are ready.
         """
 
         def after(manifest: Manifest | None) -> LogState | None:
             before = None if manifest is None else manifest.state
-            changed = merged(before, state) if is_last else part_of(before, state, ready)
+            changed = merged(before, state) if is_last else part_of(before, state)
             if changed is not None:
                 require_named(before, changed, self._own)
             return changed
@@ -271,12 +286,21 @@ class Upload:
             planned_version=-1 if base is None else base.version,
             written_ms=self.now_ms,
         )
-        commit = Commit(operation, change, self.limits, started_ms=self._started_ms())
+        commit = Commit(operation, change, limits, started_ms=self._started_ms())
         drive(self.directory, commit.run())
         self._commits += 1
         for key in planned.keys() & self._own.keys():
             del self._own[key]
         return drive(self.directory, newest())
+
+
+def _for_whole(limits: Limits) -> Limits:
+    """Return the limits of a writer who commits once: its objects are too young to be removed for
+    as long as their age and the life of a request permit (`logwright.bucket.commit`, 6); it has
+    half of that.
+    """
+    longest_ms = (limits.age_ms - LONGEST_REQUEST_MS) // 2
+    return replace(limits, deadline_ms=DurationMs(max(limits.deadline_ms, longest_ms)))
 
 
 def state_of(
@@ -338,17 +362,6 @@ class Sender(Protocol):
 
     def sent(self, size: int) -> None:
         """Note an object that was sent, with its bytes."""
-
-
-def remove_old(bucket: Bucket, partition: TopicPartition, limits: Limits) -> Collected:
-    """Remove the objects of a partition that no version needs any more, and old versions; see
-    `logwright.bucket.commit`, 7. Effects: as said.
-
-    Raises:
-        Unsettled, UnreadableFile: the bucket does not answer, or does not permit it.
-        CorruptLogError, UnsupportedFormatError: a version cannot be read; nothing is removed.
-    """
-    return drive(bucket.below(partition.directory_name), Collect(limits).run())
 
 
 class Files:

@@ -51,7 +51,7 @@ EXAMPLES: Final = MappingProxyType(
         "archive": ("/kafka/data --bootstrap localhost:9092 --topic orders --dry-run",),
         "upload": (
             "/kafka/data --to file:///backup/bucket",
-            "/kafka/data orders-0 --to file:///backup/bucket --remove-unused",
+            "/kafka/data orders-0 --to file:///backup/bucket --rate 50000000",
         ),
         "latest": (
             "/kafka/data orders --to orders-table --key string --value string",

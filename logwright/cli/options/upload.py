@@ -7,7 +7,7 @@ import click
 from logwright.cli.options.common import declare, read_options
 
 
-@declare("upload", extra="bucket", running="bounded")
+@declare("upload", extra="bucket", running="exact")
 @click.option(
     "--to",
     metavar="URL",
@@ -21,16 +21,11 @@ from logwright.cli.options.common import declare, read_options
     type=click.IntRange(min=1),
     help="Read at most this many bytes per second of the log directory.",
 )
-@click.option(
-    "--remove-unused",
-    is_flag=True,
-    help="Also remove objects that no version of a log needs any more, once they are older than"
-    " the age that format.json has (7 days).",
-)
 @read_options
 def command() -> None:
     """Write logs into a bucket, byte for byte, with all that is needed to read them there. What
-    the bucket has already is not sent again. Retention of LOG_DIR deletes nothing there.
+    the bucket has already is not sent again. Retention of LOG_DIR deletes nothing there, unless
+    the log is compacted.
 
     A log that a broker has open is written up to its high watermark.
     """

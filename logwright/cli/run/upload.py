@@ -14,10 +14,10 @@ from logwright.cli.wording import counted
 from logwright.config.resolved import given_configs
 from logwright.format.names import TopicPartition
 from logwright.locks import broker_kept_out
-from logwright.upload.upload import Upload, Uploaded, remove_old
+from logwright.upload.upload import Upload, Uploaded
 
 
-def run(request: Request, *, to: str, rate: int | None, remove_unused: bool) -> None:
+def run(request: Request, *, to: str, rate: int | None) -> None:
     """Run the command."""
     bucket = Bucket.of(to)
     throttle = Throttle(inf if rate is None else rate)
@@ -27,8 +27,6 @@ def run(request: Request, *, to: str, rate: int | None, remove_unused: bool) -> 
         for partition in partitions:
             with request.failures.of(partition):
                 _show(request, _upload(request, partition, bucket, limits, throttle))
-                if remove_unused:
-                    _remove(request, partition, bucket, limits)
 
 
 def _upload(
@@ -62,15 +60,11 @@ def _show(request: Request, uploaded: Uploaded) -> None:
         filesSent=uploaded.sent_files,
         bytesSent=uploaded.sent_bytes,
         commits=uploaded.commits,
+        missingOffsets=uploaded.missing,
     )
-
-
-def _remove(request: Request, partition: TopicPartition, bucket: Bucket, limits: Limits) -> None:
-    removed = remove_old(bucket, partition, limits)
-    request.output.result(
-        f"{partition}: {counted(len(removed.data), 'object')} and"
-        f" {counted(len(removed.versions), 'version')} removed",
-        topicPartition=str(partition),
-        objectsRemoved=len(removed.data),
-        versionsRemoved=len(removed.versions),
-    )
+    if uploaded.missing is not None:
+        first, last = uploaded.missing
+        request.output.message(
+            f"{uploaded.partition}: offsets {first} to {last} are not in the bucket: retention"
+            " deleted them before this upload"
+        )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from logwright.bucket.store import Bucket
+from logwright.running import watermark
 from tests.bucket.servers import NAME, environment, served
 from tests.log_builder import START_MS, LogBuilder
+from tests.running_dirs import recording, running, two_segments
 from tests.tidy.trees import ROOT
 from tests.unit.cli.conftest import Call
 
@@ -54,29 +53,25 @@ def test_upload(call: Call, log_dir: Path, tmp_path: Path) -> None:
         "filesSent": 0,
         "bytesSent": 0,
         "commits": 1,
+        "missingOffsets": None,
     }
     assert expected == line, "the setting is not given any more"
 
 
-def test_unused_objects_are_removed_when_they_are_old(
-    call: Call, log_dir: Path, tmp_path: Path
+def test_a_running_log_needs_a_younger_high_watermark(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A young one stays: another writer may be about to name it."""
+    """A cleaner may have used records above an older one: keys would be missing in the bucket."""
+    monkeypatch.setattr(watermark, "PATIENCE_SECONDS", 1.0)
+    two_segments(tmp_path / "logs")
     url = f"file://{tmp_path}/bucket"
-    assert 0 == call("upload", log_dir, "--to", url, *NOW).status
-    directory = Bucket.of(f"{url}/t-0")
-    directory.put_unique("data/other-0-1.log", b"x")
-    answer = call("upload", log_dir, "t-0", "--to", url, "--remove-unused", *NOW)
-    assert "t-0: 0 objects and 0 versions removed" in answer.out
-    format_file = tmp_path / "bucket/format.json"
-    agreement = json.loads(format_file.read_text()) | {"deadlineMs": 1, "ageMs": 3_600_002}
-    format_file.write_text(json.dumps(agreement))
-
-    old = tmp_path / "bucket/t-0/data/other-0-1.log"
-    os.utime(old, (1, 1))
-    answer = call("upload", log_dir, "t-0", "--to", url, "--remove-unused", *NOW)
-    assert "t-0: 1 object and 0 versions removed" in answer.out
-    assert not old.exists()
+    with running(tmp_path / "logs", {"t-0": 5}):
+        answer = call("upload", tmp_path / "logs", "--to", url, *NOW)
+        assert (5, True) == (answer.status, "a younger one is needed" in answer.err)
+        with recording(tmp_path / "logs", 5):
+            answer = call("upload", tmp_path / "logs", "--to", url, *NOW)
+    assert 0 == answer.status, answer.err
+    assert "t-0: up to offset 5, version 0" in answer.out
 
 
 READ = {

@@ -4,6 +4,7 @@ is interrupted.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import shutil
@@ -24,7 +25,7 @@ from logwright.bucket.manifest import DATA
 from logwright.bucket.store import Bucket
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
-from logwright.errors import CannotUndo, CorruptLogError, DiskFull
+from logwright.errors import CannotUndo, CorruptLogError, DiskFull, PolicyError
 from logwright.maintenance import scratch as scratch_module
 from logwright.maintenance.change import applied
 from logwright.maintenance.maintain import Maintenance
@@ -399,6 +400,38 @@ def test_room_is_required_before(
         job(bucket, tmp_path).run(roll)
 
 
+def test_a_disk_that_fills_meanwhile(
+    bucket: Bucket, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with a small file: it is said, the log is as it was, and nothing is left."""
+    del log_dir
+    before = version(bucket)
+
+    def full(path: Path, _: bytes) -> int:
+        raise OSError(errno.ENOSPC, "no space", str(path))
+
+    with monkeypatch.context() as patch, pytest.raises(DiskFull, match="no room"):
+        patch.setattr(Path, "write_bytes", full)
+        job(bucket, tmp_path).run(roll)
+    assert before == version(bucket)
+    assert [] == list((tmp_path / "scratch").iterdir())
+
+
+@pytest.mark.parametrize(("mode", "is_taken"), [(0o777, False), (0o1777, True), (0o755, True)])
+def test_a_scratch_directory_that_others_may_change(
+    bucket: Bucket, log_dir: Path, tmp_path: Path, mode: int, is_taken: bool
+) -> None:
+    """What they put in the place of a working copy would be committed."""
+    del log_dir
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch").chmod(mode)
+    if is_taken:
+        assert job(bucket, tmp_path).run(roll) is not None
+    else:
+        with pytest.raises(PolicyError, match="others may change"):
+            job(bucket, tmp_path).run(roll)
+
+
 def test_a_damaged_object_is_named_and_nothing_is_made_of_it(
     bucket: Bucket, log_dir: Path, tmp_path: Path
 ) -> None:
@@ -509,6 +542,35 @@ def test_a_record_in_an_earlier_version_is_not_gone(
     run("purge", bucket.url, "--yes", *NOW)
     assert [] == unsearched()
     del log_dir
+
+
+def test_no_certificate_says_gone_before_the_purge(
+    bucket: Bucket, log_dir: Path, tmp_path: Path
+) -> None:
+    """A key that retention removed is not proved to be gone while an object of an earlier version
+    may have it. After the purge nothing is left to look at.
+    """
+    del log_dir
+    (tmp_path / "keys").write_bytes(b"k5\n")
+    (tmp_path / "secret").write_text("0123456789abcdef" * 4)
+    (tmp_path / "secret").chmod(0o600)
+    run("certificate", "--new-key", tmp_path / "key")
+    asked = ("--keys", tmp_path / "keys", "--secret", tmp_path / "secret")
+    signed = (*asked, "--signing-key", tmp_path / "key", "--output", "json", *NOW)
+
+    def states(name: str, *more: str | Path) -> dict[str, int]:
+        out = ("--out", tmp_path / name)
+        answer = called("certificate", bucket.url, *signed, *out, *more).stdout
+        requests: dict[str, int] = json.loads(answer.splitlines()[-1])["requests"]
+        return requests
+
+    assert {"remains": 1} == states("first")
+    run("retain", bucket.url, "t-0", *RETAIN, *NOW, "--scratch", tmp_path / "scratch")
+    earlier = ("--earlier", tmp_path / "first")
+    assert {"not proved": 1} == states("second", *earlier)
+    made_old(tmp_path / "bucket" / "t-0", days=8)
+    run("purge", bucket.url, "--yes", *NOW)
+    assert {"not proved", "remains"}.isdisjoint(states("third", *earlier))
 
 
 def test_changes_are_refused_that_do_not_fit(bucket: Bucket, log_dir: Path) -> None:

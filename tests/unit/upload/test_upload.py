@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 
 from logwright.batches.runtime import Throttle, silent
 from logwright.bucket.agreement import agree
-from logwright.bucket.commit import newest
+from logwright.bucket.commit import TooLate, newest
 from logwright.bucket.driver import drive
 from logwright.bucket.store import Bucket
 from logwright.config.kept import read_kept
@@ -89,7 +89,10 @@ def _buckets(
     return Buckets(f"s3://{NAME}/{tmp_path.name}")
 
 
-def a_log(log_dir: Path) -> Path:
+PLAIN = {"cleanup.policy": "delete"}
+
+
+def a_log(log_dir: Path, *, cleaned: bool = True) -> Path:
     """Three segments: compressed and plain batches, tombstones, an aborted and an open transaction
     after the newest snapshot; a topic id.
     """
@@ -102,7 +105,8 @@ def a_log(log_dir: Path) -> Path:
         segment.batch(base + 24, [("k1", "x")] * 2, producer_id=7, transactional=True)
         segment.marker(base + 26, 7, "abort" if base else "commit")
     builder.segment(54).batch(54, [("k2", "open")], producer_id=8, transactional=True)
-    builder.write(index_interval=1, producers=True, cleaner_checkpoint=10, high_watermark=54)
+    dirty = 10 if cleaned else None
+    builder.write(index_interval=1, producers=True, cleaner_checkpoint=dirty, high_watermark=54)
     (log_dir / ".kafka_cleanshutdown").touch()
     (log_dir / "t-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
     return log_dir
@@ -239,13 +243,79 @@ def test_only_what_is_new_is_sent(buckets: Buckets, tmp_path: Path) -> None:
 
 def test_what_retention_deletes_here_stays_there(buckets: Buckets, tmp_path: Path) -> None:
     """The log in the bucket begins where it began."""
-    log_dir = a_log(tmp_path / "logs")
-    upload(log_dir, buckets)
+    log_dir = a_log(tmp_path / "logs", cleaned=False)
+    upload(log_dir, buckets, configs=PLAIN)
     for path in (log_dir / "t-0").glob(f"{0:020d}.*"):
         path.unlink()
-    result = upload(log_dir, buckets)
+    result = upload(log_dir, buckets, configs=PLAIN)
     assert (3, 0) == (result.segments, result.sent_files)
     assert 0 == observe(buckets.place, T0, high_watermark="end").log_start_offset
+
+
+def test_offsets_that_retention_deleted_before_an_upload_are_said(
+    buckets: Buckets, tmp_path: Path
+) -> None:
+    """They are in no version; a log that continues where the bucket's ends lacks nothing."""
+    log_dir = a_log(tmp_path / "logs", cleaned=False)
+    for path in (log_dir / "t-0").glob(f"{54:020d}.*"):
+        path.rename(tmp_path / path.name)
+    first = upload(log_dir, buckets, configs=PLAIN)
+    assert (54, None) == (first.end_offset, first.missing)
+    for path in tmp_path.glob(f"{54:020d}.*"):
+        path.rename(log_dir / "t-0" / path.name)
+    for base in (0, 27):
+        for path in (log_dir / "t-0").glob(f"{base:020d}.*"):
+            path.unlink()
+    again = upload(log_dir, buckets, configs=PLAIN)
+    assert (55, None) == (again.end_offset, again.missing)
+    later = LogBuilder(tmp_path / "later")
+    later.segment(60).batch(60, [("k", "v")])
+    later.write(high_watermark=61)
+    (tmp_path / "later/.kafka_cleanshutdown").touch()
+    assert (55, 59) == upload(tmp_path / "later", buckets, configs=PLAIN).missing
+
+
+@pytest.mark.parametrize("known_by", ["checkpoint", "settings"])
+def test_a_deleted_key_does_not_come_back(buckets: Buckets, tmp_path: Path, known_by: str) -> None:
+    """A log with compact,delete: the cleaner has removed a tombstone, retention the segment with
+    the value before it. So of a compacted log nothing older stays than the log directory has.
+    """
+    log_dir = tmp_path / "logs"
+    configs = {"cleanup.policy": "compact,delete"} if known_by == "settings" else {}
+    dirty = 20 if known_by == "checkpoint" else None
+    old = LogBuilder(log_dir)
+    old.segment(0).batch(0, [("gone", "secret"), ("kept", "1")])
+    old.segment(10).batch(10, [("gone", None), ("kept", "2")])
+    old.segment(20).batch(20, [("kept", "3")])
+    old.write(producers=True, high_watermark=21, cleaner_checkpoint=dirty)
+    (log_dir / ".kafka_cleanshutdown").touch()
+    upload(log_dir, buckets, configs=configs)
+    shutil.rmtree(log_dir)
+    new = LogBuilder(log_dir)
+    new.segment(10).batch(11, [("kept", "2")])
+    new.segment(20).batch(20, [("kept", "3")])
+    new.write(producers=True, high_watermark=21, cleaner_checkpoint=dirty)
+    (log_dir / ".kafka_cleanshutdown").touch()
+    upload(log_dir, buckets, configs=configs)
+    assert [b"kept"] == [row[0] for row in latest(buckets.place)]  # type: ignore[attr-defined]  # rows
+    assert latest(log_dir) == latest(buckets.place)
+
+
+def test_a_compacted_log_is_committed_as_a_whole(buckets: Buckets, tmp_path: Path) -> None:
+    """What is newer than a part of it may be why a key is not in that part. It has half of the age
+    for it, and no longer.
+    """
+    log_dir = a_log(tmp_path / "logs")
+    clock = iter(range(0, 10**12, 3_600_000 // 4))
+    assert 1 == upload(log_dir, buckets, elapsed_ms=lambda: next(clock)).commits
+    days = 86_400_000
+    for number, (begun_ms, configs) in enumerate(((-4 * days, {}), (-3 * days, PLAIN))):
+        other = Buckets(f"file://{tmp_path}/other{number}")
+        log_dir = a_log(tmp_path / f"logs{number}", cleaned=not configs)
+        with pytest.raises(TooLate):
+            upload(log_dir, other, elapsed_ms=lambda ms=begun_ms: ms, configs=configs)
+    third = Buckets(f"file://{tmp_path}/third")
+    assert 1 == upload(tmp_path / "logs0", third, elapsed_ms=lambda: -3 * days).commits
 
 
 def test_what_would_lose_records_is_refused(buckets: Buckets, tmp_path: Path) -> None:
@@ -266,9 +336,9 @@ def test_what_would_lose_records_is_refused(buckets: Buckets, tmp_path: Path) ->
 
 def test_a_long_upload_is_committed_in_parts(buckets: Buckets, tmp_path: Path) -> None:
     """Each part is a log that can be read; the last is all of it."""
-    log_dir = a_log(tmp_path / "logs")
+    log_dir = a_log(tmp_path / "logs", cleaned=False)
     clock = iter(range(0, 10**12, 3_600_000 // 4))
-    result = upload(log_dir, buckets, elapsed_ms=lambda: next(clock))
+    result = upload(log_dir, buckets, elapsed_ms=lambda: next(clock), configs=PLAIN)
     assert 3 == result.commits
     directory = buckets.bucket.below("t-0")
     ends = []
@@ -434,9 +504,11 @@ def test_a_log_that_a_broker_has_open(tmp_path: Path) -> None:
 
 def test_a_part_without_its_producers_is_not_committed(tmp_path: Path) -> None:
     """A transaction that is open in it would seem to be decided."""
-    log_dir, buckets = a_log(tmp_path / "logs"), Buckets(f"file://{tmp_path}/bucket")
+    buckets = Buckets(f"file://{tmp_path}/bucket")
+    log_dir = a_log(tmp_path / "logs", cleaned=False)
     (log_dir / "t-0" / f"{27:020d}.snapshot").unlink()
     clock = iter(range(0, 10**12, 3_600_000 // 4))
-    assert 2 == upload(log_dir, buckets, elapsed_ms=lambda: next(clock)).commits
+    more = {"elapsed_ms": lambda: next(clock), "configs": PLAIN}
+    assert 2 == upload(log_dir, buckets, **more).commits
     first = _session(buckets, 0).place
     assert 54 == observe(first, T0, high_watermark="end").log_end_offset
