@@ -5,6 +5,7 @@ a log with.
 from __future__ import annotations
 
 import pickle
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,9 +17,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from logwright.batches.runtime import Runtime
+from logwright.bucket.agreement import agree
+from logwright.bucket.store import Bucket
 from logwright.config.table import TopicTable
 from logwright.config.topic import CleanerConfig
-from logwright.errors import DataLoss, PolicyError
+from logwright.errors import DataLoss, PolicyError, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
@@ -27,6 +30,7 @@ from logwright.log.load import observe
 from logwright.log.model import ReadableLog
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
+from logwright.place.named import place_of
 from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records, visible_offsets
 from logwright.records.read import read_range
@@ -38,6 +42,8 @@ from logwright.spark.kafka_log_stream import StreamReader
 from logwright.tables.logs import TopicLog
 from logwright.tables.merge import MergeLimits
 from logwright.tables.topic import LocatedTable, update_topic
+from logwright.upload.upload import Upload
+from tests.live.load import TOPICS
 from tests.live.plain import topic_id
 from tests.live.rows import Isolation, Reading, Rows, general, row_of, rows_of
 
@@ -47,6 +53,7 @@ class Refused(Exception):
 
 
 COLUMNS = ("offset", "key", "value", "timestamp")
+_DELETED = frozenset(topic.log for topic in TOPICS if not topic.is_compacted)
 Sent = TypeVar("Sent")
 
 
@@ -148,6 +155,47 @@ class Tables:
         reading = attempt.ended(rows, observed.log_start_offset, result.held, is_state=True)
         reading.notes[f"{result.step.kind}: {general(result.step.reason)}"] = 1
         return reading
+
+
+class Uploads:
+    """A bucket for each topic, to which its log is uploaded from reading to reading; of one whose
+    retention deletes between two uploads, a new one each time. Effects: files in a directory of its
+    own.
+    """
+
+    def __init__(self, scratch: Path) -> None:
+        self._root = scratch / "buckets"
+
+    def read(self, log_dir: Path, log: str, _: Isolation) -> Reading:
+        """Upload the log, and read the latest state in the bucket.
+
+        Raises:
+            Refused: the log in the bucket does not continue in this one.
+        """
+        attempt = Attempt(reader="upload", log_dir=log_dir, log=log, isolation="read_committed")
+        root = self._root / attempt.log_dir.parent.name / f"{log}.{attempt.before}"
+        if log in _DELETED:
+            shutil.rmtree(root / log, ignore_errors=True)
+        bucket = Bucket.of(f"file://{root}")
+        place = as_it_runs(log_dir, exact=True)
+        with broker_kept_out(place):
+            try:
+                Upload(
+                    place=place,
+                    partition=attempt.partition,
+                    bucket=bucket,
+                    limits=agree(bucket),
+                    configs={},
+                    now_ms=time.time_ns() // 1_000_000,
+                ).run()
+            except PreconditionError as error:
+                if not error.problem.startswith("the log in the bucket"):
+                    raise
+                raise Refused(general(error.problem)) from error
+        log_there = observe(place_of(bucket.url), attempt.partition, high_watermark="checkpoint")
+        plan = plan_latest(log_there, cleaner=CleanerConfig())
+        rows = arrow_rows(read_latest(plan, columns=COLUMNS, runtime=Runtime(threads=1)))
+        return attempt.ended(rows, log_there.log_start_offset, plan.end_offset, is_state=True)
 
 
 class Batches:

@@ -49,6 +49,7 @@ def readers(log_dirs: Sequence[Path], scratch: Path) -> dict[str, Reader]:
         "records": commands.records,
         "latest": commands.latest,
         "table": commands.Tables(scratch).read,
+        "upload": commands.Uploads(scratch).read,
         "source": commands.Batches().read,
         "stream": commands.Streams().read,
         "dump": Dump().read,

@@ -15,7 +15,10 @@ from tests.live.driver import AT_REST, Figures, Plan, run
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
 
 
-NAMES = ("records", "latest", "table", "inspect", "verify", "source", "config", "certificate")
+NAMES = (
+    *("records", "latest", "table", "upload", "inspect"),
+    *("verify", "source", "config", "certificate"),
+)
 SHORT = Plan(seconds=5.0, seed=1, names=NAMES, warm_seconds=2.0, checkpoint_ms=500)
 
 

@@ -410,9 +410,11 @@ def test_a_disk_that_fills_meanwhile(
     def full(path: Path, _: bytes) -> int:
         raise OSError(errno.ENOSPC, "no space", str(path))
 
-    with monkeypatch.context() as patch, pytest.raises(DiskFull, match="no room"):
+    maintenance = job(bucket, tmp_path)
+    with monkeypatch.context() as patch:
         patch.setattr(Path, "write_bytes", full)
-        job(bucket, tmp_path).run(roll)
+        with pytest.raises(DiskFull, match="no room"):
+            maintenance.run(roll)
     assert before == version(bucket)
     assert [] == list((tmp_path / "scratch").iterdir())
 
