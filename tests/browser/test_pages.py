@@ -39,6 +39,8 @@ pytestmark = [
 ]
 
 RUN_SECONDS = 240
+ENDED = {"SUCCESS", "FAILURE", "CANCELED"}
+"""A schedule may ask for a run while the pages are looked at."""
 ASSET = "/assets/kafka_logs/segment_set"
 LARGEST_PICTURE = 150_000
 
@@ -94,6 +96,7 @@ def test_a_newcomer_sees_what_the_demo_did(site: Site) -> None:
         *("Checks (8)", "blocking", "Passed", "records read back"),
         name="checks",
     )
+    until("the runs to end", RUN_SECONDS, lambda: ENDED >= {run["status"] for run in site.runs()})
     assert {"SUCCESS"} == {run["status"] for run in site.runs()}
     assert 1 == len(site.runs(pipelineName="sweep"))
 

@@ -557,8 +557,8 @@ def test_no_certificate_says_gone_before_the_purge(
     (tmp_path / "secret").write_text("0123456789abcdef" * 4)
     (tmp_path / "secret").chmod(0o600)
     run("certificate", "--new-key", tmp_path / "key")
-    asked = ("--keys", tmp_path / "keys", "--secret", tmp_path / "secret")
-    signed = (*asked, "--signing-key", tmp_path / "key", "--output", "json", *NOW)
+    keys_of = ("--keys", tmp_path / "keys", "--secret", tmp_path / "secret")
+    signed = (*keys_of, "--signing-key", tmp_path / "key", "--output", "json", *NOW)
 
     def states(name: str, *more: str | Path) -> dict[str, int]:
         out = ("--out", tmp_path / name)
