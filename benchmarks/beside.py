@@ -21,8 +21,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks.table import table
 from logwright.format.names import TopicPartition as LogOf
-from logwright.locks import broker_kept_out
 from logwright.log.load import observe
+from logwright.reading import reading
 from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
@@ -170,7 +170,7 @@ def _read_on(log_dir: Path, rate: float, stop: Event, out: Connection) -> None:
 def _read_once(log_dir: Path, rate: float, stop: Event) -> int:
     place = as_it_runs(log_dir, bytes_per_second=rate)
     read = 0
-    with broker_kept_out(place):
+    with reading(place):
         log = observe(place, LOG, high_watermark="end")
         for part in plan_records(log, ReadRequest()):
             for batch in read_range(part, columns=("offset", "value")):

@@ -47,7 +47,6 @@ from logwright.format.names import (
 )
 from logwright.place.files import open_log_dir
 from logwright.place.local import DIRECTORY_FLAGS, LocalDir, is_named
-from logwright.place.model import Place, ReadOnlyPlace
 from logwright.running.broker import FLOCK, lock_holder
 
 PARTITION_LOCK: Final = "lock"
@@ -82,34 +81,23 @@ def lock_log_dir(log_dir: Path) -> Iterator[None]:
             process = None
             with suppress(OSError):
                 process = lock_holder(directory.fd, BROKER_LOCK)
-            by = f" (process {process})" if process else ""
-            raise LogDirLocked(
-                f"a broker{by} holds this lock.",
-                path=log_dir / BROKER_LOCK,
-                remedy="Stop the broker that uses this log directory, then run it again.",
-            )
+            raise held_by_broker(log_dir, process)
         with held(file):
             yield
 
 
-@contextmanager
-def broker_kept_out(log_dir: Place) -> Iterator[None]:
-    """Lock the log directory for reading; see `lock_log_dir`. Creates no ``.lock``, since without
-    one no broker runs. A place that can only be read has no lock; see `ReadOnlyPlace.reading`.
+def held_by_broker(log_dir: Path, process: int | None) -> LogDirLocked:
+    """Return the error for a log directory that a broker uses.
 
-    Raises:
-        LogDirLocked, NotALogDir, UnreadableFile: as `lock_log_dir`.
-        Unsettled: on leaving, as `ReadOnlyPlace.reading`.
+    Args:
+        process: of the broker; 0 or None: not known.
     """
-    if isinstance(log_dir, ReadOnlyPlace):
-        with log_dir.reading():
-            yield
-        return
-    if not (log_dir / BROKER_LOCK).exists():
-        yield
-        return
-    with lock_log_dir(log_dir):
-        yield
+    by = f" (process {process})" if process else ""
+    return LogDirLocked(
+        f"a broker{by} holds this lock.",
+        path=log_dir / BROKER_LOCK,
+        remedy="Stop the broker that uses this log directory, then run it again.",
+    )
 
 
 @contextmanager

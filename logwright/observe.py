@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.place.files import entry_at
+from logwright.reading import reading
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
 
@@ -41,6 +41,6 @@ def observe_unlocked(
     look = partial(observe, log_dir, high_watermark=high_watermark)
     if not isinstance(log_dir, Path):
         return look(partition)
-    with broker_kept_out(log_dir):
+    with reading(log_dir):
         wait_for_marker(log_dir)
         return look_twice(look, log_dir, partition)

@@ -35,7 +35,8 @@ from logwright.errors import LogwrightError, PreconditionError
 from logwright.extras import require
 from logwright.format.names import TopicPartition
 from logwright.ingest.commit import prepare_log_dir
-from logwright.locks import broker_kept_out, lock_log_dir
+from logwright.locks import lock_log_dir
+from logwright.reading import reading
 from logwright.resources.erasure import certificate_path, request_places
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.page import cases_directory
@@ -117,7 +118,7 @@ class ErasureWork:
         for name, erasure in self.readable():
             logs = _logs(state, erasure.log_dir)
             try:
-                with broker_kept_out(erasure.log_dir):
+                with reading(erasure.log_dir):
                     yield from zip(logs, plan_logs(erasure, logs.values()), strict=True)
                     for result in plan_directories(erasure):
                         yield f"{name}:{result.name}", result

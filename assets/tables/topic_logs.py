@@ -13,10 +13,10 @@ from logwright.config.sources import DirectorySettings
 from logwright.config.table import TopicTable, tables_of
 from logwright.errors import LogwrightError, NotALogDir, PolicyError
 from logwright.format.names import TopicPartition
-from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.log.watermark import require_high_watermark
 from logwright.place.model import Place
+from logwright.reading import reading
 from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.resources.secrets import with_secrets
@@ -67,14 +67,13 @@ def table_of(policies: PolicyDirectory, topic: str) -> tuple[LocatedTable, Polic
 def topic_logs(
     topic: str, table: TopicTable, log_dirs: LogDirs, settings: DirectorySettings
 ) -> Iterator[TopicLogs]:
-    """Yield the logs of a topic, while no broker may start on their directories; those that a
-    broker has open, up to what is committed, all of the same moment if that is possible. Effects:
-    locks; reads; may wait some seconds for the broker.
+    """Yield the logs of a topic; those that a broker has open, up to what is committed, all of the
+    same moment if that is possible. Effects: reads; may wait some seconds for the broker.
 
     Raises:
         NotALogDir: there is none.
         PolicyError: a partition is in several log directories.
-        Unsettled: on leaving: a log was truncated while it was read.
+        Unsettled: on leaving: a log was truncated while it was read, or a broker started.
     """
     maintained = topic_of(topic, table, log_dirs.listing())
     with ExitStack() as stack:
@@ -84,7 +83,7 @@ def topic_logs(
             here = [log for log in maintained if log.log_dir == directory]
             try:
                 places[directory] = place = as_it_runs(directory, exact=True)
-                stack.enter_context(broker_kept_out(place))
+                stack.enter_context(reading(place))
                 look_at(place, [log.partition.directory_name for log in here])
             except LogwrightError as error:
                 refused |= {log.key: error for log in here}

@@ -32,9 +32,9 @@ from logwright.audit.running import require_one_history
 from logwright.errors import NotALogDir, enough_memory
 from logwright.format.names import TopicPartition
 from logwright.format.siphash import HashKey
-from logwright.locks import broker_kept_out
 from logwright.observe import HighWatermark, holds
 from logwright.place.model import Place
+from logwright.reading import reading
 from logwright.units import ByteCount
 
 MOST_BYTES: Final = ByteCount(512 * 1024 * 1024)
@@ -53,7 +53,7 @@ def audit_partition(
     high_watermark: HighWatermark,
     most_bytes: ByteCount = MOST_BYTES,
 ) -> PartitionAudit:
-    """Compare the replicas of a partition. Effects: reads them; keeps brokers out meanwhile.
+    """Compare the replicas of a partition. Effects: reads them.
 
     Args:
         log_dirs: those that lack the partition do not count.
@@ -72,7 +72,7 @@ def audit_partition(
         raise NotALogDir(f"none of {len(log_dirs)} log directories has {partition}.")
     with ExitStack() as stack:
         for log_dir in holding:
-            stack.enter_context(broker_kept_out(log_dir))
+            stack.enter_context(reading(log_dir))
         stack.enter_context(enough_memory(holding[0] / partition.directory_name))
         replicas = tuple(look(one, partition, high_watermark=high_watermark) for one in holding)
         require_one_history(replicas)

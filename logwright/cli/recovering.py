@@ -9,8 +9,9 @@ from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.format.names import TopicPartition
 from logwright.ingest.settle import settle_before_recovery
-from logwright.locks import broker_kept_out, lock_log_dir
+from logwright.locks import lock_log_dir
 from logwright.place.model import is_running, is_versioned
+from logwright.reading import reading
 from logwright.recovery.commit import commit_directory
 from logwright.recovery.directory_plan import partitions_to_recover, plan_directory
 from logwright.recovery.model import (
@@ -51,7 +52,7 @@ def recover_first(
         return wanted
     options = RecoveryOptions(like_kafka=like_kafka)
     if request.dry_run:
-        with broker_kept_out(request.log_dir):
+        with reading(request.log_dir):
             plan = plan_of(request, damaged, options)
         _show_first(request, plan)
         _add_first_failures(request, plan, wanted)

@@ -50,7 +50,8 @@ from logwright.erasure.outcome import (
 )
 from logwright.errors import LogwrightError, PreconditionError
 from logwright.ingest.commit import prepare_log_dir
-from logwright.locks import broker_kept_out, lock_log_dir
+from logwright.locks import lock_log_dir
+from logwright.reading import reading
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,7 +160,7 @@ def plan_log_dir(erasure: Erasure, logs: Iterable[TopicPartition], shell: Shell)
         LogwrightError: the directory cannot be read, or a broker runs on it.
     """
     has_matches = False
-    with broker_kept_out(erasure.log_dir) if erasure.at_once else nullcontext():
+    with reading(erasure.log_dir) if erasure.at_once else nullcontext():
         for stage in (plan_logs(erasure, logs), plan_directories(erasure)):
             for result in stage:
                 shell.show(result)

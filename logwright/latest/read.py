@@ -23,7 +23,7 @@ from logwright.batches.source import Source
 from logwright.errors import enough_memory
 from logwright.keys.rows import MapMode, MapTask, begin_pass, end_pass, map_rows, rows_within
 from logwright.latest.model import LatestCounts, LatestPlan
-from logwright.locks import broker_kept_out
+from logwright.reading import reading
 from logwright.records.model import BATCH_BYTES, BATCH_ROWS, ReadCounts, Selection
 from logwright.records.pieces import Pieces
 from logwright.records.read import read_sources
@@ -55,7 +55,7 @@ def read_latest(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the newest committed record of each key of a plan's range, ascending by offset, as
     record batches of `records_schema(columns)`. Records without a key are left out. Effects: maps
-    the segments; keeps brokers out of the log directory until it ends.
+    the segments.
 
     Args:
         columns: which columns, of `logwright.records.schema.RECORDS`.
@@ -77,7 +77,7 @@ def read_latest(
     if plan.records is None:
         return
     offsets = (plan.start_offset, plan.end_offset)
-    with broker_kept_out(plan.records.log_dir), enough_memory(plan.records.directory):
+    with reading(plan.records.log_dir), enough_memory(plan.records.directory):
         sources = _numbered(Pieces(plan.records, ReadCounts()))
         keys = _mapped(sources, plan, progress, runtime)
         counts.add(keys)

@@ -41,7 +41,7 @@ from logwright.format.walk import (
 )
 from logwright.kernel import inline_kernel, kernel
 from logwright.keys.offset_map import count_dead, has_bit
-from logwright.locks import broker_kept_out
+from logwright.reading import reading
 from logwright.records import schema as names
 from logwright.records.model import (
     BATCH_BYTES,
@@ -71,7 +71,7 @@ def read_range(
     counts: ReadCounts | None = None,
 ) -> Generator[pa.RecordBatch, None, None]:
     """Yield the records of a range, in order, as record batches of `records_schema(columns)`.
-    Effects: reads the segments; until its end it keeps brokers out of the log directory.
+    Effects: reads the segments.
 
     Args:
         columns: which columns, of `schema.RECORDS`; others cost nothing.
@@ -94,7 +94,7 @@ def read_range(
         log_bytes=records_range.bytes,
     )
     scope = _scope(records_range, columns, batch_bytes, selection or _ALL)
-    with broker_kept_out(records_range.log_dir), enough_memory(records_range.directory):
+    with reading(records_range.log_dir), enough_memory(records_range.directory):
         yield from _read(Pieces(records_range, counts).in_memory(), rows, scope, counts)
 
 

@@ -569,14 +569,6 @@ def look_at(place: Place, directories: Iterable[str]) -> None:
         place.session.prepare(directories)
 
 
-def require_history(place: Place, directory: str) -> None:
-    """Require that what was read of a log is still its history; of another place than a running one
-    it is. Effects and errors: as `Session.require_history`.
-    """
-    if isinstance(place, RunningPlace):
-        place.session.require_history(directory)
-
-
 def exactly(place: Place) -> Place:
     """Return a place so that its latest states can be read: of a running directory a new session
     that is `exact`; any other as it is. Pure.

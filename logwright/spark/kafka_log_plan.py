@@ -24,7 +24,6 @@ from logwright.errors import PolicyError, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestPlan
 from logwright.latest.plan import plan_latest
-from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import Checkpoints, read_checkpoints
 from logwright.log.load import list_partitions, observe
 from logwright.log.local_start import require_local_start
@@ -33,6 +32,7 @@ from logwright.log.watermark import require_high_watermark
 from logwright.metadata.find import find_metadata
 from logwright.metadata.read import read_metadata
 from logwright.place.model import Place, is_running
+from logwright.reading import reading
 from logwright.records.model import RANGE_BYTES, ReadRequest, RecordsRange
 from logwright.records.observe import first_offset_at
 from logwright.records.plan import plan_records, visible_offsets
@@ -156,8 +156,7 @@ def observed_logs(
     choose: Callable[[Collection[TopicPartition]], Iterable[TopicPartition]],
     log_dirs: Sequence[Place],
 ) -> Iterator[Sequence[ReadableLog]]:
-    """Observe each log that is read, once. Effects: keeps brokers out of the log directories within
-    the block; reads them.
+    """Observe each log that is read, once. Effects: reads the log directories.
 
     Args:
         choose: which ones, of all that the log directories have.
@@ -166,11 +165,11 @@ def observed_logs(
     Raises:
         PolicyError: a partition is in two log directories.
         PreconditionError: a log has no high watermark on record that is asked for.
-        LogwrightError: as `broker_kept_out`, `list_partitions` and `observe`.
+        LogwrightError: as `reading`, `list_partitions` and `observe`.
     """
     with ExitStack() as locks:
         for log_dir in log_dirs:
-            locks.enter_context(broker_kept_out(log_dir))
+            locks.enter_context(reading(log_dir))
         places = _places(log_dirs)
         chosen = choose(places)
         checkpoints: dict[Place, Checkpoints] = {

@@ -18,12 +18,12 @@ from logwright.errors import DataLoss, LogDirLocked, StalePlan, Unsettled
 from logwright.format.checkpoints import LeaderEpoch, parse_leader_epochs
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from logwright.latest.model import LatestPlan
-from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.log.model import ReadableLog
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
 from logwright.place.model import Place, is_running
+from logwright.reading import reading
 from logwright.records.model import ReadCounts, ReadRequest, RecordsRange
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
@@ -273,7 +273,7 @@ def _read_slice(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a slice from an offset on, of one state of the log."""
     place = as_it_runs(each.log_dir)
-    with broker_kept_out(place):
+    with reading(place):
         log = observe(place, each.partition, high_watermark=options.high_watermark)
         seen = _seen(log, options)
         begin = begin_of(Position(start, topic_id=each.topic_id), seen)

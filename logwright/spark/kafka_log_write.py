@@ -36,7 +36,7 @@ from logwright.format.names import SPOOL, TopicPartition
 from logwright.ingest.commit import prepare_log_dir, stage_append
 from logwright.ingest.ledger import Run, read_ledger, record_run
 from logwright.ingest.model import AppendOptions, AppendPlan, StagedAppend
-from logwright.locks import broker_kept_out
+from logwright.locks import lock_log_dir
 from logwright.log.load import list_partitions
 from logwright.place.files import names_in
 from logwright.spark.append import (
@@ -177,7 +177,7 @@ class LogWriter(DataSourceArrowWriter):
         if self._run is not None and self._run.done:
             return Spooled(name="", runs={})
         slots = slots_of(target.partitions)
-        with broker_kept_out(target.log_dir):
+        with lock_log_dir(target.log_dir):
             runs = spool_rows(target.log_dir / name, target.topic, slots, iterator)
         return Spooled(name=name if runs else "", runs=runs)
 

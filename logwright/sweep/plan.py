@@ -20,13 +20,13 @@ from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.garbage import rare_collections
 from logwright.live_plans import new_plan_id
-from logwright.locks import broker_kept_out
 from logwright.log.checkpoints import read_checkpoints
 from logwright.log.load import Shared, observe_one, share
 from logwright.log.model import PartitionLog, ReadableLog
 from logwright.observe import HighWatermark, observe_unlocked
 from logwright.place.files import open_log_dir
 from logwright.place.model import AnyPlace, Place, is_local
+from logwright.reading import reading
 from logwright.roll.plan import force_roll, not_rolled, plan_roll
 from logwright.steps.live import look_twice
 from logwright.steps.marker import wait_for_marker
@@ -74,7 +74,7 @@ def plan_cleanings(
 ) -> list[Outcome[AnyPlace]]:
     """Plan the cleaning of many partitions: the plan of each, in their order, or why there is none.
 
-    Effects: reads; keeps brokers out of a directory of this machine meanwhile.
+    Effects: reads.
 
     Args:
         settings: of a topic; asked once for each.
@@ -85,7 +85,7 @@ def plan_cleanings(
         what all of its partitions share, cannot be read.
     """
     known = {topic: _settled(settings, topic) for topic in {one.topic for one in partitions}}
-    with broker_kept_out(log_dir), open_log_dir(log_dir) as directory:
+    with reading(log_dir), open_log_dir(log_dir) as directory:
         if is_local(log_dir):
             wait_for_marker(log_dir)
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))

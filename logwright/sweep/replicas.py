@@ -26,9 +26,9 @@ from logwright.batches.source import each_source
 from logwright.compaction.coordination import lowest_clean_offset
 from logwright.compaction.model import RemovalBound
 from logwright.errors import PreconditionError
-from logwright.locks import broker_kept_out
 from logwright.observe import holds, observe_unlocked
 from logwright.place.model import ReadOnlyPlace
+from logwright.reading import reading
 
 if TYPE_CHECKING:
     from logwright.batches.source import Source
@@ -73,7 +73,7 @@ def removal_bound(
     with ExitStack() as stack:
         for directory in directories:
             if isinstance(directory, ReadOnlyPlace):
-                stack.enter_context(broker_kept_out(directory))  # its history stays the same
+                stack.enter_context(reading(directory))  # its history stays the same
         others = [
             _other(log, directory, high_watermark)
             for directory in directories

@@ -26,12 +26,13 @@ from logwright.latest.read import read_latest
 from logwright.log.model import ReadableLog
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
+from logwright.reading import require_history
 from logwright.records.model import ReadCounts, ReadRequest
 from logwright.records.pieces import Pieces
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
 from logwright.running.picture import Bound
-from logwright.running.place import bounds_of, require_history
+from logwright.running.place import bounds_of
 from logwright.tables.batches import BatchesOf
 from logwright.tables.columns import READ_COLUMNS
 from logwright.tables.model import Tail

@@ -72,7 +72,7 @@ from logwright.place.model import (
     Place,
     is_running,
 )
-from logwright.running.place import require_history
+from logwright.reading import require_history
 from logwright.units import ByteCount, DurationMs
 from logwright.upload.plan import (
     LogFacts,

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from logwright.errors import LogDirLocked
+from logwright.errors import LogDirLocked, Unsettled
 from logwright.locks import lock_log_dir
+from logwright.reading import reading
 from tests.e2e.command import Answer, call, free_port, tree
 from tests.fixtures import copy_before
 from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
@@ -104,6 +105,13 @@ def test_a_broker_runs(tmp_path: Path) -> None:
     assert 0 != done.returncode
     assert "Failed to acquire lock on file .lock" in done.stdout + done.stderr
     assert before == tree(log_dir)
+
+    def start_while_it_is_read() -> None:
+        with reading(log_dir), jvm(*options, "broker", *where[:4]) as (_, started):
+            assert str(log_dir) == json.loads(started)["logDir"]
+
+    with pytest.raises(Unsettled, match="a broker worked on it"):
+        start_while_it_is_read()
 
 
 def refused_more(log_dir: Path, tmp_path: Path, pid: int) -> None:

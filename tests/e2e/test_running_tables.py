@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from logwright.config.topic import CleanerConfig
 from logwright.format.names import TopicPartition
-from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.place.model import is_running
+from logwright.reading import reading
 from logwright.running.place import as_it_runs, look_at
 from logwright.running.watermark import read_watermarks
 from logwright.tables.logs import offsets_of, topic_log
@@ -194,7 +194,7 @@ class World:
         """Update the table, and compare it with what the consumer knows."""
         there = as_it_runs(self.log_dir, exact=True)
         assert is_running(there)
-        with broker_kept_out(there):
+        with reading(there):
             look_at(there, ["t-0"])
             log = observe(there, TopicPartition("t", 0), high_watermark="checkpoint")
             read = topic_log(log, CleanerConfig())

@@ -25,12 +25,12 @@ from logwright.errors import DataLoss, PolicyError, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
-from logwright.locks import broker_kept_out
 from logwright.log.load import observe
 from logwright.log.model import ReadableLog
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
 from logwright.place.named import place_of
+from logwright.reading import reading
 from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records, visible_offsets
 from logwright.records.read import read_range
@@ -98,7 +98,7 @@ class Attempt:
 def _observed(attempt: Attempt, *, exact: bool) -> Iterator[ReadableLog]:
     """The log as a command sees it. Effects: reads; with a broker that stopped, locks."""
     place = as_it_runs(attempt.log_dir, exact=exact)
-    with broker_kept_out(place):
+    with reading(place):
         yield observe(place, attempt.partition, high_watermark="checkpoint")
 
 
@@ -178,7 +178,7 @@ class Uploads:
             shutil.rmtree(root / log, ignore_errors=True)
         bucket = Bucket.of(f"file://{root}")
         place = as_it_runs(log_dir, exact=True)
-        with broker_kept_out(place):
+        with reading(place):
             try:
                 Upload(
                     place=place,

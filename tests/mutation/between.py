@@ -260,8 +260,8 @@ BETWEEN = (
     Fault(
         family="plan: an append that is under way",
         file="observe.py",
-        right="    with broker_kept_out(log_dir):\n        wait_for_marker(log_dir)\n",
-        wrong="    with broker_kept_out(log_dir):\n",
+        right="    with reading(log_dir):\n        wait_for_marker(log_dir)\n",
+        wrong="    with reading(log_dir):\n",
         tests=("tests/unit/ingest/test_marker.py",),
     ),
     Fault(

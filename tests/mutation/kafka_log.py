@@ -90,10 +90,10 @@ KAFKA_LOG = (
         tests=_PLAN,
     ),
     Fault(
-        family="kafka-log: a broker may run while logs are planned",
+        family="kafka-log: a broker that starts while logs are planned is not noticed",
         file="spark/kafka_log_plan.py",
-        right="            locks.enter_context(broker_kept_out(log_dir))\n",
-        wrong="            broker_kept_out(log_dir)\n",
+        right="            locks.enter_context(reading(log_dir))\n",
+        wrong="            reading(log_dir)\n",
         tests=_PLAN,
     ),
     Fault(

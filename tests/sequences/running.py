@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from logwright.errors import LogDirLocked
+from logwright.errors import LogDirLocked, Unsettled
 from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import BROKER_LOCK, HIGH_WATERMARK_CHECKPOINT
 from logwright.locks import lock_log_dir, try_lock
 from logwright.log.load import observe
 from logwright.place.model import Place
+from logwright.reading import reading, require_history
 from logwright.records.model import Isolation, ReadRequest
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
@@ -47,6 +48,7 @@ def running(world: World, choice: int) -> Step:
             return
         ends = [row.offset for row in log.content.rows if row.offset >= log.content.start]
         bound = [*ends, log.content.end][choice % (len(ends) + 1)] if choice % 2 else None
+        _require_noticed(log.where)
         with open_by_broker(log.where):
             _record(log.where, name, log.content.end if bound is None else bound)
             place = as_it_runs(log.where)
@@ -73,6 +75,16 @@ def open_by_broker(log_dir: Path) -> Iterator[None]:
         yield
     finally:
         os.close(file)
+
+
+def _require_noticed(log_dir: Path) -> None:
+    """A reading in which a broker starts counts for nothing."""
+    try:
+        with reading(log_dir), open_by_broker(log_dir):
+            require_history(log_dir, "")
+    except Unsettled:
+        return
+    raise Difference("a broker that started while a log was read was not noticed")
 
 
 def _record(log_dir: Path, name: str, high_watermark: int) -> None:

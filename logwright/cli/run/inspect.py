@@ -12,7 +12,6 @@ from logwright.cli.run.running import broker_of
 from logwright.cli.wording import clock, counted
 from logwright.config.topic import TopicConfig
 from logwright.errors import (
-    LogDirLocked,
     LogwrightError,
     UncleanLogDir,
     Unsettled,
@@ -20,7 +19,6 @@ from logwright.errors import (
 )
 from logwright.format import names
 from logwright.format.names import TopicPartition
-from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import Checkpoints
 from logwright.log.inventory import file_place
 from logwright.log.load import observe
@@ -32,7 +30,7 @@ from logwright.place.files import exists, is_directory, names_in, open_partition
 from logwright.place.model import Place, is_local, is_running
 from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
-from logwright.running.place import RunningPlace
+from logwright.running.place import RunningPlace, as_it_runs
 from logwright.steps.failed_output import failed_outputs
 from logwright.tier.place import local_part, remote_count
 
@@ -128,23 +126,17 @@ def _marked(request: Request) -> list[tuple[MarkedDirectory, int]]:
 
 
 def _lock(log_dir: Place) -> str | None:
-    """Return who holds the lock of the log directory, None if it is free. Effects: tries the
-    lock.
-    """
+    """Return who holds the lock of the log directory, None if it is free. Effects: asks for it."""
     log_dir = local_part(log_dir)
     if isinstance(log_dir, RunningPlace):
         return broker_of(log_dir)
     if not is_local(log_dir):
         return "not known of another place"
-    if not (log_dir / names.BROKER_LOCK).exists():
-        return None
     try:
-        with lock_log_dir(log_dir):
-            return None
-    except LogDirLocked as error:
-        return error.problem
+        now = as_it_runs(log_dir)
     except LogwrightError as error:
         return f"unknown: {error.problem}"
+    return broker_of(now) if isinstance(now, RunningPlace) else None
 
 
 def _look(request: Request, partition: TopicPartition, checkpoints: Checkpoints) -> InspectedLog:

@@ -22,12 +22,12 @@ from logwright.latest.model import LatestPlan
 from logwright.latest.parquet import WrittenFile, write_parquet
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
-from logwright.locks import broker_kept_out
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.log.load import observe
 from logwright.log.model import ReadableLog
 from logwright.log.watermark import require_high_watermark
 from logwright.place.model import Place
+from logwright.reading import reading
 from logwright.records.schema import records_schema
 from logwright.running.place import look_at
 from logwright.tables.logs import first_time_ms
@@ -58,7 +58,7 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     _require_outside(given["to"], request.place)
     partitions = _partitions(request, topic)
     point = _point(given["offsets"], given["time_ms"], partitions)
-    with broker_kept_out(request.place):
+    with reading(request.place):
         look_at(request.place, [each.directory_name for each in partitions])
         logs = [_plan(request, partition, point) for partition in partitions]
         plans = [plan for _, plan in logs]

@@ -13,7 +13,7 @@ from logwright.cli.request import Request
 from logwright.cli.wording import counted
 from logwright.config.resolved import given_configs
 from logwright.format.names import TopicPartition
-from logwright.locks import broker_kept_out
+from logwright.reading import reading
 from logwright.upload.upload import Upload, Uploaded
 
 
@@ -21,7 +21,7 @@ def run(request: Request, *, to: str, rate: int | None) -> None:
     """Run the command."""
     bucket = Bucket.of(to)
     throttle = Throttle(inf if rate is None else rate)
-    with broker_kept_out(request.place):
+    with reading(request.place):
         partitions = request.partitions()
         limits = agree(bucket)
         for partition in partitions:

@@ -16,12 +16,12 @@ from logwright.erasure.find.model import Finding
 from logwright.erasure.find.result import SearchResult
 from logwright.erasure.keys import KeySet
 from logwright.erasure.request import applies_to
-from logwright.locks import broker_kept_out
 from logwright.log.load import list_partitions
 from logwright.log.tree import list_tree
 from logwright.metadata.model import TopicMetadata
 from logwright.place.files import absolute
 from logwright.place.model import Place
+from logwright.reading import reading
 from logwright.tier.remote import RemoteSegmentsPlace
 
 Report = Callable[[str, int, int], None]
@@ -50,7 +50,7 @@ def search(
         StalePlan: a file changes meanwhile.
         LogwrightError: it cannot be read.
     """
-    with broker_kept_out(directory):
+    with reading(directory):
         tree = list_tree(directory)
         files = hash_files(tree, lambda done, total: report("hash", done, total))
         result = find(directory)

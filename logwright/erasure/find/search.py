@@ -1,7 +1,7 @@
 """Search directories for the records of requested keys, and decide what removes each.
 
-Effects of all that is here: reads the directories; keeps brokers out meanwhile. If the files of a
-log directory change while they are read, the search of it begins again.
+Effects of all that is here: reads the directories. If the files of a log directory change while
+they are read, the search of it begins again.
 
 While a broker has a log directory open, all its files are searched as they are at one moment
 (`logwright.running`), also what is not committed, being written, or about to be deleted. What is
@@ -50,7 +50,6 @@ from logwright.erasure.outlook.by_broker import (
 from logwright.erasure.outlook.removals import removal_of_file, removal_of_records
 from logwright.errors import LogwrightError, StalePlan, UnreadableFile
 from logwright.format.names import INDEX, LOG, TopicPartition
-from logwright.locks import broker_kept_out
 from logwright.log.inventory import NO_PARTITION, UPKEEP
 from logwright.log.load import observe
 from logwright.log.model import PartitionLog
@@ -59,6 +58,7 @@ from logwright.log.tree import list_tree
 from logwright.place.files import entry_at
 from logwright.place.mapped import MappedFiles
 from logwright.place.model import Place, is_local
+from logwright.reading import reading
 from logwright.running.place import RunningPlace, bounds_of
 from logwright.state.model import NOTHING, Hold, PartitionState
 from logwright.state.store import read_state
@@ -104,11 +104,11 @@ def search_log_dir(
         NotALogDir, UnreadableFile: the directory cannot be listed.
         LogDirLocked: a broker works on it.
         StalePlan: its files change all the time.
-        Unsettled: a broker has it open, and truncated a log meanwhile.
+        Unsettled: a broker has it open, and truncated a log meanwhile; or a broker started.
     """
     if bounded is None and isinstance(log_dir, RunningPlace):
         bounded = log_dir.session.another().place
-    with broker_kept_out(log_dir), nullcontext() if bounded is None else bounded.reading():
+    with reading(log_dir), nullcontext() if bounded is None else bounded.reading():
         for _ in range(ATTEMPTS):
             inventory = list_files(log_dir)
             search = _Search(log_dir, keys, settings, _Reader(patterns), progress)

@@ -20,12 +20,12 @@ from logwright.batches.runtime import Throttle
 from logwright.errors import CorruptBatch, NotALogDir, StalePlan, UncleanLogDir, Unsettled
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
-from logwright.locks import broker_kept_out
 from logwright.log.load import list_partitions, observe
 from logwright.log.model import ReadableLog
 from logwright.place.files import open_bytes, open_log_dir
 from logwright.place.mapped import map_file
 from logwright.place.model import Place
+from logwright.reading import reading
 from logwright.running import place as places
 from logwright.running import watermark
 from logwright.running.broker import broker_process
@@ -64,9 +64,9 @@ def of(log: LogBuilder, *, exact: bool = False, whole: bool = False) -> RunningP
     return place
 
 
-def reading(place: RunningPlace, *acts: Callable[[], object]) -> None:
+def read_while(place: RunningPlace, *acts: Callable[[], object]) -> None:
     """The log is observed, and these acts are done, while the place is read."""
-    with broker_kept_out(place):
+    with reading(place):
         look(place)
         for act in acts:
             act()
@@ -274,7 +274,7 @@ def test_what_was_opened_is_read_whatever_becomes_of_the_names(log: LogBuilder) 
         shown = look(place)
         path.with_suffix(".swap").write_bytes(b"other")
         path.with_suffix(".swap").replace(path)
-        with broker_kept_out(place):
+        with reading(place):
             data = map_file(place / "t-0" / path.name, expected_bytes=len(content))
         assert content == data.tobytes()
         assert shown == look(place)
@@ -287,7 +287,9 @@ def test_a_truncation_while_it_is_read_is_not_called_damage(log: LogBuilder, siz
     with running(log.log_dir, {"t-0": 40}):
         place = of(log)
         with pytest.raises(Unsettled, match="truncated"):
-            reading(place, lambda: os.truncate(path, size), lambda: map_file(file_of(place, path)))
+            read_while(
+                place, lambda: os.truncate(path, size), lambda: map_file(file_of(place, path))
+            )
 
 
 def test_damage_that_a_truncation_makes_is_not_reported(log: LogBuilder) -> None:
@@ -296,7 +298,7 @@ def test_damage_that_a_truncation_makes_is_not_reported(log: LogBuilder) -> None
         place = of(log)
         cut = partial(os.truncate, log.directory / f"{20:020}.log", 100)
         with pytest.raises(Unsettled, match="truncated"):
-            reading(place, cut, partial(fail, CorruptBatch("as a reader says.")))
+            read_while(place, cut, partial(fail, CorruptBatch("as a reader says.")))
 
 
 def test_a_truncation_that_was_appended_to_is_noticed(log: LogBuilder) -> None:
@@ -305,7 +307,7 @@ def test_a_truncation_that_was_appended_to_is_noticed(log: LogBuilder) -> None:
         place = of(log)
         epochs = log.directory / "leader-epoch-checkpoint"
         with pytest.raises(Unsettled, match="truncated"):
-            reading(place, lambda: epochs.write_bytes(b"0\n2\n0 0\n3 30\n"))
+            read_while(place, lambda: epochs.write_bytes(b"0\n2\n0 0\n3 30\n"))
 
 
 def test_a_batch_of_another_epoch_shows_a_truncation(
@@ -387,7 +389,7 @@ def test_damage_is_reported_if_the_log_is_the_same(log: LogBuilder) -> None:
     with running(log.log_dir, {"t-0": 40}):
         place = of(log)
         with pytest.raises(StalePlan):
-            reading(place, partial(fail, StalePlan("as a reader says.")))
+            read_while(place, partial(fail, StalePlan("as a reader says.")))
 
 
 def test_a_latest_state_needs_a_high_watermark_after_the_snapshot(log: LogBuilder) -> None:
@@ -451,10 +453,10 @@ def test_nothing_is_written_and_a_broker_can_start(log: LogBuilder) -> None:
     with running(log.log_dir, {"t-0": 40}):
         before = state()
         place = of(log)
-        with broker_kept_out(place):
+        with reading(place):
             look(place)
         assert before == state()
-    with broker_kept_out(place), (log.log_dir / ".lock").open("a") as lock:
+    with reading(place), (log.log_dir / ".lock").open("a") as lock:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

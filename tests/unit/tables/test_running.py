@@ -17,8 +17,8 @@ from logwright.config.topic import CleanerConfig
 from logwright.errors import Unsettled
 from logwright.format.checkpoints import LeaderEpoch, serialize_leader_epochs
 from logwright.format.names import TopicPartition
-from logwright.locks import broker_kept_out
 from logwright.log.load import observe
+from logwright.reading import reading
 from logwright.running.place import RunningPlace, as_it_runs
 from logwright.tables.batches import Batches
 from logwright.tables.logs import TopicLog, topic_log
@@ -281,7 +281,7 @@ def test_a_log_that_is_cut_off_while_it_is_read(tmp_path: Path, log_dir: Path) -
         before = table_rows("parquet", table)
         record(log_dir, {"t-0": 150})
         logs = observed_logs(log_dir)
-        with broker_kept_out(logs[0].log.log_dir):
+        with reading(logs[0].log.log_dir):
             write_epochs(log_dir, 0, 140)
             update = update_topic(place("parquet", table), logs, now_ms=NOW_MS)
         assert isinstance(update.result.failures[0], Unsettled)
