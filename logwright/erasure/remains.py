@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from logwright.config.table import TopicTable
     from logwright.erasure.keys import KeySet
     from logwright.erasure.run import Erasure
+    from logwright.place.model import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftInLogDir:
     """What remains in a log directory."""
 
-    log_dir: Path
+    log_dir: Place
     left: Left
 
     @property
@@ -119,7 +120,7 @@ def exit_status(remains: Iterable[Remains]) -> int:
 
 
 def search_remains(
-    erasures: Sequence[Erasure], tables: Mapping[str, TopicTable]
+    erasures: Sequence[Erasure[Place]], tables: Mapping[str, TopicTable]
 ) -> Iterator[Remains]:
     """Yield what remains in the log directories and in the tables. Effects: reads all of their
     files.
@@ -143,7 +144,7 @@ def search_remains(
 
 
 def not_reached(
-    searched: Sequence[tuple[Path, Sources]], keys: KeySet, topics: Collection[str]
+    searched: Sequence[tuple[Place, Sources]], keys: KeySet, topics: Collection[str]
 ) -> Iterator[Remains]:
     """Yield what no search of these directories can reach. Effects: lists them.
 
@@ -160,7 +161,7 @@ def not_reached(
         yield NothingMatches(topics=pattern)
 
 
-def _search_table(topic: str, table: TopicTable, erasure: Erasure) -> Iterator[Remains]:
+def _search_table(topic: str, table: TopicTable, erasure: Erasure[Place]) -> Iterator[Remains]:
     """Search the files of a table, those of its old versions among them."""
     if table.path is None:
         problem = "it is in a catalog, and was not searched"

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol
 
 from logwright.batches.runtime import Runtime, Throttle, available_cores
 from logwright.deletion.commit import plan_purge_deleted, purge_deleted
@@ -51,11 +51,10 @@ from logwright.erasure.outcome import (
 from logwright.errors import LogwrightError, PreconditionError
 from logwright.ingest.commit import prepare_log_dir
 from logwright.locks import lock_log_dir
+from logwright.place.model import AnyPlace_co
 from logwright.reading import reading
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from logwright.batches.runtime import Progress
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.erasure.erase.model import Erased, ErasePlan, Matcher
@@ -77,7 +76,7 @@ def _unshown(name: str) -> AbstractContextManager[Progress]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Erasure:
+class Erasure(Generic[AnyPlace_co]):
     """What is erased from one log directory, and how.
 
     Attributes:
@@ -89,7 +88,7 @@ class Erasure:
         threads: for each log, at once. progress: shows that of a log, by its name.
     """
 
-    log_dir: Path
+    log_dir: AnyPlace_co
     keys: KeySet
     now_ms: TimestampMs
     of_topic: Callable[[str], tuple[TopicConfig, CleanerConfig]]

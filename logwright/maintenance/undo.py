@@ -31,6 +31,8 @@ from logwright.units import ByteCount
 
 UNDONE: Final = frozenset({"clean", "retain"})
 UNDO: Final = "undo"
+ERASE: Final = "erase"
+"""An operation that is not undone, and beyond which nothing is."""
 _PART_OF_AGE: Final = 2
 _UNCHANGED: Final = "Nothing was changed."
 
@@ -116,6 +118,10 @@ def last_undoable(partition: TopicPartition, base: Manifest) -> int:
         name = name_of(done.id)
         if name == UNDO:
             again.add(int(done.id.split("-")[1]))
+        elif name == ERASE:
+            raise _refuse(
+                partition, "an erasure came after it, and what it erased would be there again."
+            )
         elif name in UNDONE and done.version not in again:
             return done.version
     raise _refuse(partition, "no compaction or retention is among its last operations.")

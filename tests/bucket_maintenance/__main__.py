@@ -15,10 +15,12 @@ from collections import Counter
 from pathlib import Path
 
 from logwright.bucket.store import Bucket
-from tests.bucket_maintenance.copies import T0, differences, probed, put, run
+from tests.bucket_maintenance.copies import T0, called, differences, probed, put, run
 from tests.log_builder import START_MS, LogBuilder
 
-_COMMANDS = ("roll", "clean", "clean", "retain")
+_COMMANDS = ("roll", "clean", "clean", "retain", "erase")
+_SEARCHED = (0, 9)
+"""Of an erasure: nothing is left; earlier versions were not searched."""
 
 
 def a_log(log_dir: Path, draw: random.Random) -> None:
@@ -66,6 +68,16 @@ def arguments(command: str, draw: random.Random) -> list[str | int]:
     return [*given, "--config", "cleanup.policy=delete", "--config", limit]
 
 
+def erase(log_dir: Path, bucket: Bucket, scratch: Path, draw: random.Random) -> None:
+    """Erase some keys here and in the bucket."""
+    keys = log_dir.with_name("keys")
+    keys.write_text("".join(f"k{draw.randrange(12)}\n" for _ in range(draw.randrange(1, 4))))
+    given = ("--keys", keys, "--now-and-for-good", "--yes", "--now", START_MS)
+    for place, more in ((log_dir, ()), (bucket.url, ("--scratch", scratch))):
+        done = called("erase", place, *given, *more)
+        assert done.exit_code in _SEARCHED, done.output
+
+
 def play(seed: int, root: Path, agreement: bytes) -> tuple[list[str], Counter[str]]:
     """Return the differences of one log, and what was done."""
     draw = random.Random(seed)
@@ -77,8 +89,11 @@ def play(seed: int, root: Path, agreement: bytes) -> tuple[list[str], Counter[st
     for _ in range(draw.randrange(1, 4)):
         command = draw.choice(_COMMANDS)
         given = arguments(command, draw)
-        run(command, log_dir, *given)
-        run(command, bucket.url, *given, "--scratch", scratch)
+        if command == "erase":
+            erase(log_dir, bucket, scratch, draw)
+        else:
+            run(command, log_dir, *given)
+            run(command, bucket.url, *given, "--scratch", scratch)
         done[command] += 1
         faults = differences(log_dir, bucket, scratch, T0)
         if faults:

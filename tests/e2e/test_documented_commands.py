@@ -88,6 +88,7 @@ ELSEWHERE: Final = {
                 " --config retention.ms=604800000 --yes"
             ),
             "logwright undo s3://archive/broker-1 orders-0 --yes",
+            "logwright erase s3://archive/broker-1 --keys keys.txt --now-and-for-good --yes",
             "logwright purge s3://archive/broker-1 --yes",
         ),
         ("tests/unit/cli/test_upload.py", "test_the_documented_commands"),

@@ -50,7 +50,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.java",
         "logwright.cleaner_rules",
     ),
-    ("logwright.state", "logwright.observe"),
+    ("logwright.state", "logwright.observe", "logwright.reading"),
     ("logwright.keys",),
     ("logwright.rewrite",),
     tuple(f"logwright.{operation}" for operation in OPERATIONS),
@@ -140,6 +140,7 @@ WAITING = {
     ): "a command's help needs no engine",
     ("logwright.cli.output", "logwright.cli.bar"): "only a terminal has progress bars",
     ("logwright.cli.run.clean", "logwright.spark.sweep"): "--engine spark is of an extra",
+    ("logwright.cli.run.erase", "logwright.cli.run.erase_in_bucket"): "a bucket is of an extra",
     ("logwright.cli.run.dump", "logwright.cli.run.dump_follow"): "records are of an extra",
     ("logwright.cli.run.dump", "logwright.cli.run.dump_records"): "records are of an extra",
 }

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
-from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.common import declare, request_options, scratch_option
 from logwright.cli.options.keys import KeyOptions, key_options
 
 
@@ -14,6 +16,7 @@ class Given(KeyOptions):
     at_once: bool
     purge_unreadable: bool
     threads: int | None
+    scratch: Path | None
 
 
 @declare("erase")
@@ -35,6 +38,7 @@ class Given(KeyOptions):
     type=click.IntRange(min=1),
     help="Threads per log with --now-and-for-good [default: all cores].",
 )
+@scratch_option
 @request_options
 def command() -> None:
     """Erase the records of keys: tombstones, compaction and purge; or at once.

@@ -16,23 +16,55 @@ from logwright.cli.run.erase_show import Shown, sentence
 from logwright.cli.run.keys import read_wanted, search_settings
 from logwright.cli.selection import choose, ready
 from logwright.config.table import tables_of
+from logwright.erasure.keys import KeySet
 from logwright.erasure.outcome import PlannedTombstones
 from logwright.erasure.remains import exit_status, not_reached, search_remains
 from logwright.erasure.run import Erasure, erase_log_dir, plan_log_dir
 from logwright.erasure.topics import topics_of
 from logwright.extras import require
 from logwright.format.names import TopicPartition
+from logwright.place.model import AnyPlace, Place, is_versioned
 
 
 def run(request: Request, **given: Unpack[Given]) -> int:
     """Run the command."""
-    request.require_terminal()
+    there = is_versioned(request.place)
+    request.require_terminal(versioned=True)
     if given["keys"] is None and given["requests"] is None:
         raise click.UsageError("say which keys: --keys FILE, or --requests DIR")
+    if there and not given["at_once"]:
+        raise click.UsageError("a log in a bucket gets no tombstones: give --now-and-for-good")
     keys = read_wanted(request, given).keys
-    topics = topics_of(request.log_dir, request.sources().metadata)
-    erasure = Erasure(
-        log_dir=request.log_dir,
+    topics = topics_of(request.place, request.sources().metadata)
+    logs = tuple(
+        partition
+        for partition in request.partitions()
+        if not keys.for_topic(partition.topic).is_empty
+    )
+    if not given["at_once"]:
+        require("spark", by="logwright erase without --now-and-for-good")
+        logs = choose(request, logs)
+    shell = _Terminal(request, logs)
+    erasure = _erasure(request, given, keys, request.place)
+    if there:
+        from logwright.cli.run.erase_in_bucket import erase_in_bucket  # noqa: PLC0415 -- of an extra
+
+        has_matches = erase_in_bucket(request, erasure, logs, shell, given["scratch"])
+    elif request.dry_run:
+        own = _erasure(request, given, keys, request.log_dir)
+        has_matches = plan_log_dir(own, ready(request, logs), shell)
+    else:
+        has_matches = erase_log_dir(_erasure(request, given, keys, request.log_dir), shell)
+    if not has_matches:
+        would = "would be" if request.dry_run else "was"
+        request.output.text(f"No log has a record of these keys: nothing {would} erased.")
+    return _show_remains(request, erasure, topics, shell)
+
+
+def _erasure(request: Request, given: Given, keys: KeySet, log_dir: AnyPlace) -> Erasure[AnyPlace]:
+    """Return what is erased from a log directory."""
+    return Erasure(
+        log_dir=log_dir,
         keys=keys,
         now_ms=request.now_ms,
         of_topic=request.settings,
@@ -44,27 +76,10 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         is_wanted=request.is_wanted,
         progress=request.output.progress,
     )
-    logs = tuple(
-        partition
-        for partition in request.partitions()
-        if not keys.for_topic(partition.topic).is_empty
-    )
-    if not erasure.at_once:
-        require("spark", by="logwright erase without --now-and-for-good")
-        logs = choose(request, logs)
-    shell = _Terminal(request, logs)
-    if request.dry_run:
-        has_matches = plan_log_dir(erasure, ready(request, logs), shell)
-    else:
-        has_matches = erase_log_dir(erasure, shell)
-    if not has_matches:
-        would = "would be" if request.dry_run else "was"
-        request.output.text(f"No log has a record of these keys: nothing {would} erased.")
-    return _show_remains(request, erasure, topics, shell)
 
 
 def _show_remains(
-    request: Request, erasure: Erasure, topics: frozenset[str], shell: _Terminal
+    request: Request, erasure: Erasure[Place], topics: frozenset[str], shell: _Terminal
 ) -> int:
     """Show what is left and what no search reaches; return the exit status. Effects: reads; output.
 
@@ -77,7 +92,7 @@ def _show_remains(
         for place in search_remains([erasure], tables):
             shell.show(place)
             remains.append(place)
-    for place in not_reached([(request.log_dir, request.sources())], erasure.keys, topics):
+    for place in not_reached([(request.place, request.sources())], erasure.keys, topics):
         shell.show(place)
         remains.append(place)
     return exit_status(remains)

@@ -13,12 +13,11 @@ from logwright.format.names import TopicPartition
 from logwright.log.inventory import file_place_at
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from logwright.batches.runtime import Progress
     from logwright.erasure.find.model import Finding
     from logwright.erasure.find.result import SearchResult, Settings, Unsearched
     from logwright.erasure.keys import KeySet
+    from logwright.place.model import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +70,7 @@ class Left:
         return len({part.path for part in self.parts})
 
 
-def find_left(log_dir: Path, keys: KeySet, settings: Settings, progress: Progress) -> Left:
+def find_left(log_dir: Place, keys: KeySet, settings: Settings, progress: Progress) -> Left:
     """Search a log directory for what remains of the requests. Effects: reads all of its files.
 
     Raises:

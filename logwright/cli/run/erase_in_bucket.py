@@ -1,0 +1,108 @@
+"""``logwright erase URL --now-and-for-good``: of logs in a bucket, each in a working copy.
+
+A search of the bucket says which logs have records of the requests, or cannot be read: only these
+are downloaded. The objects of earlier versions keep what was erased until a purge: the search at
+the end names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from logwright.cli.request import Request
+from logwright.cli.run.in_bucket import in_bucket
+from logwright.cli.run.keys import search_settings
+from logwright.cli.wording import counted
+from logwright.erasure.erase.left import find_left
+from logwright.erasure.outcome import Failed, LogResult, Result
+from logwright.erasure.run import Erasure, erase_logs, plan_logs
+from logwright.format.names import TopicPartition
+from logwright.locks import lock_log_dir
+from logwright.maintenance.undo import ERASE
+from logwright.place.model import Place
+
+
+class Shows(Protocol):
+    """What shows results."""
+
+    def show(self, result: Result) -> None:
+        """Show what became of a log."""
+
+
+def erase_in_bucket(
+    request: Request,
+    erasure: Erasure[Place],
+    logs: Sequence[TopicPartition],
+    shown: Shows,
+    scratch: Path | None,
+) -> bool:
+    """Erase from logs in a bucket; return whether they had records of the requests. Effects:
+    changes them, unless it is a dry run; output.
+
+    Raises:
+        LogwrightError: the bucket cannot be searched.
+    """
+    concerned = _concerned(erasure, logs)
+    if not concerned:
+        return False
+    if not request.dry_run:
+        request.confirm(
+            f"Erase {len(erasure.keys)} keys from {counted(len(concerned), 'log')} in"
+            f" {request.place}, at once and beyond undo? The objects of earlier versions keep them"
+            " until a purge."
+        )
+    had_matches = False
+    for partition in concerned:
+        with request.failures.of(partition):
+            for result in _erase(request, erasure, partition, scratch):
+                shown.show(result)
+                had_matches |= result.has_matches
+    return had_matches
+
+
+def _concerned(erasure: Erasure[Place], logs: Sequence[TopicPartition]) -> list[TopicPartition]:
+    """Return which of the logs have records of the requests, or parts that cannot be searched.
+    Effects: reads the logs.
+    """
+    with erasure.progress("search") as progress:
+        left = find_left(erasure.log_dir, erasure.keys, erasure.search(), progress)
+    paths = [*(one.path for one in left.parts), *(one.path for one in left.unsearched)]
+    directories = {path.partition("/")[0] for path in paths}
+    return [partition for partition in logs if partition.directory_name in directories]
+
+
+def _erase(
+    request: Request,
+    erasure: Erasure[Place],
+    partition: TopicPartition,
+    scratch: Path | None,
+) -> list[LogResult]:
+    """Erase from one log; return what was done. Effects: changes it, unless it is a dry run.
+
+    Raises:
+        LogwrightError: as `in_bucket`.
+    """
+    ended: list[LogResult] = []
+
+    def act(local: Request) -> list[LogResult] | None:
+        own = Erasure(
+            log_dir=local.log_dir,
+            keys=erasure.keys,
+            now_ms=erasure.now_ms,
+            of_topic=request.settings,
+            search=lambda: search_settings(local),
+            topic_ids=local.topic_id,
+            at_once=True,
+            threads=erasure.threads,
+            progress=erasure.progress,
+        )
+        stage = plan_logs if request.dry_run else erase_logs
+        with lock_log_dir(local.log_dir):
+            ended[:] = stage(own, [partition])
+        failed = any(isinstance(result, Failed) for result in ended)
+        return None if failed or request.dry_run else ended
+
+    in_bucket(request, partition, ERASE, act, scratch)
+    return ended
