@@ -157,7 +157,7 @@ def site(work: Path, fate: Fate) -> Site:
             "start": ["sh", "-ec", START, "start", "{id}"],
             "logwright": ["sh", "-ec", LOGWRIGHT, "logwright"],
             "maintain": ["verify"],
-            "limits": {"stop": "1s", "lock": "1s", "start": "20s", "in_sync": "20s"},
+            "limits": {"stop": "20s", "lock": "20s", "start": "20s", "in_sync": "20s"},
             "brokers": [{"id": each, "log_dirs": [f"logs-{each}"]} for each in BROKERS],
         }
     )
