@@ -48,6 +48,8 @@ SETTLE_SECONDS = 2.0
 AT_REST = ", broker stopped"
 """After the reader's name."""
 POLICY = "cleanup.policy"
+SLOW = "the consumers were slower than the reader"
+"""Cause of a reading that is not judged."""
 STARTS = 20
 """How often a broker is started before it is given up."""
 AHEAD = 16
@@ -94,7 +96,8 @@ class Figures:
         rounds, records: by reader and log.
         wrong: differences by reader, log, isolation level and kind; the first of each in `shown`.
         refusals, notes: by reader and cause.
-        unjudged: readings of a topic that was deleted before consumers got all of it.
+        unjudged: readings of a topic that was deleted before consumers got all of it; of a
+            compacted one, those that ended before they had.
         states: different readings of a log: the same start, bound and number of rows count once.
         changes: what was done to topics and the broker.
         seconds: that readings took, by reader.
@@ -418,7 +421,12 @@ class Court:
         if not ready:
             self._figures.unjudged[place] += 1
             return True
-        self._decide(reading, place, ready)
+        if self._topics[reading.log].is_compacted:
+            ready = [tail for tail in ready if tail.reached_at(reading.ended) >= reading.bound]
+        if ready:
+            self._decide(reading, place, ready)
+        else:  # a cleaner may have removed what the consumers had not got yet
+            self._figures.unjudged[f"{place}: {SLOW}"] += 1
         return True
 
     def _decide(self, reading: Reading, place: str, tails: list[Tail]) -> None:
@@ -461,7 +469,9 @@ class Court:
             for history in self._truth.histories[findings.log]
             if history.topic_id in findings.topic_ids
         ]
-        wrong = judge.invented(findings, [(tail.got, tail.reached) for tail in histories])
+        # What they got later, a cleaner may have removed before.
+        known = [(tail.got, tail.reached_at(findings.ended)) for tail in histories]
+        wrong = judge.invented(findings, known)
         keeps = self._topics[findings.log].is_compacted_only and findings.is_whole
         tails = [
             history.tails[committed]
