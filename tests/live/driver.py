@@ -48,8 +48,8 @@ SETTLE_SECONDS = 2.0
 AT_REST = ", broker stopped"
 """After the reader's name."""
 POLICY = "cleanup.policy"
-SLOW = "the consumers were slower than the reader"
-"""Cause of a reading that is not judged."""
+UNSEEN = "rows that a cleaner may have removed before the consumers came to them"
+"""Not judged."""
 STARTS = 20
 """How often a broker is started before it is given up."""
 AHEAD = 16
@@ -96,8 +96,7 @@ class Figures:
         rounds, records: by reader and log.
         wrong: differences by reader, log, isolation level and kind; the first of each in `shown`.
         refusals, notes: by reader and cause.
-        unjudged: readings of a topic that was deleted before consumers got all of it; of a
-            compacted one, those that ended before they had.
+        unjudged: readings of a topic that was deleted before consumers got all of it.
         states: different readings of a log: the same start, bound and number of rows count once.
         changes: what was done to topics and the broker.
         seconds: that readings took, by reader.
@@ -421,21 +420,19 @@ class Court:
         if not ready:
             self._figures.unjudged[place] += 1
             return True
-        if self._topics[reading.log].is_compacted:
-            ready = [tail for tail in ready if tail.reached_at(reading.ended) >= reading.bound]
-        if ready:
-            self._decide(reading, place, ready)
-        else:  # a cleaner may have removed what the consumers had not got yet
-            self._figures.unjudged[f"{place}: {SLOW}"] += 1
+        self._decide(reading, place, ready)
         return True
 
     def _decide(self, reading: Reading, place: str, tails: list[Tail]) -> None:
         compacted = self._topics[reading.log].is_compacted
-        judged = [
-            judge.differences(reading, tail.got, is_compacted=compacted)
-            + judge.age(reading, tail.reached_at(reading.began - self._plan.late_seconds))
-            for tail in tails
-        ]
+        judged = []
+        for tail in tails:
+            known = tail.reached_at(reading.began)
+            wrong = judge.differences(reading, tail.got, is_compacted=compacted, known=known)
+            wrong += judge.age(reading, tail.reached_at(reading.began - self._plan.late_seconds))
+            judged.append(wrong)
+            if compacted and reading.rows is not None:
+                self._figures.notes[UNSEEN] += len(judge.unseen(reading, tail.got, known))
         least = min(judged, key=Counter.total)
         if reading.rows is not None:
             bounds = (reading.start, reading.bound)
@@ -470,7 +467,7 @@ class Court:
             if history.topic_id in findings.topic_ids
         ]
         # What they got later, a cleaner may have removed before.
-        known = [(tail.got, tail.reached_at(findings.ended)) for tail in histories]
+        known = [(tail.got, tail.reached_at(findings.began)) for tail in histories]
         wrong = judge.invented(findings, known)
         keeps = self._topics[findings.log].is_compacted_only and findings.is_whole
         tails = [

@@ -8,7 +8,9 @@ What a consumer of the same isolation level got in [start, bound) decides:
 - a compacted log has the same latest state, but for keys that have a newer record beyond the bound:
   because of it the cleaner may have removed theirs. Which aborted or superseded records are left is
   the cleaner's business, so with read_uncommitted nothing more is known;
-- a latest state has exactly the rows of the consumer's latest state, whatever is beyond.
+- a latest state has exactly the rows of the consumer's latest state, whatever is beyond;
+- of a compacted log a row counts for nothing, and its key neither, if the consumer had not come so
+  far when the reading began and did not get it: the cleaner may have removed it in between.
 """
 
 from __future__ import annotations
@@ -37,28 +39,56 @@ LATE = "a bound of long ago"
 """What the consumers had got long before the reading began is beyond it."""
 
 
-def differences(reading: Reading, got: Got, *, is_compacted: bool) -> Counter[str]:
+def differences(
+    reading: Reading, got: Got, *, is_compacted: bool, known: int = INT64_MAX
+) -> Counter[str]:
     """Count what is wrong with the rows of a reading, by kind.
 
     Args:
         got: what consumers of its isolation level got: everything below the bound, and what was
             there beyond it when the log was read.
+        known: they had got everything below this offset when the reading began.
     """
     rows = reading.rows
     if rows is None:
         return Counter()
     start, bound = reading.start, reading.bound
-    inside = got.within(start, bound)
-    wrong = _known(rows, reading, inside)
+    inside, right = got.within(start, bound), got.newest(start, bound)
+    if is_compacted:
+        passed = unseen(reading, got, known)
+        rows = rows[~np.isin(rows[:, OFFSET], passed[:, OFFSET])]
+        wrong = _known(rows, reading, inside)
+        rows, right = (_without(each, passed) for each in (rows, right))
+    else:
+        wrong = _known(rows, reading, inside)
     if reading.is_state:
-        return +(wrong + _compared_states(rows, got.newest(start, bound)))
+        return +(wrong + _compared_states(rows, right))
     if not is_compacted:
         wrong[HOLE] += len(np.setdiff1d(inside[:, OFFSET], rows[:, OFFSET]))
     elif reading.isolation == "read_committed":
         ascending = rows[np.argsort(rows[:, OFFSET], kind="stable")]
         later = got.within(bound, INT64_MAX)
-        wrong += _compared_states(newest(ascending), got.newest(start, bound), later)
+        wrong += _compared_states(newest(ascending), right, later)
     return +wrong
+
+
+def unseen(reading: Reading, got: Got, known: int) -> Rows:
+    """Return the rows of a reading that the consumers did not get, and that a cleaner may have
+    removed before they came to them.
+
+    Args:
+        got, known: see `differences`.
+    """
+    assert reading.rows is not None
+    offsets = reading.rows[:, OFFSET]
+    is_inside = (offsets >= max(reading.start, known)) & (offsets < reading.bound)
+    own = got.within(reading.start, reading.bound)[:, OFFSET]
+    return reading.rows[is_inside & ~np.isin(offsets, own)]
+
+
+def _without(rows: Rows, others: Rows) -> Rows:
+    """Rows without those of the keys that others have."""
+    return rows[~np.isin(rows[:, KEY], others[:, KEY])]
 
 
 def missed(findings: Findings, got: Got, *, known: int) -> Counter[str]:

@@ -95,6 +95,24 @@ def test_what_a_state_is() -> None:
     assert [] == newest(rows_of([])).tolist()
 
 
+def test_a_row_that_a_cleaner_removed_before_the_consumers_came() -> None:
+    """They had got everything below `known` when the reading began. From there on a row may have
+    been there that they never got, and its key had that value then.
+    """
+    slow = Got(rows_at(3, 4, 6, 7, 12))
+    whole, state = reading(GOT[:-1]), reading(rows_at(6, 9), is_state=True)
+    for of, gone in ((whole, [8, 9]), (state, [9])):
+        assert Counter() == judge.differences(of, slow, is_compacted=True, known=8)
+        assert gone == judge.unseen(of, slow, 8)[:, OFFSET].tolist()
+        found = judge.differences(of, slow, is_compacted=True, known=10)
+        assert {judge.UNKNOWN, judge.RISEN} == found.keys()
+        assert judge.differences(of, slow, is_compacted=False, known=8)[judge.UNKNOWN]
+    beyond = reading(GOT)
+    assert judge.BEYOND in judge.differences(beyond, Got(GOT[:-1]), is_compacted=True, known=8)
+    old = reading(rows_at(3, 4), is_state=True)
+    assert judge.OLD in judge.differences(old, slow, is_compacted=True, known=8)
+
+
 @pytest.mark.parametrize("is_state", [False, True])
 def test_a_lost_key(is_state: bool) -> None:
     """A key whose newest record is missing is lost."""
