@@ -37,6 +37,8 @@ retention deletes after they were planned, and of files that change while they a
 _NAMES = tuple(error.__name__ for error in NAMED)
 NOT_STOPPED = "the broker was not stopped cleanly"
 """Of a broker that was killed and has not started again."""
+ENDED = "the broker ended meanwhile"
+"""Of one that was killed or stopped while its directory was read."""
 FAULTS = "faults"
 """What an audit counts."""
 FAULTY = 3
@@ -111,6 +113,12 @@ class Caller:
         return lines
 
 
+def _ending(line: Line) -> str | None:
+    """What a line says of a broker that is away, None if nothing."""
+    problem = str(line.get("problem"))
+    return next((text for text in (NOT_STOPPED, ENDED) if text in problem), None)
+
+
 def _claimed(lines: Iterable[Line]) -> Counter[str]:
     """What lines claim to be wrong.
 
@@ -122,8 +130,8 @@ def _claimed(lines: Iterable[Line]) -> Counter[str]:
         wrong.update(line.get(FAULTS) or {})
         if "error" in line:
             wrong[f"{line['error']}: {general(str(line.get('problem')))}"] += 1
-        elif NOT_STOPPED in str(line.get("problem")):
-            raise Refused(NOT_STOPPED)
+        elif (ending := _ending(line)) is not None:
+            raise Refused(ending)
         elif isinstance(line.get("problem"), str):
             wrong[f"{general(line['problem'])}"] += 1
     return wrong
