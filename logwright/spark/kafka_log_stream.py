@@ -194,7 +194,7 @@ class _Idle:
     def still_holds(self, options: ReadOptions) -> bool:
         """Return whether nothing can have come since. A broker that has a log directory open
         replaces a file in it every few seconds, and one that stops does: so one that is stopped is
-        looked at, and locked, once.
+        looked at once.
         """
         now = time.monotonic()
         if now < self._until:

@@ -10,7 +10,9 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from logwright.bucket.store import Bucket
 from logwright.spark import register
+from tests.bucket_maintenance.copies import put
 from tests.spark_session import Observed
 from tests.unit.spark.streams import ID, OTHER_ID, write_log
 
@@ -20,13 +22,19 @@ pytestmark = [
 ]
 
 
-def run(spark: SparkSession, work: Path, **options: str) -> StreamingQuery:
-    """Read all that is there of a topic to files; once more with a checkpoint."""
+def run(
+    spark: SparkSession, work: Path, where: str | None = None, **options: str
+) -> StreamingQuery:
+    """Read all that is there of a topic to files; once more with a checkpoint.
+
+    Args:
+        where: the log directory, another than in `work`.
+    """
     register(spark)
     query = (
         spark.readStream.format("kafka-log")
         .options(subscribe="t", **options)
-        .load(str(work / "logs"))
+        .load(where or str(work / "logs"))
         .select("partition", "offset")
         .writeStream.format("parquet")
         .option("checkpointLocation", str(work / "checkpoint"))
@@ -57,6 +65,29 @@ def test_a_query_continues_where_it_was(observed: Observed, tmp_path: Path) -> N
     planned = [json.loads(each.read_text().splitlines()[2]) for each in planned_in(tmp_path)]
     assert [{"0": 25}, {"0": 40}, {"0": 50, "1": 3}] == [each["t"] for each in planned]
     assert {"t": {"0": 50, "1": 3}, f"t#{ID}#0:4,1:0": {}} == planned[-1]
+
+
+def test_a_log_in_a_bucket(observed: Observed, tmp_path: Path) -> None:
+    """As in a log directory: a query sees what was uploaded since, and that a topic was made again
+    under the same name.
+    """
+    bucket = Bucket.of(f"file://{tmp_path}/bucket")
+    write_log(tmp_path / "logs")
+    put(tmp_path / "logs", bucket)
+    query = run(observed.spark, tmp_path, bucket.url, maxOffsetsPerTrigger="25")
+    assert [25, 15] == [each.numInputRows for each in query.recentProgress if each.numInputRows]
+    run(observed.spark, tmp_path, bucket.url)
+    write_log(tmp_path / "logs", offsets=(0, 50), epochs=((0, 0), (4, 45)))
+    write_log(tmp_path / "logs", "t-1", offsets=(0, 3))
+    put(tmp_path / "logs", bucket)
+    run(observed.spark, tmp_path, bucket.url)
+    every = [*((0, n) for n in range(50)), *((1, n) for n in range(3))]
+    assert every == offsets(observed.spark, tmp_path)
+    write_log(tmp_path / "again", offsets=(0, 45), topic_id=OTHER_ID)
+    other = Bucket.of(f"file://{tmp_path}/other")
+    put(tmp_path / "again", other)
+    with pytest.raises(StreamingQueryException, match=r"DataLoss: .* t-0 was deleted and made"):
+        run(observed.spark, tmp_path, other.url)
 
 
 def planned_in(work: Path) -> list[Path]:
