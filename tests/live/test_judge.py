@@ -104,8 +104,8 @@ def test_a_row_that_a_cleaner_removed_before_the_consumers_came() -> None:
     for of, gone in ((whole, [8, 9]), (state, [9])):
         assert Counter() == judge.differences(of, slow, is_compacted=True, known=8)
         assert gone == judge.unseen(of, slow, 8)[:, OFFSET].tolist()
-        found = judge.differences(of, slow, is_compacted=True, known=10)
-        assert {judge.UNKNOWN, judge.RISEN} == found.keys()
+        wrong = judge.differences(of, slow, is_compacted=True, known=10)
+        assert {judge.UNKNOWN, judge.RISEN} == wrong.keys()
         assert judge.differences(of, slow, is_compacted=False, known=8)[judge.UNKNOWN]
     beyond = reading(GOT)
     assert judge.BEYOND in judge.differences(beyond, Got(GOT[:-1]), is_compacted=True, known=8)
