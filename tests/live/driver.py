@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from multiprocessing.process import BaseProcess
 from multiprocessing.queues import Queue
 from pathlib import Path
@@ -49,6 +50,8 @@ AT_REST = ", broker stopped"
 """After the reader's name."""
 POLICY = "cleanup.policy"
 UNSEEN = "rows that a cleaner may have removed before the consumers came to them"
+"""Not judged."""
+SLOW = "keys that are not there, whose tombstones slow consumers may have missed"
 """Not judged."""
 STARTS = 20
 """How often a broker is started before it is given up."""
@@ -427,8 +430,11 @@ class Court:
         compacted = self._topics[reading.log].is_compacted
         judged = []
         for tail in tails:
-            known = tail.reached_at(reading.began)
-            wrong = judge.differences(reading, tail.got, is_compacted=compacted, known=known)
+            known, slow = tail.reached_at(reading.began), tail.slow_until
+            ask = partial(judge.differences, reading, tail.got, is_compacted=compacted, known=known)
+            wrong = ask(slow=slow)
+            if slow:
+                self._figures.notes[SLOW] += ask()[judge.LOST] - wrong[judge.LOST]
             wrong += judge.age(reading, tail.reached_at(reading.began - self._plan.late_seconds))
             judged.append(wrong)
             if compacted and reading.rows is not None:
@@ -478,7 +484,12 @@ class Court:
             self._figures.unjudged[place] += 1
         elif keeps and len(findings.topic_ids) == 1:
             judged = [
-                judge.missed(findings, tail.got, known=tail.reached_at(findings.began))
+                judge.missed(
+                    findings,
+                    tail.got,
+                    known=tail.reached_at(findings.began),
+                    slow=tail.slow_until,
+                )
                 for tail in tails
             ]
             least = min(judged, key=Counter.total)

@@ -10,7 +10,9 @@ What a consumer of the same isolation level got in [start, bound) decides:
   the cleaner's business, so with read_uncommitted nothing more is known;
 - a latest state has exactly the rows of the consumer's latest state, whatever is beyond;
 - of a compacted log a row counts for nothing, and its key neither, if the consumer had not come so
-  far when the reading began and did not get it: the cleaner may have removed it in between.
+  far when the reading began and did not get it: the cleaner may have removed it in between;
+- a key that is not there is not lost if its record is from before the consumers were last slow:
+  a slow consumer misses tombstones.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ LATE = "a bound of long ago"
 
 
 def differences(
-    reading: Reading, got: Got, *, is_compacted: bool, known: int = INT64_MAX
+    reading: Reading, got: Got, *, is_compacted: bool, known: int = INT64_MAX, slow: int = 0
 ) -> Counter[str]:
     """Count what is wrong with the rows of a reading, by kind.
 
@@ -48,6 +50,7 @@ def differences(
         got: what consumers of its isolation level got: everything below the bound, and what was
             there beyond it when the log was read.
         known: they had got everything below this offset when the reading began.
+        slow: tombstones of what is below this offset they may have missed.
     """
     rows = reading.rows
     if rows is None:
@@ -59,6 +62,7 @@ def differences(
         rows = rows[~np.isin(rows[:, OFFSET], passed[:, OFFSET])]
         wrong = _known(rows, reading, inside)
         rows, right = (_without(each, passed) for each in (rows, right))
+        right = right[(right[:, OFFSET] >= slow) | np.isin(right[:, KEY], rows[:, KEY])]
     else:
         wrong = _known(rows, reading, inside)
     if reading.is_state:
@@ -91,15 +95,16 @@ def _without(rows: Rows, others: Rows) -> Rows:
     return rows[~np.isin(rows[:, KEY], others[:, KEY])]
 
 
-def missed(findings: Findings, got: Got, *, known: int) -> Counter[str]:
+def missed(findings: Findings, got: Got, *, known: int, slow: int = 0) -> Counter[str]:
     """Count keys whose newest record was not found, or that are said to have none, although it was
     there and has no newer one.
 
     Args:
         got: what consumers of committed records got.
         known: they had got everything below this offset when the search began.
+        slow: see `differences`.
     """
-    last = got.newest(0, INT64_MAX)
+    last = got.newest(slow, INT64_MAX)
     there = last[np.isin(last[:, KEY], findings.keys) & (last[:, OFFSET] < known)]
     return +Counter(
         {

@@ -119,6 +119,19 @@ def test_a_lost_key(is_state: bool) -> None:
     assert Counter({judge.LOST: 1}) == judged(reading(rows_at(6), is_state=is_state))
 
 
+def test_a_slow_consumer_may_have_missed_a_tombstone() -> None:
+    """What it had got until then is not there for sure; what it got since is."""
+    for is_state in (False, True):
+        without = reading(rows_at(6), is_state=is_state)
+        assert Counter() == judge.differences(without, Got(GOT), is_compacted=True, slow=10)
+        lost = judge.differences(without, Got(GOT), is_compacted=True, slow=9)
+        assert Counter({judge.LOST: 1}) == lost
+        old = reading(rows_at(6, 8), is_state=is_state)
+        assert judge.OLD in judge.differences(old, Got(GOT), is_compacted=True, slow=10)
+    assert Counter() == judge.missed(findings(7), Got(GOT), known=10, slow=10)
+    assert Counter({judge.MISSED: 1}) == judge.missed(findings(7), Got(GOT), known=10, slow=9)
+
+
 def test_a_key_with_a_newer_record() -> None:
     """Its record below the bound may be gone from a cleaned log, but not from a latest state."""
     newer = np.vstack([GOT, rows_of([row_of(13, b"k0", b"g", 96)])])

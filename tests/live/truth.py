@@ -16,21 +16,39 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from tests.live.broker import QUIET
 from tests.live.got import Got
-from tests.live.rows import LEVELS, OFFSET, Isolation, Rows, row_of, rows_of, within
+from tests.live.rows import LEVELS, OFFSET, TIME, Isolation, Rows, row_of, rows_of, within
 
 POLL_SECONDS = 0.1
 REACH_SECONDS = 30.0
 MOST = 500
 """Records of one poll."""
+SLOW_SECONDS = 1.0
+"""A cleaner needs longer to remove a tombstone: its segment is rolled after 1.5 s, see `load`."""
+
+
+@dataclass(slots=True)
+class Pace:
+    """When the consumers of a topic were last slow, by the monotonic clock. One of read_uncommitted
+    says it: the others wait for the ends of transactions, as the cleaner does.
+    """
+
+    slow_at: float = -inf
 
 
 class Tail:
     """A consumer of one topic that notes what it gets. Effects: a thread, ended by `close`."""
 
     def __init__(
-        self, bootstrap: str, topic: str, isolation: Isolation, before: Rows | None = None
+        self,
+        bootstrap: str,
+        topic: str,
+        isolation: Isolation,
+        pace: Pace,
+        before: Rows | None = None,
     ) -> None:
         """`before`: what came before, of a log that continues as another one; else none."""
+        self._pace = pace
+        self._says_pace = isolation == LEVELS[0]
         self._config = {
             "bootstrap.servers": bootstrap,
             "group.id": "none",
@@ -60,6 +78,11 @@ class Tail:
         """What it had reached at a time of the monotonic clock."""
         with self._lock:
             return self._reached[max(bisect_right(self._times, moment) - 1, 0)]
+
+    @property
+    def slow_until(self) -> int:
+        """Of what is below this offset it may have missed tombstones."""
+        return self.reached_at(self._pace.slow_at + SLOW_SECONDS)
 
     @property
     def is_closed(self) -> bool:
@@ -93,6 +116,8 @@ class Tail:
             elif error.code() == KafkaError._PARTITION_EOF:
                 reached = max(reached, offset)
         self.got.extend(rows_of(rows))
+        if self._says_pace and rows and time.time() - rows[0][TIME] / 1000 > SLOW_SECONDS:
+            self._pace.slow_at = time.monotonic()
         with self._lock:
             if reached > self._reached[-1]:
                 self._times.append(time.monotonic())
@@ -123,14 +148,15 @@ class Truth:
 
     def follow(self, topic: str, topic_id: str) -> None:
         """Begin with a topic that was created just now."""
-        tails = {level: Tail(self.bootstrap, topic, level) for level in LEVELS}
+        pace = Pace()
+        tails = {level: Tail(self.bootstrap, topic, level, pace) for level in LEVELS}
         self.histories.setdefault(f"{topic}-0", []).append(History(topic_id, tails))
 
     def branch(self, topic: str, end: int) -> History:
         """Begin again with a topic that has lost everything from `end` on; its old history."""
-        old = self.histories[f"{topic}-0"][-1]
+        old, pace = self.histories[f"{topic}-0"][-1], Pace()
         tails = {
-            level: Tail(self.bootstrap, topic, level, within(tail.got.rows, 0, end))
+            level: Tail(self.bootstrap, topic, level, pace, within(tail.got.rows, 0, end))
             for level, tail in old.tails.items()
         }
         self.histories[f"{topic}-0"].append(History(old.topic_id, tails))
