@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql import types as T  # noqa: N812
 
-from logwright.errors import PolicyError
+from logwright.errors import PolicyError, Unsettled
 from logwright.format.names import TopicPartition
 from logwright.locks import release, try_lock
 from logwright.log.load import observe
@@ -218,8 +218,8 @@ def test_a_running_broker_refuses_a_latest_state(observed: Observed, tmp_path: P
     assert 21 == frame(observed.spark, path, view="latest").count()
 
 
-def test_a_broker_cannot_start_while_a_task_reads(tmp_path: Path) -> None:
-    """A task holds the shared lock from its first row to its last."""
+def test_a_broker_may_start_while_a_task_reads(tmp_path: Path) -> None:
+    """It gets the lock; the task ends with that. The next one reads next to it."""
     path = three_logs(tmp_path)
     (path / ".lock").touch()
     reader = KafkaLog({"path": str(path), "subscribe": "t"}).reader(SCHEMA)
@@ -227,10 +227,11 @@ def test_a_broker_cannot_start_while_a_task_reads(tmp_path: Path) -> None:
     with (path / ".lock").open("r+b") as file:
         batches = reader.read(task)
         next(batches)
-        assert not try_lock(file.fileno(), "exclusive")
-        assert 2 == len(list(batches))
         assert try_lock(file.fileno(), "exclusive")
+        with pytest.raises(Unsettled, match="a broker"):
+            list(batches)
         release(file.fileno())
+    assert 3 == len(list(reader.read(task)))
 
 
 def test_a_corrupt_batch_is_refused_by_name(observed: Observed, tmp_path: Path) -> None:

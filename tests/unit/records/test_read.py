@@ -13,7 +13,7 @@ import pytest
 
 from logwright.batches import segment_file
 from logwright.batches.source import open_source
-from logwright.errors import CorruptBatch, LogDirLocked, StalePlan, UnreadableFile
+from logwright.errors import CorruptBatch, LogDirLocked, StalePlan, UnreadableFile, Unsettled
 from logwright.format.record import RecordHeader
 from logwright.locks import try_lock
 from logwright.place.mapped import MappedFiles
@@ -287,8 +287,10 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
         list(read_range(records_range, columns=["key"]))
 
 
-def test_a_broker_is_kept_out_meanwhile(tmp_path: Path) -> None:
-    """As long as rows are read nobody gets the exclusive lock; and a broker's is respected."""
+def test_a_broker_may_start_meanwhile(tmp_path: Path) -> None:
+    """It gets the lock while rows are read, and the reading ends with that; one that runs already
+    is respected.
+    """
     builder = mixed_log(tmp_path)
     (records_range,) = ranges(observed(builder))
     lock = builder.log_dir / ".lock"
@@ -296,8 +298,8 @@ def test_a_broker_is_kept_out_meanwhile(tmp_path: Path) -> None:
     batches = read_range(records_range, columns=["key"], batch_rows=1)
     next(batches)
     with lock.open("r+b") as file:
-        assert not try_lock(file.fileno(), "exclusive")
-        batches.close()
         assert try_lock(file.fileno(), "exclusive")
+        with pytest.raises(Unsettled, match="a broker"):
+            list(batches)
         with pytest.raises(LogDirLocked):
             next(read_range(records_range, columns=["key"]))
