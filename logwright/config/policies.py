@@ -24,6 +24,7 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, TypeAdapter
 
 import logwright
+from logwright.config.archive import ARCHIVE, TopicArchive, read_archive
 from logwright.config.erasure import ErasureSettings
 from logwright.config.marked import Entries, Mark, Marked, Problem, Text, plain, read_marked
 from logwright.config.patterns import matches
@@ -46,7 +47,7 @@ from logwright.config.without_effect import reason_of_no_effect, warn_of_no_effe
 from logwright.errors import PolicyError
 
 _TESTS: Final = "tests"
-_MORE: Final = frozenset({_TESTS, TABLE})
+_MORE: Final = frozenset({_TESTS, TABLE, ARCHIVE})
 _LABELS: Final = frozenset(TopicLabels.model_fields)
 _HIGH_WATERMARK: Final[TypeAdapter[HighWatermark]] = TypeAdapter(HighWatermark)
 _CHECKS: Final[TypeAdapter[Checks]] = TypeAdapter(Checks)
@@ -79,6 +80,7 @@ class TopicPolicy:
         marks: config name → its position in a file.
         tests: what is asked of the compacted output.
         table: the table with the topic's latest state, None: there is none.
+        archive: where its logs are archived, None: nowhere.
     """
 
     labels: TopicLabels
@@ -86,6 +88,7 @@ class TopicPolicy:
     marks: Mapping[str, Mark] = field(default_factory=dict)
     tests: tuple[TopicTest, ...] = ()
     table: TopicTable | None = None
+    archive: TopicArchive | None = None
 
     def applies_to(self, topic: str) -> bool:
         """Return whether the entry names this topic or its pattern matches the whole name."""
@@ -303,6 +306,7 @@ class _PolicyReader:
             (_, tests) = entry.entries.get(_TESTS, (None, None))
             topic_tests = read_tests(self._checker, tests)
             table = read_table(self._checker, entry)
+            archive = read_archive(self._checker, entry)
             own = self._checker.configs(
                 entry.without(*_LABELS, *_MORE), TOPIC_NAMES, _LABELS | _MORE
             )
@@ -317,7 +321,12 @@ class _PolicyReader:
                 self._checker.report(value, f"already has an entry at {seen[whom]}")
             seen.setdefault(whom, value.mark)
             policy = TopicPolicy(
-                labels=labels, settings=own.pairs, marks=_marks(own), tests=topic_tests, table=table
+                labels=labels,
+                settings=own.pairs,
+                marks=_marks(own),
+                tests=topic_tests,
+                table=table,
+                archive=archive,
             )
             policies.append((policy, own))
         for policy, own in policies:

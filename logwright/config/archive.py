@@ -1,0 +1,73 @@
+"""The archive of a topic in a bucket, as the topic's entry in the policies has it.
+
+::
+
+    archive:
+      to: s3://archive/broker-1     # the log directory in the bucket
+      late_after_ms: 3600000        # a check warns if more is missing
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from logwright.config.marked import Entries
+from logwright.config.policy_checks import Checker
+from logwright.config.values import Int64
+
+if TYPE_CHECKING:
+    from logwright.config.policies import Policies
+
+ARCHIVE: Final = "archive"
+_SCHEMES: Final = ("s3", "gs", "az", "file")
+
+
+def _url(text: object) -> object:
+    scheme, separator, rest = str(text).partition("://")
+    if not separator or scheme not in _SCHEMES or not rest:
+        raise ValueError(f"must be a URL: {', '.join(f'{each}://' for each in _SCHEMES)}…")
+    if "@" in rest or "?" in rest:
+        raise ValueError("must have no credentials and no query: they are of the environment")
+    return text
+
+
+class TopicArchive(BaseModel):
+    """Where a topic's logs are written to.
+
+    Attributes:
+        to: URL of a log directory in a bucket.
+        log_dir: name of the log directory that is read; required if two have the same partition.
+        late_after_ms: how old the first record that is not archived may be.
+        bytes_per_second: the most that is read of a log at once; None: no limit.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    to: Annotated[str, BeforeValidator(_url), Field(max_length=2048)]
+    log_dir: str | None = Field(None, min_length=1)
+    late_after_ms: Annotated[Int64, Field(ge=0)] = 3_600_000
+    bytes_per_second: Annotated[Int64, Field(ge=1)] | None = None
+
+
+def read_archive(checker: Checker, entry: Entries) -> TopicArchive | None:
+    """Return the archive of a topic's entry; None if it has none, or not a valid one: the problems
+    are reported to the checker.
+    """
+    if ARCHIVE not in entry.entries:
+        return None
+    mark, node = entry.entries[ARCHIVE]
+    if "name" not in entry.entries:
+        checker.report(node, "needs an entry with a name, not a pattern", at=mark, value=False)
+        return None
+    given = checker.mapping(node)
+    return checker.model(TopicArchive, given) if given.whole else None
+
+
+def archives_of(policies: Policies) -> dict[str, TopicArchive]:
+    """Return topic → archive, for the topics that have one."""
+    return {
+        entry.labels.name: entry.archive
+        for entry in policies.topics
+        if entry.archive is not None and entry.labels.name is not None
+    }
