@@ -6,6 +6,7 @@ from typing import Any
 
 import dagster as dg
 
+from logwright.assets.archive.archived import archived_assets, whole_check
 from logwright.assets.erasure.deadlines import (
     deletion_deadline,
     deletion_deadlines,
@@ -18,9 +19,11 @@ from logwright.assets.ingest import ingested
 from logwright.assets.segments.segment_set import segment_set
 from logwright.assets.tables.checks import equal_check, one_partition_check
 from logwright.assets.tables.latest_state import latest_state_assets, owner_of
+from logwright.config.archive import archives_of
 from logwright.config.policies import Policies
 from logwright.config.table import tables_of
 from logwright.errors import PolicyError
+from logwright.pipelines.archive import archive_job, archive_schedule
 from logwright.pipelines.described import described
 from logwright.pipelines.erasure.deadlines import erasure, erasure_deadlines
 from logwright.pipelines.erasure.erase import erase
@@ -47,11 +50,13 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
 
     Args:
         resources: see `logwright.resources.catalogue.platform_resources`. Its policies say which
-            topics have a table, and whether there are erasure requests; its cluster's file has the
-            brokers of the rolling maintenance.
+            topics have a table or an archive, and whether there are erasure requests; its cluster's
+            file has the brokers of the rolling maintenance.
     """
     policies = _loaded(resources["policies"])
     tables = tables_of(policies)
+    archives = archives_of(policies)
+    archive = archive_job(tuple(archives))
     erases = policies.erasure.store is not None
     update = tables_job(tuple(tables))
     cluster_file: ClusterFile = resources["cluster"]
@@ -69,11 +74,13 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
                 fleet_page,
                 ingested,
                 *latest_state_assets(tables, policies),
+                *archived_assets(archives, policies),
                 *(_erasure_assets(policies.erasure.owner) if erases else ()),
             ],
         ),
         asset_checks=[
             *(equal_check(topic) for topic in tables),
+            *(whole_check(topic) for topic in archives),
             *(
                 one_partition_check(topic)
                 for topic, table in tables.items()
@@ -84,6 +91,7 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
             *(discover, sweep, sweep_range, retention, purge, purge_range, ingest, fleet),
             *((erasure, erase) if erases else ()),
             *((update,) if tables else ()),
+            *((archive,) if archives else ()),
             *([rolling_maintenance(brokers, cluster_file)] if brokers else []),
         ],
         sensors=[
@@ -91,7 +99,10 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
             *([erasure_deadlines] if erases else []),
             *([running_tables_sensor(update)] if tables else []),
         ],
-        schedules=[fleet_report, retention_check],
+        schedules=[
+            *(fleet_report, retention_check),
+            *([archive_schedule(archive)] if archives else []),
+        ],
         resources=resources,
         # Backfills always run with this executor; one process per step would mean one Spark session
         # per step.

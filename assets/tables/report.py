@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import dagster as dg
 
 from logwright.assets.lib.partitions import SEGMENT_SET
+from logwright.records.first import first_time_ms
 from logwright.tables.columns import (
     BUCKET,
     KEY,
@@ -19,7 +20,7 @@ from logwright.tables.columns import (
     TIMESTAMP,
     VALUE,
 )
-from logwright.tables.logs import TopicLog, first_time_ms
+from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
 from logwright.tables.store import Store
 from logwright.tables.topic import LocatedTable, TopicUpdate, read_rows

@@ -10,7 +10,7 @@ import dagster as dg
 
 from logwright.config.policies import Policies
 from logwright.config.sources import DirectorySettings
-from logwright.config.table import TopicTable, tables_of
+from logwright.config.table import TABLE, TopicTable, tables_of
 from logwright.errors import LogwrightError, NotALogDir, PolicyError
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
@@ -75,7 +75,7 @@ def topic_logs(
         PolicyError: a partition is in several log directories.
         Unsettled: on leaving: a log was truncated while it was read, or a broker started.
     """
-    maintained = topic_of(topic, table, log_dirs.listing())
+    maintained = topic_of(topic, table.log_dir, log_dirs.listing())
     with ExitStack() as stack:
         refused: dict[str, LogwrightError] = {}
         places: dict[Path, Place] = {}
@@ -98,8 +98,14 @@ def topic_logs(
         yield TopicLogs(logs=tuple(logs), failures=refused)
 
 
-def topic_of(topic: str, table: TopicTable, listing: Listing) -> Sequence[MaintainedLog]:
-    """Return the logs that a topic's table is made from, by partition. Pure.
+def topic_of(
+    topic: str, log_dir: str | None, listing: Listing, *, entry: str = TABLE
+) -> Sequence[MaintainedLog]:
+    """Return the logs that a topic's table, or archive, is made from, by partition. Pure.
+
+    Args:
+        log_dir: name of the log directory; None: there is one that has them.
+        entry: what of the topic's policy names it, for messages.
 
     Raises:
         NotALogDir, PolicyError: see `topic_logs`.
@@ -107,12 +113,12 @@ def topic_of(topic: str, table: TopicTable, listing: Listing) -> Sequence[Mainta
     by_partition: dict[TopicPartition, MaintainedLog] = {}
     for log in listing.logs.values():
         name = log.long_key.partition(":")[0]
-        if log.partition.topic != topic or table.log_dir not in (None, name):
+        if log.partition.topic != topic or log_dir not in (None, name):
             continue
         if log.partition in by_partition:
             raise PolicyError(
                 f"{log.partition} is in several log directories.",
-                remedy=f"Set log_dir in the table of topic {topic}.",
+                remedy=f"Set log_dir in the {entry} of topic {topic}.",
             )
         by_partition[log.partition] = log
     if not by_partition:

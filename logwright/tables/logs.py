@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
 from pyroaring import BitMap64
 
 from logwright.batches.runtime import Runtime, available_cores, silent
@@ -224,14 +223,3 @@ def sample(logs: Iterable[TopicLog]) -> Iterator[pa.RecordBatch]:
             for part in islice(plan_records(topic_log.log, ReadRequest()), 1):
                 batches = read_range(part, columns=READ_COLUMNS, batch_rows=_SAMPLE_ROWS)
                 yield from islice(batches, _SAMPLE_BATCHES)
-
-
-def first_time_ms(log: ReadableLog, offset: int) -> int | None:
-    """Return the timestamp of the first record at or above an offset, None if there is none.
-    Effects: reads.
-    """
-    request = ReadRequest(start_offset=offset, isolation="read_uncommitted")
-    for part in plan_records(log, request):
-        for batch in read_range(part, columns=("timestamp",), batch_rows=1):
-            return int(np.int64(batch["timestamp"][0].value) // 1000)
-    return None

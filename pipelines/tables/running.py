@@ -125,7 +125,7 @@ def _seen(topic: str, table: TopicTable, listing: Listing) -> str:
     """
     contents: dict[Path, Mapping[str, bytes]] = {}
     facts: list[object] = []
-    for log in topic_of(topic, table, listing):
+    for log in topic_of(topic, table.log_dir, listing):
         if log.log_dir not in contents:
             runs = broker_process(log.log_dir) is not None
             contents[log.log_dir] = checkpoint_contents(log.log_dir) if runs else {}

@@ -28,9 +28,9 @@ from logwright.log.model import ReadableLog
 from logwright.log.watermark import require_high_watermark
 from logwright.place.model import Place
 from logwright.reading import reading
+from logwright.records.first import first_time_ms
 from logwright.records.schema import records_schema
 from logwright.running.place import look_at
-from logwright.tables.logs import first_time_ms
 from logwright.times import instant
 
 _PLACE: Final = re.compile(r"(?:(\d+):)?(\d+)")

@@ -1,0 +1,1 @@
+"""Archives of topics in buckets, as assets."""
