@@ -34,7 +34,7 @@ from logwright.reading import reading
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
-from logwright.running.place import as_it_runs, exactly, look_at
+from logwright.running.place import as_it_runs, look_at
 from logwright.times import duration
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def _row(
         row |= _written(upload.run())
     else:
         row |= _version(bucket, partition)
-    now = observe(exactly(place), partition, high_watermark="checkpoint")
+    now = observe(as_it_runs(log.log_dir), partition, high_watermark="end")
     lag = lag_of(now, int(row["archived up to"]))
     row["committed up to"], row["lag offsets"] = lag.end_offset, lag.offsets
     row["lag seconds"] = lag.age_ms(clock.now_ms()) / _MS
@@ -268,8 +268,12 @@ def _metadata(rows: Sequence[Row], archive: TopicArchive) -> dict[str, Any]:
 
 
 def current_result(topic: str, rows: Sequence[Row], archive: TopicArchive) -> dg.AssetCheckResult:
-    """Check that what is not archived is young enough. Pure."""
-    late = [row["log"] for row in rows if row["lag seconds"] * _MS > archive.late_after_ms]
+    """Check that what is not archived is young enough, and each log has a version. Pure."""
+    late = [
+        row["log"]
+        for row in rows
+        if row["version"] < 0 or row["lag seconds"] * _MS > archive.late_after_ms
+    ]
     return dg.AssetCheckResult(
         asset_key=archive_key(topic),
         check_name=CURRENT,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from logwright.config.marked import Entries
+from logwright.config.marked import Entries, Text
 from logwright.config.policy_checks import Checker
 from logwright.config.values import Int64
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 ARCHIVE: Final = "archive"
 _SCHEMES: Final = ("s3", "gs", "az", "file")
+_OF_SECRETS: Final = frozenset("@?")
+"""What only a URL with credentials or a signature has: no message has it."""
 
 
 def _url(text: object) -> object:
     scheme, separator, rest = str(text).partition("://")
     if not separator or scheme not in _SCHEMES or not rest:
         raise ValueError(f"must be a URL: {', '.join(f'{each}://' for each in _SCHEMES)}…")
-    if "@" in rest or "?" in rest:
-        raise ValueError("must have no credentials and no query: they are of the environment")
     return text
 
 
@@ -61,6 +61,11 @@ def read_archive(checker: Checker, entry: Entries) -> TopicArchive | None:
         checker.report(node, "needs an entry with a name, not a pattern", at=mark, value=False)
         return None
     given = checker.mapping(node)
+    (_, to) = given.entries.get("to", (None, None))
+    if isinstance(to, Text) and to.text is not None and set(to.text) & _OF_SECRETS:
+        rule = "must have no credentials and no query: they are of the environment"
+        checker.report(to, rule, value=False)
+        return None
     return checker.model(TopicArchive, given) if given.whole else None
 
 

@@ -16,7 +16,7 @@ class ArchiveLag:
     Attributes:
         partition: whose log.
         archived_offset: the log end offset in the archive; -1: there is no version.
-        end_offset: up to where the log is committed.
+        end_offset: where the log ends; of a running broker's, up to where it is committed.
         oldest_ms: timestamp of the first record that is not archived; None: there is none.
     """
 
@@ -47,6 +47,6 @@ def lag_of(log: ReadableLog, archived_offset: int) -> ArchiveLag:
     return ArchiveLag(
         partition=log.partition,
         archived_offset=archived_offset,
-        end_offset=log.high_watermark,
+        end_offset=log.log_end_offset,
         oldest_ms=first_time_ms(log, max(archived_offset, 0)),
     )
