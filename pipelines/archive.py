@@ -1,6 +1,6 @@
 """When topics are archived in a bucket."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import dagster as dg
@@ -22,8 +22,10 @@ def archive_job(topics: Sequence[str]) -> Any:  # noqa: ANN401 - Dagster does no
     )
 
 
-def archive_schedule(job: Any) -> dg.ScheduleDefinition:  # noqa: ANN401 - as above
-    """Return the schedule of the job: every ten minutes, unless a run is in progress."""
+def archive_schedules(job: Any, topics: Collection[str]) -> list[dg.ScheduleDefinition]:  # noqa: ANN401 - as above
+    """Return the schedule of the job: every ten minutes, unless a run is in progress; none without
+    topics.
+    """
 
     @dg.schedule(
         job=job,
@@ -36,4 +38,4 @@ def archive_schedule(job: Any) -> dg.ScheduleDefinition:  # noqa: ANN401 - as ab
             return dg.SkipReason("A run is in progress.")
         return dg.RunRequest(run_key=f"{ARCHIVED}:{context.scheduled_execution_time.timestamp()}")
 
-    return archive_logs
+    return [archive_logs] if topics else []

@@ -19,11 +19,10 @@ from logwright.assets.ingest import ingested
 from logwright.assets.segments.segment_set import segment_set
 from logwright.assets.tables.checks import equal_check, one_partition_check
 from logwright.assets.tables.latest_state import latest_state_assets, owner_of
-from logwright.config.archive import archives_of
 from logwright.config.policies import Policies
 from logwright.config.table import tables_of
 from logwright.errors import PolicyError
-from logwright.pipelines.archive import archive_job, archive_schedule
+from logwright.pipelines.archive import archive_job, archive_schedules
 from logwright.pipelines.described import described
 from logwright.pipelines.erasure.deadlines import erasure, erasure_deadlines
 from logwright.pipelines.erasure.erase import erase
@@ -55,7 +54,7 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
     """
     policies = _loaded(resources["policies"])
     tables = tables_of(policies)
-    archives = archives_of(policies)
+    archives = policies.archives
     archive = archive_job(tuple(archives))
     erases = policies.erasure.store is not None
     update = tables_job(tuple(tables))
@@ -99,10 +98,7 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
             *([erasure_deadlines] if erases else []),
             *([running_tables_sensor(update)] if tables else []),
         ],
-        schedules=[
-            *(fleet_report, retention_check),
-            *([archive_schedule(archive)] if archives else []),
-        ],
+        schedules=[fleet_report, retention_check, *archive_schedules(archive, archives)],
         resources=resources,
         # Backfills always run with this executor; one process per step would mean one Spark session
         # per step.

@@ -21,7 +21,7 @@ from logwright.assets.lib.report import table
 from logwright.assets.tables.latest_state import owner_of
 from logwright.assets.tables.topic_logs import topic_of
 from logwright.batches.runtime import Throttle
-from logwright.config.archive import TopicArchive, archives_of
+from logwright.config.archive import TopicArchive
 from logwright.config.policies import Policies
 from logwright.config.resolved import given_configs
 from logwright.config.sources import DirectorySettings
@@ -150,7 +150,7 @@ def archive_of(policies: PolicyDirectory, topic: str) -> TopicArchive:
     Raises:
         PolicyError: they are invalid, or the topic has no archive any more.
     """
-    archive = archives_of(policies.load()).get(topic)
+    archive = policies.load().archives.get(topic)
     if archive is None:
         raise PolicyError(
             f"topic {topic} has no 'archive:' in the policies any more.",

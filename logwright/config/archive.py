@@ -9,16 +9,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from logwright.config.marked import Entries, Text
 from logwright.config.policy_checks import Checker
 from logwright.config.values import Int64
-
-if TYPE_CHECKING:
-    from logwright.config.policies import Policies
 
 ARCHIVE: Final = "archive"
 _SCHEMES: Final = ("s3", "gs", "az", "file")
@@ -67,12 +64,3 @@ def read_archive(checker: Checker, entry: Entries) -> TopicArchive | None:
         checker.report(to, rule, value=False)
         return None
     return checker.model(TopicArchive, given) if given.whole else None
-
-
-def archives_of(policies: Policies) -> dict[str, TopicArchive]:
-    """Return topic → archive, for the topics that have one."""
-    return {
-        entry.labels.name: entry.archive
-        for entry in policies.topics
-        if entry.archive is not None and entry.labels.name is not None
-    }

@@ -129,6 +129,15 @@ class Policies:
         matching = [policy for policy in self.topics if policy.applies_to(topic)]
         return tuple(sorted(matching, key=lambda policy: policy.labels.name is not None))
 
+    @property
+    def archives(self) -> dict[str, TopicArchive]:
+        """Topic → its archive, of the topics that have one."""
+        return {
+            entry.labels.name: entry.archive
+            for entry in self.topics
+            if entry.archive is not None and entry.labels.name is not None
+        }
+
     def labels_for(self, topic: str) -> TopicLabels:
         """Return owner and severity of the most specific entry that has them, and the tags of all
         entries.

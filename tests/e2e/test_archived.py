@@ -93,11 +93,11 @@ def test_a_run_writes_what_is_new(platform: Platform, bucket: Bucket, tmp_path: 
     assert done.success
     assert {CURRENT: True} == results(done)
     assert ["t-0", "t-1"] == logs_in(bucket)
-    said = metadata(done)
-    assert 0 == said["lag offsets"]
-    assert said["bytes sent"] > 0
-    assert bucket.url == said["to"]
-    partitions = [record.data["log"] for record in said["partitions"].records]
+    shown = metadata(done)
+    assert 0 == shown["lag offsets"]
+    assert shown["bytes sent"] > 0
+    assert bucket.url == shown["to"]
+    partitions = [record.data["log"] for record in shown["partitions"].records]
     assert ["t-0", "t-1"] == partitions
     assert [] == differences(platform.log_dir, bucket, tmp_path / "scratch")
     again = run(platform)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from logwright.config.archive import TopicArchive, archives_of
+from logwright.config.archive import TopicArchive
 from logwright.config.policies import load_policies
 from logwright.errors import PolicyError
 
@@ -15,7 +15,7 @@ BEGIN = "version: 1\ntopics:\n"
 
 def load(tmp_path: Path, entries: str) -> dict[str, TopicArchive]:
     (tmp_path / "policies.yml").write_text(BEGIN + entries)
-    return archives_of(load_policies(tmp_path))
+    return load_policies(tmp_path).archives
 
 
 def test_topics_with_an_archive(tmp_path: Path) -> None:
