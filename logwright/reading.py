@@ -3,9 +3,9 @@
 A broker that finds ``.lock`` taken, even by a shared lock, ends. So a reader takes none. It asks
 for the lock before and afterwards, and looks whether a broker ran in between: one that starts
 removes the clean-shutdown marker, and one that stops makes another and removes ``.lock``. What was
-read counts only if none did. What other logwright processes change meanwhile is noticed by the
-stamps of what was planned. An append renames the marker and renames it back (`steps.marker`): it
-stays the same file.
+read counts only if none did. A recovery by logwright looks the same, and truncates logs as well;
+what other commands change meanwhile is noticed by the stamps of what was planned. An append renames
+the marker and renames it back (`steps.marker`): it stays the same file.
 
 Not noticed: a broker that starts and is killed while a directory without a marker, that `recover`
 made usable, is read.
@@ -31,7 +31,7 @@ from logwright.locks import held_by_broker
 from logwright.place.model import ReadOnlyPlace
 from logwright.running.broker import broker_process
 from logwright.running.place import RunningPlace
-from logwright.steps.marker import marker_is_taken, markers_aside
+from logwright.steps.marker import markers_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,13 +113,13 @@ def require_history(place: Place, directory: str) -> None:
 
 
 def _begin(log_dir: Path) -> None:
+    signs = _signs(log_dir)  # before the question: who starts after it changes them
     process = broker_process(log_dir)
     if process is not None:
         with _turn:
             if _key(log_dir) in _watches:
                 raise _started(log_dir)
         raise held_by_broker(log_dir, process)
-    signs = _signs(log_dir)
     with _turn:
         _watches.setdefault(_key(log_dir), _Watch(signs)).readers += 1
 
@@ -139,8 +139,7 @@ def _require_no_broker(log_dir: Path) -> None:
         return
     before, now = watch.before, _signs(log_dir)
     has_ended = before.lock is not None and before.lock != now.lock
-    has_begun = before.marker != now.marker and not marker_is_taken(log_dir)
-    if has_ended or has_begun or broker_process(log_dir) is not None:
+    if has_ended or before.marker != now.marker or broker_process(log_dir) is not None:
         raise _started(log_dir)
 
 

@@ -68,7 +68,7 @@ class Site:
         self.browser.get(self.server.address + path)
         return self.shows(*words, name=name)
 
-    def shows(self, *words: str, name: str | None = None) -> str:
+    def shows(self, *words: str, name: str | None = None, seconds: float = PAGE_SECONDS) -> str:
         """Wait until the page shows all these words; its text. With a name, keep a picture."""
 
         def text(browser: webdriver.Chrome) -> str | None:
@@ -76,7 +76,7 @@ class Site:
             return shown if all(word in shown for word in words) else None
 
         try:
-            text_shown = str(WebDriverWait(self.browser, PAGE_SECONDS, 0.2).until(text))
+            text_shown = str(WebDriverWait(self.browser, seconds, 0.2).until(text))
         except Exception:
             self.browser.save_screenshot(str(self.server.said.with_name("failed.png")))
             raise

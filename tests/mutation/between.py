@@ -258,6 +258,20 @@ BETWEEN = (
         tests=("tests/unit/cli/test_move.py",),
     ),
     Fault(
+        family="reading: a broker that has started and ended is not noticed",
+        file="reading.py",
+        right="    if has_ended or before.marker != now.marker or",
+        wrong="    if has_ended or",
+        tests=("tests/unit/reading/test_reading.py",),
+    ),
+    Fault(
+        family="reading: a broker that starts while the reading begins is not noticed",
+        file="reading.py",
+        right="    with _turn:\n        _watches.setdefault(",
+        wrong="    signs = _signs(log_dir)\n    with _turn:\n        _watches.setdefault(",
+        tests=("tests/unit/reading/test_reading.py",),
+    ),
+    Fault(
         family="plan: an append that is under way",
         file="observe.py",
         right="    with reading(log_dir):\n        wait_for_marker(log_dir)\n",

@@ -46,18 +46,24 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         logs = choose(request, logs)
     shell = _Terminal(request, logs)
     erasure = _erasure(request, given, keys, request.place)
+
+    def of_local(local: Request) -> Erasure:
+        return _erasure(local, given, keys, local.log_dir)
+
     if there:
         from logwright.cli.run.erase_in_bucket import erase_in_bucket  # noqa: PLC0415 -- of an extra
 
-        has_matches = erase_in_bucket(request, erasure, logs, shell, given["scratch"])
+        has_matches = erase_in_bucket(
+            request, erasure, logs, shell, in_copy=of_local, scratch=given["scratch"]
+        )
     elif request.dry_run:
-        own = _erasure(request, given, keys, request.log_dir)
-        has_matches = plan_log_dir(own, ready(request, logs), shell)
+        has_matches = plan_log_dir(of_local(request), ready(request, logs), shell)
     else:
-        has_matches = erase_log_dir(_erasure(request, given, keys, request.log_dir), shell)
+        has_matches = erase_log_dir(of_local(request), shell)
     if not has_matches:
+        where = "The newest version of no log" if there else "No log"
         would = "would be" if request.dry_run else "was"
-        request.output.text(f"No log has a record of these keys: nothing {would} erased.")
+        request.output.text(f"{where} has a record of these keys: nothing {would} erased.")
     return _show_remains(request, erasure, topics, shell)
 
 

@@ -1,19 +1,18 @@
 """``logwright erase URL --now-and-for-good``: of logs in a bucket, each in a working copy.
 
-A search of the bucket says which logs have records of the requests, or cannot be read: only these
-are downloaded. The objects of earlier versions keep what was erased until a purge: the search at
-the end names them.
+A search of the bucket says which logs have records of the requests, or files that cannot be read:
+only these are downloaded. The objects of earlier versions keep what was erased until a purge: the
+search at the end names them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from logwright.cli.request import Request
 from logwright.cli.run.in_bucket import in_bucket
-from logwright.cli.run.keys import search_settings
 from logwright.cli.wording import counted
 from logwright.erasure.erase.left import find_left
 from logwright.erasure.outcome import Failed, LogResult, Result
@@ -22,6 +21,8 @@ from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.maintenance.undo import ERASE
 from logwright.place.model import Place
+
+InCopy: TypeAlias = Callable[[Request], Erasure]
 
 
 class Shows(Protocol):
@@ -36,10 +37,16 @@ def erase_in_bucket(
     erasure: Erasure[Place],
     logs: Sequence[TopicPartition],
     shown: Shows,
+    *,
+    in_copy: InCopy,
     scratch: Path | None,
 ) -> bool:
     """Erase from logs in a bucket; return whether they had records of the requests. Effects:
     changes them, unless it is a dry run; output.
+
+    Args:
+        in_copy: what is erased from a working copy, which its request is of.
+        scratch: where working copies are made; None: where temporary files are.
 
     Raises:
         LogwrightError: the bucket cannot be searched.
@@ -56,28 +63,25 @@ def erase_in_bucket(
     had_matches = False
     for partition in concerned:
         with request.failures.of(partition):
-            for result in _erase(request, erasure, partition, scratch):
+            for result in _erase(request, in_copy, partition, scratch):
                 shown.show(result)
                 had_matches |= result.has_matches
     return had_matches
 
 
 def _concerned(erasure: Erasure[Place], logs: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Return which of the logs have records of the requests, or parts that cannot be searched.
-    Effects: reads the logs.
+    """Return which of the logs have records of the requests, or files that cannot be searched.
+    Objects of earlier versions do not count: a purge removes them. Effects: reads the logs.
     """
     with erasure.progress("search") as progress:
         left = find_left(erasure.log_dir, erasure.keys, erasure.search(), progress)
     paths = [*(one.path for one in left.parts), *(one.path for one in left.unsearched)]
-    directories = {path.partition("/")[0] for path in paths}
+    directories = {path.partition("/")[0] for path in paths if "/" in path}
     return [partition for partition in logs if partition.directory_name in directories]
 
 
 def _erase(
-    request: Request,
-    erasure: Erasure[Place],
-    partition: TopicPartition,
-    scratch: Path | None,
+    request: Request, in_copy: InCopy, partition: TopicPartition, scratch: Path | None
 ) -> list[LogResult]:
     """Erase from one log; return what was done. Effects: changes it, unless it is a dry run.
 
@@ -87,20 +91,9 @@ def _erase(
     ended: list[LogResult] = []
 
     def act(local: Request) -> list[LogResult] | None:
-        own = Erasure(
-            log_dir=local.log_dir,
-            keys=erasure.keys,
-            now_ms=erasure.now_ms,
-            of_topic=request.settings,
-            search=lambda: search_settings(local),
-            topic_ids=local.topic_id,
-            at_once=True,
-            threads=erasure.threads,
-            progress=erasure.progress,
-        )
         stage = plan_logs if request.dry_run else erase_logs
         with lock_log_dir(local.log_dir):
-            ended[:] = stage(own, [partition])
+            ended[:] = stage(in_copy(local), [partition])
         failed = any(isinstance(result, Failed) for result in ended)
         return None if failed or request.dry_run else ended
 

@@ -14,7 +14,6 @@ from tests.bucket_maintenance.copies import (
     called,
     differences,
     made_old,
-    probed,
     put,
     run,
     version,
@@ -25,16 +24,6 @@ NOW = ("--now", START_MS + 1_000)
 AT_ONCE = ("--now-and-for-good", "--yes", *NOW)
 OTHER = TopicPartition("u", 0)
 INCOMPLETE = 9
-
-
-@pytest.fixture(scope="module", name="agreement")
-def _agreement(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return probed(tmp_path_factory.mktemp("probed"))
-
-
-@pytest.fixture(name="bucket")
-def _bucket(tmp_path: Path) -> Bucket:
-    return Bucket.of(f"file://{tmp_path}/bucket")
 
 
 @pytest.fixture(name="log_dir")
@@ -77,11 +66,13 @@ def test_the_segments_are_those_of_a_log_directory(
     status, output = erased(log_dir, tmp_path)
     assert 0 == status, output
     assert [] == differences(log_dir, bucket, tmp_path / "scratch", T0)
+    status, output = erased(bucket.url, tmp_path)
+    assert INCOMPLETE == status, output
+    assert "The newest version of no log has a record of these keys" in output
     made_old(tmp_path / "bucket" / "t-0", days=8)
     run("purge", bucket.url, "--yes", *NOW)
     status, output = erased(bucket.url, tmp_path)
     assert 0 == status, output
-    assert "No log has a record of these keys" in output
     assert 1 == version(bucket).version
     names = [path.name for path in (tmp_path / "scratch").iterdir()]
     assert [] == [name for name in names if name != "there"]

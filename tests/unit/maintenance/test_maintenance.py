@@ -45,7 +45,6 @@ from tests.bucket_maintenance.copies import (
     called,
     differences,
     made_old,
-    probed,
     put,
     run,
     version,
@@ -75,16 +74,6 @@ IN_CI = CLEANED[::6]
 
 class Killed(BaseException):
     """The process ended."""
-
-
-@pytest.fixture(scope="module", name="agreement")
-def _agreement(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return probed(tmp_path_factory.mktemp("probed"))
-
-
-@pytest.fixture(name="bucket")
-def _bucket(tmp_path: Path) -> Bucket:
-    return Bucket.of(f"file://{tmp_path}/bucket")
 
 
 @pytest.fixture(name="log_dir")

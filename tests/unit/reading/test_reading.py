@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+import logwright.reading
 from logwright.errors import CorruptBatch, LogDirLocked, NotALogDir, StalePlan, Unsettled
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER
 from logwright.locks import lock_log_dir
 from logwright.reading import reading, require_history
+from logwright.running.broker import broker_process
 from logwright.steps.marker import aside, lock_marker
 from tests.log_builder import LogBuilder
 from tests.running_dirs import running
@@ -119,6 +122,24 @@ def test_the_first_of_several_readers_counts(log_dir: Path, act: Callable[[Path]
         require_history(log_dir, "t-0")
 
 
+def test_a_broker_that_starts_while_the_reading_begins(
+    log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the question for its lock, and killed before the end: what it changes was looked at
+    before.
+    """
+
+    def free_and_then_taken(path: Path) -> int | None:
+        monkeypatch.undo()
+        process = broker_process(path)
+        start(path)
+        return process
+
+    monkeypatch.setattr(logwright.reading, "broker_process", free_and_then_taken)
+    with pytest.raises(Unsettled):
+        read_while(log_dir)
+
+
 def test_a_broker_that_runs_when_the_reading_begins(log_dir: Path) -> None:
     """It is refused with the file; within a reading, as a broker that started."""
     with running(log_dir), pytest.raises(LogDirLocked) as caught, reading(log_dir):
@@ -157,11 +178,19 @@ def test_an_append_of_ours_is_no_broker(log_dir: Path, begins: str, ends: str) -
             require_history(log_dir, "t-0")
 
 
-def test_a_recovery_at_work_is_waited_for_by_others(log_dir: Path) -> None:
-    """While it has removed the marker and holds its lock, that is not a broker's doing."""
-    with lock_log_dir(log_dir), lock_marker(log_dir), reading(log_dir):
-        (log_dir / CLEAN_SHUTDOWN_MARKER).unlink()
-        require_history(log_dir, "t-0")
+@pytest.mark.parametrize("before", [False, True], ids=["alone", "after a broker"])
+def test_a_recovery_at_work_is_noticed(log_dir: Path, before: bool) -> None:
+    """It truncates logs, too; and it may be there because a broker ran meanwhile and was killed."""
+
+    def at_work() -> None:
+        if before:
+            start(log_dir)
+        stack.enter_context(lock_log_dir(log_dir))
+        stack.enter_context(lock_marker(log_dir))
+        (log_dir / CLEAN_SHUTDOWN_MARKER).unlink(missing_ok=True)
+
+    with ExitStack() as stack, pytest.raises(Unsettled, match="a recovery"):
+        read_while(log_dir, at_work, partial(refuse, log_dir))
 
 
 def test_no_log_directory(tmp_path: Path) -> None:
