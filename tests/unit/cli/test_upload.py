@@ -80,6 +80,7 @@ READ = {
     "dump": ("t-1",),
     "config": ("t",),
     "verify": (),
+    "plan": ("--config", "cleanup.policy=compact,delete", "--verbose", "--forecast"),
     "find": ("--keys", "{keys}", "--secret", "{secret}"),
 }
 
@@ -97,7 +98,7 @@ def test_commands_read_it(call: Call, log_dir: Path, tmp_path: Path, command: st
     answer = call(command, url, *words, *NOW)
     assert expected.status == answer.status, answer.err
     assert expected.out
-    if command in {"dump", "verify", "config"}:
+    if command in {"dump", "verify", "config", "plan"}:
         assert expected.out.replace(str(log_dir), "") == answer.out.replace(url, "")
 
 
