@@ -55,13 +55,15 @@ def record(log_dir: Path, high_watermarks: Mapping[str, int]) -> None:
 
 
 @contextmanager
-def recording(log_dir: Path, offset: int, seconds: float = 0.1) -> Iterator[None]:
-    """The broker records this high watermark of t-0, again and again."""
+def recording(
+    log_dir: Path, high_watermarks: Mapping[str, int], seconds: float = 0.1
+) -> Iterator[None]:
+    """The broker records these high watermarks, again and again."""
     ended = threading.Event()
 
     def work() -> None:
         while not ended.wait(seconds):
-            record(log_dir, {"t-0": offset})
+            record(log_dir, high_watermarks)
 
     thread = threading.Thread(target=work)
     thread.start()

@@ -19,12 +19,14 @@ class FailureLog:
     Attributes:
         failures: (partition, error), in the order in which they came.
         directories: the same of future and stray logs, by directory name.
+        topics: the same of a topic as a whole.
         recovered: partitions that the command has recovered before its own work.
     """
 
     output: Output
     failures: list[tuple[TopicPartition, LogwrightError]] = field(default_factory=list)
     directories: list[tuple[str, LogwrightError]] = field(default_factory=list)
+    topics: list[tuple[str, LogwrightError]] = field(default_factory=list)
     recovered: set[TopicPartition] = field(default_factory=set)
 
     def add(self, partition: TopicPartition, error: LogwrightError) -> None:
@@ -55,8 +57,16 @@ class FailureLog:
         say("error", f"{name}: {error}", directory=name, error=type(error).__name__)
         self.output.error_object(error, directory=name)
 
+    def add_topic(self, topic: str, error: LogwrightError) -> None:
+        """Record an error of a topic as a whole and report it. Effects: as `add`."""
+        self.topics.append((topic, error))
+        say("error", f"{topic}: {error}", topic=topic, error=type(error).__name__)
+        self.output.error_object(error, topic=topic)
+
     @property
     def exit_status(self) -> int:
-        """Exit status of a partition's first error, else of a directory's; 0 without an error."""
-        errors = [error for _, error in (*self.failures, *self.directories)]
+        """Exit status of a partition's first error, else of a directory's, else of a topic's; 0
+        without an error.
+        """
+        errors = [error for _, error in (*self.failures, *self.directories, *self.topics)]
         return errors[0].exit_status if errors else 0

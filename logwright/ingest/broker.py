@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from logwright.config.policy_models import INTERNAL_TOPICS
 from logwright.errors import PolicyError, PreconditionError
 from logwright.format.kept_topics import KeptTopic
 
@@ -43,6 +44,10 @@ class BrokerUnavailable(PreconditionError):
     """The broker does not respond, or with an error."""
 
 
+class TopicUnavailable(BrokerUnavailable):
+    """The broker answers that the topic cannot be read: it is gone, or must not be."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
     """The offsets of a partition on the broker: [first, end)."""
@@ -63,7 +68,8 @@ class SourceTopic:
         """Return partition → offsets on the broker now. Effects: queries the broker.
 
         Raises:
-            BrokerUnavailable: it does not respond, or the topic does not exist.
+            BrokerUnavailable: it does not respond.
+            TopicUnavailable: the topic does not exist, or must not be read.
         """
         from confluent_kafka import KafkaException  # noqa: PLC0415 -- an extra
 
@@ -71,7 +77,7 @@ class SourceTopic:
             listed = self._consumer.list_topics(self._topic, timeout=WAIT_SECONDS)
             about = listed.topics[self._topic]
             if about.error is not None:
-                raise _unavailable(str(about.error.name()))
+                raise TopicUnavailable(_sentence(str(about.error.name())), remedy=_REMEDY)
         except KafkaException as error:
             raise _unavailable(str(error.args[0].name())) from error
         return {number: self._held(number) for number in sorted(about.partitions)}
@@ -173,6 +179,31 @@ class SourceTopic:
         return messages
 
 
+def topics_of(bootstrap: str, settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of a cluster's topics, without Kafka's internal ones. Effects: queries the
+    broker.
+
+    Args:
+        settings: as of `open_topic`.
+
+    Raises:
+        PolicyError: it refuses a setting.
+        BrokerUnavailable: it does not respond.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415 -- an extra
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    try:
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
+    except (KafkaException, TypeError, ValueError) as error:
+        raise _invalid_setting() from error
+    try:
+        listed = admin.list_topics(timeout=WAIT_SECONDS).topics
+    except KafkaException as error:
+        raise _unavailable(str(error.args[0].name())) from error
+    return tuple(sorted(listed.keys() - INTERNAL_TOPICS.keys()))
+
+
 @contextmanager
 def open_topic(
     bootstrap: str, topic: str, *, isolation: Isolation, settings: Mapping[str, str]
@@ -202,7 +233,7 @@ def open_topic(
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, **settings})
         consumer = Consumer({**ours, **settings, "isolation.level": isolation})
     except (KafkaException, TypeError, ValueError) as error:
-        raise PolicyError("a setting of the consumer is invalid.") from error
+        raise _invalid_setting() from error
     try:
         yield SourceTopic(consumer, admin, topic)
     finally:
@@ -247,8 +278,16 @@ def _row(message: Message) -> dict[str, object]:
     }
 
 
+def _invalid_setting() -> PolicyError:
+    return PolicyError("a setting of the consumer is invalid.")
+
+
+_REMEDY: Final = "Records copied so far are kept. Fix the cause and retry."
+
+
+def _sentence(what: str) -> str:
+    return f"the broker cannot be read: {what}."
+
+
 def _unavailable(what: str) -> BrokerUnavailable:
-    return BrokerUnavailable(
-        f"the broker cannot be read: {what}.",
-        remedy="Records copied so far are kept. Fix the cause and retry.",
-    )
+    return BrokerUnavailable(_sentence(what), remedy=_REMEDY)

@@ -18,6 +18,7 @@ from logwright.config.kept import read_kept
 from tests.comparison import dump
 from tests.e2e.command import call, free_port
 from tests.ingested import read_batches
+from tests.log_builder import LogBuilder
 from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath, run_oracle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
@@ -58,9 +59,11 @@ def row(number: int, value: str | None, partition: int = 0) -> dict[str, Any]:
     }
 
 
-def produce(bootstrap: str, path: Path, lines: list[dict[str, Any]], *options: str) -> None:
+def produce(
+    bootstrap: str, path: Path, lines: list[dict[str, Any]], *options: str, topic: str = "t"
+) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run_oracle("produce", "--bootstrap", bootstrap, "--topic", "t", "--in", path, *options)
+    run_oracle("produce", "--bootstrap", bootstrap, "--topic", topic, "--in", path, *options)
 
 
 def consumed(bootstrap: str, out: Path, partition: int) -> list[tuple[object, ...]]:
@@ -127,6 +130,40 @@ def test_a_topic_is_copied_and_the_copy_goes_on(tmp_path: Path) -> None:
         assert source == copied(log_dir, 0)
     by_kafka = [line for line in dump(log_dir, "t-0") if line["type"] == "batch"]
     assert 121 == sum(len(line["records"]) for line in by_kafka)
+
+
+def test_all_topics_are_copied_by_one_command(tmp_path: Path) -> None:
+    """Kafka's own are left out; a topic that cannot be copied is named and gives the status, the
+    others are copied.
+    """
+    log_dir = tmp_path / "logs"
+    log_dir.mkdir()
+    foreign = LogBuilder(log_dir, "u-0")
+    foreign.segment(0).batch(0, [("k", "v")] * 10)
+    foreign.write()
+    create = ("--create-partitions", "1", "--config", "retention.ms=-1")
+    transactional = ("--producer-config", "transactional.id=x")
+    with broker(tmp_path) as bootstrap:
+        for topic in ("t", "u", "v"):
+            lines = [{"txn": "begin"}, row(1, topic), {"txn": "commit"}]
+            produce(bootstrap, tmp_path / topic, lines, *create, *transactional, topic=topic)
+        words = ("archive", log_dir, "--bootstrap", bootstrap, "--output", "json", "--yes")
+        answer = call(*words, "--all-topics")
+        (failed,) = [line for line in answer.lines if "error" in line]
+        copies = [(each["topicPartition"], each["records"]) for each in answer.lines[0::2]]
+        assert 5 == answer.status, answer.err
+        assert [("t-0", 1), ("v-0", 1)] == copies
+        assert ("u", 5) == (failed["topic"], failed["exitStatus"])
+        assert 0 == call(*words, "--topic", "t", "--topic", "v").status
+        assert 2 == call(*words).status
+        assert 2 == call(*words, "--topic", "t", "--all-topics").status
+        gone = call(*words, "--topic", "gone", "--topic", "v")
+        assert (5, "gone", "v-0") == (
+            gone.status,
+            gone.lines[0]["topic"],
+            gone.lines[1]["topicPartition"],
+        )
+    assert ["t-0", "u-0", "v-0"] == sorted(path.name for path in log_dir.glob("*-0"))
 
 
 def test_no_broker_is_an_error_with_a_remedy(

@@ -17,6 +17,7 @@ from logwright.pipelines.platform import platform_definitions
 from tests.bucket_maintenance.copies import differences, version
 from tests.e2e.harness import MARKS, Platform, make_platform
 from tests.log_builder import START_MS, LogBuilder
+from tests.running_dirs import recording, running, two_segments
 
 pytestmark = MARKS
 
@@ -79,6 +80,18 @@ def metadata(done: dg.ExecuteInProcessResult) -> dict[str, Any]:
     return {name: value.value for name, value in event.metadata.items()}
 
 
+def lag(done: dg.ExecuteInProcessResult) -> int:
+    """The offsets that the check says are missing."""
+    (event,) = [
+        each
+        for each in done.all_events
+        if each.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION
+    ]
+    value = event.asset_check_evaluation_data.metadata["lag offsets"].value
+    assert isinstance(value, int)
+    return value
+
+
 def made_again(platform: Platform) -> None:
     """A shorter log takes the place of t-0."""
     shutil.rmtree(platform.partition("t-0"))
@@ -138,3 +151,28 @@ def test_a_log_that_cannot_follow_is_named(platform: Platform, bucket: Bucket) -
     assert "t-0" in str(event.step_failure_data.user_failure_data)
     assert "t-1" not in str(event.step_failure_data.user_failure_data)
     assert (0, 0) == (version(bucket).version, version(bucket, T1).version)
+
+
+def test_next_to_a_running_broker(platform: Platform, bucket: Bucket) -> None:
+    """Up to the high watermarks, and again when they have risen; the log directory is only read.
+    The lag is what is committed and not archived.
+    """
+    shutil.rmtree(platform.partition("t-0"))
+    two_segments(platform.log_dir)
+    committed = {"t-0": 15, "t-1": 0, "other-0": 0}
+    with running(platform.log_dir, committed), recording(platform.log_dir, committed):
+        done = run(platform)
+        assert done.success
+        assert {CURRENT: True} == results(done)
+        assert [15, 0] == [
+            each.state.log_end_offset for each in (version(bucket), version(bucket, T1))
+        ]
+        rows = [record.data for record in metadata(done)["partitions"].records]
+        assert [15, 0] == [row["committed up to"] for row in rows]
+    committed["t-0"] = 18
+    late = platform.at(START_MS + 90_000)
+    with running(platform.log_dir, committed), recording(platform.log_dir, committed):
+        checked = run(late, CURRENT)
+        assert ({CURRENT: False}, 3) == (results(checked), lag(checked))
+        assert {CURRENT: True} == results(run(late))
+    assert 18 == version(bucket).state.log_end_offset

@@ -82,6 +82,8 @@ ELSEWHERE: Final = {
             "logwright inspect s3://archive/broker-1",
             "logwright verify s3://archive/broker-1",
             "logwright latest s3://archive/broker-1 orders --to orders-table --value string",
+            "logwright dump s3://archive/broker-1 orders-0 --records",
+            "logwright plan s3://archive/broker-1",
             "logwright clean s3://archive/broker-1 --config cleanup.policy=compact --yes",
             (
                 "logwright retain s3://archive/broker-1 orders-0 --config cleanup.policy=delete"

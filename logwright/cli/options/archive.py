@@ -13,7 +13,12 @@ from logwright.format.codec import CODEC_NAMES
 @click.option(
     "--bootstrap", metavar="HOST:PORT", required=True, help="Address of a running broker."
 )
-@click.option("--topic", metavar="T", required=True, help="Topic to copy.")
+@click.option("--topic", "topics", metavar="T", multiple=True, help="Topic to copy; repeatable.")
+@click.option(
+    "--all-topics",
+    is_flag=True,
+    help="Copy every topic of the cluster, except Kafka's internal ones.",
+)
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),
@@ -38,6 +43,8 @@ from logwright.format.codec import CODEC_NAMES
 )
 @request_options
 def command() -> None:
-    """Copy new records of a topic, with their offsets and timestamps. A repeated run continues
+    """Copy new records of topics, with their offsets and timestamps. A repeated run continues
     where the copy ends.
+
+    A topic that cannot be copied does not stop the others.
     """

@@ -1,23 +1,28 @@
-"""``logwright archive``: copy a topic from a running broker into offline logs."""
+"""``logwright archive``: copy topics from a running broker into offline logs."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
+from logwright.cli.wording import counted
+from logwright.errors import LogwrightError
 from logwright.format.codec import CODEC_NAMES
 from logwright.ingest.archive import Archive, archive_topic
-from logwright.ingest.model import AppendOptions
+from logwright.ingest.broker import BrokerUnavailable, TopicUnavailable, topics_of
+from logwright.ingest.model import Appended, AppendOptions
 
 
 def run(
     request: Request,
     *,
     bootstrap: str,
-    topic: str,
+    topics: Sequence[str],
+    all_topics: bool,
     isolation: Literal["read_committed", "read_uncommitted"],
     consumer: tuple[tuple[str, str], ...],
     compression: str,
@@ -26,18 +31,24 @@ def run(
     request.require_terminal()
     if request.named:
         raise click.UsageError("archive copies every partition of the topic: give no TOPIC-N")
-    wanted = Archive(
-        bootstrap=bootstrap,
-        topic=topic,
-        isolation=isolation,
-        consumer=dict(consumer),
-        append=AppendOptions(codec=CODEC_NAMES.index(compression)),
-    )
+    if bool(topics) == all_topics:
+        raise click.UsageError("give one or more --topic T, or --all-topics")
+    consumer_config = dict(consumer)
+    wanted = [
+        Archive(
+            bootstrap=bootstrap,
+            topic=topic,
+            isolation=isolation,
+            consumer=consumer_config,
+            append=AppendOptions(codec=CODEC_NAMES.index(compression)),
+        )
+        for topic in topics or topics_of(bootstrap, consumer_config)
+    ]
+    named = wanted[0].topic if len(wanted) == 1 else counted(len(wanted), "topic")
     if request.dry_run:
-        request.output.text(f"Would copy {topic} from {bootstrap} to {request.log_dir}.")
+        request.output.text(f"Would copy {named} from {bootstrap} to {request.log_dir}.")
         return
-    request.confirm(f"Copy {topic} from {bootstrap} to {request.log_dir}?")
-    copied = archive_topic(request.log_dir, wanted, request.sources(), now_ms=request.now_ms)
+    request.confirm(f"Copy {named} from {bootstrap} to {request.log_dir}?")
     rows = request.output.show(
         (
             {
@@ -48,7 +59,7 @@ def run(
                 "bytesAppended": log.log_bytes,
                 "segmentsRolled": log.segments_rolled,
             }
-            for log in copied
+            for log in _copied(request, wanted)
         ),
         {
             "partition": "topicPartition",
@@ -60,3 +71,23 @@ def run(
     )
     size = human_bytes(sum(row["bytesAppended"] for row in rows))
     request.output.text(f"{sum(row['records'] for row in rows)} records, {size}.")
+
+
+def _copied(request: Request, wanted: Sequence[Archive]) -> Iterator[Appended]:
+    """Yield what was copied of each partition. Effects: as `archive_topic`; output of a topic's
+    error, if there are other topics.
+
+    Raises:
+        BrokerUnavailable: the broker does not respond: no other topic can be copied.
+        LogwrightError: as `archive_topic`, of the only topic.
+    """
+    for each in wanted:
+        try:
+            yield from archive_topic(
+                request.log_dir, each, request.sources(), now_ms=request.now_ms
+            )
+        except LogwrightError as error:
+            is_away = isinstance(error, BrokerUnavailable)
+            if len(wanted) == 1 or (is_away and not isinstance(error, TopicUnavailable)):
+                raise
+            request.failures.add_topic(each.topic, error)

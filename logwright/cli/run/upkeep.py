@@ -19,7 +19,7 @@ from logwright.errors import LogwrightError
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_segment
 from logwright.place.mapped import map_file
-from logwright.place.model import Place, is_running, reading
+from logwright.place.model import Place, is_running, is_versioned, reading
 from logwright.purge.plan import PurgeResult
 from logwright.retention.plan import RetentionPlan, plan_retention, retention_hold
 from logwright.state.model import NOTHING
@@ -33,7 +33,8 @@ class LogUpkeep:
     Attributes:
         plan: of roll and compaction.
         retention: None if retention leaves the log alone.
-        purge: None if it cannot be planned, or a broker removes retired files.
+        purge: None if it cannot be planned, a broker removes retired files, or the log is in a
+            bucket, where a purge is of versions.
         since_ms: when the open transaction that bounds the cleaning began; None without one.
         requests: the erasure requests for its topic whose deadline, less the margin, has come.
     """
@@ -139,7 +140,7 @@ def upkeep_of(request: Request, plans: Sequence[ReadablePlan]) -> list[LogUpkeep
         retention = None if hold else plan_retention(log, plan.config, now_ms=plan.now_ms)
         since_ms = None
         with request.failures.of(log.partition), reading(log.log_dir):
-            if not is_running(log.log_dir):
+            if not (is_running(log.log_dir) or is_versioned(log.log_dir)):
                 purge = plan_purge_of(request, log.partition)
             since_ms = _open_since(plan)
         own = tuple(each for each in due if each.applies_to(log.partition.topic))

@@ -98,7 +98,7 @@ def test_a_forecast_needs_a_younger_high_watermark(
     """
     words = ("--forecast", "--now", 1_760_000_000_000, *COMPACT, *JSON)
     with running(log.log_dir, {"t-0": 30}):
-        with recording(log.log_dir, 36):
+        with recording(log.log_dir, {"t-0": 36}):
             (waited, _) = call("plan", log.log_dir, *words).lines
         monkeypatch.setattr(watermark, "PATIENCE_SECONDS", 0.3)
         refused = call("plan", log.log_dir, *words)
@@ -146,7 +146,7 @@ def test_a_committed_log_is_planned_as_a_stopped_one(call: Call, tmp_path: Path,
     words = ("--forecast", "--now", description(name)["now"], *settings(name), *JSON)
     stopped = call("plan", log_dir, *words)
     end = stopped.lines[0]["logEndOffset"]
-    with running(log_dir, {"t-0": end}), recording(log_dir, end):
+    with running(log_dir, {"t-0": end}), recording(log_dir, {"t-0": end}):
         shown = call("plan", log_dir, *words)
     assert (0, 0) == (stopped.status, shown.status)
     assert shown.lines[0]["purge"] is None

@@ -69,7 +69,7 @@ def test_a_running_log_needs_a_younger_high_watermark(
     with running(tmp_path / "logs", {"t-0": 5}):
         answer = call("upload", tmp_path / "logs", "--to", url, *NOW)
         assert (5, True) == (answer.status, "a younger one is needed" in answer.err)
-        with recording(tmp_path / "logs", 5):
+        with recording(tmp_path / "logs", {"t-0": 5}):
             answer = call("upload", tmp_path / "logs", "--to", url, *NOW)
     assert 0 == answer.status, answer.err
     assert "t-0: up to offset 5, version 0" in answer.out
@@ -80,6 +80,7 @@ READ = {
     "dump": ("t-1",),
     "config": ("t",),
     "verify": (),
+    "plan": ("--config", "cleanup.policy=compact,delete", "--verbose", "--forecast"),
     "find": ("--keys", "{keys}", "--secret", "{secret}"),
 }
 
@@ -97,7 +98,7 @@ def test_commands_read_it(call: Call, log_dir: Path, tmp_path: Path, command: st
     answer = call(command, url, *words, *NOW)
     assert expected.status == answer.status, answer.err
     assert expected.out
-    if command in {"dump", "verify", "config"}:
+    if command in {"dump", "verify", "config", "plan"}:
         assert expected.out.replace(str(log_dir), "") == answer.out.replace(url, "")
 
 
@@ -127,32 +128,44 @@ def test_audit_compares_a_bucket_with_a_directory(
     assert 0 == answer.status, answer.out + answer.err
 
 
+@pytest.mark.parametrize("document", ["README.md", "docs/buckets.md"])
 def test_the_documented_commands(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    document: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those of docs/buckets.md, on a server."""
+    """Those of the README and of docs/buckets.md, each in its order, on a server."""
+    reading = ("upload", "inspect", "verify", "latest")
+    names = {
+        "README.md": ["upload", "plan", "clean", "verify", "dump", "latest"],
+        "docs/buckets.md": [
+            *reading,
+            "plan",
+            "clean",
+            "retain",
+            "undo",
+            "erase",
+            "purge",
+            "verify",
+        ],
+    }
+    known = {
+        *("--to", "--value", "string", "orders", "orders-0", "orders-table", "--records"),
+        *("--config", "cleanup.policy=compact", "cleanup.policy=delete", "retention.ms=604800000"),
+        *("--yes", "--keys", "keys.txt", "--now-and-for-good"),
+    }
     log = LogBuilder(tmp_path / "logs", "orders-0")
     for base in range(0, 6, 2):
         log.segment(base).batch(base, [("ann", "1"), ("bob", "2")])
     log.write(producers=True)
-    block, maintenance = re.findall(
-        r"```sh\n(.*?)```", (ROOT / "docs/buckets.md").read_text(), re.DOTALL
-    )
-    commands = re.findall(r"^logwright (\w+) (.+)$", block, re.MULTILINE)
-    retained = ("cleanup.policy=delete", "retention.ms=604800000", "orders-0")
-    options = ("--to", "--value", "string", "orders", "orders-table", "cleanup.policy=compact")
-    options += ("--keys", "keys.txt", "--now-and-for-good")
-    assert ["upload", "inspect", "verify", "latest"] == [name for name, _ in commands]
-    commands += re.findall(r"^logwright (\w+) (.+)$", maintenance, re.MULTILINE)
-    names = ["clean", "retain", "undo", "erase", "purge", "verify"]
-    assert names == [name for name, _ in commands[4:]]
-    assert all(
-        option in block + maintenance for option in ("--config", "--yes", *options, *retained)
-    )
+    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / document).read_text(), re.DOTALL)
+    text = "".join(block for block in blocks if "s3://" in block)
+    commands = re.findall(r"^logwright (\w+) (.+?)(?: +#.*)?$", text, re.MULTILINE)
+    assert names[document] == [name for name, _ in commands]
+    plain = {word for _, words in commands for word in words.split() if "/" not in word}
+    assert plain <= known
     (tmp_path / "keys.txt").write_text("bob\n")
     here = {
         "/var/lib/kafka/data": tmp_path / "logs",
-        "s3://archive/broker-1": f"s3://{NAME}/broker-1",
+        "s3://archive/broker-1": f"s3://{NAME}/{Path(document).stem}",  # a client for each server
         "orders-table": tmp_path / "table",
         "keys.txt": tmp_path / "keys.txt",
     }

@@ -78,7 +78,7 @@ def test_a_high_watermark_that_stays_of_no_use_is_refused_in_time(tmp_path: Path
     build(tmp_path, "t-0")
     with (
         running(tmp_path, {"t-0": 99}),
-        recording(tmp_path, 99),
+        recording(tmp_path, {"t-0": 99}),
         pytest.raises(Unsettled, match="does not lie between the log's start and its end"),
     ):
         observe(as_it_runs(tmp_path), TopicPartition("t", 0), high_watermark="end")
