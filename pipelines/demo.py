@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import dagster as dg
 
+from logwright.assets.archive.archived import ARCHIVED
 from logwright.assets.lib.partitions import (
     FLEET_INVENTORY,
     FLEET_PAGE,
@@ -51,7 +52,8 @@ def main(report: Path) -> int:
     Returns:
         exit status: 1 if a run failed.
     """
-    tables = tables_of(PolicyDirectory().load())
+    policies = PolicyDirectory().load()
+    tables = tables_of(policies)
     with dg.DagsterInstance.get() as instance:
         swept = defs.get_job_def(SWEEP).execute_in_process(
             run_config=EVENTS, instance=instance, tags=RUN_TAGS, raise_on_error=False
@@ -62,6 +64,8 @@ def main(report: Path) -> int:
             run_config=EVENTS, instance=instance, tags=RUN_TAGS, raise_on_error=False
         )
         if not retained.success:
+            return 1
+        if policies.archives and not _archived(instance):
             return 1
         assets = defs.resolve_implicit_global_asset_job_def()
         listed = assets.execute_in_process(
@@ -97,6 +101,19 @@ def main(report: Path) -> int:
     }
     report.write_text(json.dumps(document, indent=1) + "\n")
     return 0 if listed.success else 1
+
+
+def _archived(instance: dg.DagsterInstance) -> bool:
+    """Write the logs into the bucket of the policies; return whether it succeeded. Effects: as
+    said.
+    """
+    return (
+        defs.get_job_def(ARCHIVED)
+        .execute_in_process(
+            run_config=EVENTS, instance=instance, tags=RUN_TAGS, raise_on_error=False
+        )
+        .success
+    )
 
 
 def _metadata(event: dg.DagsterEvent) -> dict[str, Any]:

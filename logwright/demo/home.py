@@ -32,6 +32,7 @@ import yaml
 
 from logwright.config.kept import keep_topics
 from logwright.demo import landing
+from logwright.demo.sensors import ARCHIVE_SCHEDULE, SCHEDULES
 from logwright.errors import DiskFull, LogDirLocked, PreconditionError, invariant
 from logwright.format.kept_topics import KeptTopic
 
@@ -90,9 +91,15 @@ class NoDemoArchive(PreconditionError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoHome:
-    """The paths of the demo."""
+    """The paths of the demo.
+
+    Attributes:
+        bucket: URL of a log directory in a bucket, where the logs of the table's topic are
+            written, too.
+    """
 
     root: Path
+    bucket: str | None = None
 
     @property
     def log_dir(self) -> Path:
@@ -130,6 +137,11 @@ class DemoHome:
         return self.root / "sweep.json"
 
     @property
+    def schedules(self) -> tuple[str, ...]:
+        """The schedules that run."""
+        return SCHEDULES if self.bucket is None else (*SCHEDULES, ARCHIVE_SCHEDULE)
+
+    @property
     def environment(self) -> Mapping[str, str]:
         """Return the environment for child processes: this process's, with the platform's
         variables.
@@ -146,8 +158,11 @@ class DemoHome:
 
 
 @contextmanager
-def opened(root: Path) -> Iterator[DemoHome]:
+def opened(root: Path, bucket: str | None = None) -> Iterator[DemoHome]:
     """Create the demo's directory and lock it until the block ends. Effects: as said.
+
+    Args:
+        bucket: see `DemoHome`.
 
     Raises:
         NoDemoArchive: the demo's log is not part of the installed package.
@@ -177,7 +192,7 @@ def opened(root: Path) -> Iterator[DemoHome]:
                 path=root,
                 remedy="Stop it with Ctrl-C, or give another directory with --home.",
             ) from error
-        yield DemoHome(root=root)
+        yield DemoHome(root=root, bucket=bucket)
 
 
 def prepare(home: DemoHome, progress: Progress) -> None:
@@ -234,7 +249,8 @@ def _write_policies(home: DemoHome, topics: Mapping[str, Mapping[str, str]]) -> 
     every = {**topics, landing.TOPIC: landing.POLICY}
     table = {**TABLE, "path": str(home.tables / TABLE_TOPIC)}
     labels = {"owner": "crm", "tags": ["pii"]}
-    more = {TABLE_TOPIC: {**labels, "table": table, "tests": [CONTRACT]}}
+    archive = {} if home.bucket is None else {"archive": {"to": home.bucket}}
+    more = {TABLE_TOPIC: {**labels, **archive, "table": table, "tests": [CONTRACT]}}
     entries = [
         {"name": topic, **configs, **more.get(topic, {})} for topic, configs in every.items()
     ]

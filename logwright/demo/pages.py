@@ -87,7 +87,7 @@ def serve(home: DemoHome, *, port: int, ready: Callable[[str], None]) -> None:
             address = f"http://{HOST}:{port}"
             _await_page(process, address)
             start_sensors(address)
-            start_schedules(address)
+            start_schedules(address, home.schedules)
             ready(address)
             process.wait()
         finally:

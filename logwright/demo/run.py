@@ -18,7 +18,7 @@ from rich.progress import Progress
 
 from logwright.demo.home import DemoHome, opened, prepare
 from logwright.demo.pages import check_port, serve
-from logwright.demo.sensors import RUNNING_BY_DEFAULT, SCHEDULES, SENSORS
+from logwright.demo.sensors import RUNNING_BY_DEFAULT, SENSORS
 from logwright.demo.survey import Account, causes, comparison, survey
 from logwright.errors import StepFailed
 
@@ -30,10 +30,14 @@ STEP: Final = re.compile(r' STEP_(START|SUCCESS) - .*step "(\S+)"')
 """Dagster's log lines for the start and success of a step."""
 
 
-def run_demo(*, home: Path, ui: bool, port: int) -> int:
+def run_demo(*, home: Path, ui: bool, port: int, bucket: str | None = None) -> int:
     """Run the demo from unpacking to the tables; with `ui`, then serve Dagster's web UI.
 
-    Effects: writes below `home`, starts processes, writes to stdout.
+    Effects: writes below `home`, and the logs of one topic into the bucket, if one is given; starts
+    processes; writes to stdout.
+
+    Args:
+        bucket: URL of a log directory in a bucket.
 
     Returns:
         exit status, 0.
@@ -42,7 +46,7 @@ def run_demo(*, home: Path, ui: bool, port: int) -> int:
         LogwrightError: the demo cannot run; the message has the remedy.
     """
     console = Console(highlight=False)
-    with opened(home) as demo:
+    with opened(home, bucket) as demo:
         if ui:
             check_port(port)
         with _kernels_compiled_meanwhile(demo):
@@ -57,7 +61,7 @@ def run_demo(*, home: Path, ui: bool, port: int) -> int:
         _conclude(console, demo, report, seconds=time.monotonic() - started)
         if ui:
             console.print("Starting Dagster's web UI (half a minute)")
-            serve(demo, port=port, ready=lambda address: _invite(console, address))
+            serve(demo, port=port, ready=lambda address: _invite(console, demo, address))
             console.print("Stopped.")
     return 0
 
@@ -157,6 +161,7 @@ def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, secon
         f"Show the logs: {command} inspect {demo.log_dir}",
         f"What is due:   {command} plan {demo.log_dir}",
         f"All logs:      {report['page']}",
+        *([] if demo.bucket is None else [f"In the bucket: {command} inspect {demo.bucket}"]),
         *(f"Latest state of {topic}: {path}" for topic, path in report["tables"].items()),
         *(f"Spark's tasks: {path}" for path in report["spark_events"]),
     ]
@@ -164,7 +169,8 @@ def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, secon
         console.print(line, soft_wrap=True)
 
 
-def _invite(console: Console, address: str) -> None:
+def _invite(console: Console, demo: DemoHome, address: str) -> None:
     sensors = ", ".join((*RUNNING_BY_DEFAULT, *SENSORS))
-    console.print(f"Running: sensors {sensors}; schedules {', '.join(SCHEDULES)}.", soft_wrap=True)
+    schedules = ", ".join(demo.schedules)
+    console.print(f"Running: sensors {sensors}; schedules {schedules}.", soft_wrap=True)
     console.print(f"[bold]{address}/assets/kafka_logs/segment_set[/bold]   Press Ctrl-C to stop.")

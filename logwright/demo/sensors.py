@@ -17,6 +17,9 @@ SENSORS: Final = ("due_logs", "purge_due", "default_automation_condition_sensor"
 SCHEDULES: Final = ("retention_check", "fleet_report")
 """Stopped by default."""
 
+ARCHIVE_SCHEDULE: Final = "archive_logs"
+"""Stopped by default; it is there if topics are archived."""
+
 ANSWER_SECONDS: Final = 60
 
 _START_SENSOR: Final = """mutation ($selector: SensorSelector!) {
@@ -42,7 +45,7 @@ def start_sensors(address: str, names: Iterable[str] = SENSORS) -> None:
         _start(address, _START_SENSOR, "sensorName", name)
 
 
-def start_schedules(address: str, names: Iterable[str] = SCHEDULES) -> None:
+def start_schedules(address: str, names: Iterable[str]) -> None:
     """Start schedules, like `start_sensors`."""
     for name in names:
         _start(address, _START_SCHEDULE, "scheduleName", name)

@@ -77,12 +77,15 @@ def until(what: str, seconds: float, look: Callable[[], _Found | None]) -> _Foun
 
 @contextmanager
 def demo(home: Path, scratch: Path, environment: Mapping[str, str]) -> Iterator[Server]:
-    """`logwright demo` with its page, from unpacking until it says that it is ready."""
+    """`logwright demo` with a bucket and its page, from unpacking until it says it is ready."""
     port = free_port()
     text_file = scratch / "said"
     with text_file.open("wb") as output:
         process = subprocess.Popen(
-            [LOGWRIGHT, "demo", "--home", home, "--port", str(port)],
+            [
+                *(LOGWRIGHT, "demo", "--home", home, "--port", str(port)),
+                *("--bucket", f"file://{scratch}/bucket"),
+            ],
             cwd=scratch,
             env={**os.environ, **environment},
             stdin=subprocess.DEVNULL,

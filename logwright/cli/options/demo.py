@@ -26,5 +26,11 @@ from logwright.cli.options.common import declare
     show_default=True,
     help="Directory for all files of the demo.",
 )
+@click.option(
+    "--bucket",
+    metavar="URL",
+    help="Write the logs of one topic into a bucket, too: file:///DIR needs no server; the"
+    " credentials of others are taken from the environment.",
+)
 def command() -> None:
     """Create a sample log directory, compact it through Dagster, and show what happened."""

@@ -6,9 +6,12 @@ from pathlib import Path
 
 from logwright.cli.output import Output
 from logwright.demo.run import run_demo
+from logwright.extras import require
 
 
-def run(output: Output, *, ui: bool, port: int, home: Path) -> None:
+def run(output: Output, *, ui: bool, port: int, home: Path, bucket: str | None) -> None:
     """Run the command."""
     del output  # the demo prints what it does
-    run_demo(home=home, ui=ui, port=port)
+    if bucket is not None:
+        require("bucket", by="demo --bucket")
+    run_demo(home=home, ui=ui, port=port, bucket=bucket)
