@@ -6,6 +6,7 @@ from typing import Final
 
 import dagster as dg
 
+from logwright.assets.archive.archived import ARCHIVED
 from logwright.assets.erasure.deadlines import (
     DELETION_DEADLINE,
     DELETION_DEADLINES,
@@ -63,6 +64,8 @@ PARTS: Final = MappingProxyType(
         DELETION_DEADLINE: "erasure",
     }
 )
+ARCHIVES: Final = "archives"
+"""The part of the assets of the group `archived`."""
 TABLES: Final = "tables"
 """The part of all other assets."""
 
@@ -71,7 +74,8 @@ def described(spec: dg.AssetSpec) -> dg.AssetSpec:
     """Return the spec of an asset of the platform with its tags, its freshness policy, of the
     segment set the columns of its records and, of the inventory, its columns and when it is made.
     """
-    spec = spec.merge_attributes(tags={"domain": "kafka", PART: PARTS.get(spec.key, TABLES)})
+    other = ARCHIVES if spec.group_name == ARCHIVED else TABLES
+    spec = spec.merge_attributes(tags={"domain": "kafka", PART: PARTS.get(spec.key, other)})
     if spec.key in HOURLY_ASSETS:
         spec = spec.replace_attributes(freshness_policy=HOURLY)
     if spec.key == FLEET_INVENTORY:
