@@ -91,7 +91,7 @@ def archived(topic: str, archive: TopicArchive, policies: Policies) -> dg.Assets
                 CURRENT,
                 asset=key,
                 description="The first committed record that is not archived is not older than"
-                " `late_after_ms` of the topic's entry.",
+                " `late_after_ms` of the topic's entry, and no archive ends after its log.",
             )
         ],
         can_subset=True,
@@ -268,19 +268,23 @@ def _metadata(rows: Sequence[Row], archive: TopicArchive) -> dict[str, Any]:
 
 
 def current_result(topic: str, rows: Sequence[Row], archive: TopicArchive) -> dg.AssetCheckResult:
-    """Check that what is not archived is young enough, and each log has a version. Pure."""
+    """Check that what is not archived is young enough, and each log has a version that does not end
+    after the log: that would be of another log. Pure.
+    """
     late = [
         row["log"]
         for row in rows
-        if row["version"] < 0 or row["lag seconds"] * _MS > archive.late_after_ms
+        if row["version"] < 0
+        or row["archived up to"] > row["committed up to"]
+        or row["lag seconds"] * _MS > archive.late_after_ms
     ]
     return dg.AssetCheckResult(
         asset_key=archive_key(topic),
         check_name=CURRENT,
-        passed=not late,
+        passed=bool(rows) and not late,
         severity=dg.AssetCheckSeverity.WARN,
-        description=f"{len(rows) - len(late)} of {len(rows)} partitions lack nothing older than"
-        f" {duration(archive.late_after_ms)}",
+        description=f"{len(rows) - len(late)} of {len(rows)} partitions have all that the log has,"
+        f" but for the last {duration(archive.late_after_ms)}",
         metadata={
             "partitions that lag": str(late),
             "lag offsets": sum(row["lag offsets"] for row in rows),

@@ -13,20 +13,20 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from logwright.bucket.store import SCHEMES
 from logwright.config.marked import Entries, Text
 from logwright.config.policy_checks import Checker
 from logwright.config.values import Int64
 
 ARCHIVE: Final = "archive"
-_SCHEMES: Final = ("s3", "gs", "az", "file")
 _OF_SECRETS: Final = frozenset("@?")
 """What only a URL with credentials or a signature has: no message has it."""
 
 
 def _url(text: object) -> object:
     scheme, separator, rest = str(text).partition("://")
-    if not separator or scheme not in _SCHEMES or not rest:
-        raise ValueError(f"must be a URL: {', '.join(f'{each}://' for each in _SCHEMES)}…")
+    if not separator or scheme not in SCHEMES or not rest:
+        raise ValueError(f"must be a URL: {', '.join(f'{each}://' for each in SCHEMES)}…")
     return text
 
 

@@ -180,8 +180,8 @@ class SourceTopic:
 
 
 def topics_of(bootstrap: str, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names of a cluster's topics, without Kafka's internal ones. Effects: queries the
-    broker.
+    """Return the names of the topics that a broker shows this user, without Kafka's internal ones.
+    Effects: queries the broker.
 
     Args:
         settings: as of `open_topic`.
@@ -189,6 +189,7 @@ def topics_of(bootstrap: str, settings: Mapping[str, str]) -> tuple[str, ...]:
     Raises:
         PolicyError: it refuses a setting.
         BrokerUnavailable: it does not respond.
+        TopicUnavailable: it shows none.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415 -- an extra
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
@@ -201,7 +202,12 @@ def topics_of(bootstrap: str, settings: Mapping[str, str]) -> tuple[str, ...]:
         listed = admin.list_topics(timeout=WAIT_SECONDS).topics
     except KafkaException as error:
         raise _unavailable(str(error.args[0].name())) from error
-    return tuple(sorted(listed.keys() - INTERNAL_TOPICS.keys()))
+    topics = tuple(sorted(listed.keys() - INTERNAL_TOPICS.keys()))
+    if not topics:
+        raise TopicUnavailable(
+            "the broker shows no topic.", remedy="See whether this user may describe topics."
+        )
+    return topics
 
 
 @contextmanager

@@ -144,6 +144,8 @@ def test_all_topics_are_copied_by_one_command(tmp_path: Path) -> None:
     create = ("--create-partitions", "1", "--config", "retention.ms=-1")
     transactional = ("--producer-config", "transactional.id=x")
     with broker(tmp_path) as bootstrap:
+        none = call("archive", log_dir, "--bootstrap", bootstrap, "--all-topics", "--yes")
+        assert (5, True) == (none.status, "shows no topic" in none.err)
         for topic in ("t", "u", "v"):
             lines = [{"txn": "begin"}, row(1, topic), {"txn": "commit"}]
             produce(bootstrap, tmp_path / topic, lines, *create, *transactional, topic=topic)

@@ -147,6 +147,7 @@ def test_a_log_that_cannot_follow_is_named(platform: Platform, bucket: Bucket) -
     made_again(platform)
     failed = run(platform)
     assert not failed.success
+    assert {CURRENT: False} == results(run(platform.at(START_MS), CURRENT)), "it is of another log"
     (event,) = [each for each in failed.all_events if each.is_step_failure]
     assert "t-0" in str(event.step_failure_data.user_failure_data)
     assert "t-1" not in str(event.step_failure_data.user_failure_data)

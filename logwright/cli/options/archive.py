@@ -17,7 +17,7 @@ from logwright.format.codec import CODEC_NAMES
 @click.option(
     "--all-topics",
     is_flag=True,
-    help="Copy every topic of the cluster, except Kafka's internal ones.",
+    help="Copy every topic that the broker shows, except Kafka's internal ones.",
 )
 @click.option(
     "--isolation",

@@ -10,7 +10,7 @@ import click
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.cli.wording import counted
-from logwright.errors import LogwrightError
+from logwright.errors import DiskFull, LogDirLocked, LogwrightError
 from logwright.format.codec import CODEC_NAMES
 from logwright.ingest.archive import Archive, archive_topic
 from logwright.ingest.broker import BrokerUnavailable, TopicUnavailable, topics_of
@@ -78,7 +78,7 @@ def _copied(request: Request, wanted: Sequence[Archive]) -> Iterator[Appended]:
     error, if there are other topics.
 
     Raises:
-        BrokerUnavailable: the broker does not respond: no other topic can be copied.
+        BrokerUnavailable, DiskFull, LogDirLocked: no other topic can be copied, either.
         LogwrightError: as `archive_topic`, of the only topic.
     """
     for each in wanted:
@@ -87,7 +87,7 @@ def _copied(request: Request, wanted: Sequence[Archive]) -> Iterator[Appended]:
                 request.log_dir, each, request.sources(), now_ms=request.now_ms
             )
         except LogwrightError as error:
-            is_away = isinstance(error, BrokerUnavailable)
-            if len(wanted) == 1 or (is_away and not isinstance(error, TopicUnavailable)):
+            of_all = isinstance(error, (BrokerUnavailable, DiskFull, LogDirLocked))
+            if len(wanted) == 1 or (of_all and not isinstance(error, TopicUnavailable)):
                 raise
             request.failures.add_topic(each.topic, error)
