@@ -5,6 +5,7 @@ data of aborted transactions is marked.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
@@ -57,11 +58,12 @@ class Pieces:
         """Yield the pieces as sources that stay valid, whose batches are some of their segment's.
         Effects: maps the segments. Errors: as `in_memory`.
         """
-        for part in self._range.parts:
-            log = self._open(part.base_offset)
-            file = MappedSegment(self._path(part.base_offset), log, part)
-            for piece in self._of_part(part, file):
-                yield Source(base_offset=part.base_offset, log=log, batches=piece.batches)
+        with self._released():
+            for part in self._range.parts:
+                log = self._open(part.base_offset)
+                file = MappedSegment(self._path(part.base_offset), log, part)
+                for piece in self._of_part(part, file):
+                    yield Source(base_offset=part.base_offset, log=log, batches=piece.batches)
 
     def in_memory(self) -> Iterator[Piece]:
         """Yield the pieces, each valid until the next. Effects: reads the segments.
@@ -72,9 +74,20 @@ class Pieces:
         """
         longest = max((part.end - part.start for part in self._range.parts), default=0)
         buffer = np.empty(min(segment_file.PIECE_BYTES, longest), dtype=np.uint8)
-        for part in self._range.parts:
-            with open_segment(self._path(part.base_offset), part, buffer) as file:
-                yield from self._of_part(part, file)
+        with self._released():
+            for part in self._range.parts:
+                with open_segment(self._path(part.base_offset), part, buffer) as file:
+                    yield from self._of_part(part, file)
+
+    @contextmanager
+    def _released(self) -> Iterator[None]:
+        """Look ahead no more afterwards: it refers to this object, and both would keep the segments
+        open until Python looks for circles.
+        """
+        try:
+            yield
+        finally:
+            self._ahead = iter(())
 
     def _of_part(self, part: SegmentPart, file: SegmentFile | MappedSegment) -> Iterator[Piece]:
         position, next_offset = part.start, part.base_offset
