@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from math import inf
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -56,7 +57,11 @@ class BrokerFailed(Exception):
 
 
 class Broker:
-    """A broker on `directory`, which is its own. Effects: a process, ended by the context."""
+    """A broker on `directory`, which is its own. Effects: a process, ended by the context.
+
+    Attributes:
+        up_since: when it was last started, by the monotonic clock; infinite while it is down.
+    """
 
     def __init__(
         self, directory: Path, *, settings: Mapping[str, str], port: int | None = None
@@ -66,6 +71,7 @@ class Broker:
         self.port = port or free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
         self.log_dir = directory / "logs"
+        self.up_since = inf
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Self:
@@ -96,9 +102,11 @@ class Broker:
         assert self._process.stdout is not None
         if not self._process.stdout.readline():
             raise BrokerFailed(self.log()[-300:])
+        self.up_since = time.monotonic()
 
     def kill(self) -> None:
         """End it as a crash does (SIGKILL)."""
+        self.up_since = inf
         if self._process is not None:
             with self._process:
                 self._process.kill()
@@ -106,6 +114,7 @@ class Broker:
 
     def stop(self) -> None:
         """Stop it cleanly."""
+        self.up_since = inf
         if self._process is not None:
             self._process.terminate()
             self._process.communicate(timeout=STOP_SECONDS)

@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from multiprocessing.sharedctypes import SynchronizedArray
 
 REACH_SECONDS = 30.0
-"""How long a judge waits for the consumers to get what was read."""
+"""How long a judge waits for the consumers to get what was read, while their broker runs."""
+AWAY_SECONDS = 600.0
+"""How long it waits for a broker that does not run."""
 START_SECONDS = 90.0
 """A reader may have to compile its kernels first."""
 KILLED = 0.7
@@ -138,7 +140,7 @@ def run(plan: Plan, work: Path) -> Figures:
         topics = Topics(broker.bootstrap)
         for topic in plan.topics:
             truth.follow(topic.name, topics.create(topic.name, topic.config))
-        court = Court(truth, plan, figures)
+        court = Court(truth, plan, figures, lambda: broker.up_since)
         with clients(plan, broker.bootstrap), _changes(plan, broker, truth, figures):
             time.sleep(plan.warm_seconds)
             with readings_of(plan, [broker.log_dir], work) as readings:
@@ -278,6 +280,13 @@ def _changes(plan: Plan, broker: Broker, truth: Truth, figures: Figures) -> Iter
         raise changing.failed
 
 
+def reach_until(ended: float, up_since: float) -> float:
+    """Until when consumers may take to get what was read at `ended`, by the monotonic clock; they
+    get nothing before their broker is back at `up_since`.
+    """
+    return min(max(ended, up_since), ended + AWAY_SECONDS) + REACH_SECONDS
+
+
 class Changes:
     """What an operator does: records and topics are deleted, the broker is ended and started."""
 
@@ -325,7 +334,11 @@ class Changes:
 class Court:
     """Judges readings when the consumers have got what they claim to have."""
 
-    def __init__(self, truth: Truth, plan: Plan, figures: Figures) -> None:
+    def __init__(
+        self, truth: Truth, plan: Plan, figures: Figures, up_since: Callable[[], float]
+    ) -> None:
+        """`up_since`: see `Broker.up_since`; of several brokers the last one's."""
+        self._up_since = up_since
         self._truth, self._figures, self._plan = truth, figures, plan
         self._topics = {topic.log: topic for topic in plan.topics}
         self._waiting: list[Reading | Findings] = []
@@ -415,7 +428,7 @@ class Court:
         place = f"{reading.reader} {reading.log} {reading.isolation}"
         ready = [tail for tail in tails if tail.reached >= reading.bound]
         if len(ready) < len(tails) and not all(tail.is_closed for tail in tails):
-            if time.monotonic() < reading.ended + REACH_SECONDS:
+            if time.monotonic() < reach_until(reading.ended, self._up_since()):
                 return False
             if not ready:
                 self._blame(place, "a bound that no consumer reaches", 1, f"bound {reading.bound}")

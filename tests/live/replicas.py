@@ -97,7 +97,7 @@ def run(plan: Plan, work: Path) -> Figures:
         for topic in plan.topics:
             topic_id = topics.create(topic.name, topic.config, nodes=NODES)
             truth.follow(topic.name, topic_id)
-        court = Court(truth, plan, figures)
+        court = Court(truth, plan, figures, lambda: max(node.up_since for node in nodes.values()))
         elections = Elections(nodes, truth, topics, figures, plan.seed)
         with clients(replace(plan, topics=KEPT), bootstrap), elections.held():
             time.sleep(plan.warm_seconds)

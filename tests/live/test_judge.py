@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
 
 from tests.live import judge
+from tests.live.driver import AWAY_SECONDS, REACH_SECONDS, reach_until
 from tests.live.got import Got
 from tests.live.rows import (
     KEY,
@@ -286,3 +288,10 @@ def test_nothing_read() -> None:
     assert Counter({judge.LOST: 2}) == judged(reading(nothing))
     assert Counter({judge.HOLE: 6}) == judged(reading(nothing), is_compacted=False)
     assert NONE == row_of(1, None, None, 2)[1] == row_of(1, None, None, 2)[VALUE]
+
+
+def test_consumers_have_the_same_time_after_an_outage() -> None:
+    """A broker that never comes back is not waited for without end."""
+    assert 10 + REACH_SECONDS == reach_until(10, up_since=5)
+    assert 400 + REACH_SECONDS == reach_until(10, up_since=400)
+    assert 10 + AWAY_SECONDS + REACH_SECONDS == reach_until(10, up_since=inf)
