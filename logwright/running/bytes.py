@@ -25,13 +25,13 @@ _STEP_BYTES: Final = 128 * 1024
 
 
 class HeldFile:
-    """An open file, closed when nobody uses it any more.
+    """An open file, closed by `close`, or when nobody uses it any more.
 
     Attributes:
         status: of the file when it was opened.
     """
 
-    __slots__ = ("__weakref__", "fd", "status")
+    __slots__ = ("__weakref__", "close", "fd", "status")
 
     def __init__(self, name: str, dir_fd: int | None, path: str) -> None:
         """Open a regular file, of an open directory if there is one. Effects: a descriptor.
@@ -40,7 +40,7 @@ class HeldFile:
             OSError: it cannot be opened. UnreadableFile: it is not a regular file.
         """
         fd = os.open(name, FILE_FLAGS, dir_fd=dir_fd)
-        weakref.finalize(self, os.close, fd)
+        self.close = weakref.finalize(self, os.close, fd)
         self.fd = fd
         self.status = os.fstat(fd)
         if not stat.S_ISREG(self.status.st_mode):

@@ -208,7 +208,9 @@ class Session:
                 self.renew(behind)
             except LogwrightError:
                 for name in behind:
-                    self._pictures.pop(name, None)
+                    picture = self._pictures.pop(name, None)
+                    if picture is not None:
+                        picture.snapshot.close()
                 raise
 
     def renew(self, directories: Iterable[str]) -> None:
@@ -241,16 +243,30 @@ class Session:
             self._readers += 1
         try:
             yield
-        except (CorruptLogError, UnsupportedFormatError, StalePlan):
-            self._check(set(self._unchecked))
+            with self._turn:
+                if self._readers == 1:
+                    self._check(self._unchecked)
+                    self._unchecked.clear()
+        except BaseException as error:
+            with self._turn:
+                try:
+                    if isinstance(error, CorruptLogError | UnsupportedFormatError | StalePlan):
+                        self._check(set(self._unchecked))
+                finally:
+                    if self._readers == 1:
+                        self._forget()
             raise
         finally:
             with self._turn:
                 self._readers -= 1
-        with self._turn:
-            if not self._readers:
-                self._check(self._unchecked)
-                self._unchecked.clear()
+
+    def _forget(self) -> None:
+        """Look at all logs again the next time. The error that ended this reading refers to the
+        session, and may live for long: it must not keep the files open.
+        """
+        self._root = None
+        self._pictures.clear()
+        self._unchecked.clear()
 
     def require_history(self, name: str) -> None:
         """Require now that what was read of a log is still its history, before it is written
@@ -307,7 +323,12 @@ class Session:
                 snapshot = try_snapshot(
                     parent, name, self._is_wanted, swaps=self.whole and (left or not grows(name))
                 )
-            taken = snapshot if isinstance(snapshot, str) else self._bound(name, snapshot)
+            try:
+                taken = snapshot if isinstance(snapshot, str) else self._bound(name, snapshot)
+            except LogwrightError:
+                if isinstance(snapshot, Snapshot):
+                    snapshot.close()
+                raise
             if isinstance(taken, Picture):
                 return taken
             if time.monotonic() > deadline:

@@ -14,7 +14,7 @@ import os
 import resource
 import time
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import Unsettled, unreadable_file
@@ -51,8 +51,18 @@ class Snapshot:
     others: dict[str, Entry]
     taken_ns: int
 
+    _close: Callable[[], object] = field(init=False)
+
     def __post_init__(self) -> None:
-        weakref.finalize(self, self.directory.close)
+        object.__setattr__(self, "_close", weakref.finalize(self, self.directory.close))
+
+    def close(self) -> None:
+        """Give the descriptors back now: the error that ends its use refers to it, and may live for
+        long.
+        """
+        self._close()
+        for file in self.files.values():
+            file.close()
 
 
 def try_snapshot(

@@ -471,24 +471,49 @@ def test_another_process_looks_for_itself(log: LogBuilder) -> None:
         assert 20 == look(made(*given).place).log_end_offset
 
 
+def held(log: LogBuilder) -> int:
+    """How many descriptors are of the log: its directory, or files in it."""
+    numbers = [link.name for link in Path("/proc/self/fd").iterdir()]
+    paths = []
+    for number in numbers:
+        with suppress(OSError):
+            paths.append(str(Path(f"/proc/self/fd/{number}").readlink()))
+    return sum(path.startswith(str(log.directory)) for path in paths)
+
+
 def test_descriptors_are_given_back(log: LogBuilder) -> None:
     """When nobody uses the place any more."""
-
-    def held() -> int:
-        """How many descriptors are of the log: its directory, or files in it."""
-        numbers = [link.name for link in Path("/proc/self/fd").iterdir()]
-        paths = []
-        for number in numbers:
-            with suppress(OSError):
-                paths.append(str(Path(f"/proc/self/fd/{number}").readlink()))
-        return sum(path.startswith(str(log.directory)) for path in paths)
-
     with running(log.log_dir, {"t-0": 40}):
         place = of(log)
         look(place)
-        assert 8 == held()
+        assert 8 == held(log)
         del place
-        assert 0 == held()
+        assert 0 == held(log)
+
+
+def test_an_error_keeps_no_descriptors(log: LogBuilder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It refers to what was under way, and whoever notes it may live for long: of a log that cannot
+    be bounded, of one that is not cleaned as far as it must be, and of a reading that failed.
+    """
+    with running(log.log_dir, {"t-0": 40}):
+        place = of(log)
+    with pytest.raises(Unsettled, match="ended") as ended:
+        look(place)
+    assert 0 == held(log)
+    with running(log.log_dir, {"t-0": 40}):
+        place = of(log)
+        with pytest.raises(CorruptBatch) as failed:
+            read_while(place, partial(fail, CorruptBatch("as a reader says.")))
+        assert 0 == held(log)
+        assert 40 == look(place).log_end_offset
+        monkeypatch.setattr(watermark, "PATIENCE_SECONDS", 0.1)
+        behind = as_it_runs(log.log_dir, exact=True)
+        monkeypatch.setattr(places.Session, "_is_exact", lambda *_: False)
+        del place
+        with pytest.raises(Unsettled) as waited:
+            look(behind)
+        assert 0 == held(log)
+    assert all((ended, failed, waited))
 
 
 def cached(path: Path) -> int:
