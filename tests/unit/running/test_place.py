@@ -501,18 +501,17 @@ def test_an_error_keeps_no_descriptors(log: LogBuilder, monkeypatch: pytest.Monk
         look(place)
     assert 0 == held(log)
     with running(log.log_dir, {"t-0": 40}):
+        with monkeypatch.context() as patch:
+            patch.setattr(watermark, "PATIENCE_SECONDS", 0.1)
+            patch.setattr(places.Session, "_is_exact", lambda *_: False)
+            with pytest.raises(Unsettled) as waited:
+                look(of(log, exact=True))
+        assert 0 == held(log)
         place = of(log)
         with pytest.raises(CorruptBatch) as failed:
             read_while(place, partial(fail, CorruptBatch("as a reader says.")))
         assert 0 == held(log)
         assert 40 == look(place).log_end_offset
-        monkeypatch.setattr(watermark, "PATIENCE_SECONDS", 0.1)
-        behind = as_it_runs(log.log_dir, exact=True)
-        monkeypatch.setattr(places.Session, "_is_exact", lambda *_: False)
-        del place
-        with pytest.raises(Unsettled) as waited:
-            look(behind)
-        assert 0 == held(log)
     assert all((ended, failed, waited))
 
 
