@@ -56,7 +56,9 @@ class Search:
         hits = [
             (line["offset"], keys[int(line["request"].removeprefix("line ")) - 1])
             for line in lines
-            if "kind" in line and line["path"].startswith(f"{log}/")
+            if "kind" in line
+            and line["path"].startswith(f"{log}/")
+            and may_be_judged(line, is_alone=self._is_whole)
         ]
         notes = {
             f"not searched: {general(str(line.get('problem', line.get('why'))))}": 1
@@ -106,6 +108,7 @@ class Certifier:
             (each["offset"], in_order[each["request"]])
             for each in made["remains"]
             if each["path"]["text"].startswith(f"{log}/")
+            and may_be_judged(each, is_alone=len(self._log_dirs) == 1)
         ]
         notes = {f"keys that are {state}": states.count(state) for state in set(states)}
         for why in {each["why"] for each in made["not_read"]}:
@@ -146,6 +149,13 @@ class Certifier:
             self._keys[log] = self._draw.sample(range(KEYS), SEARCHED_KEYS)
             write_keys(self._root / f"{log}.keys", self._keys[log])
         return self._keys[log]
+
+
+def may_be_judged(hit: dict[str, Any], *, is_alone: bool) -> bool:
+    """Whether consumers must have got a hit: of a log with other replicas, one that is said to be
+    committed. What is not is found too, and another leader may not have it: then it is cut off.
+    """
+    return is_alone or hit.get("committed") is True
 
 
 def write_keys(file: Path, keys: Sequence[int]) -> None:

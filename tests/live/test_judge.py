@@ -11,6 +11,7 @@ import pytest
 
 from tests.live import judge
 from tests.live.driver import AWAY_SECONDS, REACH_SECONDS, reach_until
+from tests.live.erasing import may_be_judged
 from tests.live.got import Got
 from tests.live.rows import (
     KEY,
@@ -295,3 +296,11 @@ def test_consumers_have_the_same_time_after_an_outage() -> None:
     assert 10 + REACH_SECONDS == reach_until(10, up_since=5)
     assert 400 + REACH_SECONDS == reach_until(10, up_since=400)
     assert 10 + AWAY_SECONDS + REACH_SECONDS == reach_until(10, up_since=inf)
+
+
+@pytest.mark.parametrize("committed", [True, False, None])
+def test_what_is_not_committed_may_be_cut_off(committed: bool | None) -> None:
+    """By another leader; one replica alone keeps it."""
+    hit = {"committed": committed}
+    assert may_be_judged(hit, is_alone=True)
+    assert may_be_judged(hit, is_alone=False) == bool(committed)
