@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.e2e.command import call
 from tests.live.calls import lines_of, require_named
 from tests.live.commands import Attempt, Refused
 from tests.live.load import KEYS
-from tests.live.rows import NONE, Call, Findings, Isolation, general, key_of, rows_of
+from tests.live.rows import NONE, Call, Findings, Isolation, Rows, general, key_of, rows_of
 
 SEARCHED_KEYS = 10
 SEARCHED = (0, 8, 9)
@@ -54,18 +54,17 @@ class Search:
             wrong = {f"status {answer.status}: {general(answer.out + answer.err)}": 1}
             return Call(reader="find", log=log, seconds=0.0, wrong=wrong)
         hits = [
-            (line["offset"], keys[int(line["request"].removeprefix("line ")) - 1])
+            (line["offset"], keys[int(line["request"].removeprefix("line ")) - 1], line)
             for line in lines
-            if "kind" in line
-            and line["path"].startswith(f"{log}/")
-            and may_be_judged(line, is_alone=self._is_whole)
+            if "kind" in line and line["path"].startswith(f"{log}/")
         ]
         notes = {
             f"not searched: {general(str(line.get('problem', line.get('why'))))}": 1
             for line in lines
             if answer.status == SEARCHED[-1] and "kind" not in line and "path" in line
         }
-        return _found(attempt, keys, hits, notes=notes, is_whole=self._is_whole)
+        is_alone = self._is_whole
+        return _found(attempt, keys, hits, notes=notes, is_alone=is_alone, is_whole=is_alone)
 
 
 class Certifier:
@@ -105,16 +104,16 @@ class Certifier:
         in_order = [numbers[request["hmac"]] for request in made["requests"]]
         states = [request["state"] for request in made["requests"]]
         hits = [
-            (each["offset"], in_order[each["request"]])
+            (each["offset"], in_order[each["request"]], each)
             for each in made["remains"]
             if each["path"]["text"].startswith(f"{log}/")
-            and may_be_judged(each, is_alone=len(self._log_dirs) == 1)
         ]
         notes = {f"keys that are {state}": states.count(state) for state in set(states)}
         for why in {each["why"] for each in made["not_read"]}:
             notes[f"not searched: {general(why)}"] = 1
         denied = [key for key, state in zip(in_order, states, strict=True) if state in CLEAN]
-        return _found(attempt, in_order, hits, notes=notes, denied=denied)
+        is_alone = len(self._log_dirs) == 1
+        return _found(attempt, in_order, hits, notes=notes, denied=denied, is_alone=is_alone)
 
     def verify(self, log_dir: Path, log: str, isolation: Isolation) -> Call:
         """As ``verify-certificate`` does, of the last certificate and the directories of now.
@@ -151,7 +150,7 @@ class Certifier:
         return self._keys[log]
 
 
-def may_be_judged(hit: dict[str, Any], *, is_alone: bool) -> bool:
+def stays(hit: dict[str, Any], *, is_alone: bool) -> bool:
     """Whether consumers must have got a hit: of a log with other replicas, one that is said to be
     committed. What is not is found too, and another leader may not have it: then it is cut off.
     """
@@ -170,9 +169,10 @@ def _attempt(reader: str, log_dir: Path, log: str) -> Attempt:
 def _found(
     attempt: Attempt,
     keys: Sequence[int],
-    hits: Sequence[tuple[int, int]],
+    hits: Sequence[tuple[int, int, dict[str, Any]]],
     *,
     notes: dict[str, int],
+    is_alone: bool,
     denied: Sequence[int] = (),
     is_whole: bool = True,
 ) -> Findings:
@@ -182,10 +182,17 @@ def _found(
         log=attempt.log,
         topic_ids=ended.topic_ids,
         keys=tuple(keys),
-        hits=rows_of([(*hit, NONE, NONE) for hit in sorted(set(hits))]),
+        hits=_rows((offset, key) for offset, key, _ in hits),
+        committed=_rows(
+            (offset, key) for offset, key, hit in hits if stays(hit, is_alone=is_alone)
+        ),
         began=ended.began,
         ended=ended.ended,
         denied=tuple(denied),
         is_whole=is_whole,
         notes=notes,
     )
+
+
+def _rows(hits: Iterable[tuple[int, int]]) -> Rows:
+    return rows_of([(*hit, NONE, NONE) for hit in sorted(set(hits))])

@@ -122,11 +122,11 @@ def invented(findings: Findings, all_got: Sequence[tuple[Got, int]]) -> Counter[
         all_got: what consumers of all records got of each history that the log has had, and up to
             which offset it is known.
     """
-    hits = findings.hits
+    hits = findings.committed
     wrong = np.ones(len(hits), dtype=np.bool_)
     for got, known in all_got:
         wrong &= _is_invented(hits, got.rows, known)
-    denied = len(np.intersect1d(hits[:, KEY], findings.denied))
+    denied = len(np.intersect1d(findings.hits[:, KEY], findings.denied))
     return +Counter({UNKNOWN: int(wrong.sum()) if all_got else 0, DENIED: denied})
 
 

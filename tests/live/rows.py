@@ -110,6 +110,7 @@ class Findings:
         topic_ids, began, ended: as of a `Reading`.
         keys: that were searched for.
         hits: rows with offset and key alone, ascending.
+        committed: those of them that consumers must have got.
         denied: keys of which it claims that nothing is left, or ever was.
         is_whole: whether all replicas of the log were searched.
     """
@@ -119,6 +120,7 @@ class Findings:
     topic_ids: tuple[str, ...]
     keys: tuple[int, ...]
     hits: Rows
+    committed: Rows
     began: float
     ended: float
     denied: tuple[int, ...] = ()

@@ -11,7 +11,7 @@ import pytest
 
 from tests.live import judge
 from tests.live.driver import AWAY_SECONDS, REACH_SECONDS, reach_until
-from tests.live.erasing import may_be_judged
+from tests.live.erasing import stays
 from tests.live.got import Got
 from tests.live.rows import (
     KEY,
@@ -200,6 +200,7 @@ def findings(*offsets: int, denied: tuple[int, ...] = ()) -> Findings:
         topic_ids=("id",),
         keys=(0, 1, 2),
         hits=hits,
+        committed=hits,
         began=0.0,
         ended=1.0,
         denied=denied,
@@ -238,6 +239,14 @@ def test_a_hit_that_is_no_record() -> None:
     wrong.hits[2, OFFSET] = 1000
     assert Counter({judge.UNKNOWN: 2}) == judge.invented(wrong, [(got, 2000)])
     assert Counter({judge.UNKNOWN: 3}) == judge.invented(wrong, [(Got(), 2000)])
+
+
+def test_a_hit_that_may_be_cut_off() -> None:
+    """It need not be a record that somebody got, and its key is not without a hit."""
+    found = findings(3, 4, 7)
+    found.hits[1, KEY] = 0
+    assert Counter() == judge.invented(replace(found, committed=found.hits[:1]), [(Got(GOT), 10)])
+    assert Counter() == judge.missed(replace(findings(6, 9), committed=GOT[:0]), Got(GOT), known=10)
 
 
 def test_where_a_log_starts_and_ends() -> None:
@@ -302,5 +311,5 @@ def test_consumers_have_the_same_time_after_an_outage() -> None:
 def test_what_is_not_committed_may_be_cut_off(committed: bool | None) -> None:
     """By another leader; one replica alone keeps it."""
     hit = {"committed": committed}
-    assert may_be_judged(hit, is_alone=True)
-    assert may_be_judged(hit, is_alone=False) == bool(committed)
+    assert stays(hit, is_alone=True)
+    assert stays(hit, is_alone=False) == bool(committed)
