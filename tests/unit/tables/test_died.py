@@ -22,7 +22,7 @@ from tests.table_world import place, three_logs, update, write_logs
 
 BUCKETS = 2
 STRIDES = pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.nightly)])
-"""At which effects updates die: at every third one, before some and after others; nightly at each."""
+"""At which effects updates die: at each third one, before some and after others; nightly at all."""
 
 
 @pytest.mark.crash
