@@ -243,9 +243,9 @@ def test_a_hit_that_is_no_record() -> None:
 
 def test_a_hit_that_may_be_cut_off() -> None:
     """It need not be a record that somebody got, and its key is not without a hit."""
-    found = findings(3, 4, 7)
-    found.hits[1, KEY] = 0
-    assert Counter() == judge.invented(replace(found, committed=found.hits[:1]), [(Got(GOT), 10)])
+    some = findings(3, 4, 7)
+    some.hits[1, KEY] = 0
+    assert Counter() == judge.invented(replace(some, committed=some.hits[:1]), [(Got(GOT), 10)])
     assert Counter() == judge.missed(replace(findings(6, 9), committed=GOT[:0]), Got(GOT), known=10)
 
 
