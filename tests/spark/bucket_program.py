@@ -41,10 +41,12 @@ class Compacted:
     cleaner: CleanerConfig
 
     def of(self, log_dir: Place, topic: str) -> tuple[TopicConfig, CleanerConfig]:
+        """See `LogSettings.of`."""
         del log_dir, topic
         return TopicConfig.model_validate({"cleanup.policy": "compact"}), self.cleaner
 
     def stray(self, log_dir: Place, partition: TopicPartition) -> None:
+        """See `LogSettings.stray`."""
         del log_dir, partition
 
 
