@@ -73,11 +73,11 @@ def as_here(
     """Clean the logs here, too; what is different in the bucket, by log."""
     for log_dir in log_dirs.values():
         run("clean", log_dir, *GIVEN, *COMPACT)
-    found = {
+    wrong = {
         str(partition): differences(log_dir, bucket, scratch, partition)
         for partition, log_dir in log_dirs.items()
     }
-    return {name: faults for name, faults in found.items() if faults}
+    return {name: faults for name, faults in wrong.items() if faults}
 
 
 @contextmanager
