@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import cast
 
 from logwright.batches.runtime import Progress
@@ -36,8 +37,9 @@ def clean_in_bucket(
     Returns:
         what became of those that did not fail, and what retention deleted.
     """
-    due = [plan for plan in plans if changes(plan) or given["retain"]]
-    cleanings = [_unchanged(plan) for plan in plans if plan not in due]
+    is_due = [changes(plan) or given["retain"] for plan in plans]
+    due = list(compress(plans, is_due))
+    cleanings = [_unchanged(plan) for plan, swept in zip(plans, is_due, strict=True) if not swept]
     retained: list[RetentionPlan] = []
     jobs = [
         BucketSweep(
