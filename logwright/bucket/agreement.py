@@ -18,7 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from logwright.bucket.commit import Limits
 from logwright.bucket.probe import ROUNDS, probe
 from logwright.bucket.store import Bucket
-from logwright.errors import CorruptLogError, UnreadableFile, Unsettled, unreadable
+from logwright.errors import (
+    CorruptLogError,
+    NotALogDir,
+    UnreadableFile,
+    Unsettled,
+    unreadable,
+)
 from logwright.units import DurationMs
 
 AGREEMENT: Final = "format.json"
@@ -74,6 +80,18 @@ def agreed(bucket: Bucket) -> Limits | None:
         age_ms=DurationMs(agreement.ageMs),
         kept_versions=agreement.keptVersions,
     )
+
+
+def limits_of(bucket: Bucket) -> Limits:
+    """Return what the writers of a log directory that exists agree on. Effects: reads.
+
+    Raises:
+        NotALogDir: nobody wrote there. LogwrightError: as `agreed`.
+    """
+    limits = agreed(bucket)
+    if limits is None:
+        raise NotALogDir("nobody has written logs there.", path=bucket, remedy="Look at the URL.")
+    return limits
 
 
 def agree(bucket: Bucket, limits: Limits = USUAL) -> Limits:

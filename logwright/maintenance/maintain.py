@@ -55,6 +55,8 @@ _T = TypeVar("_T")
 _ATTEMPTS: Final = 5
 _AT_ONCE: Final = 4
 """Segments that are sent at once."""
+_ATTEMPT_BITS: Final = 48
+"""Of a random number: several processes may attempt one job, even at once."""
 _COPIES: Final = 2
 """An operation that rewrites a log needs room for its files and for as many new ones."""
 
@@ -64,12 +66,12 @@ class Maintained(Generic[_T]):
     """What became of one log.
 
     Attributes:
-        result: what the operation returned.
+        result: what the operation returned; None if an earlier process made the change.
         version: the version that has its change; None if it changed nothing.
         sent_bytes: what was written for it.
     """
 
-    result: _T
+    result: _T | None
     version: int | None
     sent_bytes: ByteCount
 
@@ -85,6 +87,8 @@ class Maintenance:
         scratch: where working copies are made.
         limits: as `logwright.bucket.agreement.agree` gives them.
         now_ms: for the manifest.
+        id: of the job; None: a new one. One that is run again, by whichever process, finds the
+            change that it made before.
         needed: which segments the operation reads; None: all.
         throttle: what is read of the copy.
     """
@@ -95,6 +99,7 @@ class Maintenance:
     scratch: Path
     limits: Limits
     now_ms: int
+    id: str | None = None
     needed: Needed | None = None
     throttle: Throttle = field(default_factory=Throttle)
     _attempt: int = 0
@@ -119,10 +124,10 @@ class Maintenance:
             StepFailed: an object is not what was sent.
             LogwrightError: as `act`.
         """
-        self._job = f"{self.operation}-{secrets.token_hex(8)}"
+        self._job = self.id or new_job(self.operation)
         result: _T | None = None
         for attempt in range(_ATTEMPTS):
-            self._attempt = attempt
+            self._attempt = secrets.randbits(_ATTEMPT_BITS)
             self._began, self._sent = [], []
             manifest = self._newest()
             version = manifest.version_of(self._job)
@@ -137,7 +142,7 @@ class Maintenance:
                 _LOG.warning("begun again topic_partition=%s: %s", self.partition, error)
                 continue
             break
-        if result is None:
+        if result is None and version is None:
             return None
         return Maintained(result=result, version=version, sent_bytes=ByteCount(sum(self._sent)))
 
@@ -237,6 +242,11 @@ class _Changed(Files):
                 return self.known[name][0]
             invariant(name not in self._copy.hollow, "what has no content was not changed")
             return self.send(name, opened)
+
+
+def new_job(operation: str) -> str:
+    """Return an id that no other job has."""
+    return f"{operation}-{secrets.token_hex(8)}"
 
 
 def _elapsed_ms() -> int:

@@ -12,6 +12,7 @@ import re
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,6 +74,11 @@ def working_directory(scratch: Path, needed: ByteCount) -> Iterator[Path]:
                 yield path
             finally:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def own_temporary() -> Path:
+    """Return where working copies are made if nothing else is said: of this user alone."""
+    return Path(tempfile.gettempdir()) / f"logwright-{os.geteuid()}"
 
 
 def _require_own(directory: LocalDir, scratch: Path) -> None:

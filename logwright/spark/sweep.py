@@ -34,7 +34,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from logwright.batches.runtime import Throttle
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import CleanPlan, ReadablePlan
 from logwright.errors import LogwrightError, invariant
 from logwright.spark.packing import pack, share_cores
 from logwright.spark.session import TASKS_PER_CORE, local_context, spark_at_work
@@ -88,8 +88,21 @@ class SparkExecutor:
         """Call the function for each, in Spark's workers; see `Executor`. Effects: those of the
         function.
         """
+        plans = [cast("CleanPlan", each[0]) for each in arguments]
+        yield from self.call_planned(function, arguments, plans)
+
+    def call_planned(
+        self,
+        function: Callable[..., _Value],
+        arguments: Sequence[Arguments],
+        plans: Sequence[ReadablePlan],
+    ) -> Results[_Value]:
+        """Call the function for each log. Effects and returns: as `call_each`.
+
+        Args:
+            plans: of the logs; their sizes and limits decide how the calls are spread.
+        """
         if arguments:
-            plans = [cast("CleanPlan", each[0]) for each in arguments]
             yield list(_each_log(function, arguments, plans, self._session()))
 
 
@@ -165,7 +178,7 @@ def _cancel(context: SparkContext) -> None:
 def _each_log(
     function: Callable[..., _Value],
     arguments: Sequence[Arguments],
-    plans: Sequence[CleanPlan],
+    plans: Sequence[ReadablePlan],
     spark: SparkSession | SparkContext,
 ) -> Iterator[_Value | LogwrightError]:
     """Call the function for each plan, for ``log.cleaner.threads`` logs at once; see `_each`."""

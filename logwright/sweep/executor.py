@@ -13,7 +13,7 @@ from logwright.live_plans import end_plan, hold_plan
 from logwright.sweep.calls import SMALL_LOG_BYTES, Group, call_groups, together
 
 if TYPE_CHECKING:
-    from logwright.compaction.model import CleanPlan
+    from logwright.compaction.model import CleanPlan, ReadablePlan
 
 Value = TypeVar("Value")
 Results = Iterator[Sequence[Value | LogwrightError]]
@@ -115,7 +115,7 @@ def call_builds(
         yield outcomes
 
 
-def lowest_rate(plans: Sequence[CleanPlan]) -> float:
+def lowest_rate(plans: Sequence[ReadablePlan]) -> float:
     """Return the bytes per second that cleanings of these logs together may read and write: the
     lowest ``log.cleaner.io.max.bytes.per.second``.
     """

@@ -15,6 +15,9 @@ from werkzeug.serving import make_server
 NAME: Final = "logs"
 _ACCESS: Final = {"AWS_ACCESS_KEY_ID": "testkey", "AWS_SECRET_ACCESS_KEY": "testsecret"}
 
+CLIENT: Final = ("AWS_ENDPOINT_URL", "AWS_ALLOW_HTTP", "AWS_REGION", *_ACCESS)
+"""What a client's environment has to reach a server."""
+
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 

@@ -23,9 +23,9 @@ _SEARCHED = (0, 9)
 """Of an erasure: nothing is left; earlier versions were not searched."""
 
 
-def a_log(log_dir: Path, draw: random.Random) -> None:
+def a_log(log_dir: Path, draw: random.Random, partition: str = "t-0") -> None:
     """Write a log of some segments: all codecs, tombstones, transactions, gaps."""
-    builder = LogBuilder(log_dir)
+    builder = LogBuilder(log_dir, partition)
     offset = 0
     for _ in range(draw.randrange(1, 6)):
         segment = builder.segment(offset)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Unpack, cast
+from typing import Unpack
+
+import click
 
 from logwright.cli.options.clean import Given
 from logwright.cli.output import Output, human_bytes
@@ -97,10 +99,14 @@ def _clean_there(
     settings: CleaningSettings,
     given: Given,
 ) -> None:
-    """Clean logs in a bucket, one after another. Effects: changes them, as `in_bucket`; output."""
-    from logwright.cli.run.in_bucket import in_bucket  # noqa: PLC0415 -- of an extra
+    """Clean logs in a bucket. Effects: changes them, as `clean_in_bucket`; output."""
+    from logwright.cli.run.clean_in_bucket import clean_in_bucket  # noqa: PLC0415 -- of an extra
 
-    force, like_kafka, passes = given["force"], given["like_kafka"], given["passes"]
+    if request.engine == "spark" and given["replicas"]:
+        raise click.UsageError(
+            "--coordinate-with is for --engine local: tasks see no directories of this machine"
+        )
+    force, like_kafka = given["force"], given["like_kafka"]
     logs = ready(request, chosen, force=force, like_kafka=like_kafka)
     planned = plan_partitions(request, request.place, logs, options=options, settings=settings)
     works = cleaning_order(planned)
@@ -108,31 +114,7 @@ def _clean_there(
     if given["retain"]:
         request.confirm("Then delete old segments of compacted logs by their retention?")
 
-    def clean_copy(local: Request) -> tuple[list[Cleaning], list[RetentionPlan]] | None:
-        own = replace(settings, request=local)
-        with lock_log_dir(local.log_dir):
-            again = plan_partitions(
-                local, local.log_dir, local.named, options=options, settings=own
-            )
-            with _executor(local, plans_of(again), given["threads"]) as executor:
-                ended = _clean(again, executor, passes, own)
-            going = [each for each in ended if not each.failed]
-            retained = _retain(local, going) if given["retain"] else []
-        return (ended, retained) if local.failures.without(local.named) else None
-
-    cleanings: list[Cleaning] = []
-    retained: list[RetentionPlan] = []
-    for plan in plans_of(works):
-        if not (changes(plan) or given["retain"]):
-            work = LogWork(key=plan.plan_id, log_dir=request.place, partition=plan.log.partition)
-            shown = cast("LogWork", replace(work, plan=plan))  # only shown
-            cleanings.append(Cleaning(cast("CleanPlan", plan), (shown,)))
-            continue
-        with request.failures.of(plan.log.partition):
-            done = in_bucket(request, plan.log.partition, "clean", clean_copy, given["scratch"])
-            if done is not None:
-                cleanings += done[0]
-                retained += done[1]
+    cleanings, retained = clean_in_bucket(request, plans_of(works), options, given)
     _report(request.output, cleanings)
     if given["retain"]:
         show(request, retained, done=True)

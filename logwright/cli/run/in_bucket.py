@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
-from logwright.bucket.agreement import agreed
-from logwright.bucket.commit import Collect, Limits
+from logwright.bucket.agreement import limits_of
+from logwright.bucket.commit import Collect
 from logwright.bucket.driver import drive
 from logwright.bucket.store import Bucket
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.cli.wording import counted, instant
-from logwright.errors import NotALogDir
 from logwright.format.names import TopicPartition
 from logwright.maintenance.copy import Needed
-from logwright.maintenance.maintain import Maintenance
+from logwright.maintenance.maintain import Maintained, Maintenance
+from logwright.maintenance.scratch import own_temporary
 from logwright.maintenance.scrub import scrub
 from logwright.maintenance.undo import plan_undo, undo_requests
 from logwright.place.bucket import BucketPlace
@@ -69,14 +67,19 @@ def in_bucket(
         return act(replace(request, place=log_dir, named=(partition,), yes=True, changed=[]))
 
     done = maintenance.run(local)
-    if done is None:
-        return None
-    if done.version is not None:
+    report_version(request, partition, done)
+    return None if done is None else done.result
+
+
+def report_version(
+    request: Request, partition: TopicPartition, done: Maintained[_T] | None
+) -> None:
+    """Say which version has the change of a log, if there is one. Effects: output."""
+    if done is not None and done.version is not None:
         request.changed.append(partition)
         request.output.message(
             f"{partition}: version {done.version}, {human_bytes(done.sent_bytes)} written"
         )
-    return done.result
 
 
 def undo_version(request: Request, partition: TopicPartition) -> None:
@@ -154,24 +157,6 @@ def object_faults(request: Request, partition: TopicPartition) -> list[Fault]:
     ]
 
 
-def own_temporary() -> Path:
-    """Return where working copies are made if nothing else is said: of this user alone."""
-    return Path(tempfile.gettempdir()) / f"logwright-{os.geteuid()}"
-
-
 def bucket_of(place: Place) -> Bucket:
     """Return the log directory of a place in a bucket."""
     return cast("BucketPlace", place).session.bucket
-
-
-def limits_of(bucket: Bucket) -> Limits:
-    """Return what its writers agree on. Effects: reads.
-
-    Raises:
-        NotALogDir: nobody wrote there.
-        LogwrightError: see `agreed`.
-    """
-    limits = agreed(bucket)
-    if limits is None:
-        raise NotALogDir("nobody has written logs there.", path=bucket, remedy="Look at the URL.")
-    return limits

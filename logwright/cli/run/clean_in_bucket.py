@@ -1,0 +1,108 @@
+"""``logwright clean`` of logs in a bucket: each is one call, here or of a Spark task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import compress
+from typing import cast
+
+from logwright.batches.runtime import Progress
+from logwright.cli.options.clean import Given
+from logwright.cli.request import Request
+from logwright.cli.run.cleaning import Cleaning
+from logwright.cli.run.in_bucket import bucket_of, report_version
+from logwright.compaction.model import CleaningOptions, CleanPlan, ReadablePlan
+from logwright.errors import LogwrightError
+from logwright.maintenance.maintain import Maintained, new_job
+from logwright.maintenance.sweep import BucketSweep, Swept, sweep_in_task
+from logwright.retention.plan import RetentionPlan
+from logwright.sweep.executor import LocalExecutor
+from logwright.sweep.model import LogWork, planned
+from logwright.sweep.order import changes
+
+
+def clean_in_bucket(
+    request: Request,
+    plans: Sequence[ReadablePlan],
+    options: CleaningOptions,
+    given: Given,
+) -> tuple[list[Cleaning], list[RetentionPlan]]:
+    """Clean logs in a bucket, one after another, or by the tasks of Spark. Effects: changes them,
+    see `BucketSweep.run`; output about those that fail.
+
+    Args:
+        plans: of the logs as they are; each is planned again in its working copy.
+
+    Returns:
+        what became of those that did not fail, and what retention deleted.
+    """
+    is_due = [changes(plan) or given["retain"] for plan in plans]
+    due = list(compress(plans, is_due))
+    cleanings = [_unchanged(plan) for plan, swept in zip(plans, is_due, strict=True) if not swept]
+    retained: list[RetentionPlan] = []
+    jobs = [
+        BucketSweep(
+            url=bucket_of(request.place).url,
+            partition=plan.log.partition,
+            id=new_job("clean"),
+            scratch=given["scratch"],
+            now_ms=request.now_ms,
+            config=plan.config,
+            cleaner=plan.cleaner,
+            options=options,
+            high_watermark=request.high_watermark,
+            passes=given["passes"],
+            retains=given["retain"],
+        )
+        for plan in due
+    ]
+    for plan, outcome in zip(due, _outcomes(request, jobs, due, given["threads"]), strict=True):
+        with request.failures.of(plan.log.partition):
+            if isinstance(outcome, LogwrightError):
+                raise outcome
+            report_version(request, plan.log.partition, outcome)
+            swept = None if outcome is None else outcome.result
+            if swept is None:  # by an attempt of which only the change is left
+                cleanings.append(_unchanged(plan))
+                continue
+            cleanings.append(Cleaning(planned(swept.passes[0]), swept.passes))
+            if swept.retained is not None and swept.retained.retained is not None:
+                retained.append(swept.retained.retained)
+    return cleanings, retained
+
+
+def _unchanged(plan: ReadablePlan) -> Cleaning:
+    """Return what is shown of a log that was only planned."""
+    work = LogWork(key=plan.plan_id, log_dir=plan.log.log_dir, partition=plan.log.partition)
+    shown = cast("LogWork", replace(work, plan=plan))  # only shown
+    return Cleaning(cast("CleanPlan", plan), (shown,))
+
+
+def _outcomes(
+    request: Request,
+    jobs: Sequence[BucketSweep],
+    plans: Sequence[ReadablePlan],
+    threads: int | None,
+) -> Iterator[Maintained[Swept] | LogwrightError | None]:
+    """Yield what became of each job, in their order. Effects: as `BucketSweep.run`; progress."""
+    if request.engine == "spark" and jobs:
+        from logwright.spark.sweep import local_executor  # noqa: PLC0415 -- seconds
+
+        with local_executor(lambda: request.output.message("Starting Spark …")) as spark:
+            for results in spark.call_planned(sweep_in_task, [(job,) for job in jobs], plans):
+                yield from results
+        return
+    for job in jobs:
+        with request.output.progress(str(job.partition)) as show:
+            try:
+                yield job.run(LocalExecutor(threads=threads, progress=_without_plan(show)))
+            except LogwrightError as error:
+                yield error
+
+
+def _without_plan(show: Progress) -> Callable[[CleanPlan, str, int, int], None]:
+    def progress(_: CleanPlan, phase: str, done: int, total: int) -> None:
+        show(phase, done, total)
+
+    return progress
