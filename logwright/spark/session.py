@@ -205,6 +205,31 @@ def local_context() -> Iterator[SparkContext]:
         ending.start()
 
 
+@contextmanager
+def cluster_context(master: str) -> Iterator[SparkContext]:
+    """Open a context on a cluster, for a command. Effects: starts a JVM, and ends it.
+
+    Args:
+        master: its address, as ``spark://HOST:7077``; all other settings are those of Spark's own
+            files and of `session_settings`.
+
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- settings need none of it
+
+    _wait_for_the_end()
+    prepare_environment()
+    conf = SparkConf().setAll([*session_settings(master=master).items()])
+    with quiet_start(conf) as gateway:
+        context = SparkContext(conf=conf, gateway=gateway)
+    try:
+        yield context
+    except SparkDied as error:  # also of a master that did not answer for a minute
+        error.remedy = f"No live log was changed. See whether {master} answers, and has workers."
+        raise
+    finally:
+        _end(context)
+
+
 _ENDING: Final[list[Thread]] = []
 """The last context's, if one ended."""
 

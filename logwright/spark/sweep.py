@@ -37,7 +37,7 @@ from logwright.batches.runtime import Throttle
 from logwright.compaction.model import CleanPlan, ReadablePlan
 from logwright.errors import LogwrightError, invariant
 from logwright.spark.packing import pack, share_cores
-from logwright.spark.session import TASKS_PER_CORE, local_context, spark_at_work
+from logwright.spark.session import TASKS_PER_CORE, cluster_context, local_context, spark_at_work
 from logwright.sweep.calls import SMALL_LOG_BYTES, Group, call_groups, together
 from logwright.sweep.executor import lowest_rate
 from logwright.units import INT32_MAX
@@ -107,16 +107,22 @@ class SparkExecutor:
 
 
 @contextmanager
-def local_executor(say_start: Callable[[], None]) -> Iterator[SparkExecutor]:
-    """Open an executor whose local session starts when it is first needed. Effects: the session
-    ends on leaving.
+def executor_of(master: str | None, say_start: Callable[[], None]) -> Iterator[SparkExecutor]:
+    """Open an executor whose session starts when it is first needed. Effects: the session ends on
+    leaving.
+
+    Args:
+        master: of a cluster; None: this machine.
+        say_start: is called before that.
     """
     with ExitStack() as stack:
 
         @cache
         def session() -> SparkContext:
             say_start()
-            return stack.enter_context(local_context())
+            return stack.enter_context(
+                local_context() if master is None else cluster_context(master)
+            )
 
         yield SparkExecutor(session)
 
@@ -139,6 +145,8 @@ def _cores(spark: SparkSession | SparkContext) -> tuple[int, int]:
     cores = max(tasks // TASKS_PER_CORE, 1)
     master = settings.get("spark.master", "") or ""
     if not master.startswith("local"):
+        if context is not None:
+            cores = max(cores, context.defaultParallelism)  # those that it has by now
         return cores, int(settings.get("spark.task.cpus", "1") or 1)
     given = _LOCAL.fullmatch(master)
     cores = int(given[1]) if given else cores

@@ -21,7 +21,7 @@ from logwright.format.names import TopicPartition
 from tests.bucket.servers import NAME, environment, served
 from tests.bucket_maintenance.__main__ import a_log
 from tests.bucket_maintenance.copies import differences, put, run, version
-from tests.e2e.command import process
+from tests.e2e.command import REPOSITORY, process
 from tests.e2e.servers import cluster
 from tests.log_builder import START_MS
 from tests.spark.bucket_program import COPIES
@@ -32,7 +32,7 @@ LOGS = tuple(TopicPartition("t", number) for number in range(6))
 NOW = START_MS + 1_000
 GIVEN = ("--yes", "--force", "--now", NOW, "--high-watermark", "checkpoint")
 COMPACT = ("--config", "cleanup.policy=compact")
-FAST = 1e12
+CLEAN = ("clean", *GIVEN, *COMPACT, "--engine", "spark", "--output", "json")
 SLOW = 20_000
 """Bytes per second of all tasks together: some seconds for each log."""
 SECONDS = 240
@@ -114,9 +114,7 @@ def test_the_command_with_spark(
     log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path
 ) -> None:
     """The same bytes as here, and no working copy is left."""
-    words = ("clean", bucket.url, *GIVEN, *COMPACT, "--engine", "spark")
-    more = ("--scratch", tmp_path / "scratch", "--output", "json")
-    answer = process(*words, *more)
+    answer = process(*CLEAN, bucket.url, "--scratch", tmp_path / "scratch")
     assert 0 == answer.status, answer.err
     assert [str(each) for each in LOGS] == sorted(line["topicPartition"] for line in answer.lines)
     assert {} == as_here(log_dirs, bucket, tmp_path / "there")
@@ -126,29 +124,44 @@ def test_the_command_with_spark(
 def test_a_cluster_without_a_shared_directory(
     log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path
 ) -> None:
-    """Executors have working copies in their own directories, and remove them; the driver has
-    none, and gets no records.
+    """Executors have working copies in their own directories, and remove them; the command makes
+    none.
     """
-    work = tmp_path / "driver"
-    with (
-        cluster(tmp_path / "cluster") as (master, _),
-        driver(master, bucket.url, FAST, work) as running,
-    ):
-        rows = ended(running, work)
+    with cluster(tmp_path / "cluster") as (master, _):
+        answer = process(*CLEAN, bucket.url, "--spark-master", master, "--scratch", COPIES)
         copies = list((tmp_path / "cluster" / "work").glob(f"app-*/*/{COPIES}"))
-    assert [str(each) for each in LOGS] == [row["log"] for row in rows]
-    assert [None] * len(LOGS) == [row["error"] for row in rows]
-    assert max(row["bytes"] for row in rows) < LARGEST_RESULT
+    assert 0 == answer.status, answer.err
+    assert [str(each) for each in LOGS] == sorted(line["topicPartition"] for line in answer.lines)
     assert copies
     assert [[]] * len(copies) == [list(each.iterdir()) for each in copies]
-    assert not (work / COPIES).exists()
+    assert not (REPOSITORY / COPIES).exists()
     assert {} == as_here(log_dirs, bucket, tmp_path / "there")
+
+
+def test_a_master_without_spark_is_refused(bucket: Bucket) -> None:
+    """It would not be used."""
+    answer = process("clean", bucket.url, *GIVEN, "--spark-master", "spark://127.0.0.1:1")
+    assert 2 == answer.status
+    assert "--spark-master is for --engine spark" in answer.err
+
+
+@pytest.mark.nightly
+def test_a_master_that_does_not_answer(
+    log_dirs: dict[TopicPartition, Path], bucket: Bucket
+) -> None:
+    """Spark waits a minute for it. The error names it; nothing was changed."""
+    answer = process(*CLEAN, bucket.url, "--spark-master", "spark://127.0.0.1:1")
+    assert 7 == answer.status
+    assert "spark://127.0.0.1:1" in answer.err
+    assert {0} == {version(bucket, each).version for each in log_dirs}
 
 
 def test_an_executor_is_killed(
     log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path
 ) -> None:
-    """While it has a working copy: another one does its logs again, each once."""
+    """While it has a working copy: another one does its logs again, each once. The driver gets no
+    records.
+    """
     work = tmp_path / "driver"
     with (
         cluster(tmp_path / "cluster") as (master, workers),
@@ -162,7 +175,9 @@ def test_an_executor_is_killed(
         for pid in executors_of(workers[0].pid):
             os.kill(pid, signal.SIGKILL)
         rows = ended(running, work)
+    assert [str(each) for each in LOGS] == [row["log"] for row in rows]
     assert [None] * len(LOGS) == [row["error"] for row in rows]
+    assert max(row["bytes"] for row in rows) < LARGEST_RESULT
     assert 1 == max(version(bucket, each).version for each in LOGS)
     assert {} == as_here(log_dirs, bucket, tmp_path / "there")
 

@@ -30,6 +30,7 @@ class Given(TypedDict):
     threads: int | None
     replicas: tuple[Path, ...]
     scratch: Path | None
+    spark_master: str | None
 
 
 @declare("clean")
@@ -77,6 +78,12 @@ class Given(TypedDict):
     "one of them may need them. Its broker may run.",
 )
 @scratch_option
+@click.option(
+    "--spark-master",
+    metavar="URL",
+    help="With --engine spark: the cluster whose workers do it, spark://HOST:7077; they must see "
+    "LOG_DIR under the same path, or reach the bucket [default: this machine].",
+)
 @engine_options
 def command() -> None:
     """Compact what is due: roll, dedupe, check, swap, checkpoint."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Unpack
 
 import click
@@ -50,6 +51,8 @@ def run(
     request.require_terminal(versioned=True)
     if request.engine == "spark":
         require("spark", by="--engine spark")
+    elif given["spark_master"] is not None:
+        raise click.UsageError("--spark-master is for --engine spark")
     force, like_kafka, retain = given["force"], given["like_kafka"], given["retain"]
     options = CleaningOptions(
         force=force,
@@ -83,7 +86,7 @@ def run(
         _ask(request, plans_of(works))
         if retain:
             request.confirm("Then delete old segments of compacted logs by their retention?")
-        with _executor(request, plans_of(works), given["threads"]) as executor:
+        with _executor(request, plans_of(works), given) as executor:
             cleanings = _clean(works, executor, given["passes"], settings)
         _quarantine(request)
         _report(request.output, cleanings)
@@ -121,9 +124,7 @@ def _clean_there(
 
 
 @contextmanager
-def _executor(
-    request: Request, plans: Sequence[CleanPlan], threads: int | None
-) -> Iterator[Executor]:
+def _executor(request: Request, plans: Sequence[CleanPlan], given: Given) -> Iterator[Executor]:
     """Open the executor: this process, with one progress bar, or a Spark session that starts when
     it is needed. Effects: output; the session ends on leaving.
     """
@@ -131,11 +132,12 @@ def _executor(
     if request.engine == "local":
         title = str(plans[0].log.partition) if len(plans) == 1 else f"{len(plans)} logs"
         with request.output.progress(title) as show:
-            yield LocalExecutor(threads=threads, progress=one_bar(plans, show))
+            yield LocalExecutor(threads=given["threads"], progress=one_bar(plans, show))
         return
-    from logwright.spark.sweep import local_executor  # noqa: PLC0415 -- seconds
+    from logwright.spark.sweep import executor_of  # noqa: PLC0415 -- seconds
 
-    with local_executor(lambda: request.output.message("Starting Spark …")) as spark:
+    say_start = partial(request.output.message, "Starting Spark …")
+    with executor_of(given["spark_master"], say_start) as spark:
         yield spark
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import compress
 from typing import cast
 
@@ -57,7 +58,7 @@ def clean_in_bucket(
         )
         for plan in due
     ]
-    for plan, outcome in zip(due, _outcomes(request, jobs, due, given["threads"]), strict=True):
+    for plan, outcome in zip(due, _outcomes(request, jobs, due, given), strict=True):
         with request.failures.of(plan.log.partition):
             if isinstance(outcome, LogwrightError):
                 raise outcome
@@ -83,20 +84,21 @@ def _outcomes(
     request: Request,
     jobs: Sequence[BucketSweep],
     plans: Sequence[ReadablePlan],
-    threads: int | None,
+    given: Given,
 ) -> Iterator[Maintained[Swept] | LogwrightError | None]:
     """Yield what became of each job, in their order. Effects: as `BucketSweep.run`; progress."""
     if request.engine == "spark" and jobs:
-        from logwright.spark.sweep import local_executor  # noqa: PLC0415 -- seconds
+        from logwright.spark.sweep import executor_of  # noqa: PLC0415 -- seconds
 
-        with local_executor(lambda: request.output.message("Starting Spark …")) as spark:
+        say_start = partial(request.output.message, "Starting Spark …")
+        with executor_of(given["spark_master"], say_start) as spark:
             for results in spark.call_planned(sweep_in_task, [(job,) for job in jobs], plans):
                 yield from results
         return
     for job in jobs:
         with request.output.progress(str(job.partition)) as show:
             try:
-                yield job.run(LocalExecutor(threads=threads, progress=_without_plan(show)))
+                yield job.run(LocalExecutor(threads=given["threads"], progress=_without_plan(show)))
             except LogwrightError as error:
                 yield error
 
