@@ -95,6 +95,10 @@ ELSEWHERE: Final = {
         ),
         ("tests/unit/cli/test_upload.py", "test_the_documented_commands"),
     ),
+    "logwright clean s3://… --engine spark --spark-master spark://HOST:7077": (
+        "tests/spark/test_in_bucket.py",
+        "test_a_cluster_without_a_shared_directory",
+    ),
     f"logwright metrics --port 9404 {EXAMPLE}": (
         "tests/e2e/test_documented_commands.py",
         "test_metrics_are_served",

@@ -127,8 +127,9 @@ def test_a_cluster_without_a_shared_directory(
     """Executors have working copies in their own directories, and remove them; the command makes
     none.
     """
+    words = ("clean", bucket.url, "--engine", "spark", "--scratch", COPIES, "--output", "json")
     with cluster(tmp_path / "cluster") as (master, _):
-        answer = process(*CLEAN, bucket.url, "--spark-master", master, "--scratch", COPIES)
+        answer = process(*words, *GIVEN, *COMPACT, "--spark-master", master)
         copies = list((tmp_path / "cluster" / "work").glob(f"app-*/*/{COPIES}"))
     assert 0 == answer.status, answer.err
     assert [str(each) for each in LOGS] == sorted(line["topicPartition"] for line in answer.lines)

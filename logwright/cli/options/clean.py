@@ -65,8 +65,7 @@ class Given(TypedDict):
 @click.option(
     "--retain",
     is_flag=True,
-    help="Afterwards apply retention to these compacted logs, as Kafka's cleaner does "
-    "[default: only `logwright retain` does].",
+    help="Afterwards apply retention to these compacted logs, as Kafka's cleaner does.",
 )
 @click.option(
     "--coordinate-with",
@@ -81,8 +80,7 @@ class Given(TypedDict):
 @click.option(
     "--spark-master",
     metavar="URL",
-    help="With --engine spark: the cluster whose workers do it, spark://HOST:7077; they must see "
-    "LOG_DIR under the same path, or reach the bucket [default: this machine].",
+    help="With Spark: the cluster [default: this machine].",
 )
 @engine_options
 def command() -> None:
