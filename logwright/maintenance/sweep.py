@@ -117,9 +117,9 @@ class BucketSweep:
         with lock_log_dir(log_dir):
             state = plan_all(state, self, options=self.options, high_watermark=self.high_watermark)
             passes = self._passes(state, executor)
-            last = SweepState(works=(passes[-1],), now_ms=self.now_ms)
             if not self.retains:
                 return Swept(passes=passes)
+            last = SweepState(works=(passes[-1],), now_ms=self.now_ms)
             retained = retain_compacted(
                 last, self, high_watermark=self.high_watermark, force=self.options.force
             )

@@ -118,6 +118,8 @@ def _clean_there(
         request.confirm("Then delete old segments of compacted logs by their retention?")
 
     cleanings, retained = clean_in_bucket(request, plans_of(works), options, given)
+    if works and not cleanings:  # of each it was said what is known
+        return
     _report(request.output, cleanings)
     if given["retain"]:
         show(request, retained, done=True)

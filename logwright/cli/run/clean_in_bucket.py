@@ -64,13 +64,25 @@ def clean_in_bucket(
                 raise outcome
             report_version(request, plan.log.partition, outcome)
             swept = None if outcome is None else outcome.result
-            if swept is None:  # by an attempt of which only the change is left
-                cleanings.append(_unchanged(plan))
+            if swept is None:
+                _report_lost(request, plan, outcome)
                 continue
             cleanings.append(Cleaning(planned(swept.passes[0]), swept.passes))
             if swept.retained is not None and swept.retained.retained is not None:
                 retained.append(swept.retained.retained)
     return cleanings, retained
+
+
+def _report_lost(request: Request, plan: ReadablePlan, outcome: Maintained[Swept] | None) -> None:
+    """Say that a log was changed by an attempt whose answer was lost. Effects: output."""
+    partition = str(plan.log.partition)
+    request.output.result(
+        f"{partition}: changed by a task whose answer was lost. What it removed is not known.",
+        topicPartition=partition,
+        now=request.now_ms,
+        cleaned=None,
+        version=None if outcome is None else outcome.version,
+    )
 
 
 def _unchanged(plan: ReadablePlan) -> Cleaning:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from dataclasses import replace
 from math import inf
@@ -12,6 +13,7 @@ import pytest
 
 from logwright.batches.runtime import Runtime, Throttle
 from logwright.bucket.store import Bucket
+from logwright.cli.run import clean_in_bucket
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import CorruptBatch, NotALogDir
@@ -113,6 +115,23 @@ def test_a_job_that_is_run_again_finds_its_change(
     assert (None, after.version) == (again.result, again.version)
     assert after == version(bucket)
     assert log_dir.is_dir()
+
+
+@pytest.mark.usefixtures("log_dir")
+def test_an_answer_that_was_lost_is_said(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command knows the version, and does not claim that nothing was cleaned."""
+    monkeypatch.setattr(clean_in_bucket, "new_job", lambda _: "clean-lost")
+    clock = ("--now", START_MS + 1_000, "--scratch", tmp_path / "scratch")
+    words = ("clean", bucket.url, "--yes", "--force", *clock, *_words(COMPACT))
+    assert "Reclaimed" in run(*words)
+    again = (*words, "--retain")  # so that it is called though nothing is due
+    assert ["t-0: changed by a task whose answer was lost. What it removed is not known."] == (
+        run(*again).splitlines()
+    )
+    (line,) = run(*again, "--output", "json").splitlines()
+    assert {"cleaned": None, "version": 1}.items() <= json.loads(line).items()
 
 
 def test_two_processes_make_a_job_once(
