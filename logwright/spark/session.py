@@ -213,6 +213,8 @@ def cluster_context(master: str) -> Iterator[SparkContext]:
         master: its address, as ``spark://HOST:7077``; all other settings are those of Spark's own
             files and of `session_settings`.
 
+    Raises:
+        SparkDied: from what is done with it; also if no master answers within a minute.
     """
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- settings need none of it
 
@@ -223,7 +225,7 @@ def cluster_context(master: str) -> Iterator[SparkContext]:
         context = SparkContext(conf=conf, gateway=gateway)
     try:
         yield context
-    except SparkDied as error:  # also of a master that did not answer for a minute
+    except SparkDied as error:
         error.remedy = f"No live log was changed. See whether {master} answers, and has workers."
         raise
     finally:

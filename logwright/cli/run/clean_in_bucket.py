@@ -100,12 +100,7 @@ def _outcomes(
 ) -> Iterator[Maintained[Swept] | LogwrightError | None]:
     """Yield what became of each job, in their order. Effects: as `BucketSweep.run`; progress."""
     if request.engine == "spark" and jobs:
-        from logwright.spark.sweep import executor_of  # noqa: PLC0415 -- seconds
-
-        say_start = partial(request.output.message, "Starting Spark …")
-        with executor_of(given["spark_master"], say_start) as spark:
-            for results in spark.call_planned(sweep_in_task, [(job,) for job in jobs], plans):
-                yield from results
+        yield from _outcomes_of_tasks(request, jobs, plans, given)
         return
     for job in jobs:
         with request.output.progress(str(job.partition)) as show:
@@ -113,6 +108,28 @@ def _outcomes(
                 yield job.run(LocalExecutor(threads=given["threads"], progress=_without_plan(show)))
             except LogwrightError as error:
                 yield error
+
+
+def _outcomes_of_tasks(
+    request: Request, jobs: Sequence[BucketSweep], plans: Sequence[ReadablePlan], given: Given
+) -> Iterator[Maintained[Swept] | LogwrightError | None]:
+    """Yield what became of each job by a task of Spark. Effects: as `BucketSweep.run`.
+
+    Raises:
+        SparkDied: and so did the tasks that had not ended; the others have changed their logs.
+    """
+    from logwright.spark.session import SparkDied  # noqa: PLC0415 -- seconds
+    from logwright.spark.sweep import executor_of  # noqa: PLC0415
+
+    say_start, master = partial(request.output.message, "Starting Spark …"), given["spark_master"]
+    try:
+        with executor_of(master, say_start) as spark:
+            for results in spark.call_planned(sweep_in_task, [(job,) for job in jobs], plans):
+                yield from results
+    except SparkDied as error:
+        look = "" if master is None else f"See whether {master} answers, and has workers. "
+        error.remedy = f"{look}Logs may have been changed, each as a whole: run it again."
+        raise
 
 
 def _without_plan(show: Progress) -> Callable[[CleanPlan, str, int, int], None]:

@@ -20,10 +20,12 @@ from logwright.errors import CorruptBatch, NotALogDir
 from logwright.maintenance import maintain, sweep
 from logwright.maintenance.maintain import new_job
 from logwright.maintenance.sweep import BucketSweep, Swept, sweep_in_task
+from logwright.spark.session import SparkDied
+from logwright.spark.sweep import SparkExecutor
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork
 from logwright.units import TimestampMs
-from tests.bucket_maintenance.copies import T0, differences, put, run, version
+from tests.bucket_maintenance.copies import T0, called, differences, put, run, version
 from tests.log_builder import START_MS, LogBuilder
 
 COMPACT = {"cleanup.policy": "compact", "delete.retention.ms": "0"}
@@ -132,6 +134,23 @@ def test_an_answer_that_was_lost_is_said(
     )
     (line,) = run(*again, "--output", "json").splitlines()
     assert {"cleaned": None, "version": 1}.items() <= json.loads(line).items()
+
+
+@pytest.mark.usefixtures("log_dir")
+def test_spark_that_dies_may_have_changed_logs(
+    bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its tasks change logs themselves."""
+    monkeypatch.setattr(SparkExecutor, "call_planned", died)
+    words = ("clean", bucket.url, "--engine", "spark", "--yes", "--force", *_words(COMPACT))
+    done = called(*words)
+    assert SparkDied.exit_status == done.exit_code
+    assert "Logs may have been changed" in done.stderr
+    assert "No live log was changed" not in done.stderr
+
+
+def died(*_: object) -> None:
+    raise SparkDied("died.", remedy="No live log was changed.")
 
 
 def test_two_processes_make_a_job_once(
