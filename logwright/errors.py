@@ -99,6 +99,16 @@ class LogwrightError(Exception):
             recovered.remedy = _UNCHANGED.sub(sentence, recovered.remedy)
         return recovered
 
+    def as_value(self) -> Self:
+        """Return the error to be kept: without the frames that it passed. They refer to what was
+        under way, open files too, and one of them to where the error is kept.
+        """
+        link: BaseException | None = self
+        while link is not None:
+            link.__traceback__ = None
+            link = link.__cause__ or link.__context__
+        return self
+
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle with all attributes: errors are sent from Spark workers to the driver."""
         what = (type(self), self.problem, self.path, self.position, self.remedy)

@@ -131,7 +131,7 @@ class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]
             try:
                 partitions += [(name, log_dir, partition) for partition in list_partitions(log_dir)]
             except LogwrightError as error:
-                unreadable[name] = error
+                unreadable[name] = error.as_value()
         return Listing(logs=_keyed(partitions), unreadable=unreadable)
 
 

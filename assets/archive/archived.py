@@ -186,7 +186,7 @@ def _of_logs(
                     look_at(place, [each.partition.directory_name for each in own])
                 rows.append(_row(log, places[log.log_dir], archive, settings, clock, writes=writes))
             except LogwrightError as error:
-                failures[log.key] = error
+                failures[log.key] = error.as_value()
     return rows, failures
 
 

@@ -123,7 +123,7 @@ class ErasureWork:
                     for result in plan_directories(erasure):
                         yield f"{name}:{result.name}", result
             except LogwrightError as error:
-                self.failures[name] = error
+                self.failures[name] = error.as_value()
 
     def erase(self, state: SweepState) -> Iterator[tuple[str, Result]]:
         """Erase from the live logs; yield as `plan`. Effects: changes them, under locks."""
@@ -135,7 +135,7 @@ class ErasureWork:
                         prepare_log_dir(erasure.log_dir)
                     yield from zip(logs, erase_logs(erasure, logs.values()), strict=True)
             except LogwrightError as error:
-                self.failures[name] = error
+                self.failures[name] = error.as_value()
 
     def purge(self) -> Iterator[tuple[str, Result]]:
         """Erase from deleted, stray and future logs; yield as `plan`. Effects: changes them."""
@@ -145,7 +145,7 @@ class ErasureWork:
                     for result in erase_directories(erasure):
                         yield f"{name}:{result.name}", result
             except LogwrightError as error:
-                self.failures[name] = error
+                self.failures[name] = error.as_value()
 
     def readable(self) -> Iterator[tuple[str, Erasure]]:
         """Yield the log directories that can be listed."""

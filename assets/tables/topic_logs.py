@@ -86,7 +86,7 @@ def topic_logs(
                 stack.enter_context(reading(place))
                 look_at(place, [log.partition.directory_name for log in here])
             except LogwrightError as error:
-                refused |= {log.key: error for log in here}
+                refused |= {log.key: error.as_value() for log in here}
         logs: list[TopicLog] = []
         for log in maintained:
             if log.key in refused:
@@ -94,7 +94,7 @@ def topic_logs(
             try:
                 logs.append(_observed(log, places[log.log_dir], settings))
             except LogwrightError as error:
-                refused[log.key] = error
+                refused[log.key] = error.as_value()
         yield TopicLogs(logs=tuple(logs), failures=refused)
 
 

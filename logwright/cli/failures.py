@@ -33,7 +33,7 @@ class FailureLog:
         """Record an error and report it. Effects: stderr, and stdout as JSON."""
         if partition in self.recovered:
             error = error.after_recovery()
-        self.failures.append((partition, error))
+        self.failures.append((partition, error.as_value()))
         kind = type(error).__name__
         say("error", f"{partition}: {error}", topic_partition=partition, error=kind)
         self.output.error_object(error, topicPartition=str(partition))
@@ -53,13 +53,13 @@ class FailureLog:
 
     def add_directory(self, name: str, error: LogwrightError) -> None:
         """Record an error of a future or stray log and report it. Effects: as `add`."""
-        self.directories.append((name, error))
+        self.directories.append((name, error.as_value()))
         say("error", f"{name}: {error}", directory=name, error=type(error).__name__)
         self.output.error_object(error, directory=name)
 
     def add_topic(self, topic: str, error: LogwrightError) -> None:
         """Record an error of a topic as a whole and report it. Effects: as `add`."""
-        self.topics.append((topic, error))
+        self.topics.append((topic, error.as_value()))
         say("error", f"{topic}: {error}", topic=topic, error=type(error).__name__)
         self.output.error_object(error, topic=topic)
 

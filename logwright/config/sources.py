@@ -199,7 +199,7 @@ class DirectorySettings:
                     _LOG.warning("%s: %s", log_dir, sources.kafka.sentence)
                 self._sources[log_dir] = sources
             except LogwrightError as error:
-                self._sources[log_dir] = error
+                self._sources[log_dir] = error.as_value()
         sources_read = self._sources[log_dir]
         if isinstance(sources_read, LogwrightError):
             raise sources_read

@@ -135,7 +135,7 @@ def search_remains(
             with erasure.progress("search") as progress:
                 left = find_left(erasure.log_dir, erasure.keys, settings, progress)
         except LogwrightError as error:
-            yield NotKnown(place=str(erasure.log_dir), error=error)
+            yield NotKnown(place=str(erasure.log_dir), error=error.as_value())
         else:
             yield LeftInLogDir(log_dir=erasure.log_dir, left=left)
     for topic, table in sorted(tables.items()):
@@ -175,7 +175,7 @@ def _search_table(topic: str, table: TopicTable, erasure: Erasure[Place]) -> Ite
     try:
         result = search_table_files(path, erasure.keys.for_topic(topic), topic=topic)
     except LogwrightError as error:
-        yield NotKnown(place=table.path, error=error)
+        yield NotKnown(place=table.path, error=error.as_value())
         return
     for part in result.unsearched:
         name = f"{table.path}/{part.path}"

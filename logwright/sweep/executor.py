@@ -101,7 +101,7 @@ def call_builds(
         try:
             hold_plan(plan.log.log_dir, plan.plan_id)
         except LogwrightError as error:
-            refused.append((plan, error))
+            refused.append((plan, error.as_value()))
         else:
             going.append(plan)
     if refused:

@@ -117,7 +117,7 @@ def _held(
         try:
             return read_state(log_dir)
         except LogwrightError as error:
-            return error
+            return error.as_value()
 
     def marked(work: LogWork[AnyPlace]) -> LogWork[AnyPlace]:
         states = known(work.log_dir)
@@ -146,7 +146,7 @@ def quarantine(state: SweepState) -> dict[str, Quarantine | LogwrightError]:
                 work.log_dir, work.partition, work.failure, state.now_ms
             )
         except LogwrightError as error:
-            outcomes[work.key] = error
+            outcomes[work.key] = error.as_value()
         else:
             if quarantined is not None:
                 outcomes[work.key] = quarantined

@@ -115,7 +115,8 @@ class LogWork(Generic[AnyPlace_co]):
 
     def failed(self, error: LogwrightError) -> LogWork[AnyPlace_co]:
         """Return the work with the error that ends it."""
-        return replace(self, failure=error.after_recovery() if self.recovered else error)
+        kept = error.after_recovery() if self.recovered else error
+        return replace(self, failure=kept.as_value())
 
 
 def planned(work: LogWork[AnyPlace]) -> CleanPlan[AnyPlace]:

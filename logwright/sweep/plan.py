@@ -119,7 +119,7 @@ def _bounded(
     try:
         return _coordinated(outcome, others, high_watermark)
     except LogwrightError as error:
-        return error
+        return error.as_value()
 
 
 def _coordinated(
@@ -156,7 +156,7 @@ def _look(
     try:
         return look_twice(look, log_dir, partition) if is_local(log_dir) else look(partition)
     except LogwrightError as error:
-        return error
+        return error.as_value()
 
 
 def _outcome(
@@ -176,7 +176,7 @@ def _settled(settings: Callable[[str], Settings], topic: str) -> Settings | Logw
     try:
         return settings(topic)
     except LogwrightError as error:
-        return error
+        return error.as_value()
 
 
 def _left_alone(

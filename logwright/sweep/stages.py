@@ -259,5 +259,5 @@ def _lock(stack: ExitStack, log_dir: Path) -> LogwrightError | None:
     try:
         stack.enter_context(lock_log_dir(log_dir))
     except LogwrightError as error:
-        return error
+        return error.as_value()
     return None

@@ -103,7 +103,7 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
             result, files = update_partition(target, form, source, step, before)
             pending.add(source, result, files)
         except LogwrightError as error:
-            failures[source.partition] = error
+            failures[source.partition] = error.as_value()
             continue
         results.append(result)
         if pending.bytes >= COMMIT_BYTES:

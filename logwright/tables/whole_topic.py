@@ -361,7 +361,7 @@ def _planned(
             # A row below a new log start can hide one of another partition.
             steps[number] = replace(step, compares=True) if step.trims_below is not None else step
         except LogwrightError as error:
-            failures[number] = error
+            failures[number] = error.as_value()
     return steps, failures
 
 
@@ -432,7 +432,7 @@ def _read_all(
                 vanishing = _vanishing(source, recorded, step, erased=erased)
                 read = replace(read, vanishing=vanishing)
         except LogwrightError as error:
-            failures[source.partition] = error
+            failures[source.partition] = error.as_value()
         else:
             failures.pop(source.partition, None)
             update.reads[source.partition] = read

@@ -99,7 +99,7 @@ def purge_each(logs: Iterable[MaintainedLog], settings: DirectorySettings, clock
                 log.log_dir, log.partition, now_ms=now_ms, file_delete_delay_ms=delay_ms
             )
         except LogwrightError as error:
-            failures[log.key] = error
+            failures[log.key] = error.as_value()
         else:
             if result.account is not None:
                 looked = check_purge(result.account, now_ms, delay_ms)
@@ -145,7 +145,7 @@ def purge_logs(
             delay_ms = settings.broker(log_dir).file_delete_delay_ms
             purged_logs = purge_deleted(log_dir, now_ms=clock.now_ms(), delay_ms=delay_ms)
         except LogwrightError as error:
-            failures[name] = error
+            failures[name] = error.as_value()
         else:
             purged += purged_logs
             rows += _rows(context, (name, log_dir), purged_logs, clock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import gc
 import mmap
 import os
 import threading
@@ -17,6 +18,8 @@ from typing import Literal
 import pytest
 
 from logwright.batches.runtime import Throttle
+from logwright.config.policies import Policies
+from logwright.config.sources import DirectorySettings
 from logwright.errors import CorruptBatch, NotALogDir, StalePlan, UncleanLogDir, Unsettled
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
@@ -33,7 +36,9 @@ from logwright.running.picture import Facts, Picture, bounded
 from logwright.running.place import RunningPlace, as_it_runs, bounds_of
 from logwright.running.snapshot import Snapshot, try_snapshot
 from logwright.running.watermark import read_watermarks
-from logwright.units import Offset
+from logwright.sweep.model import LogWork, SweepState
+from logwright.sweep.prepare import plan_by_policies
+from logwright.units import Offset, TimestampMs
 from tests.log_builder import LogBuilder
 from tests.running_dirs import bases, record, running
 
@@ -70,6 +75,10 @@ def read_while(place: RunningPlace, *acts: Callable[[], object]) -> None:
         look(place)
         for act in acts:
             act()
+
+
+def work(place: Place, partition: TopicPartition) -> LogWork[Place]:
+    return LogWork(key=str(partition), log_dir=place, partition=partition)
 
 
 def fail(error: Exception) -> None:
@@ -513,6 +522,28 @@ def test_an_error_keeps_no_descriptors(log: LogBuilder, monkeypatch: pytest.Monk
         assert 0 == held(log)
         assert 40 == look(place).log_end_offset
     assert all((ended, failed, waited))
+
+
+def test_an_error_that_is_kept_keeps_no_descriptors(log: LogBuilder) -> None:
+    """Where many logs are observed, the error of one is a value: it must not refer to all of them,
+    or they stay open until Python looks for circles of references.
+    """
+    gc.disable()
+    try:
+        with running(log.log_dir, {"t-0": 40}):
+            place = of(log)
+            missing = TopicPartition("t", 1)
+            state = SweepState(works=(work(place, T0), work(place, missing)), now_ms=TimestampMs(0))
+            compact = {"cleanup.policy": "compact"}
+            policies = Policies(defaults=compact, high_watermark="end", kafka_version="4.4")
+            planned = plan_by_policies(state, DirectorySettings(policies))
+            assert 8 == held(log)
+            failures = [each.failure for each in planned.works]
+            del place, state, planned
+            assert 0 == held(log)
+    finally:
+        gc.enable()
+    assert [type(None), NotALogDir] == [type(failure) for failure in failures]
 
 
 def cached(path: Path) -> int:
