@@ -178,6 +178,7 @@ def bounded(
     entries = () if epochs is None else epochs.entries
     firsts = (first_epoch(_log(snapshot, base, throttle)) for base in bases[: at + 1])
     is_one = all(first is None or is_of(entries, *first) for first in firsts)
+    is_one = is_one and _ends_there(snapshot, bases, at, end)
     if not is_one or not _has_txnindex(snapshot, bases, (at, end), throttle):
         return Again("the active segment was replaced" if is_one else "the log was truncated")
     return Picture(
@@ -193,6 +194,17 @@ def bounded(
         epochs=entries,
         active_base=bases[-1],
     )
+
+
+def _ends_there(snapshot: Snapshot, bases: Sequence[int], at: int, end: End) -> bool:
+    """Return whether what lies between the last batch that is shown and the bound is a gap, which a
+    cleaner left. If the next segment is not there any more, the log may have been truncated: then
+    this one was appended to, and goes on in another segment. Effects: looks at the next one.
+    """
+    if at == len(bases) - 1 or end.following == end.offset:
+        return True
+    name = segment_file_name(bases[at + 1], names.LOG)
+    return is_named(snapshot.files[name].fd, snapshot.directory, name)
 
 
 def _has_txnindex(
