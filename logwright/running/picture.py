@@ -178,7 +178,7 @@ def bounded(
     entries = () if epochs is None else epochs.entries
     firsts = (first_epoch(_log(snapshot, base, throttle)) for base in bases[: at + 1])
     is_one = all(first is None or is_of(entries, *first) for first in firsts)
-    is_one = is_one and _ends_there(snapshot, bases, at, end)
+    is_one = is_one and not any(_has_changed(snapshot, base) for base in bases[:-1][: at + 1])
     if not is_one or not _has_txnindex(snapshot, bases, (at, end), throttle):
         return Again("the active segment was replaced" if is_one else "the log was truncated")
     return Picture(
@@ -196,15 +196,14 @@ def bounded(
     )
 
 
-def _ends_there(snapshot: Snapshot, bases: Sequence[int], at: int, end: End) -> bool:
-    """Return whether what lies between the last batch that is shown and the bound is a gap, which a
-    cleaner left. If the next segment is not there any more, the log may have been truncated: then
-    this one was appended to, and goes on in another segment. Effects: looks at the next one.
+def _has_changed(snapshot: Snapshot, base: int) -> bool:
+    """Return whether a segment that was sealed has changed since. A follower that truncates its log
+    and fetches again appends to it, and begins the next one elsewhere: what follows it in the
+    snapshot, and its indexes there, are those of another history. Effects: looks at it.
     """
-    if at == len(bases) - 1 or end.following == end.offset:
-        return True
-    name = segment_file_name(bases[at + 1], names.LOG)
-    return is_named(snapshot.files[name].fd, snapshot.directory, name)
+    held = snapshot.files[segment_file_name(base, names.LOG)]
+    now = os.fstat(held.fd)
+    return (now.st_size, now.st_mtime_ns) != (held.status.st_size, held.status.st_mtime_ns)
 
 
 def _has_txnindex(

@@ -351,12 +351,12 @@ def test_damage_in_a_segment_that_rolled_is_not_an_end(log: LogBuilder) -> None:
 
 
 @pytest.mark.parametrize("truncated", [False, True])
-def test_a_gap_is_one_only_before_the_next_segment(log: LogBuilder, *, truncated: bool) -> None:
+def test_a_log_that_was_truncated_before_its_bound(log: LogBuilder, *, truncated: bool) -> None:
     """A follower truncates its log and fetches other records, which begin another segment: the one
     that was sealed ends before the high watermark now, and this is no gap that a cleaner left.
     """
-    first = log.directory / f"{0:020}.log"
-    first.write_bytes(log.segments[0].content[: len(log.segments[0].content) // 2])
+    first, half = log.directory / f"{0:020}.log", len(log.segments[0].content) // 2
+    first.write_bytes(log.segments[0].content[:half])
     first.with_suffix(".index").write_bytes(b"")
     with running(log.log_dir, {"t-0": 15}):
         time.sleep(0.1)  # the directory's times are older than QUIET_NS
@@ -364,8 +364,9 @@ def test_a_gap_is_one_only_before_the_next_segment(log: LogBuilder, *, truncated
             snapshot = try_snapshot(parent, "t-0", lambda _: True)
         assert isinstance(snapshot, Snapshot)
         if truncated:
-            (log.directory / f"{20:020}.log").rename(log.directory / f"{20:020}.log.deleted")
-            (log.directory / f"{10:020}.log").write_bytes(b"")
+            os.truncate(first, half // 2)
+            with first.open("ab") as file:
+                file.write(log.segments[0].content[half // 2 : half])
         facts = Facts(Offset(15), read_watermarks(log.log_dir), 0, 0)
         picture = bounded(snapshot, facts, Throttle())
     if truncated:
