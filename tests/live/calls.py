@@ -27,7 +27,7 @@ from logwright.running.broker import broker_process
 from logwright.units import TimestampMs
 from tests.e2e.command import Answer, call
 from tests.live.commands import Attempt, Refused
-from tests.live.differing import differ
+from tests.live.differing import denied
 from tests.live.plain import topic_id
 from tests.live.rows import LEVELS, Call, Isolation, Reading, general, row_of, rows_of
 
@@ -245,9 +245,10 @@ class Audit(Caller):
         """As `Caller.asked`, without faults that an unclean election left."""
         lines = super().asked(log_dir, log)
         claims = [line for line in lines if line.get(FAULTS)]
-        if log.startswith(UNCLEAN) and claims and all(differ(log, line) for line in claims):
+        if log.startswith(UNCLEAN) and claims:
+            self.wrong = sum((denied(log, line) for line in claims), Counter())
             self._differing = sum(sum(line[FAULTS].values()) for line in claims)
-            self.wrong.clear()
+            self._differing -= sum(self.wrong.values())
         return lines
 
     def _words(self, log_dir: Path, log: str) -> Sequence[str | Path]:

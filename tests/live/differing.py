@@ -7,7 +7,8 @@ leader has; nobody repairs that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,30 +19,35 @@ KINDS = frozenset({"resurrected key", "lost record"})
 """What a truncation after a cleaning leaves."""
 
 
-def differ(log: str, line: Mapping[str, Any]) -> bool:
-    """Whether all faults that an audit shows of a log are in the bytes as it says: a key with a
-    record in one replica, and with no record as late in the other, which serves later offsets.
-    Effects: reads both logs as they are now.
+def denied(log: str, line: Mapping[str, Any]) -> Counter[str]:
+    """Why the bytes deny faults that an audit shows of a log, with a number of each; none if all
+    are there as it says: a key with a record in one replica, and with no record as late in the
+    other, which serves later offsets. Effects: reads both logs as they are now.
     """
-    findings = line["findings"]
     ends = {each["logDir"]: each["highWatermark"] for each in line["replicas"]}
-    if {finding["kind"] for finding in findings} - KINDS:
-        return False
-    return all(_differs(log, finding, ends) for finding in findings)
+    logs = {log_dir: _records(Path(log_dir) / log) for log_dir in ends}
+    return Counter(filter(None, (_why_not(each, logs, ends) for each in line["findings"])))
 
 
-def _differs(log: str, finding: Mapping[str, Any], ends: Mapping[str, int]) -> bool:
+def _why_not(
+    finding: Mapping[str, Any], logs: Mapping[str, Sequence[Record]], ends: Mapping[str, int]
+) -> str | None:
+    kind, at, other = finding["kind"], finding["offset"], finding["otherOffset"]
     has, lacks = finding["logDir"], finding["otherLogDir"]
-    at, other = finding["offset"], finding["otherOffset"]
-    if finding["kind"] == "lost record":
+    if kind not in KINDS:
+        return str(kind)
+    if kind == "lost record":
         has, lacks = lacks, has
     elif other >= 0:  # a tombstone that the first one lacks
         has, lacks, at = lacks, has, other
-    keys = [record.key for record in _records(Path(has) / log) if record.offset == at]
-    others = _records(Path(lacks) / log)
-    as_late = [each for each in others if each.key in keys and at <= each.offset < ends[lacks]]
-    return len(keys) == 1 and at < ends[lacks] and not as_late
+    keys = [record.key for record in logs[has] if record.offset == at]
+    if len(keys) != 1:
+        return f"{kind}: the record is not there"
+    if at >= ends[lacks]:
+        return f"{kind}: the other ends before"
+    as_late = (each for each in logs[lacks] if each.key in keys and at <= each.offset < ends[lacks])
+    return f"{kind}: the other has one as late" if any(as_late) else None
 
 
-def _records(directory: Path) -> Iterable[Record]:
-    return (record for _, records in batches_of(directory) for record in records)
+def _records(directory: Path) -> list[Record]:
+    return [record for _, records in batches_of(directory) for record in records]
