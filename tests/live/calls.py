@@ -27,7 +27,7 @@ from logwright.running.broker import broker_process
 from logwright.units import TimestampMs
 from tests.e2e.command import Answer, call
 from tests.live.commands import Attempt, Refused
-from tests.live.differing import denied
+from tests.live.differing import denied, kept
 from tests.live.plain import topic_id
 from tests.live.rows import LEVELS, Call, Isolation, Reading, general, row_of, rows_of
 
@@ -243,12 +243,15 @@ class Audit(Caller):
 
     def asked(self, log_dir: Path, log: str) -> list[Line]:
         """As `Caller.asked`, without faults that an unclean election left."""
-        lines = super().asked(log_dir, log)
-        claims = [line for line in lines if line.get(FAULTS)]
-        if log.startswith(UNCLEAN) and claims:
-            self.wrong = sum((denied(log, line) for line in claims), Counter())
-            self._differing = sum(sum(line[FAULTS].values()) for line in claims)
-            self._differing -= sum(self.wrong.values())
+        if not log.startswith(UNCLEAN):
+            return super().asked(log_dir, log)
+        with kept(self._log_dirs, log, self._second.parent / "kept") as before:
+            lines = super().asked(log_dir, log)
+            claims = [line for line in lines if line.get(FAULTS)]
+            if claims:
+                self.wrong = sum((denied(log, line, before) for line in claims), Counter())
+                self._differing = sum(sum(line[FAULTS].values()) for line in claims)
+                self._differing -= sum(self.wrong.values())
         return lines
 
     def _words(self, log_dir: Path, log: str) -> Sequence[str | Path]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.command import call
-from tests.live.differing import denied
+from tests.live.differing import denied, kept
 from tests.log_builder import LogBuilder
 
 KEYS = ("a", "b", "c", "d")
@@ -35,6 +36,11 @@ def audit(*log_dirs: Path) -> dict[str, Any]:
     return line
 
 
+def judged(line: dict[str, Any]) -> Counter[str]:
+    """Why its claims are denied, if nothing has changed since."""
+    return denied("t-0", line, {each["logDir"]: Path(each["logDir"]) for each in line["replicas"]})
+
+
 @pytest.mark.parametrize(
     ("there", "kind"), [((0, 2, 3), "resurrected key"), ((0, 1, 2, 3), "lost record")]
 )
@@ -43,23 +49,36 @@ def test_a_key_that_is_not_there(there: tuple[int, ...], kind: str, tmp_path: Pa
     first = replica(tmp_path / "a", 0, 1, 2, 3, 5)
     line = audit(first, replica(tmp_path / "b", *there))
     assert {kind: 1} == line["faults"]
-    assert not denied("t-0", line)
+    assert not judged(line)
     replica(tmp_path / "b2", 0, 1, 2, 3, 5)
     line["findings"][0]["otherLogDir" if kind == "resurrected key" else "logDir"] = f"{tmp_path}/b2"
     for each in line["replicas"]:
         each["logDir"] = each["logDir"].replace("/b", "/b2")
-    assert {f"{kind}: the other has one as late": 1} == denied("t-0", line)
+    assert {f"{kind}: the other has one as late": 1} == judged(line)
 
 
 def test_a_tombstone_that_is_not_there(tmp_path: Path) -> None:
     """The replica with the value lacks it."""
     line = audit(replica(tmp_path / "a", 0, 1), replica(tmp_path / "b", 0, 1, 5, last=None))
     assert {"resurrected key": 1} == line["faults"]
-    assert not denied("t-0", line)
+    assert not judged(line)
 
 
 def test_another_fault(tmp_path: Path) -> None:
     """What an election does not explain."""
     line = audit(replica(tmp_path / "a", 0, 1, 2), replica(tmp_path / "b", 0, 1, 2, last="y"))
     assert {"diverged offset": 1} == line["faults"]
-    assert {"diverged offset": 1} == denied("t-0", line)
+    assert {"diverged offset": 1} == judged(line)
+
+
+def test_what_is_cleaned_meanwhile(tmp_path: Path) -> None:
+    """It was there when the audit looked at it."""
+    log_dirs = [replica(tmp_path / "a", 0, 1, 2), replica(tmp_path / "b", 0, 2)]
+    with kept(log_dirs, "t-0", tmp_path / "kept") as before:
+        line = audit(*log_dirs)
+        for path in (log_dirs[0] / "t-0").glob("*.log"):
+            path.unlink()
+        assert {"resurrected key": 1} == line["faults"]
+        assert not denied("t-0", line, before)
+        assert {"resurrected key: the record is not there": 1} == judged(line)
+    assert not (tmp_path / "kept").exists()
