@@ -300,17 +300,21 @@ def _is_zeros(log: RunningBytes, position: int) -> bool:
 
 def is_still_true(picture: Picture) -> bool:
     """Return whether what a picture shows is still the log's history: no file became shorter than
-    what is shown of it, and no leader epoch says that the log was truncated below the bound.
-    Effects: looks at the files; reads the leader epochs.
+    what is shown of it (a broker truncates the indexes first), no sealed segment changed, and no
+    leader epoch says that the log was truncated below the bound. Effects: looks at the files;
+    reads the leader epochs.
     """
-    files = picture.snapshot.files
+    snapshot = picture.snapshot
     if any(
-        _size_now(files[name].fd) < size
+        _size_now(snapshot.files[name].fd) < size
         for name, size in picture.sizes.items()
-        if name.endswith(names.LOG)
+        if picture.bound is not None or name.endswith(names.LOG)
     ):
         return False
-    epochs = read_epochs(picture.snapshot)
+    sealed = (base for base in _bases(snapshot) if base < picture.active_base)
+    if any(_has_changed(snapshot, base) for base in sealed):
+        return False
+    epochs = read_epochs(snapshot)
     if picture.bound is None or epochs is None:  # of a log that was deleted meanwhile
         return True
     return same_history(picture.epochs, epochs.entries, picture.bound.end_offset)

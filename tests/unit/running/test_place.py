@@ -20,7 +20,14 @@ import pytest
 from logwright.batches.runtime import Throttle
 from logwright.config.policies import Policies
 from logwright.config.sources import DirectorySettings
-from logwright.errors import CorruptBatch, NotALogDir, StalePlan, UncleanLogDir, Unsettled
+from logwright.errors import (
+    CorruptBatch,
+    CorruptIndex,
+    NotALogDir,
+    StalePlan,
+    UncleanLogDir,
+    Unsettled,
+)
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions, observe
@@ -308,6 +315,23 @@ def test_damage_that_a_truncation_makes_is_not_reported(log: LogBuilder) -> None
         cut = partial(os.truncate, log.directory / f"{20:020}.log", 100)
         with pytest.raises(Unsettled, match="truncated"):
             read_while(place, cut, partial(fail, CorruptBatch("as a reader says.")))
+
+
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "log"])
+def test_a_sealed_segment_that_changed_shows_a_truncation(log: LogBuilder, suffix: str) -> None:
+    """A broker truncates the indexes first. What was appended then can be longer than before."""
+    path = log.directory / f"{0:020}.{suffix}"
+
+    def change() -> None:
+        content = path.read_bytes()
+        os.truncate(path, 0)
+        if suffix == "log":
+            path.write_bytes(content + content[:100])
+
+    with running(log.log_dir, {"t-0": 40}):
+        place = of(log)
+        with pytest.raises(Unsettled, match="truncated"):
+            read_while(place, change, partial(fail, CorruptIndex("as a reader says.")))
 
 
 def test_a_truncation_that_was_appended_to_is_noticed(log: LogBuilder) -> None:
