@@ -377,7 +377,7 @@ def test_damage_in_a_segment_that_rolled_is_not_an_end(log: LogBuilder) -> None:
 @pytest.mark.parametrize("truncated", [False, True])
 def test_a_log_that_was_truncated_before_its_bound(log: LogBuilder, *, truncated: bool) -> None:
     """A follower truncates its log and fetches other records, which begin another segment: the one
-    that was sealed ends before the high watermark now, and this is no gap that a cleaner left.
+    that was sealed ends before the high watermark now, and a cleaner left no gap there.
     """
     first, half = log.directory / f"{0:020}.log", len(log.segments[0].content) // 2
     first.write_bytes(log.segments[0].content[:half])
