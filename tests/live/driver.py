@@ -73,6 +73,7 @@ class Plan:
         names: of the readers, see `readers.READERS`.
         processes: that read.
         kill_seconds: between two ends of the broker, by SIGKILL or cleanly; 0: it is never ended.
+        together_seconds: how long three brokers run before the next of the unclean elections.
         checkpoint_ms: how often the broker writes its high watermarks.
         late_seconds: how old a bound may be. It is infinite where a replica may lag.
         rounds: continue only until each reader has read this often; 0: for all of `seconds`.
@@ -87,6 +88,7 @@ class Plan:
     warm_seconds: float = 5.0
     change_seconds: float = 4.0
     kill_seconds: float = 0.0
+    together_seconds: float = 25.0
     checkpoint_ms: int = 5000
     late_seconds: float = 30.0
     rounds: int = 0

@@ -55,7 +55,6 @@ KEPT = tuple(
     for topic in TOPICS
     if topic.name in {"compacted", "sized"}
 )
-TOGETHER_SECONDS = 25.0
 ALONE_SECONDS = 4.0
 WAIT_SECONDS = 60.0
 
@@ -98,7 +97,7 @@ def run(plan: Plan, work: Path) -> Figures:
             topic_id = topics.create(topic.name, topic.config, nodes=NODES)
             truth.follow(topic.name, topic_id)
         court = Court(truth, plan, figures, lambda: max(node.up_since for node in nodes.values()))
-        elections = Elections(nodes, truth, topics, figures, plan.seed)
+        elections = Elections(nodes, truth, topics, figures, plan)
         with clients(replace(plan, topics=KEPT), bootstrap), elections.held():
             time.sleep(plan.warm_seconds)
             log_dirs = [nodes[node].log_dir for node in NODES]
@@ -115,10 +114,10 @@ class Elections:
     """Kills both brokers of UNCLEAN in turn, so that the one that lags becomes its leader."""
 
     def __init__(
-        self, nodes: dict[int, Broker], truth: Truth, topics: Topics, figures: Figures, seed: int
+        self, nodes: dict[int, Broker], truth: Truth, topics: Topics, figures: Figures, plan: Plan
     ) -> None:
         self._nodes, self._truth, self._topics = nodes, truth, topics
-        self._figures, self._seed = figures, seed
+        self._figures, self._plan = figures, plan
         self._failed: Exception | None = None
 
     @contextmanager
@@ -137,7 +136,7 @@ class Elections:
         try:
             while not stop.is_set():
                 with self._writing():
-                    stop.wait(TOGETHER_SECONDS)
+                    stop.wait(self._plan.together_seconds)
                     leader, follower = self._leave_alone()
                     time.sleep(ALONE_SECONDS)
                 self._elect(leader, follower)
@@ -177,7 +176,7 @@ class Elections:
         """Write to UNCLEAN meanwhile. Effects: a thread, requests to the brokers."""
         stop = multiprocessing.get_context("spawn").Event()
         writer = Writer(self._truth.bootstrap, UNCLEAN, "none", iter(range(10**9)), stop)
-        thread = threading.Thread(target=writer.plain, args=(self._seed,), daemon=True)
+        thread = threading.Thread(target=writer.plain, args=(self._plan.seed,), daemon=True)
         thread.start()
         yield
         stop.set()
