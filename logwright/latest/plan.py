@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from logwright.config.topic import CleanerConfig
 from logwright.errors import PointNotHeld
+from logwright.latest.in_sync import require_in_sync
 from logwright.latest.missing import first_missing
 from logwright.latest.model import LatestPlan
 from logwright.records.model import ReadCounts, ReadRequest, RecordsRange
@@ -53,12 +54,14 @@ def plan_latest(
 
     Raises:
         PointNotHeld: the log does not hold that point any more, or not yet.
+        Unsettled: it is of a running broker, and the replica is not in sync.
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: a segment cannot be read.
         ValueError: both an offset and a time are given.
     """
     if end_offset is not None and end_timestamp_ms is not None:
         message = "as of an offset or of a time, not both"
         raise ValueError(message)
+    require_in_sync(log)
     begin, stable = log.log_start_offset, max(log.log_start_offset, log.last_stable_offset)
     start = begin if start_offset is None else Offset(max(start_offset, begin))
     end = stable

@@ -5,13 +5,15 @@
 2. The records of an aborted transaction have no effect; those of an open one have none yet.
 3. Inconsistent records (an unknown topic or partition, a duplicate topic, an end without a begin)
    are refused: no controller writes them.
+4. A replica is in sync since the record that made it so, or the partition; of a snapshot, since its
+   last record.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from logwright.errors import CorruptBatch
 from logwright.metadata.model import ConfigEntry, PartitionMetadata, TopicMetadata
@@ -28,7 +30,7 @@ from logwright.metadata.records import (
     TransactionRecord,
     UnregisterBrokerRecord,
 )
-from logwright.units import Offset
+from logwright.units import Offset, TimestampMs
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
@@ -51,6 +53,20 @@ class _Topic:
     partitions: dict[int, PartitionMetadata] = field(default_factory=dict)
 
 
+class At(NamedTuple):
+    """Where a record is.
+
+    Attributes:
+        offset: the source of configs.
+        timestamp_ms: ms since the epoch, by the controller's clock.
+        is_snapshot: it is part of a snapshot, with its time.
+    """
+
+    offset: Offset
+    timestamp_ms: TimestampMs = TimestampMs(0)
+    is_snapshot: bool = False
+
+
 class Image:
     """The state after applying records in log order; does no I/O."""
 
@@ -61,7 +77,7 @@ class Image:
         self._broker_configs: Configs = {}
         self._features: dict[str, int] = {}
         self._registered: dict[int, Mapping[str, int]] = {}
-        self._transaction: list[tuple[ChangeRecord, Offset]] = []
+        self._transaction: list[tuple[ChangeRecord, At]] = []
         self._begin: Offset | None = None
 
     @property
@@ -101,21 +117,18 @@ class Image:
         """Node id → feature name → highest level that the broker registered."""
         return self._registered
 
-    def apply(self, record: MetadataRecord, offset: Offset) -> None:
+    def apply(self, record: MetadataRecord, at: At) -> None:
         """Apply the next record.
-
-        Args:
-            offset: the offset to record as the source of configs.
 
         Raises:
             CorruptBatch: the record is inconsistent with the state.
         """
         if isinstance(record, TransactionRecord):
-            self._apply_transaction(record, offset)
+            self._apply_transaction(record, at.offset)
         elif self._begin is not None:
-            self._transaction.append((record, offset))
+            self._transaction.append((record, at))
         else:
-            self._change(record, offset)
+            self._change(record, at)
 
     def _apply_transaction(self, record: TransactionRecord, offset: Offset) -> None:
         if (record is TransactionRecord.BEGIN) == (self._begin is not None):
@@ -127,7 +140,7 @@ class Image:
             for change, changed_at in changes:
                 self._change(change, changed_at)
 
-    def _change(self, record: ChangeRecord, offset: Offset) -> None:
+    def _change(self, record: ChangeRecord, at: At) -> None:
         match record:
             case TopicRecord(name=name, topic_id=topic_id):
                 if name in self._ids or topic_id in self._topics:
@@ -141,12 +154,14 @@ class Image:
                 del self._topics[topic_id], self._ids[name]
                 self._topic_configs.pop(name, None)
             case PartitionRecord(partition=partition, topic_id=topic_id):
-                made = _partition(record.replicas, record.directories)
+                since = at.timestamp_ms if at.is_snapshot else TimestampMs(0)
+                in_sync = dict.fromkeys(record.in_sync, since)
+                made = _partition(record.replicas, record.directories, in_sync)
                 self._topic(topic_id).partitions[partition] = made
             case PartitionChangeRecord():
-                self._change_partition(record)
+                self._change_partition(record, at)
             case ConfigRecord():
-                self._change_config(record, offset)
+                self._change_config(record, at.offset)
             case FeatureLevelRecord():
                 self._change_feature(record)
             case RegisterBrokerRecord() | UnregisterBrokerRecord():
@@ -163,14 +178,17 @@ class Image:
         if record.level and record.name != KRAFT_VERSION:
             self._features[record.name] = record.level
 
-    def _change_partition(self, record: PartitionChangeRecord) -> None:
+    def _change_partition(self, record: PartitionChangeRecord, at: At) -> None:
         partitions = self._topic(record.topic_id).partitions
         before = partitions.get(record.partition)
         if before is None:
             raise CorruptBatch(f"partition {record.partition} of {record.topic_id} does not exist.")
+        known = before.in_sync
+        now = known if record.in_sync is None else record.in_sync
         partitions[record.partition] = _partition(
             before.replicas if record.replicas is None else record.replicas,
             before.directories if record.directories is None else record.directories,
+            {node: known.get(node, at.timestamp_ms) for node in now},
         )
 
     def _change_config(self, record: ConfigRecord, offset: Offset) -> None:
@@ -195,9 +213,13 @@ class Image:
         return topic
 
 
-def _partition(replicas: tuple[int, ...], directories: tuple[str, ...]) -> PartitionMetadata:
+def _partition(
+    replicas: tuple[int, ...],
+    directories: tuple[str, ...],
+    in_sync: Mapping[int, TimestampMs],
+) -> PartitionMetadata:
     if directories and len(directories) != len(replicas):
         raise CorruptBatch(f"it has {len(replicas)} replicas and {len(directories)} directories.")
     if set(directories) == {MIGRATING}:
         directories = ()
-    return PartitionMetadata(replicas=replicas, directories=directories)
+    return PartitionMetadata(replicas=replicas, directories=directories, in_sync=in_sync)

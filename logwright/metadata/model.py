@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from logwright.place.model import Place
-from logwright.units import Offset
+from logwright.units import Offset, TimestampMs
 
 REMOTE_STORAGE: Final = "remote.storage.enable"
 
@@ -23,13 +23,19 @@ class ConfigEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """A partition's replicas and their directory ids, in the same order; () if unknown.
+    """A partition.
 
-    A reserved id (`is_reserved`) means that the replica has no directory yet or that it was lost.
+    Attributes:
+        replicas: node ids.
+        directories: directory ids of the replicas, in the same order; () if unknown. A reserved one
+            (`is_reserved`) means that the replica has no directory yet or that it was lost.
+        in_sync: by node id of an in-sync replica since when it is known to be one, ms since the
+            epoch by the controller's clock; 0: since the partition was made.
     """
 
     replicas: tuple[int, ...]
     directories: tuple[str, ...]
+    in_sync: Mapping[int, TimestampMs] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

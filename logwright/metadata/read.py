@@ -20,7 +20,7 @@ from logwright.errors import CorruptLogError, LogwrightError, NotALogDir
 from logwright.format.control import ControlType, parse_control_key
 from logwright.format.names import LOG, segment_file_name
 from logwright.metadata.files import REMEDY, Batch, MetadataFile, Snapshot, segments, snapshots
-from logwright.metadata.image import Image
+from logwright.metadata.image import At, Image
 from logwright.metadata.model import NO_IDS, ClusterMetadata, DirectoryIds
 from logwright.metadata.records import decode_metadata_record
 from logwright.place.files import absolute, open_log_dir
@@ -168,7 +168,9 @@ def _apply(
         try:
             record = decode_metadata_record(raw.value)
             if record is not None:
-                image.apply(record, raw.offset if snapshot_end is None else snapshot_end)
+                is_snapshot = snapshot_end is not None
+                offset = raw.offset if snapshot_end is None else snapshot_end
+                image.apply(record, At(offset, raw.timestamp_ms, is_snapshot))
         except LogwrightError as error:
             raise batch.locate(error, raw.offset) from error
 

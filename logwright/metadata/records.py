@@ -59,12 +59,14 @@ class PartitionRecord:
     """A partition is created.
 
     Attributes:
+        in_sync: node ids of the in-sync replicas.
         directories: directory id of each replica; () before KIP-858.
     """
 
     partition: int
     topic_id: str
     replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
     directories: tuple[str, ...]
 
 
@@ -90,6 +92,7 @@ class PartitionChangeRecord:
     partition: int
     topic_id: str
     replicas: tuple[int, ...] | None
+    in_sync: tuple[int, ...] | None
     directories: tuple[str, ...] | None
 
 
@@ -195,6 +198,7 @@ def _partition(fields: dict[str, Any]) -> PartitionRecord:
         partition=fields["partitionId"],
         topic_id=fields["topicId"],
         replicas=tuple(fields["replicas"]),
+        in_sync=tuple(fields["isr"]),
         directories=tuple(fields.get("directories", ())),
     )
 
@@ -209,12 +213,16 @@ def _config(fields: dict[str, Any]) -> ConfigRecord:
 
 
 def _partition_change(fields: dict[str, Any]) -> PartitionChangeRecord:
-    replicas, directories = fields.get("replicas"), fields.get("directories")
+    replicas, in_sync, directories = (
+        None if fields.get(name) is None else tuple(fields[name])
+        for name in ("replicas", "isr", "directories")
+    )
     return PartitionChangeRecord(
         partition=fields["partitionId"],
         topic_id=fields["topicId"],
-        replicas=None if replicas is None else tuple(replicas),
-        directories=None if directories is None else tuple(directories),
+        replicas=replicas,
+        in_sync=in_sync,
+        directories=directories,
     )
 
 
@@ -240,6 +248,7 @@ _PARTITION_FIELDS: Final = (
 _CHANGE_FIELDS: Final = (
     Field("partitionId", "int32"),
     _TOPIC_ID,
+    Field("isr", "[]int32", nullable_since=_ALWAYS, tag=0),
     Field("replicas", "[]int32", nullable_since=_ALWAYS, tag=2),
     Field("directories", "[]uuid", since=1, nullable_since=_ALWAYS, tag=8),
 )

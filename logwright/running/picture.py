@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -180,6 +181,7 @@ def bounded(
     is_one = all(first is None or is_of(entries, *first) for first in firsts)
     sealed = bases[:-1][: at + 1]
     is_one = is_one and not any(_has_changed(snapshot, base) for base in sealed)
+    is_one = is_one and not _is_being_cut(snapshot, bases, end.offset)
     if not is_one or not _has_txnindex(snapshot, bases, (at, end), throttle):
         return Again("the active segment was replaced" if is_one else "the log was truncated")
     return Picture(
@@ -205,6 +207,22 @@ def _has_changed(snapshot: Snapshot, base: int) -> bool:
     held = snapshot.files[segment_file_name(base, names.LOG)]
     now = os.fstat(held.fd)
     return (now.st_size, now.st_mtime_ns) != (held.status.st_size, held.status.st_mtime_ns)
+
+
+def _is_being_cut(snapshot: Snapshot, bases: Sequence[int], end_offset: int) -> bool:
+    """Return whether a segment below an offset was deleted by a truncation, which deletes one after
+    the other, the first one first (LocalLog.truncateTo, Kafka 4.4.0). A cleaner deletes what it
+    replaced before the segment that stands for it gets its name (LocalLog.replaceSegments), and
+    retention nothing that has a segment before it. Pure.
+    """
+    for base, deleted_ns in snapshot.deleted_ns.items():
+        at = bisect_left(bases, base)
+        if at == 0 or base >= end_offset or base in bases[at:]:
+            continue
+        before = snapshot.files[segment_file_name(bases[at - 1], names.LOG)]
+        if before.status.st_ctime_ns < deleted_ns:
+            return True
+    return False
 
 
 def _has_txnindex(

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import Unsettled, unreadable_file
-from logwright.format.names import SWAP
+from logwright.format.names import DELETED, LOG, SWAP, parse_segment_file_name
 from logwright.place.local import entry_of, is_named
 from logwright.running.bytes import HeldFile
 
@@ -42,6 +42,8 @@ class Snapshot:
         entry: of the directory itself.
         files: the regular files that were wanted, by name.
         others: all other entries, by name.
+        deleted_ns: by base offset of a segment that is about to be deleted: when its file got
+            that name, ns since the epoch.
         taken_ns: when, ns since the epoch.
     """
 
@@ -49,6 +51,7 @@ class Snapshot:
     entry: Entry
     files: dict[str, HeldFile]
     others: dict[str, Entry]
+    deleted_ns: dict[int, int]
     taken_ns: int
 
     _close: Callable[[], object] = field(init=False)
@@ -127,8 +130,19 @@ def _attempt(
         entry=entry_of(name, status),
         files=files,
         others={each: entry for each, entry in listed.items() if entry.kind != "file"},
+        deleted_ns={
+            base: entry.changed_ns
+            for each, entry in listed.items()
+            if (base := _deleted_base(each)) is not None
+        },
         taken_ns=taken_ns,
     )
+
+
+def _deleted_base(name: str) -> int | None:
+    """Return the base offset of a segment by the name of its ``.log.deleted``; None for others."""
+    parsed = parse_segment_file_name(name.removesuffix(DELETED)) if LOG + DELETED in name else None
+    return None if parsed is None else parsed[0]
 
 
 def _is_same(directory: LocalDir, before: os.stat_result) -> bool:

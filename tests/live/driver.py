@@ -48,6 +48,8 @@ KILLED = 0.7
 """Share of the ends of a broker; the others are clean stops."""
 SETTLE_SECONDS = 2.0
 """For the consumers to get what is newer than the bound, too."""
+AT = "@"
+"""Between a reader's name and the broker, of several."""
 AT_REST = ", broker stopped"
 """After the reader's name."""
 POLICY = "cleanup.policy"
@@ -472,7 +474,14 @@ class Court:
         judged = []
         for tail in tails:
             known, slow = tail.reached_at(reading.began), tail.slow_until
-            ask = partial(judge.differences, reading, tail.got, is_compacted=compacted, known=known)
+            ask = partial(
+                judge.differences,
+                reading,
+                tail.got,
+                is_compacted=compacted,
+                known=known,
+                may_lag=AT in reading.reader,
+            )
             wrong = ask(slow=slow)
             if slow:
                 self._figures.notes[SLOW] += ask()[judge.LOST] - wrong[judge.LOST]
@@ -488,6 +497,9 @@ class Court:
             more = f"[{reading.start}, {reading.bound})"
             if kind == judge.UNKNOWN:
                 more += f": {self._unknown(reading)}"
+            elif kind in judge.OF_STATES and reading.is_state:
+                own = tails[judged.index(least)]
+                more += f": behind {judge.behind(reading, own.got)}"
             self._blame(place, kind, count, more)
 
     def _unknown(self, reading: Reading) -> str:

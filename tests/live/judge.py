@@ -8,6 +8,8 @@ What a consumer of the same isolation level got in [start, bound) decides:
 - a compacted log has the same latest state, but for keys that have a newer record beyond the bound:
   because of it the cleaner may have removed theirs. Which aborted or superseded records are left is
   the cleaner's business, so with read_uncommitted nothing more is known;
+- of a replica that catches up the same keys may have older records: its leader's cleaner removed
+  newer ones before it fetched them;
 - a latest state has exactly the rows of the consumer's latest state, whatever is beyond;
 - of a compacted log a row counts for nothing, and its key neither, if the consumer had not come so
   far when the reading began and did not get it: the cleaner may have removed it in between;
@@ -25,7 +27,7 @@ from numpy.typing import NDArray
 
 from logwright.units import INT64_MAX
 from tests.live.got import Got
-from tests.live.rows import KEY, OFFSET, Findings, Reading, Rows, newest
+from tests.live.rows import KEY, NONE, OFFSET, VALUE, Findings, Reading, Rows, newest
 
 BEYOND = "a row at or beyond the bound"
 DISORDER = "rows not ascending"
@@ -35,6 +37,7 @@ HOLE = "a row is missing in a log that is not compacted"
 LOST = "a key is lost"
 RISEN = "a deleted key is there"
 OLD = "an old value"
+OF_STATES = (LOST, RISEN, OLD)
 MISSED = "a record that is there was not found"
 DENIED = "nothing is said to be left of a key that has a record"
 LATE = "a bound of long ago"
@@ -42,7 +45,13 @@ LATE = "a bound of long ago"
 
 
 def differences(
-    reading: Reading, got: Got, *, is_compacted: bool, known: int = INT64_MAX, slow: int = 0
+    reading: Reading,
+    got: Got,
+    *,
+    is_compacted: bool,
+    known: int = INT64_MAX,
+    slow: int = 0,
+    may_lag: bool = False,
 ) -> Counter[str]:
     """Count what is wrong with the rows of a reading, by kind.
 
@@ -51,6 +60,7 @@ def differences(
             there beyond it when the log was read.
         known: they had got everything below this offset when the reading began.
         slow: tombstones of what is below this offset they may have missed.
+        may_lag: the log has other replicas.
     """
     rows = reading.rows
     if rows is None:
@@ -71,9 +81,25 @@ def differences(
         wrong[HOLE] += len(np.setdiff1d(inside[:, OFFSET], rows[:, OFFSET]))
     elif reading.isolation == "read_committed":
         ascending = rows[np.argsort(rows[:, OFFSET], kind="stable")]
-        later = got.within(bound, INT64_MAX)
-        wrong += _compared_states(newest(ascending), right, later)
+        later, read = got.within(bound, INT64_MAX), newest(ascending)
+        if may_lag:
+            read, right = (_without(each, later) for each in (read, right))
+        wrong += _compared_states(read, right, later)
     return +wrong
+
+
+def behind(reading: Reading, got: Got) -> list[int]:
+    """Return the offsets of the last rows of keys, with or without a value, that a latest state
+    does not come to.
+    """
+    assert reading.rows is not None
+    rows = got.within(reading.start, reading.bound)
+    rows = rows[rows[:, KEY] != NONE][::-1]
+    _, firsts = np.unique(rows[:, KEY], return_index=True)
+    last = rows[firsts]
+    is_shown = np.isin(last[:, OFFSET], reading.rows[:, OFFSET])
+    is_gone = (last[:, VALUE] == NONE) & ~np.isin(last[:, KEY], reading.rows[:, KEY])
+    return sorted(last[~is_shown & ~is_gone, OFFSET].tolist())
 
 
 def unseen(reading: Reading, got: Got, known: int) -> Rows:

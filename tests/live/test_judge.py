@@ -122,6 +122,19 @@ def test_a_lost_key(is_state: bool) -> None:
     assert Counter({judge.LOST: 1}) == judged(reading(rows_at(6), is_state=is_state))
 
 
+@pytest.mark.parametrize("may_lag", [False, True])
+def test_a_replica_that_catches_up(may_lag: bool) -> None:
+    """Of a key with a record beyond the bound it may have any; no latest state is excused."""
+    got = Got(np.vstack([GOT, rows_of([row_of(13, b"k2", b"g", 99)])]))
+    behind = reading(rows_at(4, 6, 9))
+    wrong = judge.differences(behind, got, is_compacted=True, may_lag=may_lag)
+    assert (Counter() if may_lag else Counter({judge.RISEN: 1})) == wrong
+    state = reading(rows_at(4, 6, 9), is_state=True)
+    assert judge.RISEN in judge.differences(state, got, is_compacted=True, may_lag=may_lag)
+    other = reading(rows_at(3, 9))
+    assert judge.OLD in judge.differences(other, got, is_compacted=True, may_lag=may_lag)
+
+
 def test_a_slow_consumer_may_have_missed_a_tombstone() -> None:
     """What it had got until then is not there for sure; what it got since is."""
     for is_state in (False, True):

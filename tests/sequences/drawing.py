@@ -33,6 +33,7 @@ WEIGHTS: Final = {
     "table": 12,
     "erase": 10,
     "running": 10,
+    "follower": 6,
 }
 THEMES: Final = (
     tuple(WEIGHTS),
@@ -47,6 +48,7 @@ THEMES: Final = (
     ("erase", "clean", "undo", "retain", "fail", "ingest", "recover"),
     ("table", "erase", "move", "table", "ingest"),
     ("running", "clean", "ingest", "roll", "retain", "erase"),
+    ("follower", "clean", "retain", "erase", "undo"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")

@@ -44,6 +44,7 @@ from tests.sequences.content import (
     erased,
     retained,
 )
+from tests.sequences.followers import follower
 from tests.sequences.ingests import archive, ingest
 from tests.sequences.reading import bases_of
 from tests.sequences.running import running
@@ -395,6 +396,7 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "table": table,
     "erase": erase,
     "running": running,
+    "follower": follower,
     "broker-crash": broker_crash,
     "broker": broker,
 }

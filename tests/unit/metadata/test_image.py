@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from logwright.errors import CorruptBatch
-from logwright.metadata.image import Image
+from logwright.metadata.image import At, Image
 from logwright.metadata.model import ConfigEntry, PartitionMetadata, TopicMetadata, is_reserved
 from logwright.metadata.records import TransactionRecord, decode_metadata_record
-from logwright.units import Offset
+from logwright.units import Offset, TimestampMs
 from tests.metadata_builder import (
     ABORT,
     BEGIN,
@@ -31,7 +31,7 @@ def built(*values: bytes) -> Image:
     for offset, value in enumerate(values, 10):
         record = decode_metadata_record(value)
         assert record is not None
-        image.apply(record, Offset(offset))
+        image.apply(record, At(Offset(offset), TimestampMs(offset * 100)))
     return image
 
 
@@ -42,8 +42,12 @@ def test_topics_and_partitions() -> None:
         name="t",
         topic_id=uuid_text(1),
         partitions={
-            0: PartitionMetadata(replicas=(1, 2), directories=(uuid_text(5), uuid_text(6))),
-            1: PartitionMetadata(replicas=(2,), directories=()),
+            0: PartitionMetadata(
+                replicas=(1, 2),
+                directories=(uuid_text(5), uuid_text(6)),
+                in_sync={1: TimestampMs(0), 2: TimestampMs(0)},
+            ),
+            1: PartitionMetadata(replicas=(2,), directories=(), in_sync={2: TimestampMs(0)}),
         },
     )
     assert {"t": expected} == image.topics
@@ -58,8 +62,33 @@ def test_a_change_leaves_what_it_does_not_name() -> None:
         partition_change(1, 0, {8: uuids([6])}),
         partition_change(1, 0, {0: int32s([1])}),
     )
-    expected = PartitionMetadata(replicas=(1,), directories=(uuid_text(6),))
+    expected = PartitionMetadata(
+        replicas=(1,), directories=(uuid_text(6),), in_sync={1: TimestampMs(0)}
+    )
     assert expected == image.topics["t"].partitions[0]
+
+
+def test_a_replica_is_in_sync_since_it_is_so_again() -> None:
+    """One that stays in sync is so since before."""
+    image = built(
+        topic("t", 1),
+        partition(1, 0, [1, 2, 3]),
+        partition_change(1, 0, {0: int32s([1, 2])}),
+        partition_change(1, 0, {0: int32s([2, 3])}),
+        partition_change(1, 0, {8: uuids([4, 5, 6])}),
+    )
+    since = {2: TimestampMs(0), 3: TimestampMs(1300)}
+    assert since == image.topics["t"].partitions[0].in_sync
+
+
+def test_in_a_snapshot_a_replica_is_in_sync_since_its_end() -> None:
+    """Nobody knows whether it was so before."""
+    image = Image()
+    for value in (topic("t", 1), partition(1, 0, [1])):
+        record = decode_metadata_record(value)
+        assert record is not None
+        image.apply(record, At(Offset(9), TimestampMs(700), is_snapshot=True))
+    assert {1: TimestampMs(700)} == image.topics["t"].partitions[0].in_sync
 
 
 def test_directories_that_are_none() -> None:
@@ -123,7 +152,7 @@ def test_a_transaction_happens_at_its_end() -> None:
     """Nothing of it is seen before; then all of it, each record with its own offset."""
     image = built(BEGIN, topic("t", 1), config(2, "t", "retention.ms", "1"))
     assert ({}, {}, 10) == (image.topics, image.topic_configs, image.open_transaction)
-    image.apply(TransactionRecord.END, Offset(13))
+    image.apply(TransactionRecord.END, At(Offset(13)))
     assert {"t": {"retention.ms": ConfigEntry(value="1", offset=Offset(12))}} == image.topic_configs
     assert image.open_transaction is None
 

@@ -37,6 +37,7 @@ BROKERS = {
         partition=0,
         topic_id="Z_6nvMpVTKiFQXr9nIlgNg",
         replicas=(1,),
+        in_sync=(1,),
         directories=("0-cUR6NWQZlXr3CXBiBDMg",),
     ),
     "0104000401146d696e2e696e73796e632e7265706c69636173023100": ConfigRecord(
@@ -47,7 +48,11 @@ BROKERS = {
     ),
     "01050200000000e27b122034f24651b227f42b823e269c040001010104ffffffff0605020000000107050200"
     "000001": PartitionChangeRecord(
-        partition=0, topic_id="4nsSIDTyRlGyJ_Qrgj4mnA", replicas=None, directories=None
+        partition=0,
+        topic_id="4nsSIDTyRlGyJ_Qrgj4mnA",
+        replicas=None,
+        in_sync=(),
+        directories=None,
     ),
     "010900a4cc7253663a41008227c4756403126f00": RemoveTopicRecord(
         topic_id="pMxyU2Y6QQCCJ8R1ZAMSbw"
@@ -79,6 +84,7 @@ def test_a_partition_has_directories_from_version_1_on(
         partition=3,
         topic_id=uuid_text(7),
         replicas=(1, 2),
+        in_sync=(1, 2),
         directories=tuple(map(uuid_text, directories)),
     )
     record = decode_metadata_record(partition(7, 3, [1, 2], directories, version=version))
@@ -87,12 +93,13 @@ def test_a_partition_has_directories_from_version_1_on(
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_partition_s_change_is_in_its_tags(version: int) -> None:
-    """Tag 2 has the replicas, tag 8 the directories; unknown tags are skipped."""
+    """Tag 0 has the in-sync replicas, 2 the replicas, 8 the directories; others are skipped."""
     fields = {0: int32s([1]), 2: int32s([2, 3]), 8: uuids([5, 6]), 99: b"unknown"}
     expected = PartitionChangeRecord(
         partition=1,
         topic_id=uuid_text(7),
         replicas=(2, 3),
+        in_sync=(1,),
         directories=(uuid_text(5), uuid_text(6)),
     )
     record = decode_metadata_record(partition_change(7, 1, fields, version=version))

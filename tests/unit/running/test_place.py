@@ -415,6 +415,41 @@ def test_a_log_that_was_truncated_before_its_bound(log: LogBuilder, *, truncated
 
 
 @pytest.mark.parametrize(
+    ("deleted", "renewed", "why"),
+    [
+        (20, False, "the log was truncated"),
+        (20, True, None),
+        (60, False, None),
+        (0, False, None),
+    ],
+)
+def test_a_truncation_that_deletes_segments_is_noticed(
+    tmp_path: Path, deleted: int, why: str | None, *, renewed: bool
+) -> None:
+    """It deletes them one after the other: those that follow are still there. A cleaner renames the
+    segment that stands for a deleted one after that; what lies beyond the bound or is replaced
+    under its own name is not missing.
+    """
+    builder = LogBuilder(tmp_path / "logs")
+    for base in (0, 20, 40, 60, 80):
+        builder.segment(base).batch(base, PAIRS).batch(base + 18, PAIRS)
+    builder.write(index_interval=1)
+    path = builder.directory / f"{deleted:020}.log"
+    path.rename(f"{path}.deleted")
+    first = builder.directory / f"{0:020}.log"
+    if deleted == 0:
+        first.write_bytes(builder.segments[0].content)
+    time.sleep(0.01)
+    if renewed:
+        first.rename(first.with_suffix(".swap"))
+        first.with_suffix(".swap").rename(first)
+    with running(builder.log_dir, {"t-0": 58}):
+        facts = Facts(Offset(58), read_watermarks(builder.log_dir), 0, 0)
+        picture = bounded(snapshot_of(builder), facts, Throttle())
+    assert why == (None if isinstance(picture, Picture) else picture)
+
+
+@pytest.mark.parametrize(
     ("marker", "fate", "is_shown"),
     [
         ("abort", "stays", True),
@@ -500,12 +535,12 @@ def test_a_whole_place_shows_what_is_not_committed(log: LogBuilder) -> None:
     """To the last whole batch, and files that are being written or deleted."""
     content = (log.directory / f"{0:020}.log").read_bytes()
     (log.directory / f"{0:020}.log.cleaned").write_bytes(content[:-5])
-    (log.directory / f"{7:020}.log.deleted").write_bytes(content)
+    (log.directory / f"{30:020}.log.deleted").write_bytes(content)
     with running(log.log_dir, {"t-0": 10}):
         place = of(log, whole=True)
         sizes = {entry.stamp.name: entry.stamp.bytes for entry in (place / "t-0").entries()}
         assert len(content) == sizes[f"{20:020}.log"]
-        assert len(content) == sizes[f"{7:020}.log.deleted"]
+        assert len(content) == sizes[f"{30:020}.log.deleted"]
         assert len(content) // 10 * 9 == sizes[f"{0:020}.log.cleaned"]
         assert {} == bounds_of(place)
         bounded = {entry.stamp.name for entry in (of(log) / "t-0").entries()}
