@@ -4,8 +4,8 @@
    value below its own high watermark of a key that has a newer one beyond, and has an older value
    of that key, or a deleted one.
 2. An in-sync replica got every record before a cleaner could remove it: a leader's cleaner does not
-   go beyond its high watermark, which all in-sync replicas have reached. Its own
-   high watermark is one fetch behind.
+   go beyond its high watermark, which all in-sync replicas have reached. Their own high watermarks
+   come one fetch later.
 3. Who is in sync is in the metadata log of its node (PartitionRecord, PartitionChangeRecord,
    KIP-631), which a broker has caught up with before it fetches.
 """

@@ -499,7 +499,7 @@ class Court:
                 more += f": {self._unknown(reading)}"
             elif kind in judge.OF_STATES and reading.is_state:
                 own = tails[judged.index(least)]
-                more += f": behind {judge.behind(reading, own.got)}"
+                more += f": without {judge.lacking(reading, own.got)}"
             self._blame(place, kind, count, more)
 
     def _unknown(self, reading: Reading) -> str:

@@ -88,7 +88,7 @@ def differences(
     return +wrong
 
 
-def behind(reading: Reading, got: Got) -> list[int]:
+def lacking(reading: Reading, got: Got) -> list[int]:
     """Return the offsets of the last rows of keys, with or without a value, that a latest state
     does not come to.
     """

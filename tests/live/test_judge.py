@@ -126,8 +126,8 @@ def test_a_lost_key(is_state: bool) -> None:
 def test_a_replica_that_catches_up(may_lag: bool) -> None:
     """Of a key with a record beyond the bound it may have any; no latest state is excused."""
     got = Got(np.vstack([GOT, rows_of([row_of(13, b"k2", b"g", 99)])]))
-    behind = reading(rows_at(4, 6, 9))
-    wrong = judge.differences(behind, got, is_compacted=True, may_lag=may_lag)
+    older = reading(rows_at(4, 6, 9))
+    wrong = judge.differences(older, got, is_compacted=True, may_lag=may_lag)
     assert (Counter() if may_lag else Counter({judge.RISEN: 1})) == wrong
     state = reading(rows_at(4, 6, 9), is_state=True)
     assert judge.RISEN in judge.differences(state, got, is_compacted=True, may_lag=may_lag)
