@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from logwright.compaction.model import CleaningOptions
     from logwright.format.names import TopicPartition
     from logwright.observe import HighWatermark
-    from logwright.place.model import Place
+    from logwright.place.model import AnyPlace, Place
     from logwright.sweep.executor import Executor
     from logwright.units import TimestampMs
 
@@ -123,21 +123,21 @@ class BucketSweep:
             retained = retain_compacted(
                 last, self, high_watermark=self.high_watermark, force=self.options.force
             )
-            return Swept(passes=passes, retained=next(iter(_whole(retained)), None))
+            return Swept(passes=passes, retained=next(iter(whole(retained)), None))
 
     def _passes(self, state: SweepState, executor: Executor) -> tuple[LogWork, ...]:
         """Return how each pass ended."""
-        passes = _whole(state.works)
+        passes = whole(state.works)
         if not passes[0].changes:
             return tuple(passes)
         for left in reversed(range(self.passes)):
-            passes[-1:] = _whole(clean_logs(state, executor))
+            passes[-1:] = whole(clean_logs(state, executor))
             if not left:
                 break
             state = plan_again(
                 passes[-1:], self, now_ms=self.now_ms, high_watermark=self.high_watermark
             )
-            passes += _whole(state.works)
+            passes += whole(state.works)
             if not to_clean(state):
                 break
         return tuple(passes)
@@ -156,7 +156,7 @@ def sweep_in_task(sweep: BucketSweep, *, runtime: Runtime) -> Maintained[Swept] 
     return sweep.run(LocalExecutor(threads=runtime.threads))
 
 
-def _whole(works: Iterable[LogWork]) -> list[LogWork]:
+def whole(works: Iterable[LogWork[AnyPlace]]) -> list[LogWork[AnyPlace]]:
     """Return logs of which none failed.
 
     Raises:

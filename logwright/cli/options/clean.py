@@ -18,6 +18,10 @@ MIN_DEDUPE_BUFFER: Final = 25
 """Bytes; more than one slot of the offset map (`logwright.config.topic.MAP_SLOT_BYTES`)."""
 
 
+USUAL_SPLIT_BYTES: Final = 16 << 30
+"""A working copy of a larger log needs twice as much disk."""
+
+
 class Given(TypedDict):
     """Values of the options below, as click passes them."""
 
@@ -31,6 +35,7 @@ class Given(TypedDict):
     replicas: tuple[Path, ...]
     scratch: Path | None
     spark_master: str | None
+    split_bytes: int
 
 
 @declare("clean")
@@ -77,6 +82,13 @@ class Given(TypedDict):
     "one of them may need them. Its broker may run.",
 )
 @scratch_option
+@click.option(
+    "--split-bytes",
+    metavar="BYTES",
+    type=click.IntRange(min=0),
+    default=USUAL_SPLIT_BYTES,
+    help="A larger log in a bucket is cleaned in parts, each by a task [default: 16 GiB].",
+)
 @click.option(
     "--spark-master",
     metavar="URL",
