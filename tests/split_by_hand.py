@@ -61,7 +61,8 @@ class ByHand:
 
     def _fates(self) -> tuple[split.Fates, ...] | None:
         opened = [source for number in range(len(self.groups)) for source in self._open(number)]
-        if not split.has_transactions(opened):
+        indexed = any(each.txnindex_bytes for each in self.whole.log.segments)
+        if not indexed and not split.has_transactions(opened):
             return None
         rows = [split.thin(source) for source in opened]
         return pickle.loads(pickle.dumps(split.decide(self.whole, self.groups, rows)))  # noqa: S301, TID251 -- as Spark does

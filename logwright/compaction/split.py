@@ -199,8 +199,9 @@ def decide(
         for segment, rows in zip(segments, batches, strict=True)
     ]
     indexes, bound = TransactionIndexes(plan.log), plan.compaction.first_uncleanable_offset
-    indexes.require_agreement(sources, end_offset=bound)
-    mark_unmapped(sources, plan, indexes)
+    if has_transactions(sources):
+        indexes.require_agreement(sources, end_offset=bound)
+        mark_unmapped(sources, plan, indexes)
     left = iter(sources)
     grouped = [[next(left) for _ in group] for group in groups]
     aborted = decide_transactions(grouped, plan, indexes)

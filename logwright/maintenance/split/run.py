@@ -261,7 +261,8 @@ class _Steps:
     def _read(self) -> list[KeysRead]:
         """Read the keys of all groups; first of those without transactions."""
         read = self._read_keys(range(len(self._tasks)))
-        if not any(each.has_transactions for each in read):
+        indexed = any(each.txnindex_bytes for each in self._plan.log.segments)
+        if not self._groups or not (indexed or any(each.has_transactions for each in read)):
             return read
         transactions = TransactionsTask(
             job=self._job,

@@ -189,6 +189,17 @@ def test_a_corrupt_batch_is_refused(tmp_path: Path) -> None:
         ByHand(plan, shards=2)
 
 
+def test_a_wrong_transaction_index_is_refused(tmp_path: Path) -> None:
+    """Though no batch has a transaction: as by a cleaning by one task."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(0).batch(0, [("k", "v")])
+    builder.segment(1)
+    builder.write()
+    (builder.log_dir / str(builder.partition) / f"{0:020d}.txnindex").write_bytes(b"x" * 10)
+    plan = forced_plan(builder.log_dir, builder.partition, COMPACT)
+    assert require_same(plan, 1) is None
+
+
 @pytest.mark.parametrize(
     ("options", "why"),
     [
