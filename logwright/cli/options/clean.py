@@ -70,7 +70,7 @@ class Given(TypedDict):
 @click.option(
     "--retain",
     is_flag=True,
-    help="Afterwards apply retention to these compacted logs, as Kafka's cleaner does.",
+    help="Then apply retention to compacted logs, as Kafka does.",
 )
 @click.option(
     "--coordinate-with",
@@ -85,9 +85,9 @@ class Given(TypedDict):
 @click.option(
     "--split-bytes",
     metavar="BYTES",
-    type=click.IntRange(min=0),
+    type=int,
     default=USUAL_SPLIT_BYTES,
-    help="A larger log in a bucket is cleaned in parts, each by a task [default: 16 GiB].",
+    help="In a bucket: split larger logs [default: 16 GiB].",
 )
 @click.option(
     "--spark-master",
