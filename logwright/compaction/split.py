@@ -46,7 +46,6 @@ from logwright.live_plans import new_plan_id
 from logwright.log.model import Fingerprint
 from logwright.place.mapped import MappedFile, MappedFiles
 from logwright.rewrite.cache import NOTHING_REBUILT
-from logwright.roll.plan import not_rolled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -117,7 +116,8 @@ def plan_of_group(plan: ReadablePlan, group: Segments) -> ReadablePlan:
         invariant(roll.new_base_offset == following.base_offset, "the active segment is rolled")
         own = group
     else:
-        own, roll = (*group, following), not_rolled("it is not of this group")
+        own, why = (*group, following), "the active segment is not of this group"
+        roll = roll._replace(cause=None, new_base_offset=None, due_at_ms=None, reason=why)
     return plan._replace(
         log=log._replace(segments=own, fingerprint=Fingerprint((), ()), snapshot_offsets=()),
         roll=roll,

@@ -12,8 +12,8 @@
    cleaning, with hollow output; what that leaves is the new state, and of its files those that the
    tasks have sent are named.
 
-What a task holds in memory: of a group 24 bytes for each of 2 million records, three times, 104 bytes for
-each batch and two bits for each record; of a shard ``log.cleaner.dedupe.buffer.size``, 24 bytes for
-each of its records in a few groups, and 4 bytes for each record that is superseded; of the
-transactions 104 bytes for each batch of one, in one task.
+What a task holds in memory: of a group 24 bytes for each of 2 million records, three times, 104
+bytes for each batch and two bits for each record; of a shard ``log.cleaner.dedupe.buffer.size``, 24
+bytes for each of its records in a few groups, and 4 bytes for each record that is superseded; of
+the transactions 104 bytes for each batch of one, in one task.
 """
