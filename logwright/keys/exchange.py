@@ -320,9 +320,9 @@ class NewestKeys:
         parts = max(ceil(self.inserted / max(int(most * self.cleaner.load_factor), 1)), 1)
         while True:
             slots = max(_ROOM * ceil(self.inserted / parts), _FEWEST_SLOTS)
-            found = self._find(parts, min(slots, most))
-            if found is not None:
-                return found
+            superseded = self._find(parts, min(slots, most))
+            if superseded is not None:
+                return superseded
             parts *= 2
 
     def _find(self, parts: int, slots: int) -> Superseded | None:

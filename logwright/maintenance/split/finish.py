@@ -201,10 +201,10 @@ def _stats(
     stats = [each.staged.stats for each in task.built]
     invariant(stats, "there is a group")
     summed = Counter[str]()
-    for one in stats:
-        figures = one._asdict()
+    for group in stats:
+        figures = group._asdict()
         summed.update({name: figures[name] for name in _SUMMED})
-    horizons = [one.delete_horizon_ms for one in stats if one.delete_horizon_ms is not None]
+    horizons = [each.delete_horizon_ms for each in stats if each.delete_horizon_ms is not None]
     figures = {name: summed[name] for name in _SUMMED}
     before = len(plan.rolled_log.segments)
     sources = sum(map(len, groups_of(plan)))

@@ -200,14 +200,14 @@ class _Steps:
 
     def _run(self) -> Maintained[Swept] | None:
         read = self._read()
-        found = self._find(read)
+        shards = self._find(read)
         began = time.monotonic()
-        built = self._rewrite(read, found)
+        built = self._rewrite(read, shards)
         figures = MapFigures(
-            map_reads=max((each.reads for each in found), default=1),
+            map_reads=max((each.reads for each in shards), default=1),
             map_records=sum(each.offered for each in read),
-            map_bytes=max((each.table_bytes for each in found), default=0),
-            distinct_keys=sum(each.distinct for each in found),
+            map_bytes=max((each.table_bytes for each in shards), default=0),
+            distinct_keys=sum(each.distinct for each in shards),
         )
         task = FinishTask(
             sweep=self._sweep,
@@ -312,20 +312,20 @@ class _Steps:
             for shard in range(self._job.shards if self._groups else 0)
         ]
         sizes = [sum(part.bytes for part in chain(*task.parts)) for task in tasks]
-        found = self._call(find_superseded, [(task,) for task in tasks], sizes)
-        self._left += [each.key for each in found]
-        if not all(each.is_right for each in found):
-            wrong = sum(not each.is_right for each in found)
+        shards = self._call(find_superseded, [(task,) for task in tasks], sizes)
+        self._left += [each.key for each in shards]
+        if not all(each.is_right for each in shards):
+            wrong = sum(not each.is_right for each in shards)
             raise self._refused([CheckResult(LATEST_VALUE_PER_KEY, wrong)])
-        return found
+        return shards
 
-    def _rewrite(self, read: Sequence[KeysRead], found: Sequence[ShardFound]) -> list[GroupBuilt]:
+    def _rewrite(self, read: Sequence[KeysRead], shards: Sequence[ShardFound]) -> list[GroupBuilt]:
         """Rewrite each group.
 
         Raises:
             QualityError: an output failed a check.
         """
-        superseded = [superseded_of(each) for each in found]
+        superseded = [superseded_of(each) for each in shards]
         tasks = []
         for number, (group, keys) in enumerate(zip(self._tasks, read, strict=True)):
             if keys.read is None:
@@ -335,8 +335,8 @@ class _Steps:
                     group=group,
                     read=keys.read,
                     superseded=tuple(each[number] for each in superseded),
-                    digest=sum(int(each.sums["digest"][number]) for each in found),
-                    records=sum(int(each.sums["records"][number]) for each in found),
+                    digest=sum(int(each.sums["digest"][number]) for each in shards),
+                    records=sum(int(each.sums["records"][number]) for each in shards),
                 )
             )
         built = self._call(rewrite_group, [(task,) for task in tasks], self._sizes)

@@ -199,7 +199,7 @@ def find_superseded(task: ShardTask, *, runtime: Runtime) -> ShardFound:
 
     rows_of = [sum(part.bytes for part in parts) // KEY_ROW.itemsize for parts in task.parts]
     with enough_memory(task.job.directory):
-        found = NewestKeys(
+        shard = NewestKeys(
             shard=task.shard,
             shards=task.job.shards,
             rows=rows,
@@ -208,17 +208,17 @@ def find_superseded(task: ShardTask, *, runtime: Runtime) -> ShardFound:
             cleaner=task.cleaner,
         ).find()
         nothing = np.zeros(0, dtype=np.uint32)
-        dead = [found.dead.get(number, nothing) for number in range(len(task.parts))]
+        dead = [shard.dead.get(number, nothing) for number in range(len(task.parts))]
         stored = objects.put(b"".join(each.tobytes() for each in dead))
     return ShardFound(
         key=stored.key,
         counts=np.array([len(each) for each in dead], dtype=np.int64),
         crcs=np.array([google_crc32c.value(each.tobytes()) for each in dead], dtype=np.uint32),
-        sums=found.sums,
-        is_right=found.sampled == found.expected,
-        distinct=found.distinct,
-        table_bytes=found.table_bytes,
-        reads=found.reads,
+        sums=shard.sums,
+        is_right=shard.sampled == shard.expected,
+        distinct=shard.distinct,
+        table_bytes=shard.table_bytes,
+        reads=shard.reads,
     )
 
 
@@ -227,14 +227,14 @@ def _rows_of(objects: JobObjects, parts: Sequence[Stored]) -> NDArray[np.void]:
     return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
 
-def superseded_of(found: ShardFound) -> tuple[Stored, ...]:
+def superseded_of(shard: ShardFound) -> tuple[Stored, ...]:
     """Return the part of each group."""
-    sizes = found.counts * np.dtype(np.uint32).itemsize
+    sizes = shard.counts * np.dtype(np.uint32).itemsize
     starts = np.cumsum(sizes) - sizes
     return tuple(
-        Stored(found.key, start, size, crc)
+        Stored(shard.key, start, size, crc)
         for start, size, crc in zip(
-            starts.tolist(), sizes.tolist(), found.crcs.tolist(), strict=True
+            starts.tolist(), sizes.tolist(), shard.crcs.tolist(), strict=True
         )
     )
 

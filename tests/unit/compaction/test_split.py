@@ -120,9 +120,9 @@ def a_plan(tmp_path: Path, **options: object) -> CleanPlan:
 def test_a_record_that_should_be_gone_is_noticed(tmp_path: Path) -> None:
     """A shard that misses one is contradicted by what it says must survive."""
     by_hand = ByHand(a_plan(tmp_path), shards=1)
-    (found,) = by_hand.found
-    assert 5 == len(found.dead[1])
-    found.dead[1] = found.dead[1][1:]
+    (shard,) = by_hand.found
+    assert 5 == len(shard.dead[1])
+    shard.dead[1] = shard.dead[1][1:]
     by_hand.run()
     failed = [[check.name for check in facts.failed] for _, facts in by_hand.built]
     assert [[], ["latest_value_per_key"], []] == failed
@@ -131,19 +131,25 @@ def test_a_record_that_should_be_gone_is_noticed(tmp_path: Path) -> None:
 def test_a_record_that_should_be_there_is_noticed(tmp_path: Path) -> None:
     """One too many is superseded."""
     by_hand = ByHand(a_plan(tmp_path), shards=1)
-    (found,) = by_hand.found
-    found.dead[2] = np.array([3], dtype=np.uint32)
+    (shard,) = by_hand.found
+    shard.dead[2] = np.array([3], dtype=np.uint32)
     by_hand.run()
     failed = [[check.name for check in facts.failed] for _, facts in by_hand.built]
     assert [[], [], ["latest_value_per_key"]] == failed
 
 
-def test_a_table_that_is_wrong_is_noticed(tmp_path: Path) -> None:
-    """A shard's sample is sorted: rows that were exchanged by their places disagree with it."""
-    by_hand = ByHand(a_plan(tmp_path), shards=1)
-    (found,) = by_hand.found
-    assert found.sampled == found.expected
-    assert found.sampled != 0
+def test_a_table_that_is_wrong_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that lacks the keys of a group contradicts what sorting says of the sample."""
+    plan, insert = a_plan(tmp_path), exchange._insert
+    (shard,) = ByHand(plan, shards=1).found
+    assert shard.sampled == shard.expected
+
+    def insert_some(table: object, rows: object, number: int, *rest: object) -> bool:
+        return number == 2 or bool(insert(table, rows, number, *rest))  # type: ignore[arg-type]  # as given
+
+    monkeypatch.setattr(exchange, "_insert", insert_some)
+    (shard,) = ByHand(plan, shards=1).found
+    assert shard.sampled != shard.expected
 
 
 @pytest.mark.parametrize("keys", [1, 5, 100, 1000])

@@ -164,9 +164,9 @@ def require_same(
             ends.append(figures(ended))
         states.append(version(bucket, more.get("partition", T0)))
         assert [] == list(scrub(bucket.below(str(more.get("partition", T0)))).wrong)
-    one, many = states
-    assert keyless(one.state) == keyless(many.state)
-    assert one.version == many.version
+    whole, parts = states
+    assert keyless(whole.state) == keyless(parts.state)
+    assert whole.version == parts.version
     assert ends[0] == ends[1]
     assert [] == [each.name for each in (root / "scratch").iterdir()]
 
@@ -365,6 +365,18 @@ def test_an_output_that_fails_a_check(
     before = version(bucket)
     with pytest.raises(QualityError, match="crc_valid"):
         by_many(sweep)
+    assert before == version(bucket)
+
+
+def test_a_table_that_fails_its_check(
+    sweep: BucketSweep, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is rewritten, and nothing changed."""
+    monkeypatch.setattr(exchange, "_insert", lambda *_: True)
+    before, caller = version(bucket), Elsewhere()
+    with pytest.raises(QualityError, match="latest_value_per_key"):
+        by_many(sweep, caller)
+    assert "rewrite_group" not in caller.called
     assert before == version(bucket)
 
 
