@@ -7,9 +7,9 @@ from typing import Final
 
 import dagster as dg
 
+from logwright.bucket.store import SCHEMES
 from logwright.config.policies import EXAMPLES, Policies, load_policies
 from logwright.config.sources import DirectorySettings, Places
-from logwright.bucket.store import SCHEMES
 from logwright.errors import PolicyError
 from logwright.place.model import Place
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from logwright.assets.lib.verdict import Verdict
 from logwright.assets.segments.values import contracts_of, value_verdict
@@ -28,7 +28,9 @@ from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
     from logwright.batches.runtime import Runtime
+    from logwright.compaction.model import ReadablePlan
     from logwright.config.policies import Policies
+    from logwright.log.model import ReadableLog
     from logwright.observe import HighWatermark
     from logwright.spark.sweep import SparkExecutor
 
@@ -129,8 +131,10 @@ def sweep_those_in_buckets(
     for results in executor.call_planned(sweep_and_judge, calls, plans):
         for result in results:
             work = due[len(ended)]
-            failed = isinstance(result, LogwrightError)
-            ended.append(work.failed(result) if failed else _ended(work, cast("Outcome", result)))
+            if isinstance(result, LogwrightError):
+                ended.append(work.failed(result))
+            else:
+                ended.append(_ended(work, result))
     return state.with_works([*found, *ended])
 
 
@@ -186,13 +190,14 @@ def _ended(work: LogWork[Place], outcome: Outcome) -> LogWork[Place]:
     if last is None:  # another attempt has made the change, or it was refused before a check
         refused = work if outcome.refusal is None else work.failed(outcome.refusal)
         return replace(refused, version=version)
-    plan = planned(last)
+    plan: ReadablePlan = planned(last)
+    log: ReadableLog = plan.log
     return WorkInBucket(
         key=work.key,
         log_dir=work.log_dir,
         partition=work.partition,
         forecast_bytes=work.forecast_bytes,
-        plan=plan._replace(log=plan.log._replace(log_dir=work.log_dir)),
+        plan=plan._replace(log=log._replace(log_dir=work.log_dir)),
         staged=last.staged,
         facts=last.facts,
         result=last.result,

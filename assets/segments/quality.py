@@ -37,7 +37,7 @@ def examine_and_judge(
     state = state.with_works(examined.works)
     values |= values_of(state)
     judgement = judge(state, policies, values, storage=storage, run_name=run_name)
-    return state, replace(judgement, failures=refused(state) | judgement.failures)
+    return state, replace(judgement, failures={**refused(state), **judgement.failures})
 
 
 def check_evaluations(

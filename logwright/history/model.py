@@ -9,11 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from logwright.deletion.plan import PurgedLog
 from logwright.format.names import TopicPartition
+from logwright.place.model import Place
 from logwright.purge.plan import PurgeResult
 from logwright.retention.plan import RetentionPlan
 from logwright.sweep.model import LogWork, SweepState
@@ -134,7 +134,9 @@ def sweep_rows(
     return rows
 
 
-def _origin(work: LogWork[Place], state: SweepState[Place], run_id: str, ended_ms: TimestampMs) -> RowOrigin:
+def _origin(
+    work: LogWork[Place], state: SweepState[Place], run_id: str, ended_ms: TimestampMs
+) -> RowOrigin:
     return RowOrigin(
         run_id=run_id,
         key=work.key,

@@ -127,9 +127,7 @@ class BucketSweep:
             )
             return Swept(passes=passes, retained=next(iter(_whole(retained)), None))
 
-    def _passes(
-        self, state: SweepState, executor: Executor, judge: Judge
-    ) -> tuple[LogWork, ...]:
+    def _passes(self, state: SweepState, executor: Executor, judge: Judge) -> tuple[LogWork, ...]:
         """Return how each pass ended."""
         passes = _whole(state.works)
         if not passes[0].changes:

@@ -107,7 +107,6 @@ class RetentionPlan(Generic[AnyPlace_co]):
         """Remaining ``.log`` bytes."""
         return ByteCount(self.log.log_bytes - sum(verdict.bytes for verdict in self.deleted))
 
-
     @property
     def changes(self) -> bool:
         """The retention changes the log."""

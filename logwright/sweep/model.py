@@ -70,7 +70,7 @@ class LogWork(Generic[AnyPlace_co]):
         checked: name of each check → what it found, in words; from the gate before the swap.
         result: what the commit did.
         commit_seconds: how long that took, with the commits that ran at the same time.
-        version: of a log in a bucket that has the change; None: it is not there, or nothing changed.
+        version: of a log in a bucket: the one that has the change; None if nothing was changed.
         retained: what the retention after the commit deleted.
         retention_account: what it looked at and left.
         failure: why it goes no further.
@@ -158,7 +158,7 @@ class SweepState(Generic[AnyPlace]):
 
 
 def local_part(state: SweepState[Place]) -> SweepState:
-    """Return the logs of this machine alone: those that can be locked, and changed by file steps."""
+    """Return the logs of this machine: those that can be locked, and changed by file steps."""
     works = tuple(work for work in state.works if is_local(work.log_dir))
     return SweepState(works=cast("tuple[LogWork, ...]", works), now_ms=state.now_ms)
 

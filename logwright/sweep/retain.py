@@ -73,8 +73,12 @@ def retain_compacted(
         why they failed.
     """
     for work in compacted(state, settings, force=force):
-        yield work if work.failure is not None else retain_log(
-            work, settings, now_ms=state.now_ms, high_watermark=high_watermark, force=force
+        yield (
+            work
+            if work.failure is not None
+            else retain_log(
+                work, settings, now_ms=state.now_ms, high_watermark=high_watermark, force=force
+            )
         )
 
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from logwright.sweep.model import LogSettings, SweepState
 
 
-
 def plan_all(
     state: SweepState[AnyPlace],
     settings: LogSettings,

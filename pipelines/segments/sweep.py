@@ -159,20 +159,22 @@ def swap_sweep(
         yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
 
 
-def _retained(
-    state: SweepState[Place], settings: DirectorySettings
-) -> Iterator[LogWork[Place]]:
+def _retained(state: SweepState[Place], settings: DirectorySettings) -> Iterator[LogWork[Place]]:
     """Yield the compacted logs after their retention, which Kafka's cleaner does after a
     compaction, too (`retain_compacted`). Effects: changes them.
     """
     force = any(work.plan is not None and work.plan.options.force for work in state.works)
     for work in compacted(state, settings, force=force):
-        yield work if work.failure is not None else retain_anywhere(
-            work,
-            settings,
-            now_ms=state.now_ms,
-            high_watermark=settings.policies.high_watermark,
-            force=force,
+        yield (
+            work
+            if work.failure is not None
+            else retain_anywhere(
+                work,
+                settings,
+                now_ms=state.now_ms,
+                high_watermark=settings.policies.high_watermark,
+                force=force,
+            )
         )
 
 
@@ -180,7 +182,8 @@ def _committed(
     state: SweepState[Place], done: list[LogWork[Place]]
 ) -> Iterator[dg.AssetMaterialization]:
     """Commit each log that is due and return its materialization, then those of the logs that were
-    only rolled, and of those in buckets, which are committed. The next logs are committed while Dagster stores the events of those before.
+    only rolled, and of those in buckets, which are committed. The next logs are committed while
+    Dagster stores the events of those before.
 
     Args:
         state: what was checked.
