@@ -46,8 +46,8 @@ from logwright.sweep.model import SweepState, local_part
 from logwright.sweep.recover import recover
 
 IN_BUCKET: Final = (
-    "the job erases nothing in a bucket: `logwright erase URL --now-and-for-good` does. What is left"
-    " there is searched"
+    "the job erases nothing in a bucket: `logwright erase URL --now-and-for-good` does. What is"
+    " left there is searched"
 )
 
 
