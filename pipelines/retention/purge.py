@@ -160,8 +160,10 @@ def purge_logs(
     rows = _rows_of(context, logs, done.results, clock)
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
-        if not is_local(log_dir):
-            continue  # a bucket has no deleted logs
+        if not is_local(log_dir):  # a bucket has no deleted logs
+            if name in listing.unreadable:
+                failures[name] = listing.unreadable[name]
+            continue
         try:
             if broker_process(log_dir) is not None:
                 context.log.info("log_dir=%s deleted logs skipped: %s", name, BY_BROKER)
