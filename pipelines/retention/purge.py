@@ -48,6 +48,10 @@ PURGE: Final = "purge"
 PURGE_LOGS: Final = "purge_logs"
 PURGE_SECONDS: Final = 300
 LOGS_PER_RUN: Final = 1_000
+LOOKS_PER_TICK: Final = 200
+"""Logs in buckets that a tick looks at, each by some requests: it may take a minute."""
+NOT_YET: Final = "a later tick looks at its objects"
+NO_VERSION: Final = -1
 LOOK_AGAIN_MS: Final = 3_600_000
 """Until the objects of a log in a bucket are listed again, though it has no new version: an upload
 that did not end may have left some.
@@ -320,10 +324,10 @@ def purge_outlook(
     logs: Iterable[MaintainedLog], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> PurgeOutlook:
     """Check each log's directory. Effects: lists it, without a lock; the purge itself checks again
-    under the locks.
+    under the locks. Of logs in buckets it looks at some, and remembers them.
     """
     due: list[str] = []
-    logs = tuple(logs)
+    logs, looks = tuple(logs), LOOKS_PER_TICK
     held = holds_of(logs, now_ms=now_ms, force=True)
     waiting = {
         key: hold.sentence if isinstance(hold, Hold) else shortened(str(hold))
@@ -333,6 +337,11 @@ def purge_outlook(
         if log.key in held:
             continue
         try:
+            if log.in_bucket and not _OBJECTS.knows(log, now_ms):
+                looks -= 1
+                if looks < 0:
+                    waiting[log.key] = NOT_YET
+                    continue
             result = _planned(log, settings, now_ms)
             if result is None:
                 continue
@@ -371,21 +380,31 @@ class _Objects:
     def __init__(self) -> None:
         self._kept: dict[str, tuple[int, int, PurgeResult]] = {}
 
+    def knows(self, log: MaintainedLog, now_ms: TimestampMs) -> bool:
+        """Return whether a log need not be looked at. Effects: the manifest was read."""
+        version, until_ms, _ = self._kept.get(_name(log), (NO_VERSION, 0, None))
+        return version == _version(log) and now_ms < until_ms
+
     def planned(self, log: MaintainedLog, now_ms: TimestampMs) -> PurgeResult:
         """Return what a purge would remove of a log. Effects: as `plan_purge_in_bucket`, if it must
         be looked at.
         """
-        name = f"{log.log_dir}/{log.partition.directory_name}"
-        manifest = manifest_of(log.log_dir, log.partition)
-        version = -1 if manifest is None else manifest.version
-        known, until_ms, result = self._kept.get(name, (-1, 0, None))
-        if result is not None and known == version and now_ms < until_ms:
-            return result
+        if self.knows(log, now_ms):
+            return self._kept[_name(log)][2]
         result = plan_purge_in_bucket(log.log_dir, log.partition)
         soonest_ms = min((pending.due_at_ms for pending in result.pending), default=INT64_MAX)
         until_ms = 0 if result.removed else min(soonest_ms, now_ms + LOOK_AGAIN_MS)
-        self._kept[name] = version, until_ms, result
+        self._kept[_name(log)] = _version(log), until_ms, result
         return result
+
+
+def _name(log: MaintainedLog) -> str:
+    return f"{log.log_dir}/{log.partition.directory_name}"
+
+
+def _version(log: MaintainedLog) -> int:
+    manifest = manifest_of(log.log_dir, log.partition)
+    return NO_VERSION if manifest is None else manifest.version
 
 
 _OBJECTS: Final = _Objects()

@@ -153,7 +153,7 @@ def _why_not(instance: dg.DagsterInstance, topic: str, seen: str, age_ms: int, *
         due: something is new, or nothing for long.
     """
     if not seen:
-        return "no broker has its logs open, and none is in a bucket"
+        return "no broker has its logs open"
     runs = instance.get_runs(dg.RunsFilter(tags={TOPIC_TAG: topic}), limit=1)
     status = runs[0].status if runs else None
     if status in RUNS_IN_FLIGHT:

@@ -1,5 +1,5 @@
-"""Dagster maintains logs in a bucket by the jobs that maintain those of a log directory, and does the
-same to them.
+"""Dagster maintains logs in a bucket by the jobs that maintain those of a log directory, and does
+the same to them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pytest
 from logwright.assets.fleet.inventory import FREE_SPACE, fleet_inventory
 from logwright.assets.lib.partitions import FLEET_INVENTORY, LOGS_NAME, SEGMENT_SET
 from logwright.assets.lib.verdict import CHECKS, VALUE_CONTRACT
+from logwright.batches.runtime import Runtime
 from logwright.bucket.store import Bucket
 from logwright.format.names import TopicPartition
 from logwright.maintenance.maintain import Maintenance
@@ -98,7 +99,7 @@ def run(job: dg.JobDefinition, platform: Platform) -> dg.ExecuteInProcessResult:
 
 
 def shown(done: dg.ExecuteInProcessResult, key: str) -> dict[str, Any]:
-    """What a run recorded last of a log's segment set, its materialization before an observation."""
+    """What a run recorded of a log's segment set."""
     events = [
         event.step_materialization_data.materialization
         for event in done.all_events
@@ -191,8 +192,6 @@ def test_a_run_that_is_executed_again_finds_its_change(
             pass
 
         def call_planned(self, function: Any, calls: Any, plans: Any) -> Any:  # noqa: ANN401
-            from logwright.batches.runtime import Runtime
-
             del plans
             for call in calls:
                 yield [function(*call, runtime=Runtime())]
