@@ -161,7 +161,7 @@ def test_a_failed_check_leaves_the_bucket_as_it_was(platform: Platform, bucket: 
     assert not platform.materialized()
     failure = done.failure_data_for_node("quality")
     assert failure is not None
-    assert f"{bucket.url}/orders-0" in str(failure.error)
+    assert f"{platform.log_dir.parent}/bucket/orders-0" in str(failure.error)
 
 
 def test_a_backfill_of_both_places(platform: Platform, bucket: Bucket) -> None:

@@ -15,6 +15,7 @@ from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.cli.selection import choose, ready, report_held, report_sources
 from logwright.format.names import TopicPartition
+from logwright.maintenance.retain import Retained, retain_copy
 from logwright.place.model import Place, is_versioned
 from logwright.retention.commit import plan_retention_of
 from logwright.retention.plan import RetentionPlan, SegmentVerdict, retention_hold
@@ -109,7 +110,6 @@ def _retain_there(
     as `in_bucket`.
     """
     from logwright.cli.run.in_bucket import in_bucket  # noqa: PLC0415 -- of an extra
-    from logwright.maintenance.retain import Retained, retain_copy  # noqa: PLC0415 -- as above
 
     done: list[RetentionPlan[Place]] = []
     for plan in plans:

@@ -167,6 +167,7 @@ def test_an_update_says_what_bounds_it(ticks: Ticks) -> None:
 def test_requests_follow_the_versions_in_a_bucket(ticks: Ticks, tmp_path: Path) -> None:
     """One for each version; the table has what the bucket has."""
     bucket = Bucket.of(f"file://{tmp_path}/bucket")
+    record(ticks.log_dir, {"t-0": 40})
     put(ticks.log_dir, bucket)
     ticks.directory = bucket.url
     (request,) = ticks.tick().run_requests
@@ -176,7 +177,9 @@ def test_requests_follow_the_versions_in_a_bucket(ticks: Ticks, tmp_path: Path) 
     assert NOTHING_NEW == ticks.tick().skip_message
     shutil.rmtree(ticks.log_dir)
     content = [(f"k{at}", "v") for at in range(40)]
-    put(write_logs(ticks.log_dir, {0: [*content, ("new", "v")]}), bucket)
+    write_logs(ticks.log_dir, {0: [*content, ("new", "v")]})
+    record(ticks.log_dir, {"t-0": 41})
+    put(ticks.log_dir, bucket)
     (request,) = ticks.tick().run_requests
     assert ticks.run(request).success
     assert 41 == len(table_rows("parquet", ticks.table))
