@@ -20,11 +20,13 @@ from logwright.sweep.stages import build_all, discard_failed, unstaged_on_error
 
 NEEDED: Final = frozenset({"log_dirs", "policies", "clock", "spark"})
 """Resources of a step that calls `restored`."""
+FIRST_RUN: Final = "dagster/root_run_id"
+"""Dagster's tag of a run that executes another one again."""
 
 
 def first_run(context: dg.OpExecutionContext) -> str:
     """Return the id of the run, of one that is executed again that of the first."""
-    return context.run.root_run_id or context.run_id
+    return context.run.tags.get(FIRST_RUN, context.run_id)
 
 
 def restored(

@@ -24,6 +24,7 @@ from logwright.pipelines.retention.retain import retention
 from logwright.pipelines.segments.pauses import pauses
 from logwright.pipelines.segments.sensors import discovery, due_logs
 from logwright.pipelines.segments.sweep import sweep
+from logwright.sweep.executor import LocalExecutor
 from tests.bucket.servers import NAME, environment, served
 from tests.bucket_maintenance.copies import differences, made_old, probed, put, version
 from tests.e2e.harness import (
@@ -185,11 +186,11 @@ def test_a_run_that_is_executed_again_finds_its_change(
         whole(self, act)
         raise ConnectionError
 
-    class HereOnly:
+    class HereOnly(LocalExecutor):
         """An executor of this process, so that it can be ended."""
 
         def __init__(self, _: object) -> None:
-            pass
+            super().__init__(threads=1)
 
         def call_planned(self, function: Any, calls: Any, plans: Any) -> Any:  # noqa: ANN401
             del plans
