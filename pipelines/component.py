@@ -133,8 +133,8 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
     def definitions_in(self, directory: Path) -> dg.Definitions:
         """Return the definitions; relative paths are below `directory`. Raises as `build_defs`."""
         log_dirs = {
-            name: one if is_url(one) else str(_path(directory, "log_dirs", one))
-            for name, one in self.log_dirs.items()
+            name: where if is_url(where) else str(_path(directory, "log_dirs", where))
+            for name, where in self.log_dirs.items()
         }
         policies = None if self.policies is None else _path(directory, "policies", self.policies)
         wanted = PolicyDirectory(

@@ -28,9 +28,7 @@ from logwright.units import TimestampMs
 
 if TYPE_CHECKING:
     from logwright.batches.runtime import Runtime
-    from logwright.compaction.model import ReadablePlan
     from logwright.config.policies import Policies
-    from logwright.log.model import ReadableLog
     from logwright.observe import HighWatermark
     from logwright.spark.sweep import SparkExecutor
 
@@ -122,7 +120,7 @@ def sweep_those_in_buckets(
     """
     there = [work for work in state.going_on if is_versioned(work.log_dir) and work.plan]
     known = {work.key: change for work in there if (change := _known(work, run)) is not None}
-    found = [replace(work, version=known[work.key]) for work in there if work.key in known]
+    before = [replace(work, version=known[work.key]) for work in there if work.key in known]
     due = [work for work in there if work.key not in known and work.changes]
     plans = [planned(work) for work in due]
     sweeps = [_sweep(work, state.now_ms, run, policies.high_watermark) for work in due]
@@ -135,7 +133,7 @@ def sweep_those_in_buckets(
                 ended.append(work.failed(result))
             else:
                 ended.append(_ended(work, result))
-    return state.with_works([*found, *ended])
+    return state.with_works([*before, *ended])
 
 
 def values_of(state: SweepState[Place]) -> dict[str, Verdict]:
@@ -190,14 +188,14 @@ def _ended(work: LogWork[Place], outcome: Outcome) -> LogWork[Place]:
     if last is None:  # another attempt has made the change, or it was refused before a check
         refused = work if outcome.refusal is None else work.failed(outcome.refusal)
         return replace(refused, version=version)
-    plan: ReadablePlan = planned(last)
-    log: ReadableLog = plan.log
+    swept: LogWork[Place] = last
+    plan = planned(swept)
     return WorkInBucket(
         key=work.key,
         log_dir=work.log_dir,
         partition=work.partition,
         forecast_bytes=work.forecast_bytes,
-        plan=plan._replace(log=log._replace(log_dir=work.log_dir)),
+        plan=plan._replace(log=plan.log._replace(log_dir=work.log_dir)),
         staged=last.staged,
         facts=last.facts,
         result=last.result,

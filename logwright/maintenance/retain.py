@@ -77,8 +77,8 @@ def retain_anywhere(
     """Decide and do the retention of one log, here or in a bucket. Returns and effects: see
     `retain_log` and `retain_in_bucket`.
     """
-    one = retain_log if is_local(work.log_dir) else retain_in_bucket
-    return one(
+    retain_it = retain_log if is_local(work.log_dir) else retain_in_bucket
+    return retain_it(
         cast("LogWork", work),  # each function gets what it is for
         settings,
         now_ms=now_ms,

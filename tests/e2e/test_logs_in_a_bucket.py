@@ -223,10 +223,10 @@ def test_sensors_ask_for_what_is_due_there(platform: Platform, bucket: Bucket) -
     (request,) = tick(discovery, platform).dynamic_partitions_requests
     assert [f"{THERE}:{key}" for key in LOGS] == list(request.partition_keys)
     first = tick(due_logs, platform)
-    (asked,) = first.run_requests
-    logs = asked.run_config["ops"]["plan_sweep"]["config"]["logs"]
+    (wanted,) = first.run_requests
+    logs = wanted.run_config["ops"]["plan_sweep"]["config"]["logs"]
     assert {f"{name}:{key}" for name in (HERE, THERE) for key in LOGS} == set(logs)
-    assert {*logs} == {*asked.run_config["ops"]["plan_sweep"]["config"]["forecasts"]}
+    assert {*logs} == {*wanted.run_config["ops"]["plan_sweep"]["config"]["forecasts"]}
     waits = tick(due_logs, platform, first.cursor)
     assert not waits.run_requests
     assert platform.sweep(logs).success
@@ -277,10 +277,9 @@ def test_a_bucket_that_does_not_answer_is_named(
     listing = platform.resources()["log_dirs"].listing()
     assert ["orders-0"] == [*listing.logs]
     assert [THERE] == [*listing.unreadable]
-    found = tick(discovery, platform)
-    assert not found.dynamic_partitions_requests
-    asked = tick(due_logs, platform)
-    (request,) = asked.run_requests
+    discovered = tick(discovery, platform)
+    assert not discovered.dynamic_partitions_requests
+    (request,) = tick(due_logs, platform).run_requests
     assert ["orders-0"] == request.run_config["ops"]["plan_sweep"]["config"]["logs"]
     done = run(retention, platform)
     assert not done.success
@@ -323,8 +322,8 @@ def test_retention_and_purge_there(tmp_path: Path, bucket: Bucket, agreement: by
     newest = {each.operation for each in (version(bucket, one) for one in PARTITIONS)}
     assert 2 == len(newest)
     made_old(tmp_path / "bucket", days=8)
-    (asked,) = tick(purge_due, platform.at(platform.now_ms + 3_600_000)).run_requests
-    assert f"{THERE}:orders-0" in asked.run_config["ops"]["purge_logs"]["config"]["logs"]
+    (request,) = tick(purge_due, platform.at(platform.now_ms + 3_600_000)).run_requests
+    assert f"{THERE}:orders-0" in request.run_config["ops"]["purge_logs"]["config"]["logs"]
     before = len(bucket.below("orders-0").listing("data/"))
     purged = run(purge, platform)
     assert purged.success
