@@ -4,6 +4,7 @@ the same to them.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,21 @@ def shown(done: dg.ExecuteInProcessResult, key: str) -> dict[str, Any]:
     return {name: value.value for name, value in own.metadata.items()}
 
 
+class HereOnly(LocalExecutor):
+    """An executor of this process."""
+
+    def __init__(self, _: object) -> None:
+        super().__init__(threads=1)
+
+    def call_planned(
+        self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], plans: object
+    ) -> Iterator[list[Any]]:
+        """As that of Spark."""
+        del plans
+        for call in calls:
+            yield [function(*call, runtime=Runtime())]
+
+
 def wrong(platform: Platform, bucket: Bucket) -> list[str]:
     """What is not the same here and there."""
     scratch = platform.home / "compared"
@@ -186,17 +202,6 @@ def test_a_run_that_is_executed_again_finds_its_change(
         whole(self, act)
         raise ConnectionError
 
-    class HereOnly(LocalExecutor):
-        """An executor of this process, so that it can be ended."""
-
-        def __init__(self, _: object) -> None:
-            super().__init__(threads=1)
-
-        def call_planned(self, function: Any, calls: Any, plans: Any) -> Any:  # noqa: ANN401
-            del plans
-            for call in calls:
-                yield [function(*call, runtime=Runtime())]
-
     monkeypatch.setattr("logwright.assets.segments.segment_set.SparkExecutor", HereOnly)
     with monkeypatch.context() as patch:
         patch.setattr(Maintenance, "run", lost)
@@ -271,16 +276,16 @@ def test_a_bucket_that_does_not_answer_is_named(
     for name, value in environment(9).items():  # the port discards, and nothing listens
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("logwright.resources.log_dirs.ANSWER_SECONDS", 1)
-    platform = make_platform(tmp_path, {"orders-0": "basic-none"})
+    platform = make_platform(tmp_path, LOGS)
     platform = replace(platform, more=(f"{THERE}=s3://nobody/{tmp_path.name}",))
     platform.instance.add_dynamic_partitions(LOGS_NAME, [f"{THERE}:orders-0"])
     listing = platform.resources()["log_dirs"].listing()
-    assert ["orders-0"] == [*listing.logs]
+    assert [*LOGS] == [*listing.logs]
     assert [THERE] == [*listing.unreadable]
     discovered = tick(discovery, platform)
     assert not discovered.dynamic_partitions_requests
     (request,) = tick(due_logs, platform).run_requests
-    assert ["orders-0"] == request.run_config["ops"]["plan_sweep"]["config"]["logs"]
+    assert {*LOGS} == {*request.run_config["ops"]["plan_sweep"]["config"]["logs"]}
     done = run(retention, platform)
     assert not done.success
     failure = done.failure_data_for_node("retain_logs")
@@ -332,7 +337,8 @@ def test_retention_and_purge_there(tmp_path: Path, bucket: Bucket, agreement: by
 
 
 def test_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By S3's protocol: the same bytes, from tasks of Spark that have the environment."""
+    """By S3's protocol: the same bytes. The tests of Spark have its tasks with a server."""
+    monkeypatch.setattr("logwright.assets.segments.segment_set.SparkExecutor", HereOnly)
     with served() as port:
         for name, value in environment(port).items():
             monkeypatch.setenv(name, value)
