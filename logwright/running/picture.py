@@ -178,7 +178,8 @@ def bounded(
     entries = () if epochs is None else epochs.entries
     firsts = (first_epoch(_log(snapshot, base, throttle)) for base in bases[: at + 1])
     is_one = all(first is None or is_of(entries, *first) for first in firsts)
-    is_one = is_one and not any(_has_changed(snapshot, base) for base in bases[:-1][: at + 1])
+    sealed = bases[:-1][: at + 1]
+    is_one = is_one and not any(_has_changed(snapshot, base) for base in sealed)
     if not is_one or not _has_txnindex(snapshot, bases, (at, end), throttle):
         return Again("the active segment was replaced" if is_one else "the log was truncated")
     return Picture(
@@ -300,9 +301,9 @@ def _is_zeros(log: RunningBytes, position: int) -> bool:
 
 def is_still_true(picture: Picture) -> bool:
     """Return whether what a picture shows is still the log's history: no file became shorter than
-    what is shown of it (a broker truncates the indexes first), no sealed segment changed, and no
-    leader epoch says that the log was truncated below the bound. Effects: looks at the files;
-    reads the leader epochs.
+    what is shown of it (a broker truncates the indexes first), no sealed segment that is shown
+    changed, and no leader epoch says that the log was truncated below the bound. Effects: looks at
+    the files; reads the leader epochs.
     """
     snapshot = picture.snapshot
     if any(
@@ -311,7 +312,10 @@ def is_still_true(picture: Picture) -> bool:
         if picture.bound is not None or name.endswith(names.LOG)
     ):
         return False
-    sealed = (base for base in _bases(snapshot) if base < picture.active_base)
+    shown = (
+        base for base in _bases(snapshot) if segment_file_name(base, names.LOG) in picture.sizes
+    )
+    sealed = (base for base in shown if base < picture.active_base)
     if any(_has_changed(snapshot, base) for base in sealed):
         return False
     epochs = read_epochs(snapshot)

@@ -117,7 +117,9 @@ def use_this_python(session: SparkSession) -> None:
 
 
 class SparkDied(LogwrightError):
-    """Spark's JVM, or one of its Python workers, died. Each log was changed as a whole, or not."""
+    """Spark's JVM, or one of its Python workers, died. Each log was changed as a whole, or not at
+    all.
+    """
 
     exit_status = 7
 

@@ -7,7 +7,6 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from logwright.running.broker import broker_process
 from logwright.units import TimestampMs
 from tests.e2e.command import Answer, call
 from tests.live.commands import Attempt, Refused
-from tests.live.differing import denied, kept
 from tests.live.plain import topic_id
 from tests.live.rows import LEVELS, Call, Isolation, Reading, general, row_of, rows_of
 
@@ -45,9 +43,6 @@ FAULTS = "faults"
 """What an audit counts."""
 FAULTY = 3
 """Its exit status then."""
-UNCLEAN = "unclean-"
-"""Begins the name of the log that loses records by unclean elections."""
-AFTER_ELECTION = "keys that differ after an unclean election, in the bytes too"
 
 Line = dict[str, Any]
 Options = Callable[[Path, str], Sequence[str | Path]]
@@ -233,26 +228,6 @@ class Audit(Caller):
     def __init__(self, log_dirs: Sequence[Path], scratch: Path) -> None:
         super().__init__("audit", self._words, expected=(0, FAULTY))
         self._log_dirs, self._second = log_dirs, scratch / "second"
-        self._differing = 0
-
-    def call(self, log_dir: Path, log: str, isolation: Isolation) -> Call:
-        """As `Caller.call`; faults that an unclean election left are a note."""
-        self._differing = 0
-        result = super().call(log_dir, log, isolation)
-        return replace(result, notes={AFTER_ELECTION: self._differing} if self._differing else {})
-
-    def asked(self, log_dir: Path, log: str) -> list[Line]:
-        """As `Caller.asked`, without faults that an unclean election left."""
-        if not log.startswith(UNCLEAN):
-            return super().asked(log_dir, log)
-        with kept(self._log_dirs, log, self._second.parent / "kept") as before:
-            lines = super().asked(log_dir, log)
-            claims = [line for line in lines if line.get(FAULTS)]
-            if claims:
-                self.wrong = sum((denied(log, line, before) for line in claims), Counter())
-                self._differing = sum(sum(line[FAULTS].values()) for line in claims)
-                self._differing -= sum(self.wrong.values())
-        return lines
 
     def _words(self, log_dir: Path, log: str) -> Sequence[str | Path]:
         options = ("--topic", log.rpartition("-")[0], "--output", "json")

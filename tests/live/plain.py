@@ -48,7 +48,7 @@ def read(log_dir: Path, log: str, isolation: Isolation) -> Reading:
     """
     began = time.monotonic()
     before, bound = topic_id(log_dir, log), watermark(log_dir, log)
-    batches = [batch for batch in batches_of(log_dir / log) if batch[0].base_offset < bound]
+    batches = [batch for batch in _batches(log_dir / log) if batch[0].base_offset < bound]
     ended_at, aborted = _transactions(batches)
     open_from = [
         header.base_offset
@@ -78,8 +78,7 @@ def read(log_dir: Path, log: str, isolation: Isolation) -> Reading:
     )
 
 
-def batches_of(directory: Path) -> Iterator[Batch]:
-    """All batches that the files have, one file after another. Effects: reads them."""
+def _batches(directory: Path) -> Iterator[Batch]:
     for path in sorted(directory.glob("*.log")):
         time.sleep(PAUSE_SECONDS)
         try:

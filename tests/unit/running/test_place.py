@@ -84,6 +84,15 @@ def read_while(place: RunningPlace, *acts: Callable[[], object]) -> None:
             act()
 
 
+def snapshot_of(log: LogBuilder) -> Snapshot:
+    """What is there now; later changes are not in it."""
+    time.sleep(0.1)  # the directory's times are older than QUIET_NS
+    with open_log_dir(log.log_dir) as parent:
+        snapshot = try_snapshot(parent, "t-0", lambda _: True)
+    assert isinstance(snapshot, Snapshot)
+    return snapshot
+
+
 def work(place: Place, partition: TopicPartition) -> LogWork[Place]:
     return LogWork(key=str(partition), log_dir=place, partition=partition)
 
@@ -334,6 +343,16 @@ def test_a_sealed_segment_that_changed_shows_a_truncation(log: LogBuilder, suffi
             read_while(place, change, partial(fail, CorruptIndex("as a reader says.")))
 
 
+def test_a_change_of_what_is_not_shown_counts_for_nothing(log: LogBuilder) -> None:
+    """A follower truncates what was never committed: the bound is below it."""
+    path = log.directory / f"{20:020}.log"
+    (log.directory / f"{40:020}.log").write_bytes(b"")
+    with running(log.log_dir, {"t-0": 10}):
+        place = of(log)
+        read_while(place, partial(os.truncate, path, 100))
+        assert 10 == look(place).log_end_offset
+
+
 def test_a_truncation_that_was_appended_to_is_noticed(log: LogBuilder) -> None:
     """By the leader epochs: the file is as long as before."""
     with running(log.log_dir, {"t-0": 40}):
@@ -363,10 +382,7 @@ def test_damage_in_a_segment_that_rolled_is_not_an_end(log: LogBuilder) -> None:
     path.write_bytes(content)
     path.with_suffix(".index").write_bytes(b"")
     with running(log.log_dir, {"t-0": 41}):
-        time.sleep(0.1)  # the directory's times are older than QUIET_NS
-        with open_log_dir(log.log_dir) as parent:
-            snapshot = try_snapshot(parent, "t-0", lambda _: True)
-        assert isinstance(snapshot, Snapshot)
+        snapshot = snapshot_of(log)
         (log.directory / f"{40:020}.log").write_bytes(b"")
         facts = Facts(Offset(41), read_watermarks(log.log_dir), 0, 0)
         picture = bounded(snapshot, facts, Throttle())
@@ -383,10 +399,7 @@ def test_a_log_that_was_truncated_before_its_bound(log: LogBuilder, *, truncated
     first.write_bytes(log.segments[0].content[:half])
     first.with_suffix(".index").write_bytes(b"")
     with running(log.log_dir, {"t-0": 15}):
-        time.sleep(0.1)  # the directory's times are older than QUIET_NS
-        with open_log_dir(log.log_dir) as parent:
-            snapshot = try_snapshot(parent, "t-0", lambda _: True)
-        assert isinstance(snapshot, Snapshot)
+        snapshot = snapshot_of(log)
         if truncated:
             os.truncate(first, half // 2)
             with first.open("ab") as file:
@@ -425,10 +438,7 @@ def test_a_transaction_index_that_comes_later(
     entries = index.read_bytes() if index.exists() else b""
     index.unlink(missing_ok=True)
     with running(log.log_dir, {"t-0": 43}):
-        time.sleep(0.1)  # the directory's times are older than QUIET_NS
-        with open_log_dir(log.log_dir) as parent:
-            snapshot = try_snapshot(parent, "t-0", lambda _: True)
-        assert isinstance(snapshot, Snapshot)
+        snapshot = snapshot_of(log)
         path = index.with_suffix(".log")
         content = path.read_bytes()
         if fate == "stays":
