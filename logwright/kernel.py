@@ -55,6 +55,7 @@ _IMPORTED: Final = re.compile(rb"^[ \t]*(?:from|import) logwright\.([\w.]+)", re
 _COMPILER: Final = ("kernel", "kernel_compiler", "intrinsics")
 _lock: Final = threading.Lock()
 _array_words: dict[tuple[int, int], tuple[Any, str]] = {}
+_equal_words: dict[tuple[Any, int], str] = {}
 
 
 class Kernel:
@@ -211,12 +212,18 @@ _PACKED_FLOAT: Final = struct.Struct("d")
 
 
 def _array_word(array: Any) -> str:
-    dtype = array.dtype
-    known = _array_words.get((id(dtype), array.ndim))
-    if known is None or known[0] is not dtype:
-        word = f"{array.ndim}:{json.dumps(_dtype_fields(dtype))}"
-        known = _array_words[id(dtype), array.ndim] = (dtype, word)
-    return known[1]
+    """Return the word of an array's type. NumPy makes a dtype that is equal to another one again
+    and again (`np.concatenate`): only the first of them is kept, and found without its hash.
+    """
+    dtype, ndim = array.dtype, array.ndim
+    known = _array_words.get((id(dtype), ndim))
+    if known is not None and known[0] is dtype:
+        return known[1]
+    word = _equal_words.get((dtype, ndim))
+    if word is None:
+        word = _equal_words[dtype, ndim] = f"{ndim}:{json.dumps(_dtype_fields(dtype))}"
+        _array_words[id(dtype), ndim] = (dtype, word)
+    return word
 
 
 def _data_address_in_struct(array: Any) -> int:

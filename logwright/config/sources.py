@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -202,7 +203,7 @@ class DirectorySettings:
                 self._sources[log_dir] = error.as_value()
         sources_read = self._sources[log_dir]
         if isinstance(sources_read, LogwrightError):
-            raise sources_read
+            raise copy(sources_read)  # what is raised gets frames, and this one is kept
         return sources_read
 
     def stray(self, log_dir: Place, partition: TopicPartition) -> str | None:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from logwright.bucket.manifest import LogState, Manifest, StoredFile
+    from logwright.place.model import Place
 
 AHEAD: Final = 2
 """How many windows are fetched before they are asked for."""
@@ -86,9 +87,9 @@ class Session:
         return BucketPlace(pure, scheme, self)
 
     @cached_property
-    def pure(self) -> PurePosixPath:
-        """The path of the log directory."""
-        return self.place.pure
+    def parts(self) -> tuple[str, ...]:
+        """The parts of the path of the log directory."""
+        return self.place.pure.parts
 
     def manifest(self, directory: str) -> Manifest | None:
         """Return the version of a partition's log that is shown, None if there is none. Effects:
@@ -286,6 +287,17 @@ class BucketPlace(ReadOnlyPlace):
         inside = self.session.files(parts[0]) if parts else self.session.root()
         return [shown.entry for shown in (inside or {}).values()]
 
+    def known_part(self, name: str, position: int, size: int) -> bytes | None:
+        """See `ReadOnlyPlace.known_part`: the manifest has the ends of files."""
+        parts = self._parts()
+        shown = (self.session.files(parts[0]) or {}).get(name) if len(parts) == 1 else None
+        if shown is None:
+            return None
+        if shown.stored is None:
+            return shown.content[position : position + size]
+        file = shown.stored[1]
+        return _kept(file, position, min(position + size, file.bytes))
+
     def open(self) -> Bytes:
         """See `ReadOnlyPlace.open`."""
         shown = self._look()
@@ -315,10 +327,10 @@ class BucketPlace(ReadOnlyPlace):
 
     def _parts(self) -> tuple[str, ...]:
         """Return its names below the log directory."""
-        root = self.session.pure
-        if not self.pure.is_relative_to(root):
+        root, parts = self.session.parts, self.pure.parts
+        if parts[: len(root)] != root:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
-        return self.pure.relative_to(root).parts
+        return parts[len(root) :]
 
 
 class MadeBytes(Bytes):
@@ -370,7 +382,7 @@ class ObjectBytes(Bytes):
         end = min(position + len(data), self._file.bytes)
         if position >= end:
             return 0
-        kept = self._kept(position, end)
+        kept = _kept(self._file, position, end)
         if kept is not None:
             return _copy(data, kept)
         number = position // RANGE_BYTES
@@ -393,18 +405,6 @@ class ObjectBytes(Bytes):
             raise unreadable(error, self.path, 0) from error
         data.flags.writeable = False
         return data
-
-    def _kept(self, position: int, end: int) -> bytes | None:
-        """Return bytes that the manifest has; None if it has not all of them."""
-        file = self._file
-        if end <= len(file.head):
-            return file.head[position:end]
-        before_tail = file.bytes - len(file.tail)
-        return (
-            file.tail[position - before_tail : end - before_tail]
-            if position >= before_tail
-            else None
-        )
 
     def _window(self, number: int) -> memoryview:
         """Return a window; those after it are fetched ahead, if the one before was read, too."""
@@ -436,6 +436,16 @@ class ObjectBytes(Bytes):
             ) from error
 
 
+def _kept(file: StoredFile, position: int, end: int) -> bytes | None:
+    """Return bytes that the manifest has of a file; None if it has not all of them."""
+    if end <= len(file.head):
+        return file.head[position:end]
+    before_tail = file.bytes - len(file.tail)
+    return (
+        file.tail[position - before_tail : end - before_tail] if position >= before_tail else None
+    )
+
+
 def _copy(data: NDArray[np.uint8], part: bytes | memoryview) -> int:
     data[: len(part)] = np.frombuffer(part, dtype=np.uint8)
     return len(part)
@@ -445,6 +455,18 @@ def _copy(data: NDArray[np.uint8], part: bytes | memoryview) -> int:
 def _pool() -> ThreadPoolExecutor:
     """Return the threads that fetch, of this process."""
     return ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="bucket")
+
+
+def bucket_of(place: Place) -> Bucket:
+    """Return the log directory of a place in a bucket."""
+    return cast("BucketPlace", place).session.bucket
+
+
+def manifest_of(place: Place, partition: TopicPartition) -> Manifest | None:
+    """Return the version of a log that a place in a bucket shows. Effects and errors: as
+    `Session.manifest`.
+    """
+    return cast("BucketPlace", place).session.manifest(partition.directory_name)
 
 
 def in_bucket(scheme: str, rest: str) -> BucketPlace:

@@ -71,6 +71,11 @@ class PlaceDir(OpenDir):
         """See `OpenDir.open`."""
         return open_bytes(self.place / name)
 
+    def read_part(self, name: str, position: int, size: int) -> bytes:
+        """See `OpenDir.read_part`."""
+        known = self.place.known_part(name, position, size)
+        return super().read_part(name, position, size) if known is None else known
+
 
 @overload
 def open_log_dir(log_dir: Path) -> LocalDir: ...

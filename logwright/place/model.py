@@ -315,6 +315,13 @@ class ReadOnlyPlace(ABC):
         """
         return ()
 
+    def known_part(self, name: str, position: int, size: int) -> bytes | None:
+        """Return `size` bytes of a file in this directory, fewer only at its end, if they are known
+        without opening it; None if they are not. Effects: as `entries`.
+        """
+        del name, position, size
+        return None
+
     @abstractmethod
     def entry(self) -> Entry:
         """Return what is there; no link is followed.

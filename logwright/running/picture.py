@@ -178,6 +178,8 @@ def bounded(
     entries = () if epochs is None else epochs.entries
     firsts = (first_epoch(_log(snapshot, base, throttle)) for base in bases[: at + 1])
     is_one = all(first is None or is_of(entries, *first) for first in firsts)
+    sealed = bases[:-1][: at + 1]
+    is_one = is_one and not any(_has_changed(snapshot, base) for base in sealed)
     if not is_one or not _has_txnindex(snapshot, bases, (at, end), throttle):
         return Again("the active segment was replaced" if is_one else "the log was truncated")
     return Picture(
@@ -193,6 +195,16 @@ def bounded(
         epochs=entries,
         active_base=bases[-1],
     )
+
+
+def _has_changed(snapshot: Snapshot, base: int) -> bool:
+    """Return whether a segment that was sealed has changed since. A follower that truncates its log
+    and fetches again appends to it, and begins the next one elsewhere: what follows it in the
+    snapshot, and its indexes there, are those of another history. Effects: looks at it.
+    """
+    held = snapshot.files[segment_file_name(base, names.LOG)]
+    now = os.fstat(held.fd)
+    return (now.st_size, now.st_mtime_ns) != (held.status.st_size, held.status.st_mtime_ns)
 
 
 def _has_txnindex(
@@ -289,17 +301,24 @@ def _is_zeros(log: RunningBytes, position: int) -> bool:
 
 def is_still_true(picture: Picture) -> bool:
     """Return whether what a picture shows is still the log's history: no file became shorter than
-    what is shown of it, and no leader epoch says that the log was truncated below the bound.
-    Effects: looks at the files; reads the leader epochs.
+    what is shown of it (a broker truncates the indexes first), no sealed segment that is shown
+    changed, and no leader epoch says that the log was truncated below the bound. Effects: looks at
+    the files; reads the leader epochs.
     """
-    files = picture.snapshot.files
+    snapshot = picture.snapshot
     if any(
-        _size_now(files[name].fd) < size
+        _size_now(snapshot.files[name].fd) < size
         for name, size in picture.sizes.items()
-        if name.endswith(names.LOG)
+        if picture.bound is not None or name.endswith(names.LOG)
     ):
         return False
-    epochs = read_epochs(picture.snapshot)
+    shown = (
+        base for base in _bases(snapshot) if segment_file_name(base, names.LOG) in picture.sizes
+    )
+    sealed = (base for base in shown if base < picture.active_base)
+    if any(_has_changed(snapshot, base) for base in sealed):
+        return False
+    epochs = read_epochs(snapshot)
     if picture.bound is None or epochs is None:  # of a log that was deleted meanwhile
         return True
     return same_history(picture.epochs, epochs.entries, picture.bound.end_offset)

@@ -117,7 +117,9 @@ def use_this_python(session: SparkSession) -> None:
 
 
 class SparkDied(LogwrightError):
-    """Spark's JVM, or one of its Python workers, died. No live log was changed."""
+    """Spark's JVM, or one of its Python workers, died. Each log was changed as a whole, or not at
+    all.
+    """
 
     exit_status = 7
 
@@ -141,8 +143,8 @@ def spark_at_work(*more: type[Exception]) -> Iterator[None]:
     except (Py4JError, ConnectionError, EOFError, *more) as error:
         raise SparkDied(
             f"Spark's JVM or one of its Python workers died ({type(error).__name__}).",
-            remedy="No live log was changed. See whether the system ran out of memory; run it"
-            " again.",
+            remedy="Each log was changed as a whole, or not at all. See whether the system ran out"
+            " of memory; run it again.",
         ) from error
 
 
@@ -226,7 +228,10 @@ def cluster_context(master: str) -> Iterator[SparkContext]:
     try:
         yield context
     except SparkDied as error:
-        error.remedy = f"No live log was changed. See whether {master} answers, and has workers."
+        error.remedy = (
+            "Each log was changed as a whole, or not at all. See whether"
+            f" {master} answers, and has workers."
+        )
         raise
     finally:
         _end(context)

@@ -41,6 +41,12 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--replicas", action="store_true", help="three brokers, and elections")
     parser.add_argument("--kill-seconds", type=float, default=0.0, help="0: never end the broker")
+    parser.add_argument(
+        "--together-seconds",
+        type=float,
+        default=25.0,
+        help="how long three brokers run before the next unclean election",
+    )
     parser.add_argument("--checkpoint-ms", type=int, default=5000)
     chosen = parser.parse_args(arguments)
     plan = Plan(
@@ -50,6 +56,7 @@ def main(arguments: list[str]) -> int:
         topics=tuple(topic for topic in TOPICS if topic.name in chosen.topics),
         processes=chosen.processes,
         kill_seconds=chosen.kill_seconds,
+        together_seconds=chosen.together_seconds,
         checkpoint_ms=chosen.checkpoint_ms,
         late_seconds=LATE_SECONDS if chosen.kill_seconds else SOON_SECONDS,
         rounds=chosen.rounds,

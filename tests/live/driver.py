@@ -73,6 +73,7 @@ class Plan:
         names: of the readers, see `readers.READERS`.
         processes: that read.
         kill_seconds: between two ends of the broker, by SIGKILL or cleanly; 0: it is never ended.
+        together_seconds: how long three brokers run before the next of the unclean elections.
         checkpoint_ms: how often the broker writes its high watermarks.
         late_seconds: how old a bound may be. It is infinite where a replica may lag.
         rounds: continue only until each reader has read this often; 0: for all of `seconds`.
@@ -87,6 +88,7 @@ class Plan:
     warm_seconds: float = 5.0
     change_seconds: float = 4.0
     kill_seconds: float = 0.0
+    together_seconds: float = 25.0
     checkpoint_ms: int = 5000
     late_seconds: float = 30.0
     rounds: int = 0
@@ -270,14 +272,15 @@ def _running(processes: Sequence[BaseProcess]) -> Iterator[None]:
 def _changes(plan: Plan, broker: Broker, truth: Truth, figures: Figures) -> Iterator[None]:
     """Change topics and kill the broker meanwhile. Effects: a thread."""
     stop = threading.Event()
-    changing = Changes(plan, broker, truth, figures)
-    thread = threading.Thread(target=changing.keep_on, args=(stop,), daemon=True)
+    changes = Changes(plan, broker.bootstrap, truth, figures)
+    operator = Operator(plan, broker, changes, figures)
+    thread = threading.Thread(target=operator.keep_on, args=(stop,), daemon=True)
     thread.start()
     yield
     stop.set()
     thread.join()
-    if changing.failed is not None:
-        raise changing.failed
+    if operator.failed is not None:
+        raise operator.failed
 
 
 def reach_until(ended: float, up_since: float) -> float:
@@ -288,34 +291,29 @@ def reach_until(ended: float, up_since: float) -> float:
 
 
 class Changes:
-    """What an operator does: records and topics are deleted, the broker is ended and started."""
+    """What an operator does to topics: records are deleted, topics are deleted and made again."""
 
-    def __init__(self, plan: Plan, broker: Broker, truth: Truth, figures: Figures) -> None:
-        self._plan, self._broker, self._truth = plan, broker, truth
-        self._figures = figures
-        self._topics = Topics(broker.bootstrap)
+    def __init__(
+        self,
+        plan: Plan,
+        bootstrap: str,
+        truth: Truth,
+        figures: Figures,
+        *,
+        nodes: Sequence[int] = (1,),
+    ) -> None:
+        """`nodes`: the brokers that have the topics."""
+        self._plan, self._truth, self._figures, self._nodes = plan, truth, figures, nodes
+        self._topics = Topics(bootstrap)
         self._draw = random.Random(plan.seed)
-        self.failed: Exception | None = None
 
-    def keep_on(self, stop: threading.Event) -> None:
-        """Change something every few seconds until `stop` is set."""
-        killed = time.monotonic()
-        try:
-            while not stop.wait(self._plan.change_seconds):
-                for topic in self._plan.topics:
-                    if topic.is_cut:
-                        self._cut(topic)
-                    if topic.is_recreated and self._draw.random() < 0.5:
-                        self._recreate(topic)
-                if 0 < self._plan.kill_seconds < time.monotonic() - killed:
-                    is_killed = self._draw.random() < KILLED
-                    self._broker.kill() if is_killed else self._broker.stop()
-                    stop.wait(self._draw.uniform(0, 2))
-                    start_again(self._broker, self._figures)
-                    self._figures.changes["broker killed" if is_killed else "broker stopped"] += 1
-                    killed = time.monotonic()
-        except Exception as error:  # noqa: BLE001 -- raised again in the main thread
-            self.failed = error
+    def change(self) -> None:
+        """Change each topic that is changed. Effects: requests to the broker."""
+        for topic in self._plan.topics:
+            if topic.is_cut:
+                self._cut(topic)
+            if topic.is_recreated and self._draw.random() < 0.5:
+                self._recreate(topic)
 
     def _cut(self, topic: Topic) -> None:
         low = self._topics.start(topic.name)
@@ -327,8 +325,38 @@ class Changes:
         self._topics.delete(topic.name)
         self._truth.close(topic.log)
         time.sleep(self._draw.uniform(0, 1))
-        self._truth.follow(topic.name, self._topics.create(topic.name, topic.config))
+        topic_id = self._topics.create(topic.name, topic.config, nodes=self._nodes)
+        self._truth.follow(topic.name, topic_id)
         self._figures.changes["topic made again"] += 1
+
+
+class Operator:
+    """Changes topics every few seconds; the broker is ended and started."""
+
+    def __init__(self, plan: Plan, broker: Broker, changes: Changes, figures: Figures) -> None:
+        self._plan, self._broker, self._changes = plan, broker, changes
+        self._figures = figures
+        self._draw = random.Random(plan.seed)
+        self.failed: Exception | None = None
+
+    def keep_on(self, stop: threading.Event) -> None:
+        """Change something every few seconds until `stop` is set."""
+        killed = time.monotonic()
+        try:
+            while not stop.wait(self._plan.change_seconds):
+                self._changes.change()
+                if 0 < self._plan.kill_seconds < time.monotonic() - killed:
+                    self._end(stop)
+                    killed = time.monotonic()
+        except Exception as error:  # noqa: BLE001 -- raised again in the main thread
+            self.failed = error
+
+    def _end(self, stop: threading.Event) -> None:
+        is_killed = self._draw.random() < KILLED
+        self._broker.kill() if is_killed else self._broker.stop()
+        stop.wait(self._draw.uniform(0, 2))
+        start_again(self._broker, self._figures)
+        self._figures.changes["broker killed" if is_killed else "broker stopped"] += 1
 
 
 class Court:

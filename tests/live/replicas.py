@@ -17,6 +17,7 @@ from tests import oracle_runner
 from tests.e2e.command import free_port
 from tests.live.broker import Broker, Topics
 from tests.live.driver import (
+    Changes,
     Court,
     Figures,
     Plan,
@@ -53,9 +54,8 @@ UNCLEAN = Topic(
 KEPT = tuple(
     replace(topic, config={**topic.config, **LONG_AWAY})
     for topic in TOPICS
-    if topic.name in {"compacted", "sized"}
+    if topic.name in {"compacted", "again", "sized"}
 )
-TOGETHER_SECONDS = 25.0
 ALONE_SECONDS = 4.0
 WAIT_SECONDS = 60.0
 
@@ -98,7 +98,8 @@ def run(plan: Plan, work: Path) -> Figures:
             topic_id = topics.create(topic.name, topic.config, nodes=NODES)
             truth.follow(topic.name, topic_id)
         court = Court(truth, plan, figures, lambda: max(node.up_since for node in nodes.values()))
-        elections = Elections(nodes, truth, topics, figures, plan.seed)
+        changes = Changes(plan, bootstrap, truth, figures, nodes=NODES)
+        elections = Elections(nodes, truth, changes, figures, plan)
         with clients(replace(plan, topics=KEPT), bootstrap), elections.held():
             time.sleep(plan.warm_seconds)
             log_dirs = [nodes[node].log_dir for node in NODES]
@@ -115,10 +116,11 @@ class Elections:
     """Kills both brokers of UNCLEAN in turn, so that the one that lags becomes its leader."""
 
     def __init__(
-        self, nodes: dict[int, Broker], truth: Truth, topics: Topics, figures: Figures, seed: int
+        self, nodes: dict[int, Broker], truth: Truth, changes: Changes, figures: Figures, plan: Plan
     ) -> None:
-        self._nodes, self._truth, self._topics = nodes, truth, topics
-        self._figures, self._seed = figures, seed
+        self._nodes, self._truth, self._changes = nodes, truth, changes
+        self._topics = Topics(truth.bootstrap)
+        self._figures, self._plan = figures, plan
         self._failed: Exception | None = None
 
     @contextmanager
@@ -137,12 +139,18 @@ class Elections:
         try:
             while not stop.is_set():
                 with self._writing():
-                    stop.wait(TOGETHER_SECONDS)
+                    self._stay_together(stop)
                     leader, follower = self._leave_alone()
                     time.sleep(ALONE_SECONDS)
                 self._elect(leader, follower)
         except Exception as error:  # noqa: BLE001 -- raised again in the main thread
             self._failed = error
+
+    def _stay_together(self, stop: threading.Event) -> None:
+        """Change topics meanwhile."""
+        until = time.monotonic() + self._plan.together_seconds
+        while time.monotonic() < until and not stop.wait(self._plan.change_seconds):
+            self._changes.change()
 
     def _leave_alone(self) -> tuple[int, int]:
         """Kill the follower; leader and follower."""
@@ -177,7 +185,7 @@ class Elections:
         """Write to UNCLEAN meanwhile. Effects: a thread, requests to the brokers."""
         stop = multiprocessing.get_context("spawn").Event()
         writer = Writer(self._truth.bootstrap, UNCLEAN, "none", iter(range(10**9)), stop)
-        thread = threading.Thread(target=writer.plain, args=(self._seed,), daemon=True)
+        thread = threading.Thread(target=writer.plain, args=(self._plan.seed,), daemon=True)
         thread.start()
         yield
         stop.set()

@@ -76,6 +76,19 @@ def test_a_record_is_shared() -> None:
     assert [(0, False, 0), (-4, True, 0), (0, True, 6)] == rows.tolist()
 
 
+def test_calls_keep_nothing() -> None:
+    """NumPy makes a new dtype, equal to the old one, where arrays are joined: a process that calls
+    kernels for days must not keep each.
+    """
+    add_to(np.zeros(1, dtype=ROW)[0], Pair(np.zeros(1, dtype=ROW)[0], -4))
+    rows = np.zeros(2, dtype=np.dtype(ROW.descr))
+    assert rows.dtype is not ROW
+    before = sys.getrefcount(rows.dtype)
+    add_to(rows[0], Pair(rows[1], -4))
+    after = sys.getrefcount(rows.dtype)
+    assert before == after
+
+
 def flag_of() -> np.bool_:
     """True, as NumPy has it."""
     return np.bool_(True)

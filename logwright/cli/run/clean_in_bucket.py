@@ -14,12 +14,13 @@ from logwright.batches.runtime import Progress
 from logwright.cli.options.clean import Given
 from logwright.cli.request import Request
 from logwright.cli.run.cleaning import Cleaning
-from logwright.cli.run.in_bucket import bucket_of, report_version
+from logwright.cli.run.in_bucket import report_version
 from logwright.compaction.model import CleaningOptions, CleanPlan, ReadablePlan
 from logwright.errors import LogwrightError
 from logwright.maintenance.maintain import Maintained, new_job
 from logwright.maintenance.split.run import Caller, SplitSweep, is_split
 from logwright.maintenance.sweep import BucketSweep, Swept, sweep_in_task
+from logwright.place.bucket import bucket_of
 from logwright.retention.plan import RetentionPlan
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, planned

@@ -20,7 +20,14 @@ import pytest
 from logwright.batches.runtime import Throttle
 from logwright.config.policies import Policies
 from logwright.config.sources import DirectorySettings
-from logwright.errors import CorruptBatch, NotALogDir, StalePlan, UncleanLogDir, Unsettled
+from logwright.errors import (
+    CorruptBatch,
+    CorruptIndex,
+    NotALogDir,
+    StalePlan,
+    UncleanLogDir,
+    Unsettled,
+)
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions, observe
@@ -75,6 +82,15 @@ def read_while(place: RunningPlace, *acts: Callable[[], object]) -> None:
         look(place)
         for act in acts:
             act()
+
+
+def snapshot_of(log: LogBuilder) -> Snapshot:
+    """What is there now; later changes are not in it."""
+    time.sleep(0.1)  # the directory's times are older than QUIET_NS
+    with open_log_dir(log.log_dir) as parent:
+        snapshot = try_snapshot(parent, "t-0", lambda _: True)
+    assert isinstance(snapshot, Snapshot)
+    return snapshot
 
 
 def work(place: Place, partition: TopicPartition) -> LogWork[Place]:
@@ -310,6 +326,33 @@ def test_damage_that_a_truncation_makes_is_not_reported(log: LogBuilder) -> None
             read_while(place, cut, partial(fail, CorruptBatch("as a reader says.")))
 
 
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "log"])
+def test_a_sealed_segment_that_changed_shows_a_truncation(log: LogBuilder, suffix: str) -> None:
+    """A broker truncates the indexes first. What was appended then can be longer than before."""
+    path = log.directory / f"{0:020}.{suffix}"
+
+    def change() -> None:
+        content = path.read_bytes()
+        os.truncate(path, 0)
+        if suffix == "log":
+            path.write_bytes(content + content[:100])
+
+    with running(log.log_dir, {"t-0": 40}):
+        place = of(log)
+        with pytest.raises(Unsettled, match="truncated"):
+            read_while(place, change, partial(fail, CorruptIndex("as a reader says.")))
+
+
+def test_a_change_of_what_is_not_shown_counts_for_nothing(log: LogBuilder) -> None:
+    """A follower truncates what was never committed: the bound is below it."""
+    path = log.directory / f"{20:020}.log"
+    (log.directory / f"{40:020}.log").write_bytes(b"")
+    with running(log.log_dir, {"t-0": 10}):
+        place = of(log)
+        read_while(place, partial(os.truncate, path, 100))
+        assert 10 == look(place).log_end_offset
+
+
 def test_a_truncation_that_was_appended_to_is_noticed(log: LogBuilder) -> None:
     """By the leader epochs: the file is as long as before."""
     with running(log.log_dir, {"t-0": 40}):
@@ -339,15 +382,36 @@ def test_damage_in_a_segment_that_rolled_is_not_an_end(log: LogBuilder) -> None:
     path.write_bytes(content)
     path.with_suffix(".index").write_bytes(b"")
     with running(log.log_dir, {"t-0": 41}):
-        time.sleep(0.1)  # the directory's times are older than QUIET_NS
-        with open_log_dir(log.log_dir) as parent:
-            snapshot = try_snapshot(parent, "t-0", lambda _: True)
-        assert isinstance(snapshot, Snapshot)
+        snapshot = snapshot_of(log)
         (log.directory / f"{40:020}.log").write_bytes(b"")
         facts = Facts(Offset(41), read_watermarks(log.log_dir), 0, 0)
         picture = bounded(snapshot, facts, Throttle())
     assert isinstance(picture, Picture)
     assert len(content) == picture.sizes[path.name]
+
+
+@pytest.mark.parametrize("truncated", [False, True])
+def test_a_log_that_was_truncated_before_its_bound(log: LogBuilder, *, truncated: bool) -> None:
+    """A follower truncates its log and fetches other records, which begin another segment: the one
+    that was sealed ends before the high watermark now, and a cleaner left no gap there.
+    """
+    first, half = log.directory / f"{0:020}.log", len(log.segments[0].content) // 2
+    first.write_bytes(log.segments[0].content[:half])
+    first.with_suffix(".index").write_bytes(b"")
+    with running(log.log_dir, {"t-0": 15}):
+        snapshot = snapshot_of(log)
+        if truncated:
+            os.truncate(first, half // 2)
+            with first.open("ab") as file:
+                file.write(log.segments[0].content[half // 2 : half])
+        facts = Facts(Offset(15), read_watermarks(log.log_dir), 0, 0)
+        picture = bounded(snapshot, facts, Throttle())
+    if truncated:
+        assert "the log was truncated" == picture
+    else:
+        assert isinstance(picture, Picture)
+        assert picture.bound is not None
+        assert 15 == picture.bound.end_offset
 
 
 @pytest.mark.parametrize(
@@ -374,10 +438,7 @@ def test_a_transaction_index_that_comes_later(
     entries = index.read_bytes() if index.exists() else b""
     index.unlink(missing_ok=True)
     with running(log.log_dir, {"t-0": 43}):
-        time.sleep(0.1)  # the directory's times are older than QUIET_NS
-        with open_log_dir(log.log_dir) as parent:
-            snapshot = try_snapshot(parent, "t-0", lambda _: True)
-        assert isinstance(snapshot, Snapshot)
+        snapshot = snapshot_of(log)
         path = index.with_suffix(".log")
         content = path.read_bytes()
         if fate == "stays":

@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from logwright.config.kept import read_kept
 from logwright.erasure.certificate.search import search
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
-from logwright.errors import PolicyError, PreconditionError, StalePlan
+from logwright.errors import PolicyError, PreconditionError, StalePlan, UnreadableFile
 from logwright.format.kept_topics import KeptTopic
 from logwright.format.names import TopicPartition
 from logwright.latest.plan import plan_latest
@@ -33,6 +33,7 @@ from logwright.log.dump import dump_partition
 from logwright.log.load import list_partitions, observe
 from logwright.metadata.read import read_directory_ids
 from logwright.place.bucket import BucketPlace
+from logwright.place.files import open_partition_dir
 from logwright.place.model import Place, reading
 from logwright.place.named import place_of
 from logwright.records.model import ReadRequest
@@ -221,6 +222,29 @@ def bytes_of(log_dir: Path, place: Place) -> None:
     for name in names:
         with (partition / name).open() as file:
             assert (log_dir / "t-0" / name).read_bytes() == file.whole().tobytes()
+
+
+def test_the_ends_of_files_are_known(buckets: Buckets, tmp_path: Path) -> None:
+    """To plan, sealed segments are not asked for: the manifest has what is read of them. What it
+    has is what the files have, wherever a part begins and ends.
+    """
+    log_dir = a_log(tmp_path / "logs")
+    upload(log_dir, buckets)
+    place = buckets.place / "t-0"
+    assert isinstance(place, BucketPlace)
+    known = 0
+    with open_partition_dir(buckets.place, T0) as directory:
+        for name, kind in directory.kinds().items():
+            content = (log_dir / "t-0" / name).read_bytes()
+            assert "file" == kind
+            ends = {*range(0, 70, 6), *range(max(len(content) - 30, 0), len(content) + 2, 2)}
+            for position, size in product(ends, (1, 8, 61)):
+                expected = content[position : position + size]
+                assert expected == directory.read_part(name, position, size)
+                known += place.known_part(name, position, size) is not None
+        with pytest.raises(UnreadableFile, match="ENOENT"):
+            directory.read_part("missing", 0, 1)
+    assert known > 300
 
 
 @pytest.mark.parametrize("buckets", ["file", "s3"], indirect=True)
