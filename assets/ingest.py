@@ -11,6 +11,7 @@ from logwright.config.policy_models import IngestSource
 from logwright.errors import PolicyError
 from logwright.format.codec import CODEC_NAMES
 from logwright.ingest.model import AppendOptions
+from logwright.place.model import Place, is_local
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
@@ -58,21 +59,29 @@ def ingested(
     return dg.MaterializeResult(metadata=metadata)
 
 
-def log_dir_of(source: IngestSource, directories: Mapping[str, Path]) -> Path:
+def log_dir_of(source: IngestSource, directories: Mapping[str, Place]) -> Path:
     """Return the log directory of a source's topic.
 
     Raises:
-        PolicyError: its log_dir is not configured, or is missing although there are several.
+        PolicyError: its log_dir is not configured, or is missing although there are several, or is
+            in a bucket.
     """
-    if source.log_dir is None and len(directories) == 1:
-        return next(iter(directories.values()))
-    if source.log_dir is None or source.log_dir not in directories:
+    here = {name: log_dir for name, log_dir in directories.items() if is_local(log_dir)}
+    if source.log_dir is None and len(here) == 1:
+        return next(iter(here.values()))
+    if source.log_dir in directories and source.log_dir not in here:
+        raise PolicyError(
+            f"the source of topic {source.topic} has log_dir {source.log_dir!r}, which is in a"
+            " bucket: nothing can be appended there.",
+            remedy="Ingest into a log directory, and archive that.",
+        )
+    if source.log_dir is None or source.log_dir not in here:
         raise PolicyError(
             f"the source of topic {source.topic} has log_dir {source.log_dir!r}, but the log"
-            f" directories are {', '.join(sorted(directories))}.",
+            f" directories are {', '.join(sorted(here))}.",
             remedy="Set log_dir to one of them.",
         )
-    return directories[source.log_dir]
+    return here[source.log_dir]
 
 
 def _source(source: IngestSource) -> Source:

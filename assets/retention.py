@@ -13,6 +13,7 @@ from logwright.assets.lib.report import table, unplotted
 from logwright.assets.lib.verdict import PURGE_CHECKS, RETENTION_CHECKS, Verdict, due_verdict
 from logwright.checks.due import check_retention
 from logwright.config.sources import DirectorySettings
+from logwright.place.model import Place
 from logwright.purge.plan import PurgeResult
 from logwright.retention.plan import RetentionPlan
 from logwright.state.model import Hold
@@ -28,7 +29,7 @@ _PERCENT: Final = 100
 
 
 def retention_observation(
-    work: LogWork, plan: RetentionPlan, settings: DirectorySettings
+    work: LogWork[Place], plan: RetentionPlan[Place], settings: DirectorySettings
 ) -> dg.AssetObservation:
     """Return what one log lost, segment by segment with the reason, and what it still has."""
     metadata = unplotted(retention_metadata(work, plan, settings))
@@ -36,7 +37,7 @@ def retention_observation(
 
 
 def retention_metadata(
-    work: LogWork, plan: RetentionPlan, settings: DirectorySettings
+    work: LogWork[Place], plan: RetentionPlan[Place], settings: DirectorySettings
 ) -> dict[str, Any]:
     """Return the metadata of one log's retention. Raises LogwrightError as `settings.of`."""
     config, _ = settings.of(work.log_dir, work.partition.topic)
@@ -53,10 +54,11 @@ def retention_metadata(
         # Kafka's gauge RetentionSizeInPercent
         "retention size in percent": plan.bytes_after * _PERCENT // limit if limit > 0 else 0,
         "reasons": _table(plan),
+        **({} if work.version is None else {"version": str(work.version)}),
     }
 
 
-def retention_outcome(work: LogWork, settings: DirectorySettings) -> dict[str, Any]:
+def retention_outcome(work: LogWork[Place], settings: DirectorySettings) -> dict[str, Any]:
     """Return the metadata of a log's partition of the asset. Raises LogwrightError as
     `settings.of`.
     """
@@ -69,7 +71,7 @@ def retention_outcome(work: LogWork, settings: DirectorySettings) -> dict[str, A
 
 
 def retention_materializations(
-    context: dg.OpExecutionContext, works: Iterable[LogWork], settings: DirectorySettings
+    context: dg.OpExecutionContext, works: Iterable[LogWork[Place]], settings: DirectorySettings
 ) -> Iterator[dg.AssetMaterialization]:
     """Yield the materializations of the logs that a job's retention looked at; see `maintained`.
     Raises LogwrightError as `settings.of`.
@@ -84,7 +86,7 @@ def retention_materializations(
 
 
 def retention_evaluations(
-    state: SweepState, settings: DirectorySettings
+    state: SweepState[Place], settings: DirectorySettings
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """Yield the evaluations of the asset's checks: of what was deleted, and of what is left, for
     the logs that a retention looked at. Raises LogwrightError as `settings.of`.
@@ -98,7 +100,7 @@ def retention_evaluations(
     yield from evaluations_of(RETENTION_ASSET, RETENTION_CHECKS, judged)
 
 
-def _table(plan: RetentionPlan) -> dg.TableMetadataValue:
+def _table(plan: RetentionPlan[Place]) -> dg.TableMetadataValue:
     kept = [verdict for verdict in plan.verdicts if not verdict.deleted][:1]
     rows = [
         (verdict.base_offset, verdict.bytes, verdict.cause or "stays", verdict.reason)

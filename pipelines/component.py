@@ -13,12 +13,14 @@ from pydantic import Field, field_validator
 from logwright.pipelines.platform import platform_definitions
 from logwright.resources.catalogue import platform_resources
 from logwright.resources.cluster import ClusterFile
+from logwright.resources.log_dirs import is_url
 from logwright.resources.policies import PolicyDirectory, log_problems
 from logwright.resources.spark import Spark
 
 ATTRIBUTES: Final = """\
 attributes:
-  # Name: path of a Kafka log directory; a path may be relative to this file. Without any,
+  # Name: path of a Kafka log directory, which may be relative to this file, or the URL of one in a
+  # bucket: s3://BUCKET/PATH, gs://…, az://…, file:///PATH. Without any,
   # LOGWRIGHT_LOG_DIRS names them, or `log_dirs` in the policies.
   log_dirs: {}  # {broker1: /var/lib/kafka/data, broker2: "{{ env.KAFKA_LOG_DIR }}"}
 
@@ -84,7 +86,8 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
     one such component; it can have any number of log directories.
 
     Attributes:
-        log_dirs: name → path; paths are absolute or relative to the component's directory. Empty:
+        log_dirs: name → path, or URL of a log directory in a bucket; paths are absolute or
+            relative to the component's directory. Empty:
             as for `logwright.resources.log_dirs.LogDirs`.
         policies: the directory of the policies, likewise.
         metadata, server_properties: as for `logwright.resources.policies.PolicyDirectory`.
@@ -129,7 +132,10 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
 
     def definitions_in(self, directory: Path) -> dg.Definitions:
         """Return the definitions; relative paths are below `directory`. Raises as `build_defs`."""
-        log_dirs = {name: _path(directory, "log_dirs", one) for name, one in self.log_dirs.items()}
+        log_dirs = {
+            name: where if is_url(where) else str(_path(directory, "log_dirs", where))
+            for name, where in self.log_dirs.items()
+        }
         policies = None if self.policies is None else _path(directory, "policies", self.policies)
         wanted = PolicyDirectory(
             directory=None if policies is None else str(policies),
@@ -140,7 +146,7 @@ class LogwrightComponent(dg.Component, dg.Model, dg.Resolvable):
         cluster = None if self.cluster is None else str((directory / self.cluster).absolute())
         made = platform_definitions(
             platform_resources(
-                directories=[f"{name}={path}" for name, path in log_dirs.items()] or None,
+                directories=[f"{name}={where}" for name, where in log_dirs.items()] or None,
                 policies=wanted,
                 spark=Spark(**self.spark.model_dump()),
                 cluster=ClusterFile(file=cluster),

@@ -1,4 +1,5 @@
-"""The maintained Kafka log directories, and Dagster's partition keys of their logs.
+"""The maintained Kafka log directories, here and in buckets, and Dagster's partition keys of their
+logs.
 
 A key is ``topic-partition`` if that is unique among the configured directories, so that it does not
 change when a broker's log moves to another of its disks. If two directories have a partition of the
@@ -8,20 +9,28 @@ are written as ``%2E``.
 """
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 import dagster as dg
 
-from logwright.errors import LogwrightError, PolicyError
+from logwright.bucket.store import SCHEMES
+from logwright.errors import LogwrightError, PolicyError, Unsettled
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions
+from logwright.place.model import Place, is_local, is_versioned
+from logwright.place.named import place_of
 from logwright.resources.policies import PolicyDirectory
 
 LOG_DIRS_VARIABLE: Final = "LOGWRIGHT_LOG_DIRS"
+ANSWER_SECONDS: Final = 20
+"""How long a bucket may take to say which logs it has. A tick of a sensor may take a minute, and
+the other directories are to be looked at in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +44,13 @@ class MaintainedLog:
 
     key: str
     long_key: str
-    log_dir: Path
+    log_dir: Place
     partition: TopicPartition
+
+    @property
+    def in_bucket(self) -> bool:
+        """It is changed by new versions, and not by file steps."""
+        return is_versioned(self.log_dir)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,20 +104,24 @@ class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]
     """The configured log directories.
 
     Attributes:
-        directories: each ``PATH`` or ``NAME=PATH``; if not given, LOGWRIGHT_LOG_DIRS, separated by
-            commas as in Kafka's ``log.dirs``, else the policies' ``log_dirs``. The default name is
-            the last part of the path.
+        directories: each ``PATH`` or ``NAME=PATH``, where PATH may be the URL of a log directory in
+            a bucket; if not given, LOGWRIGHT_LOG_DIRS, separated by commas as in Kafka's
+            ``log.dirs``, else the policies' ``log_dirs``. The default name is the last part of the
+            path.
         policies: the directory of the policies.
     """
 
     directories: list[str] | None = None
     policies: dg.ResourceDependency[PolicyDirectory]
 
-    def named(self) -> dict[str, Path]:
-        """Return name → directory. Effects: reads the environment.
+    def named(self) -> dict[str, Place]:
+        """Return name → directory; what is seen of those in buckets is of this call. Effects: reads
+        the environment.
 
         Raises:
-            PolicyError: none is configured, or two have the same name.
+            PolicyError: none is configured, two have the same name, or one is not a URL of a
+                bucket.
+            MissingExtra: one is in a bucket, and the extra `bucket` is not installed.
         """
         entries = self.directories
         if entries is None:
@@ -111,11 +129,15 @@ class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]
                 entry for entry in os.environ.get(LOG_DIRS_VARIABLE, "").split(",") if entry.strip()
             ]
         if not entries:
-            entries = [str(path.absolute()) for path in self.policies.load().log_dirs]
+            entries = [
+                entry if isinstance(entry, str) else str(entry.absolute())
+                for entry in self.policies.load().log_dirs
+            ]
         if not entries:
             raise PolicyError(
                 "No log directories are configured.",
-                remedy=f"Name a broker's log.dirs: in {LOG_DIRS_VARIABLE}=/path[,/another], as"
+                remedy=f"Name a broker's log.dirs, or the URL of a log directory in a bucket: in"
+                f" {LOG_DIRS_VARIABLE}=/path[,/another], as"
                 " `log_dirs: {name: /path}` in the defs.yaml of a component, or as"
                 " `log_dirs: [/path]` in the policies.",
             )
@@ -123,36 +145,100 @@ class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def listing(self) -> Listing:
         """List all logs of all directories; collects the errors of unreadable directories. Effects:
-        lists directories.
+        lists directories; reads the newest version of each log in a bucket.
         """
-        partitions: list[tuple[str, Path, TopicPartition]] = []
+        partitions: list[tuple[str, Place, TopicPartition]] = []
         unreadable: dict[str, LogwrightError] = {}
-        for name, log_dir in self.named().items():
-            try:
-                partitions += [(name, log_dir, partition) for partition in list_partitions(log_dir)]
-            except LogwrightError as error:
-                unreadable[name] = error.as_value()
+        named = self.named()
+        for name, listed in _listed(named).items():
+            if isinstance(listed, LogwrightError):
+                unreadable[name] = listed
+            else:
+                partitions += [(name, named[name], partition) for partition in listed]
         return Listing(logs=_keyed(partitions), unreadable=unreadable)
 
 
-def _named(entries: Iterable[str]) -> dict[str, Path]:
-    directories: dict[str, Path] = {}
-    for entry in entries:
-        name, equals, path = entry.strip().partition("=")
-        if not equals:
-            name, path = Path(name).name, name
-        if not name or ":" in name or not Path(path).is_absolute():
-            raise PolicyError(f"Log directory {entry!r} is neither /PATH nor NAME=/PATH.")
+_Listed = Iterable[TopicPartition] | LogwrightError
+
+
+def _listed(named: Mapping[str, Place]) -> dict[str, _Listed]:
+    """Return the partitions of each directory, or why they are not known. Effects: lists them; the
+    buckets at once, and no longer than `ANSWER_SECONDS`.
+    """
+    listed: dict[str, _Listed] = {}
+
+    def look(name: str) -> None:
+        try:
+            listed[name] = list_partitions(named[name])
+        except LogwrightError as error:
+            listed[name] = error.as_value()
+
+    elsewhere = [name for name, log_dir in named.items() if not is_local(log_dir)]
+    threads = [Thread(target=look, args=(name,), daemon=True) for name in elsewhere]
+    for thread in threads:
+        thread.start()
+    for name, log_dir in named.items():
+        if is_local(log_dir):
+            look(name)
+    deadline = time.monotonic() + ANSWER_SECONDS
+    for thread in threads:
+        thread.join(max(deadline - time.monotonic(), 0))
+    return {
+        name: listed[name] if name in listed else _no_answer(log_dir)
+        for name, log_dir in named.items()
+    }
+
+
+def _no_answer(log_dir: Place) -> Unsettled:
+    return Unsettled(
+        f"the bucket did not say within {ANSWER_SECONDS} s which logs it has.",
+        path=log_dir,
+        remedy="See whether it can be reached from here.",
+    )
+
+
+def _named(entries: Iterable[str]) -> dict[str, Place]:
+    directories: dict[str, Place] = {}
+    for entry in map(str.strip, entries):
+        name, where = _split(entry)
+        in_bucket = is_url(where)
+        if not in_bucket and not Path(where).is_absolute():
+            raise _refused(entry)
+        place = place_of(where)
+        name = place.name if name is None else name
+        if not name or ":" in name:
+            raise _refused(where if in_bucket else entry)
         if name in directories:
             raise PolicyError(
                 f"Two log directories have the name {name!r}.",
                 remedy="Give them names: NAME=/PATH,OTHER=/PATH.",
             )
-        directories[name] = Path(path)
+        directories[name] = place
     return directories
 
 
-def _keyed(partitions: Iterable[tuple[str, Path, TopicPartition]]) -> dict[str, MaintainedLog]:
+def _refused(entry: str) -> PolicyError:
+    shown = entry.partition("://")[0] if "://" in entry else entry  # a URL may have a secret
+    return PolicyError(
+        f"Log directory {shown!r} is neither /PATH nor NAME=/PATH, nor a URL of a bucket, or"
+        " NAME=URL."
+    )
+
+
+def _split(entry: str) -> tuple[str | None, str]:
+    """Return name and place of an entry; None: it has no name."""
+    if is_url(entry):
+        return None, entry
+    name, equals, where = entry.partition("=")
+    return (name, where) if equals else (None, entry)
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is to be a URL of a bucket."""
+    return text.partition(":")[0] in SCHEMES and ":" in text
+
+
+def _keyed(partitions: Iterable[tuple[str, Place, TopicPartition]]) -> dict[str, MaintainedLog]:
     partitions = list(partitions)
     count = Counter(partition for _, _, partition in partitions)
     logs = {}

@@ -7,6 +7,7 @@ from typing import Final
 
 import dagster as dg
 
+from logwright.bucket.store import SCHEMES
 from logwright.config.policies import EXAMPLES, Policies, load_policies
 from logwright.config.sources import DirectorySettings, Places
 from logwright.errors import PolicyError
@@ -99,7 +100,8 @@ def _by_directory(given: list[str] | None, variable: str) -> dict[Path | None, s
     for entry in filter(None, map(str.strip, entries)):
         log_dir, equals, value = entry.rpartition("=")
         whose = Path(log_dir) if equals else None
-        if not value or whose in values or (whose is not None and not whose.is_absolute()):
+        known = whose is None or whose.is_absolute() or log_dir.partition(":")[0] in SCHEMES
+        if not value or whose in values or not known:
             raise PolicyError(
                 f"{variable}: {entry!r} is neither VALUE nor /LOG_DIR=VALUE, or the second of its"
                 " directory."

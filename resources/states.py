@@ -14,7 +14,9 @@ import dagster as dg
 from logwright import durable
 from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
-from logwright.sweep.model import LogWork, SweepState
+from logwright.place.model import Place
+from logwright.place.named import place_of
+from logwright.sweep.model import LogWork, SweepState, local_part
 from logwright.sweep.stages import discard
 from logwright.units import TimestampMs
 
@@ -25,7 +27,7 @@ _VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LostState(SweepState):
+class LostState(SweepState[Place]):
     """The state of a run that another process executes again: only its logs.
 
     Plans and staged output are not kept. A plan is stale once its run is over, and what a run has
@@ -43,10 +45,10 @@ class SweepStates(dg.IOManager):
     """Keeps states in memory, and their logs and options below the instance's storage."""
 
     def __init__(self) -> None:
-        self._states: dict[tuple[str, ...], SweepState] = {}
-        self._latest: SweepState | None = None
+        self._states: dict[tuple[str, ...], SweepState[Place]] = {}
+        self._latest: SweepState[Place] | None = None
 
-    def handle_output(self, context: dg.OutputContext, obj: SweepState) -> None:
+    def handle_output(self, context: dg.OutputContext, obj: SweepState[Place]) -> None:
         """Keep a state. Effects: writes the file of the run, and removes those of old runs. If that
         fails, the run continues with a warning: it cannot be executed again from a step.
         """
@@ -62,7 +64,7 @@ class SweepStates(dg.IOManager):
                 error,
             )
 
-    def load_input(self, context: dg.InputContext) -> SweepState:
+    def load_input(self, context: dg.InputContext) -> SweepState[Place]:
         """Return the state; a `LostState` if another process has made it.
 
         Raises:
@@ -86,7 +88,7 @@ class SweepStates(dg.IOManager):
         unlinks staged files.
         """
         if self._latest is not None:
-            discard(self._latest.works)
+            discard(local_part(self._latest).works)
 
 
 def _path(instance: dg.DagsterInstance, identifier: tuple[str, ...]) -> Path:
@@ -94,7 +96,7 @@ def _path(instance: dg.DagsterInstance, identifier: tuple[str, ...]) -> Path:
     return Path(instance.storage_directory()) / DIRECTORY / f"{identifier[0]}.json"
 
 
-def _content(state: SweepState) -> dict[str, object]:
+def _content(state: SweepState[Place]) -> dict[str, object]:
     plans: Iterator[Any] = (work.plan for work in state.works if work.plan is not None)
     options = next((plan.options for plan in plans), None)
     return {
@@ -119,7 +121,7 @@ def _lost(content: dict[str, Any]) -> LostState:
         raise ValueError(content["version"])
     return LostState(
         works=tuple(
-            LogWork(key=key, log_dir=Path(log_dir), partition=TopicPartition(topic, partition))
+            LogWork(key=key, log_dir=place_of(log_dir), partition=TopicPartition(topic, partition))
             for key, log_dir, topic, partition in content["logs"]
         ),
         now_ms=TimestampMs(content["nowMs"]),

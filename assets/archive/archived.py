@@ -32,7 +32,7 @@ from logwright.log.load import observe
 from logwright.place.model import Place
 from logwright.reading import reading
 from logwright.resources.clock import Clock
-from logwright.resources.log_dirs import LogDirs, MaintainedLog
+from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.running.place import as_it_runs, look_at
 from logwright.times import duration
@@ -129,7 +129,7 @@ def _done(
     with boundary(f"{ARCHIVED}/{topic}"):
         require("bucket", by="archive")
         archive, settings = archive_of(policies, topic), policies.settings()
-        logs = topic_of(topic, archive.log_dir, log_dirs.listing(), entry="archive")
+        logs = topic_of(topic, archive.log_dir, _here(log_dirs.listing()), entry="archive")
         rows, failures = _of_logs(logs, archive, settings, clock, writes=writes)
     if failures:
         raise dagster_failure(
@@ -142,6 +142,12 @@ def _done(
         metadata=_metadata(rows, archive),
         check_results=[current_result(topic, rows, archive)],
     )
+
+
+def _here(listing: Listing) -> Listing:
+    """Return the logs of this machine: those in a bucket are archives themselves."""
+    here = {key: log for key, log in listing.logs.items() if not log.in_bucket}
+    return Listing(logs=here, unreadable=listing.unreadable)
 
 
 def archive_of(policies: PolicyDirectory, topic: str) -> TopicArchive:

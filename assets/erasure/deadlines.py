@@ -47,6 +47,7 @@ from logwright.erasure.request import Request
 from logwright.erasure.run import silent
 from logwright.erasure.store import merge, read_store, write_store
 from logwright.errors import LogwrightError
+from logwright.place.model import Place
 from logwright.resources.clock import Clock
 from logwright.resources.erasure import RequestPlaces, countdown_path, request_places
 from logwright.resources.log_dirs import LogDirs
@@ -308,7 +309,7 @@ def search_deadlines(
     return Search(countdown, tuple(pages))
 
 
-def search_settings(settings: DirectorySettings, log_dir: Path, now_ms: TimestampMs) -> Settings:
+def search_settings(settings: DirectorySettings, log_dir: Place, now_ms: TimestampMs) -> Settings:
     """Return what the search asks of a log directory's settings. Effects: reads them."""
     return Settings(
         of_topic=lambda topic: settings.of(log_dir, topic),

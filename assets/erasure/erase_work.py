@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, cast
 
 import dagster as dg
 
@@ -36,13 +36,19 @@ from logwright.extras import require
 from logwright.format.names import TopicPartition
 from logwright.ingest.commit import prepare_log_dir
 from logwright.locks import lock_log_dir
+from logwright.place.model import Place, is_local
 from logwright.reading import reading
 from logwright.resources.erasure import certificate_path, request_places
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.page import cases_directory
 from logwright.sweep.holds import hold_from_erasure
-from logwright.sweep.model import SweepState
+from logwright.sweep.model import SweepState, local_part
 from logwright.sweep.recover import recover
+
+IN_BUCKET: Final = (
+    "the job erases nothing in a bucket: `logwright erase URL --now-and-for-good` does. What is"
+    " left there is searched"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +86,7 @@ class ErasureWork:
         self.erasures = {name: self._erasure(path) for name, path in log_dirs.named().items()}
         self.failures: dict[str, LogwrightError] = dict(self.listing.unreadable)
 
-    def _erasure(self, log_dir: Path) -> Erasure:
+    def _erasure(self, log_dir: Place) -> Erasure[Place]:
         return Erasure(
             log_dir=log_dir,
             keys=self.keys,
@@ -93,17 +99,19 @@ class ErasureWork:
         )
 
     def recovered(self) -> SweepState:
-        """Return the live logs that the requests apply to and that are not held, after a recovery
-        of those that need it. Effects: changes them; logs why others are skipped.
+        """Return the live logs of this machine that the requests apply to and that are not held,
+        after a recovery of those that need it. Effects: changes them; logs why others are skipped.
         """
         concerned = [
             log
             for log in self.listing.logs.values()
             if not self.keys.for_topic(log.partition.topic).is_empty
         ]
-        state = hold_from_erasure(
-            state_of(concerned, self.now_ms), self.settings, at_once=self.run.at_once
-        )
+        for log in concerned:
+            if log.in_bucket:
+                self.context.log.warning("log=%s skipped: %s", log.key, IN_BUCKET)
+        here = local_part(state_of(concerned, self.now_ms))
+        state = hold_from_erasure(here, self.settings, at_once=self.run.at_once)
         for work in state.works:
             if work.held is not None:
                 self.context.log.info("log=%s skipped: %s", work.key, work.held.sentence)
@@ -115,7 +123,7 @@ class ErasureWork:
         """Yield what is to be erased, by the key of a log or the name of a directory. Effects:
         reads.
         """
-        for name, erasure in self.readable():
+        for name, erasure in self.changeable():
             logs = _logs(state, erasure.log_dir)
             try:
                 with reading(erasure.log_dir):
@@ -127,7 +135,7 @@ class ErasureWork:
 
     def erase(self, state: SweepState) -> Iterator[tuple[str, Result]]:
         """Erase from the live logs; yield as `plan`. Effects: changes them, under locks."""
-        for name, erasure in self.readable():
+        for name, erasure in self.changeable():
             logs = _logs(state, erasure.log_dir)
             try:
                 with lock_log_dir(erasure.log_dir):
@@ -139,7 +147,7 @@ class ErasureWork:
 
     def purge(self) -> Iterator[tuple[str, Result]]:
         """Erase from deleted, stray and future logs; yield as `plan`. Effects: changes them."""
-        for name, erasure in self.readable():
+        for name, erasure in self.changeable():
             try:
                 with lock_log_dir(erasure.log_dir):
                     for result in erase_directories(erasure):
@@ -147,7 +155,13 @@ class ErasureWork:
             except LogwrightError as error:
                 self.failures[name] = error.as_value()
 
-    def readable(self) -> Iterator[tuple[str, Erasure]]:
+    def changeable(self) -> Iterator[tuple[str, Erasure]]:
+        """Yield the log directories of this machine that can be listed."""
+        for name, erasure in self.readable():
+            if is_local(erasure.log_dir):
+                yield name, cast("Erasure", erasure)
+
+    def readable(self) -> Iterator[tuple[str, Erasure[Place]]]:
         """Yield the log directories that can be listed."""
         for name, erasure in self.erasures.items():
             if name not in self.listing.unreadable:
@@ -173,7 +187,7 @@ class ErasureWork:
         ]
         return checked_of(remains, self.context.run_id)
 
-    def sources(self) -> list[tuple[Path, Sources]]:
+    def sources(self) -> list[tuple[Place, Sources]]:
         """Return the log directories, each with the sources of its settings. Effects: reads."""
         return [
             (erasure.log_dir, self.settings.sources(erasure.log_dir))
@@ -266,7 +280,7 @@ def certify(work: ErasureWork, status: int) -> tuple[int, dict[str, Any]]:
 
 def _refuse_inside(path: Path, work: ErasureWork) -> None:
     """Refuse to write into a directory that the certificate is about. Effects: resolves links."""
-    for erasure in work.erasures.values():
+    for _, erasure in work.changeable():
         if path.resolve().is_relative_to(erasure.log_dir.resolve()):
             raise PreconditionError(
                 "the certificates would be in a log directory.",

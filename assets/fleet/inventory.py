@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -176,7 +175,7 @@ def fleet_inventory(
 
 
 def spaces_of(
-    named: Mapping[str, Path], listing: Listing, settings: DirectorySettings, now_ms: TimestampMs
+    named: Mapping[str, Place], listing: Listing, settings: DirectorySettings, now_ms: TimestampMs
 ) -> tuple[DirectorySpace, ...]:
     """Return the space of each log directory, by name. Effects: lists them and their logs; asks for
     the brokers' locks.
@@ -198,7 +197,7 @@ def spaces_of(
 
 
 def works_of(
-    listing: Listing, named: Mapping[str, Path], spaces: Iterable[DirectorySpace]
+    listing: Listing, named: Mapping[str, Place], spaces: Iterable[DirectorySpace]
 ) -> list[LogWork[Place]]:
     """Return the logs as they are read: those of a directory that a broker has open by the place
     that its space names. Pure.
@@ -230,11 +229,11 @@ def space_row(space: DirectorySpace, now_ms: int) -> dict[str, Any]:
 
 def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg.AssetCheckResult:
     """Return the check that each log directory has enough space: a warning. One whose space is not
-    known does not pass.
+    known does not pass; one in a bucket has no limit, unless it could not be looked at.
     """
     spaces = tuple(spaces)
     low = [one for one in spaces if limits.is_low(one.free_bytes, one.total_bytes)]
-    unknown = [one for one in spaces if one.total_bytes < 1]
+    unknown = [one for one in spaces if one.total_bytes < 1 and (one.has_disk or one.problem)]
     problems = [f"{one.log_dir}: {one.free_share:.1%} are free" for one in low]
     problems += [f"{one.log_dir}: its free space is not known. {one.problem}" for one in unknown]
     return dg.AssetCheckResult(
@@ -245,7 +244,7 @@ def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg
         metadata={
             "min_free_bytes": limits.min_free_bytes,
             "min_free_share": limits.min_free_share,
-            "log directories looked at": len(spaces) - len(unknown),
+            "log directories looked at": sum(one.total_bytes > 0 for one in spaces),
             "log directories low on space": len(low),
         },
     )

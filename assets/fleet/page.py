@@ -201,6 +201,7 @@ def _space(
         "used_percent": f"{used:.2f}",
         "retired_percent": f"{retired:.2f}",
         "low": limits.is_low(space.free_bytes, space.total_bytes),
+        "has_disk": space.has_disk,
     }
 
 

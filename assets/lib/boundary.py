@@ -11,7 +11,8 @@ from logwright.assets.lib.events import show_as_failed
 from logwright.assets.lib.holds import quarantine_failed
 from logwright.assets.lib.report import table, unplotted
 from logwright.errors import LogwrightError, NotALogDir, PreconditionError, StalePlan
-from logwright.sweep.model import SweepState
+from logwright.place.model import Place
+from logwright.sweep.model import SweepState, local_part
 from logwright.sweep.stages import discard_failed
 
 RETRIES: Final = 2
@@ -50,7 +51,7 @@ def dagster_failure(
     )
 
 
-def checked(state: SweepState, context: dg.OpExecutionContext) -> SweepState:
+def checked(state: SweepState[Place], context: dg.OpExecutionContext) -> SweepState[Place]:
     """Return the state, if any of its logs has not failed.
 
     Raises:
@@ -69,7 +70,7 @@ def checked(state: SweepState, context: dg.OpExecutionContext) -> SweepState:
 
 
 def after_failed_swap(
-    state: SweepState, context: dg.OpExecutionContext
+    state: SweepState[Place], context: dg.OpExecutionContext
 ) -> dg.Failure | dg.RetryRequested:
     """Return what to raise for logs that were not swapped.
 
@@ -81,7 +82,7 @@ def after_failed_swap(
         state.failures, logs=len(state.works), retry_number=context.retry_number
     )
     if not isinstance(raised, dg.RetryRequested):
-        discard_failed(state)
+        discard_failed(local_part(state))
         show_as_failed(context, state.failures)
     return raised
 

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from pathlib import Path
+from typing import Final
 
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
-from logwright.place.model import Place
+from logwright.place.model import Place, is_local
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.state.model import Hold
 from logwright.state.uncleanable import uncleanable_metrics
 from logwright.sweep.holds import hold, quarantine, stray
-from logwright.sweep.model import LogWork, SweepState
+from logwright.sweep.model import LogWork, SweepState, local_part
 from logwright.units import TimestampMs
 
 _LOG = logging.getLogger(__name__)
+NO_QUARANTINE: Final = "a log in a bucket cannot be put into quarantine"
 
 
-def state_of(logs: Iterable[MaintainedLog], now_ms: TimestampMs) -> SweepState:
+def state_of(logs: Iterable[MaintainedLog], now_ms: TimestampMs) -> SweepState[Place]:
     """Return the state with which a sweep of these logs begins."""
     return SweepState(works=tuple(map(_work, logs)), now_ms=now_ms)
 
 
-def _work(log: MaintainedLog) -> LogWork:
+def _work(log: MaintainedLog) -> LogWork[Place]:
     return LogWork(key=log.key, log_dir=log.log_dir, partition=log.partition)
 
 
@@ -41,7 +42,7 @@ def holds_of(
     return held(hold(state_of(logs, now_ms), settings, force=force))
 
 
-def held(state: SweepState) -> dict[str, Hold | LogwrightError]:
+def held(state: SweepState[Place]) -> dict[str, Hold | LogwrightError]:
     """Return why logs are held or failed, by key."""
     reasons = {work.key: work.failure or work.held for work in state.works}
     return {key: one for key, one in reasons.items() if one is not None}
@@ -63,21 +64,24 @@ def strays(works: Iterable[LogWork[Place]], settings: DirectorySettings) -> dict
     return reasons
 
 
-def quarantine_failed(state: SweepState) -> None:
-    """Quarantine the logs that failed permanently. Effects: the state files; a warning where
-    that fails.
+def quarantine_failed(state: SweepState[Place]) -> None:
+    """Quarantine the logs that failed permanently. Effects: the state files; a warning where that
+    fails, and of each log in a bucket: there is no state file.
     """
-    for key, outcome in quarantine(state).items():
+    for key, outcome in quarantine(local_part(state)).items():
         if isinstance(outcome, LogwrightError):
             _LOG.warning("log=%s cannot be put into quarantine: %s", key, outcome)
+    for work in state.works:
+        if work.failure is not None and not is_local(work.log_dir):
+            _LOG.warning("log=%s failed, and is tried again: %s", work.key, NO_QUARANTINE)
 
 
-def uncleanable(log_dirs: Iterable[Path]) -> dict[str, int]:
+def uncleanable(log_dirs: Iterable[Place]) -> dict[str, int]:
     """Return Kafka's metrics of what cannot be cleaned; a directory whose state cannot be read
     counts for nothing. Effects: reads.
     """
     total: dict[str, int] = {}
-    for log_dir in sorted(set(log_dirs)):
+    for log_dir in sorted(set(log_dirs), key=str):
         try:
             metrics = uncleanable_metrics([log_dir])
         except LogwrightError as error:

@@ -85,7 +85,7 @@ def _cell(value: object) -> str | int | float:
     return value if isinstance(value, int | float) else str(value)
 
 
-def recovery_metadata(state: SweepState) -> Metadata:
+def recovery_metadata(state: SweepState[Place]) -> Metadata:
     """Return what was recovered before planning, and why."""
     findings = {work.key: work.recovered for work in state.works if work.recovered is not None}
     if not findings:

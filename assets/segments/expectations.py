@@ -41,11 +41,11 @@ class Published:
 
     Attributes:
         verdicts: log key → verdict.
-        page: the page of this run's result in the Data Docs.
+        page: the page of this run's result in the Data Docs, None if there are none.
     """
 
     verdicts: Mapping[str, Verdict]
-    page: Path
+    page: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,19 +98,23 @@ def profile_verdicts(
     profiles: pd.DataFrame,
     *,
     suite: Suite,
-    storage: Path,
+    storage: Path | None,
     run_name: str,
 ) -> Published:
     """Run the suite on profiles with their limits. Effects: writes validation results and Data Docs
-    below `storage`.
+    below `storage`; nothing without one.
     """
     gx = _great_expectations()
+    if storage is None:
+        context = gx.get_context(mode="ephemeral")
+        result = _run_suite(context, with_entries(profiles, suite.entries), suite, run_name)
+        return Published(verdicts=_verdicts(result, profiles, suite), page=None)
     root = storage / SITE_DIRECTORY
     root.mkdir(parents=True, exist_ok=True)
     context = gx.get_context(mode="file", project_root_dir=root)
-    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
     _give_styles(root)
-    result = _run_suite(context, with_entries(profiles, suite.entries), suite, run_name)
+    entries = with_entries(profiles, suite.entries)
+    result = _run_suite(context, entries, suite, run_name, with_docs=True)
     _forget_old_runs(root)
     (identifier,) = result.run_results
     return Published(
@@ -161,8 +165,11 @@ def _run_suite(
     profiles: pd.DataFrame,
     suite: Suite,
     run_name: str,
+    *,
+    with_docs: bool = False,
 ) -> Any:  # noqa: ANN401 - as above
     gx = _great_expectations()
+    context.variables.progress_bars = {"globally": False, "metric_calculations": False}
     source = context.data_sources.add_or_update_pandas("staged")
     batch = source.add_dataframe_asset("profile").add_batch_definition_whole_dataframe("whole")
     expectations = [*_expectations(suite.policy), *_entry_expectations(suite.entries)]
@@ -176,7 +183,7 @@ def _run_suite(
         gx.Checkpoint(
             name=LOG_PROFILE,
             validation_definitions=[validation],
-            actions=[gx.checkpoint.UpdateDataDocsAction(name="data_docs")],
+            actions=[gx.checkpoint.UpdateDataDocsAction(name="data_docs")] if with_docs else [],
             result_format={
                 "result_format": "COMPLETE",
                 "unexpected_index_column_names": ["topic_partition"],

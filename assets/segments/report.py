@@ -10,8 +10,9 @@ from logwright.assets.lib.human import human_bytes
 from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.assets.lib.report import Metadata, table, unplotted
 from logwright.assets.lib.verdict import PASSED
-from logwright.compaction.model import CleaningStats, CleanPlan, StagedCleaning
+from logwright.compaction.model import CleaningStats, ReadablePlan, StagedCleaning
 from logwright.forecast.model import forecast_error
+from logwright.place.model import Place
 from logwright.sweep.commit import CommitResult, lag_metrics
 from logwright.sweep.model import LogWork, SweepState
 
@@ -24,8 +25,11 @@ REMOVED: Final = {
 }
 """CleaningStats' counters → why records were removed; in the metadata the names have spaces."""
 
+BEFORE: Final = "changed by an earlier attempt of this run; what it removed is not known"
+"""The outcome of a log in a bucket whose change was found there."""
 
-def decision_metadata(state: SweepState) -> Metadata:
+
+def decision_metadata(state: SweepState[Place]) -> Metadata:
     """Return a table of the decision about each log, with the reason."""
     rows = [_decision_row(work) for work in state.works]
     planned = [work.plan for work in state.works if work.plan is not None]
@@ -39,7 +43,7 @@ def decision_metadata(state: SweepState) -> Metadata:
     }
 
 
-def _decision_row(work: LogWork) -> tuple[str, str, str, str]:
+def _decision_row(work: LogWork[Place]) -> tuple[str, str, str, str]:
     if work.held is not None:
         return work.key, "skipped", "", work.held.sentence
     if work.plan is None:
@@ -51,7 +55,7 @@ def _decision_row(work: LogWork) -> tuple[str, str, str, str]:
     return work.key, verb, roll, reasons
 
 
-def roll_metadata(state: SweepState) -> Metadata:
+def roll_metadata(state: SweepState[Place]) -> Metadata:
     """Return what was rolled, and what is cleaned now."""
     rolled = [(work.key, work.rolled.decision) for work in state.works if work.rolled is not None]
     rows = [
@@ -66,7 +70,7 @@ def roll_metadata(state: SweepState) -> Metadata:
     }
 
 
-def staged_metadata(state: SweepState) -> Metadata:
+def staged_metadata(state: SweepState[Place]) -> Metadata:
     """Return what was built."""
     stats = [work.staged.stats for work in state.works if work.staged is not None]
     return {
@@ -80,7 +84,7 @@ def staged_metadata(state: SweepState) -> Metadata:
     }
 
 
-def swap_metadata(work: LogWork) -> Metadata:
+def swap_metadata(work: LogWork[Place]) -> Metadata:
     """Return the result for one log."""
     plan = work.plan
     if work.held is not None:
@@ -93,6 +97,8 @@ def swap_metadata(work: LogWork) -> Metadata:
         rolls = int(work.rolled is not None or plan.roll.due)
         metadata["summary"] = dg.MetadataValue.md(_summary(work.staged.stats, rolls=rolls))
         metadata |= _forecast_metadata(work.staged, work.forecast_bytes)
+    if work.version is not None:
+        metadata["version"] = str(work.version)
     metadata |= _checks(work)
     decided_at = datetime.fromtimestamp(plan.now_ms / 1000, tz=UTC)
     return metadata | {
@@ -100,13 +106,13 @@ def swap_metadata(work: LogWork) -> Metadata:
         "roll": (plan.roll if work.rolled is None else work.rolled.decision).reason,
         **(_cleanable(plan) if plan.config.compact else {}),
         "log end offset": plan.log.log_end_offset,
-        "log directory": dg.MetadataValue.path(str(plan.log.log_dir)),
+        "log directory": dg.MetadataValue.path(str(work.log_dir)),
         "decided at": dg.MetadataValue.timestamp(decided_at),
         "plan": plan.plan_id,
     }
 
 
-def _cleanable(plan: CleanPlan) -> Metadata:
+def _cleanable(plan: ReadablePlan) -> Metadata:
     """Return what decides about a compaction; a log that is only deleted from has nothing of it."""
     return {
         "dirty ratio": round(plan.compaction.cleanable_ratio, 4),
@@ -115,7 +121,7 @@ def _cleanable(plan: CleanPlan) -> Metadata:
     }
 
 
-def _checks(work: LogWork) -> Metadata:
+def _checks(work: LogWork[Place]) -> Metadata:
     """Return what each check found in this log's output; empty if nothing was staged."""
     if not work.checked:
         return {}
@@ -162,7 +168,7 @@ def removed_by_cause(stats: CleaningStats) -> dict[str, int]:
     return {name.replace("_", " "): getattr(stats, name) for name in REMOVED}
 
 
-def run_metadata(state: SweepState) -> Metadata:
+def run_metadata(state: SweepState[Place]) -> Metadata:
     """Return the totals of a run: logs, bytes, and KIP-354's metrics by name."""
     results = [work.result for work in state.works if work.result is not None]
     return {
@@ -174,7 +180,7 @@ def run_metadata(state: SweepState) -> Metadata:
     }
 
 
-def run_line(state: SweepState) -> str:
+def run_line(state: SweepState[Place]) -> str:
     """Return what was looked at, changed and reclaimed, as one line for the run's log."""
     if not state.works:
         return "There are no logs in the log directories: nothing was looked at."
@@ -198,7 +204,9 @@ def run_line(state: SweepState) -> str:
     )
 
 
-def _outcome(work: LogWork, plan: CleanPlan) -> str:
+def _outcome(work: LogWork[Place], plan: ReadablePlan) -> str:
+    if work.version is not None and work.result is None:
+        return BEFORE
     committed = work.result is not None
     cleaned = committed and plan.clean
     if work.rolled is not None or (committed and plan.roll.due):
@@ -237,7 +245,7 @@ def _summary(stats: CleaningStats, *, rolls: int) -> str:
     )
 
 
-def materialization(work: LogWork) -> dg.AssetMaterialization:
+def materialization(work: LogWork[Place]) -> dg.AssetMaterialization:
     """Return the materialization of a log's segment set, changed or confirmed."""
     return dg.AssetMaterialization(
         asset_key=SEGMENT_SET,
@@ -246,7 +254,7 @@ def materialization(work: LogWork) -> dg.AssetMaterialization:
     )
 
 
-def failure_observations(state: SweepState) -> Iterable[dg.AssetObservation]:
+def failure_observations(state: SweepState[Place]) -> Iterable[dg.AssetObservation]:
     """Return one observation for each log that failed: its partition's page shows why it has no new
     materialization.
     """
@@ -262,11 +270,11 @@ def failure_observations(state: SweepState) -> Iterable[dg.AssetObservation]:
         )
 
 
-def _left_of(work: LogWork) -> str:
+def _left_of(work: LogWork[Place]) -> str:
     return "Not changed" if work.rolled is None else "Rolled, and not cleaned"
 
 
-def unchanged_observations(works: Iterable[LogWork]) -> Iterable[dg.AssetObservation]:
+def unchanged_observations(works: Iterable[LogWork[Place]]) -> Iterable[dg.AssetObservation]:
     """Return the observations of logs that a sweep did not change: one for each that is held, and
     one for all others together, because storing an event takes some milliseconds.
     """

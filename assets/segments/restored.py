@@ -8,19 +8,30 @@ from typing import Final
 
 import dagster as dg
 
+from logwright.assets.segments.in_bucket import sweep_those_in_buckets
 from logwright.assets.segments.quality import examine_and_judge
 from logwright.compaction.model import CleaningOptions
+from logwright.place.model import Place
 from logwright.resources.states import LostState
 from logwright.spark.sweep import SparkExecutor
-from logwright.sweep.model import SweepState
+from logwright.sweep.model import SweepState, local_part
 from logwright.sweep.prepare import prepare
 from logwright.sweep.stages import build_all, discard_failed, unstaged_on_error
 
 NEEDED: Final = frozenset({"log_dirs", "policies", "clock", "spark"})
 """Resources of a step that calls `restored`."""
+FIRST_RUN: Final = "dagster/root_run_id"
+"""Dagster's tag of a run that executes another one again."""
 
 
-def restored(context: dg.OpExecutionContext, state: SweepState, *, before: str) -> SweepState:
+def first_run(context: dg.OpExecutionContext) -> str:
+    """Return the id of the run, of one that is executed again that of the first."""
+    return context.run.tags.get(FIRST_RUN, context.run_id)
+
+
+def restored(
+    context: dg.OpExecutionContext, state: SweepState[Place], *, before: str
+) -> SweepState[Place]:
     """Return the state, or make it again if another process had it.
 
     Args:
@@ -43,9 +54,16 @@ def restored(context: dg.OpExecutionContext, state: SweepState, *, before: str) 
     if before in ("roll", "dedupe"):
         return state
     executor = SparkExecutor(lambda: resources.spark.session)
-    with unstaged_on_error(state):
-        state = build_all(state, executor)
-        discard_failed(state)
+    here = local_part(state)
+    with unstaged_on_error(here):
+        here = build_all(here, executor)
+        discard_failed(here)
+        state = sweep_those_in_buckets(
+            state.with_works(here.works),
+            resources.policies.load(),
+            executor,
+            run=first_run(context),
+        )
         if before == "quality":
             return state
         storage = Path(context.instance.storage_directory())
@@ -53,5 +71,5 @@ def restored(context: dg.OpExecutionContext, state: SweepState, *, before: str) 
             state, resources.policies.load(), executor, storage=storage, run_name=context.run_id
         )
     state = judgement.applied_to(state)
-    discard_failed(state)
+    discard_failed(local_part(state))
     return state

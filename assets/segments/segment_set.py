@@ -21,6 +21,7 @@ from logwright.assets.lib.partitions import LOGS, SEGMENT_SET
 from logwright.assets.lib.report import metadata_in_use, recovery_metadata, unplotted
 from logwright.assets.lib.verdict import CHECKS
 from logwright.assets.segments.expectations import import_in_background
+from logwright.assets.segments.in_bucket import sweep_those_in_buckets
 from logwright.assets.segments.quality import check_evaluations, examine_and_judge
 from logwright.assets.segments.report import (
     decision_metadata,
@@ -31,16 +32,17 @@ from logwright.assets.segments.report import (
     staged_metadata,
     swap_metadata,
 )
-from logwright.assets.segments.restored import NEEDED, restored
+from logwright.assets.segments.restored import NEEDED, first_run, restored
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
 from logwright.history.model import roll_rows, sweep_rows
+from logwright.place.model import Place
 from logwright.resources.catalogue import SWEEP_STATES
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.spark.sweep import SparkExecutor
-from logwright.sweep.model import SweepState
+from logwright.sweep.model import SweepState, local_part
 from logwright.sweep.prepare import prepare
 from logwright.sweep.stages import (
     build_all,
@@ -58,6 +60,7 @@ POOL: Final = "log_cleaner"
 
 SWEEP_OUT: Final = dg.Out(SweepState, io_manager_key=SWEEP_STATES)
 """States stay in the memory of the run; another process gets the logs alone (`restored`)."""
+SWEEP_IN: Final = dg.In(SweepState)
 
 CHECK_SPECS: Final = [
     dg.AssetCheckSpec(name, asset=SEGMENT_SET, description=description, blocking=True)
@@ -98,7 +101,7 @@ def recovered_plan(
     *,
     now_ms: TimestampMs,
     options: CleaningOptions,
-) -> SweepState:
+) -> SweepState[Place]:
     """Recover unclean logs that are not held, report it, then plan."""
     state = prepare(state_of(logs, now_ms), settings, options)
     context.add_output_metadata(
@@ -114,7 +117,7 @@ def plan_partitions(
     log_dirs: LogDirs,
     policies: PolicyDirectory,
     clock: Clock,
-) -> SweepState:
+) -> SweepState[Place]:
     """Decide for each log of the run what is due, by its topic's policy."""
     with boundary(PLAN):
         logs = log_dirs.listing().find_all(context.partition_keys)
@@ -128,54 +131,69 @@ def plan_partitions(
     return checked(state, context.op_execution_context)
 
 
-@dg.op(out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
-def roll(context: dg.OpExecutionContext, planned: SweepState) -> SweepState:
+@dg.op(ins={"planned": SWEEP_IN}, out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
+def roll(context: dg.OpExecutionContext, planned: SweepState[Place]) -> SweepState[Place]:
     """Roll the active segments that are full, or past segment.ms or max.compaction.lag.ms. No
-    record goes, and a roll stays if a later step fails.
+    record goes, and a roll stays if a later step fails. A log in a bucket is rolled with its
+    cleaning.
     """
     planned = restored(context, planned, before="roll")
     with boundary("roll"):
         settings = context.resources.policies.settings()
-        state = roll_all(planned, settings, high_watermark=settings.policies.high_watermark)
+        here, high_watermark = local_part(planned), settings.policies.high_watermark
+        rolled = roll_all(here, settings, high_watermark=high_watermark)
+        state = planned.with_works(rolled.works)
     record_history(context, roll_rows(state, run_id=context.run_id))
     context.add_output_metadata(roll_metadata(state))
     return checked(state, context)
 
 
-@dg.op(out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
-def dedupe(context: dg.OpExecutionContext, rolled: SweepState) -> SweepState:
-    """Build the compacted segments of all logs in one Spark job, next to the live ones."""
-    spark = context.resources.spark
+@dg.op(ins={"rolled": SWEEP_IN}, out=SWEEP_OUT, pool=POOL, required_resource_keys={*NEEDED})
+def dedupe(context: dg.OpExecutionContext, rolled: SweepState[Place]) -> SweepState[Place]:
+    """Build the compacted segments of all logs in one Spark job, next to the live ones. Logs in
+    buckets are swept whole by one more: each is committed by its task, if it passes all checks.
+    """
+    resources = context.resources
     rolled = restored(context, rolled, before="dedupe")
-    if to_clean(rolled):
+    here = local_part(rolled)
+    if to_clean(here):
         import_in_background()
-    with unstaged_on_error(rolled):
-        state = build_all(rolled, SparkExecutor(lambda: spark.session))
-    discard_failed(state)
+    executor = SparkExecutor(lambda: resources.spark.session)
+    with unstaged_on_error(here):
+        built = build_all(here, executor)
+        discard_failed(built)
+        with boundary("dedupe"):
+            policies = resources.policies.load()
+        state = sweep_those_in_buckets(
+            rolled.with_works(built.works), policies, executor, run=first_run(context)
+        )
     context.add_output_metadata(staged_metadata(state))
     return checked(state, context)
 
 
 @dg.op(
+    ins={"deduped": SWEEP_IN},
     out={"validated": SWEEP_OUT, **{check: dg.Out(dg.Nothing) for check in CHECKS}},
     required_resource_keys={*NEEDED},
 )
 def quality(
-    context: dg.OpExecutionContext, deduped: SweepState
+    context: dg.OpExecutionContext, deduped: SweepState[Place]
 ) -> Iterator[
-    dg.AssetCheckEvaluation | dg.AssetObservation | dg.Output[SweepState] | dg.Output[None]
+    dg.AssetCheckEvaluation | dg.AssetObservation | dg.Output[SweepState[Place]] | dg.Output[None]
 ]:
-    """Read the staged segments back; only logs that pass every check continue."""
+    """Read the staged segments back; only logs that pass every check continue. Those of logs in
+    buckets were read back, and checked, before `dedupe` committed them.
+    """
     spark, policies = context.resources.spark, context.resources.policies
     deduped = restored(context, deduped, before="quality")
-    with unstaged_on_error(deduped):
+    with unstaged_on_error(local_part(deduped)):
         executor = SparkExecutor(lambda: spark.session)
         storage = Path(context.instance.storage_directory())
         state, judgement = examine_and_judge(
             deduped, policies.load(), executor, storage=storage, run_name=context.run_id
         )
     state = judgement.applied_to(state)
-    discard_failed(state)
+    discard_failed(local_part(state))
     yield from check_evaluations(state, judgement)
     if not state.going_on:
         yield from failure_observations(state)
@@ -184,15 +202,16 @@ def quality(
     yield dg.Output(state, "validated")
 
 
-@dg.op(pool=POOL, required_resource_keys={*NEEDED})
+@dg.op(ins={"validated": SWEEP_IN}, pool=POOL, required_resource_keys={*NEEDED})
 def swap(
-    context: dg.AssetExecutionContext, validated: SweepState
+    context: dg.AssetExecutionContext, validated: SweepState[Place]
 ) -> Iterator[dg.AssetMaterialization | dg.AssetObservation | dg.MaterializeResult[None]]:
     """Replace the live segments by the checked ones, group by group, each swap durable by
     itself.
     """
     with many_events(context.op_execution_context):
-        state = commit_all(restored(context.op_execution_context, validated, before="swap"))
+        state = restored(context.op_execution_context, validated, before="swap")
+        state = state.with_works(commit_all(local_part(state)).works)
         context.log.info(run_line(state))
         record_history(context.op_execution_context, sweep_rows(state, run_id=context.run.run_id))
         if state.failures:

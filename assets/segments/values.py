@@ -111,6 +111,25 @@ def value_verdicts(
     return state.with_works(failed), verdicts
 
 
+def value_verdict(
+    work: LogWork, contracts: Sequence[tuple[ValueContract, Severity]], runtime: Runtime
+) -> Verdict | None:
+    """Return the verdict on the values of one log that was built, None if none was checked.
+    Effects: reads its output.
+    """
+    facts: ValueFacts | LogwrightError
+    if work.staged is None:
+        return None
+    try:
+        contracts_alone = tuple(one for one, _ in contracts)
+        facts = check_values(planned(work), work.staged, contracts_alone, runtime=runtime)
+    except LogwrightError as error:
+        facts = error
+    if isinstance(facts, LogwrightError) or facts.checked:
+        return _verdict(facts, [severity for _, severity in contracts])
+    return None
+
+
 def check_values(
     plan: CleanPlan,
     staged: StagedCleaning,

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import dagster as dg
@@ -78,8 +77,8 @@ def topic_logs(
     maintained = topic_of(topic, table.log_dir, log_dirs.listing())
     with ExitStack() as stack:
         refused: dict[str, LogwrightError] = {}
-        places: dict[Path, Place] = {}
-        for directory in sorted({log.log_dir for log in maintained}):
+        places: dict[Place, Place] = {}
+        for directory in sorted({log.log_dir for log in maintained}, key=str):
             here = [log for log in maintained if log.log_dir == directory]
             try:
                 places[directory] = place = as_it_runs(directory, exact=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import ReadablePlan
 from logwright.errors import QualityError
 
 CRC_VALID: Final = "crc_valid"
@@ -95,7 +95,7 @@ class OutputFacts(NamedTuple):
         return tuple(check for check in self.checks if not check.passed)
 
 
-def refusal(plan: CleanPlan, sentences: Iterable[str]) -> QualityError:
+def refusal(plan: ReadablePlan, sentences: Iterable[str]) -> QualityError:
     """Return the error of a log whose staged output must not be swapped in.
 
     Args:

@@ -80,7 +80,11 @@ class _Examination:
 
 
 def examine_quickly(
-    plan: CleanPlan, staged: StagedCleaning, *, runtime: Runtime | None = None
+    plan: CleanPlan,
+    staged: StagedCleaning,
+    *,
+    runtime: Runtime | None = None,
+    aborted: NDArray[np.int64] | None = None,
 ) -> OutputFacts:
     """Judge the staged output by itself, by the headers of its source, and by what the build
     reports. Effects: reads the staged files; maps the segments they were made from.
@@ -89,6 +93,7 @@ def examine_quickly(
         plan: of the cleaning.
         staged: its output.
         runtime: threads, throttle and maps; by default one thread, no throttle.
+        aborted: of `aborted_intervals`, of a log of which this is a part; None: by what is read.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: the *source* changed for
@@ -99,7 +104,7 @@ def examine_quickly(
     verdicts = Verdicts()
     runtime = runtime or Runtime()
     pairs = open_pairs(plan, staged, verdicts, runtime.files)
-    discard_valueless(plan, [source for pair in pairs for source in pair.sources])
+    discard_valueless(plan, [source for pair in pairs for source in pair.sources], aborted=aborted)
     task = _Examination(plan=plan, staged=staged, keys=staged.keys, verdicts=verdicts)
     facts = [_check_pair(task, pair, runtime) for pair in pairs]
     for segment in staged.unchanged:

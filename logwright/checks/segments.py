@@ -122,7 +122,11 @@ def _open_pair(
 
 
 def discard_valueless(
-    plan: CleanPlan, sources: Sequence[Source], output: Sequence[Source] = ()
+    plan: CleanPlan,
+    sources: Sequence[Source],
+    output: Sequence[Source] = (),
+    *,
+    aborted: NDArray[np.int64] | None = None,
 ) -> None:
     """Mark control batches and the data of aborted transactions as `discard`: they hold no values
     of keys, and may go from above the map's end too.
@@ -135,10 +139,12 @@ def discard_valueless(
         plan: of the cleaning.
         sources: segments of the log.
         output: staged segments made from them, and those that stay.
+        aborted: what `aborted_intervals` finds, if it is known.
     """
     having = [source for source in sources if source.attributes & (TRANSACTIONAL | CONTROL)]
     if having:
-        aborted = aborted_intervals(plan.log, having)
+        if aborted is None:
+            aborted = aborted_intervals(plan.log, having)
         for judged, below in ((having, True), (output, False)):
             for source in judged:
                 kernels.discard_valueless(source.batches, aborted, plan.log.log_start_offset, below)

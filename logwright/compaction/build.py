@@ -77,19 +77,23 @@ def build(
         rewritten = [source for group in survivors.groups for _, source in group]
         require_within_limit(plan.config, rewritten)
         with new_staging(plan) as directory:
-            staged = _rewrite(plan, survivors, directory, progress, runtime)
+            staged = rewrite(plan, survivors, directory, progress, runtime)
     stats = staged.stats._replace(cpu_seconds=cpu_clock() - cpu_started)
     return staged._replace(stats=stats)
 
 
-def _rewrite(
+def rewrite(
     plan: CleanPlan,
     survivors: Survivors,
     directory: PrivateDirectory,
     progress: Progress,
     runtime: Runtime,
 ) -> StagedCleaning:
-    """Steps 4 to 7 of a build. Effects: writes the staging directory."""
+    """Steps 4 to 7 of a build. Effects: writes the staging directory.
+
+    Raises:
+        OSError, UnsupportedFormatError: see `write_groups`.
+    """
     started = time.perf_counter()
     horizon_ms = delete_horizon_ms(plan.now_ms, plan.config.delete_retention_ms)
     rewrite = Rewrite(

@@ -13,10 +13,10 @@ are in `logwright.cleaner_rules`.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,14 +195,8 @@ def _survivors(task: _Pass, rebuilt: Rebuilt, started: float) -> Survivors:
     """
     dead, expired, state = task.map.dead, task.map.expired, task.map.state
     null_keys = int(state.counters["null_keys"][0])
-    superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys
-    expired &= ~dead
-    tombstones = int(np.bitwise_count(expired).sum(dtype=np.int64))
-    dead |= expired
-    discarded = np.zeros(2, dtype=np.int64)
-    for _, source in (pair for group in task.groups for pair in group):
-        if source.attributes & UNMAPPED:
-            discarded += discard_batches(source.batches, dead)
+    sources = [source for group in task.groups for _, source in group]
+    removed = complete_dead(dead, expired, null_keys, sources)
     return Survivors(
         groups=task.groups,
         aborted=task.aborted,
@@ -214,15 +208,49 @@ def _survivors(task: _Pass, rebuilt: Rebuilt, started: float) -> Survivors:
         map_records=int(state.counters["offered"][0]),
         map_bytes=state.table.entries.nbytes,
         distinct_keys=task.map.distinct_keys,
-        removed_superseded=superseded,
-        removed_tombstones=tombstones,
+        removed_superseded=removed.superseded,
+        removed_tombstones=removed.tombstones,
         removed_null_keys=null_keys,
-        removed_aborted=int(discarded[0]),
-        removed_markers=int(discarded[1]),
+        removed_aborted=removed.aborted,
+        removed_markers=removed.markers,
         rebuilt=rebuilt,
         keys=_key_facts(task),
         seconds=time.perf_counter() - started,
     )
+
+
+class Removed(NamedTuple):
+    """How many records are dead, by cause."""
+
+    superseded: int
+    tombstones: int
+    aborted: int
+    markers: int
+
+
+def complete_dead(
+    dead: NDArray[np.uint8],
+    expired: NDArray[np.uint8],
+    null_keys: int,
+    sources: Iterable[Source],
+) -> Removed:
+    """Add to the bitmap what goes independently of the keys. Effects: completes `dead`; what is
+    left in `expired` is dead only as a tombstone past its horizon.
+
+    Args:
+        dead: what is superseded, and the records without a key, of which there are `null_keys`.
+        expired: tombstones past their horizon.
+        sources: what is rewritten; their `discard` is decided.
+    """
+    superseded = int(np.bitwise_count(dead).sum(dtype=np.int64)) - null_keys
+    expired &= ~dead
+    tombstones = int(np.bitwise_count(expired).sum(dtype=np.int64))
+    dead |= expired
+    discarded = np.zeros(2, dtype=np.int64)
+    for source in sources:
+        if source.attributes & UNMAPPED:
+            discarded += discard_batches(source.batches, dead)
+    return Removed(superseded, tombstones, int(discarded[0]), int(discarded[1]))
 
 
 def _map_task(

@@ -250,16 +250,35 @@ def decide_fates(
     Raises:
         CorruptProducerSnapshot: a producer has a later batch than the snapshots.
     """
+    sources = [source for group in groups for source in group]
+    set_kept_ends(sources, plan)
+    return decide_transactions(groups, plan, indexes)
+
+
+def set_kept_ends(sources: Sequence[Source], plan: ReadablePlan) -> None:
+    """Set `keep_empty` of all batches.
+
+    Raises:
+        CorruptProducerSnapshot: a producer has a later batch than the snapshots.
+    """
     producers = active_producers(
         plan.log.producers,
         now_ms=plan.now_ms,
         expiration_ms=plan.config.producer_id_expiration_ms,
     )
-    sources = [source for group in groups for source in group]
     bound = plan.compaction.first_uncleanable_offset
     end = rules.end_kept(plan.cleaner.kafka, bound, plan.log.high_watermark)
     for source in sources:
         keep_ends(plan.log, source.batches, producers, end_offset=end)
+
+
+def decide_transactions(
+    groups: Sequence[Sequence[Source]], plan: ReadablePlan, indexes: TransactionIndexes
+) -> tuple[tuple[AbortedTransaction, ...], ...]:
+    """Set `discard` and `empty_marker` of all batches; return as `decide_fates`. It needs no batch
+    but those of transactions, and the last one of each segment.
+    """
+    sources = [source for group in groups for source in group]
     if not any(source.attributes & UNMAPPED for source in sources):
         return ((),) * len(groups)
     held = held_markers(sources, plan.removal.data)

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -21,6 +22,18 @@ from logwright.config.values import Int64
 ARCHIVE: Final = "archive"
 _OF_SECRETS: Final = frozenset("@?")
 """What only a URL with credentials or a signature has: no message has it."""
+NO_SECRETS: Final = "must have no credentials and no query: they are of the environment"
+_ENTRY: Final = re.compile(rf"(?:[^=:/]*=)?(?:{'|'.join(SCHEMES)}):.*")
+
+
+def is_bucket_entry(text: str) -> bool:
+    """Return whether an entry of ``log_dirs`` is of a bucket: a URL, with ``NAME=`` or without."""
+    return _ENTRY.fullmatch(text) is not None
+
+
+def has_secrets(url: str) -> bool:
+    """Return whether a URL has credentials or a signature."""
+    return bool(set(url) & _OF_SECRETS)
 
 
 def _url(text: object) -> object:
@@ -59,8 +72,7 @@ def read_archive(checker: Checker, entry: Entries) -> TopicArchive | None:
         return None
     given = checker.mapping(node)
     (_, to) = given.entries.get("to", (None, None))
-    if isinstance(to, Text) and to.text is not None and set(to.text) & _OF_SECRETS:
-        rule = "must have no credentials and no query: they are of the environment"
-        checker.report(to, rule, value=False)
+    if isinstance(to, Text) and to.text is not None and has_secrets(to.text):
+        checker.report(to, NO_SECRETS, value=False)
         return None
     return checker.model(TopicArchive, given) if given.whole else None

@@ -24,7 +24,14 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, TypeAdapter
 
 import logwright
-from logwright.config.archive import ARCHIVE, TopicArchive, read_archive
+from logwright.config.archive import (
+    ARCHIVE,
+    NO_SECRETS,
+    TopicArchive,
+    has_secrets,
+    is_bucket_entry,
+    read_archive,
+)
 from logwright.config.erasure import ErasureSettings
 from logwright.config.marked import Entries, Mark, Marked, Problem, Text, plain, read_marked
 from logwright.config.patterns import matches
@@ -111,7 +118,7 @@ class Policies:
     defaults: Mapping[str, str] = field(default_factory=dict)
     default_marks: Mapping[str, Mark] = field(default_factory=dict)
     topics: tuple[TopicPolicy, ...] = ()
-    log_dirs: tuple[Path, ...] = ()
+    log_dirs: tuple[Path | str, ...] = ()
     high_watermark: HighWatermark = "checkpoint"
     own_high_watermark: HighWatermark | None = None
     sweep: SweepLimits = field(default_factory=SweepLimits)
@@ -265,7 +272,8 @@ class _PolicyReader:
         """Check all sections."""
         defaults = self._defaults()
         topics, log_dirs = self._topics(defaults), self._log_dirs()
-        report_paths(self._checker, self._entries, log_dirs)
+        here = [log_dir for log_dir in log_dirs if isinstance(log_dir, Path)]
+        report_paths(self._checker, self._entries, here)
         high_watermark = self._scalar("high_watermark", _HIGH_WATERMARK, None)
         policies = Policies(
             defaults=defaults.pairs,
@@ -360,18 +368,25 @@ class _PolicyReader:
             if others:
                 self._checker.rules(defaults, *others, own)
 
-    def _log_dirs(self) -> tuple[Path, ...]:
-        """Check the section ``log_dirs``."""
+    def _log_dirs(self) -> tuple[Path | str, ...]:
+        """Check the section ``log_dirs``: paths, and as text URLs of buckets, with a name or
+        without.
+        """
         if "log_dirs" not in self._sections:
             return ()
-        paths: dict[Path, Mark] = {}
+        paths: dict[Path | str, Mark] = {}
         for item in self._checker.items(self._sections["log_dirs"][1]):
             if not isinstance(item, Text) or not item.text:
-                self._checker.report(item, "must be the path of a directory")
-            elif Path(item.text) in paths:
-                self._checker.report(item, f"is already listed at {paths[Path(item.text)]}")
+                self._checker.report(item, "must be the path of a directory, or a URL of a bucket")
+                continue
+            of_bucket = is_bucket_entry(item.text)
+            where = item.text.rstrip("/") if of_bucket else Path(item.text)
+            if of_bucket and has_secrets(item.text):
+                self._checker.report(item, NO_SECRETS, value=False)
+            elif where in paths:
+                self._checker.report(item, f"is already listed at {paths[where]}")
             else:
-                paths[Path(item.text)] = item.mark
+                paths[where] = item.mark
         return tuple(paths)
 
     def _scalar(self, name: str, kind: TypeAdapter[_Value], default: _Default) -> _Value | _Default:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from logwright.compaction.model import ReadablePlan
 from logwright.errors import LogwrightError
-from logwright.place.model import Place
+from logwright.place.model import Place, is_versioned
 from logwright.state.model import Hold
 from logwright.sweep.model import LogWork
 from logwright.times import duration
@@ -20,7 +20,8 @@ class DirectorySpace:
 
     Attributes:
         name: of the directory, as partition keys have it.
-        total_bytes, free_bytes: of its file system, free for users other than root; -1 if unknown.
+        total_bytes, free_bytes: of its file system, free for users other than root; -1 if unknown,
+            and in a bucket.
         retired_bytes: what a purge will free: files with the suffix ``.deleted``, and deleted logs.
             0 while a broker runs, which removes its own.
         retired_due_bytes: the part of them whose ``file.delete.delay.ms`` has passed.
@@ -39,6 +40,11 @@ class DirectorySpace:
     problem: str = ""
     running: bool = False
     high_watermark_ms: int = -1
+
+    @property
+    def has_disk(self) -> bool:
+        """It is on a file system, which can be full; a bucket is not."""
+        return not is_versioned(self.log_dir)
 
     @property
     def free_share(self) -> float:

@@ -13,7 +13,7 @@ from logwright.deletion.commit import plan_purge_deleted
 from logwright.errors import LogwrightError
 from logwright.fleet.model import DirectorySpace, Fleet
 from logwright.log.load import list_partitions
-from logwright.place.model import Place, is_local, is_running
+from logwright.place.model import Place, is_local, is_running, is_versioned
 from logwright.purge.observe import list_partition
 from logwright.purge.plan import plan_purge
 from logwright.running.place import as_it_runs, watermarks_recorded_ms
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def observe_fleet(
-    log_dirs: Mapping[str, Path], settings: DirectorySettings, *, now_ms: TimestampMs
+    log_dirs: Mapping[str, Place], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> Fleet:
     """Return all logs of these log directories, by name. Effects: reads them; each call takes a new
     picture of those that brokers have open.
@@ -97,6 +97,8 @@ def space_of(
     """Return the space of a log directory; a log that cannot be listed counts for nothing. Effects:
     lists it and its partitions.
     """
+    if is_versioned(log_dir):
+        return DirectorySpace(name=name, log_dir=log_dir)  # a bucket has no disk
     try:
         status = os.statvfs(str(log_dir))
     except OSError as error:

@@ -9,11 +9,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal
 
 from logwright.deletion.plan import PurgedLog
 from logwright.format.names import TopicPartition
+from logwright.place.model import Place
 from logwright.purge.plan import PurgeResult
 from logwright.retention.plan import RetentionPlan
 from logwright.sweep.model import LogWork, SweepState
@@ -91,7 +91,7 @@ class RowOrigin:
 
     run_id: str
     key: str
-    log_dir: Path
+    log_dir: Place
     partition: TopicPartition
     started_at_ms: int
     ended_at_ms: int
@@ -112,7 +112,7 @@ class RowOrigin:
 
 
 def sweep_rows(
-    state: SweepState, *, run_id: str, ended_ms: TimestampMs | None = None
+    state: SweepState[Place], *, run_id: str, ended_ms: TimestampMs | None = None
 ) -> list[HistoryRow]:
     """Return the rows of what a sweep, or a retention, did: recoveries, rolls, cleanings and
     retentions. A log without any of them has none; a roll by itself is in `roll_rows`.
@@ -134,7 +134,9 @@ def sweep_rows(
     return rows
 
 
-def _origin(work: LogWork, state: SweepState, run_id: str, ended_ms: TimestampMs) -> RowOrigin:
+def _origin(
+    work: LogWork[Place], state: SweepState[Place], run_id: str, ended_ms: TimestampMs
+) -> RowOrigin:
     return RowOrigin(
         run_id=run_id,
         key=work.key,
@@ -145,7 +147,7 @@ def _origin(work: LogWork, state: SweepState, run_id: str, ended_ms: TimestampMs
     )
 
 
-def roll_rows(state: SweepState, *, run_id: str) -> list[HistoryRow]:
+def roll_rows(state: SweepState[Place], *, run_id: str) -> list[HistoryRow]:
     """Return the rows of the rolls that a sweep did before its cleanings; arguments as for
     `sweep_rows`.
     """
@@ -182,7 +184,7 @@ def purged_log_rows(purged: PurgedLog, origin: RowOrigin) -> list[HistoryRow]:
     return [replace(origin.row("purge", purged.reason), bytes_before=purged.bytes, bytes_after=0)]
 
 
-def _work_rows(work: LogWork, origin: RowOrigin) -> Iterator[HistoryRow]:
+def _work_rows(work: LogWork[Place], origin: RowOrigin) -> Iterator[HistoryRow]:
     if work.recovered is not None:
         yield origin.row("recover", "; ".join(work.recovered) or "nothing to repair")
     if work.result is not None and work.plan is not None:
@@ -191,7 +193,7 @@ def _work_rows(work: LogWork, origin: RowOrigin) -> Iterator[HistoryRow]:
         yield _retention_row(work.retained, origin)
 
 
-def _commit_rows(work: LogWork, origin: RowOrigin) -> Iterator[HistoryRow]:
+def _commit_rows(work: LogWork[Place], origin: RowOrigin) -> Iterator[HistoryRow]:
     plan, result, staged = work.plan, work.result, work.staged
     if plan is None or result is None:
         return
@@ -226,7 +228,7 @@ def _commit_rows(work: LogWork, origin: RowOrigin) -> Iterator[HistoryRow]:
         )
 
 
-def _retention_row(plan: RetentionPlan, origin: RowOrigin) -> HistoryRow:
+def _retention_row(plan: RetentionPlan[Place], origin: RowOrigin) -> HistoryRow:
     return replace(
         origin.row("retain", _retention_reason(plan)),
         bytes_before=plan.log.log_bytes,
@@ -236,7 +238,7 @@ def _retention_row(plan: RetentionPlan, origin: RowOrigin) -> HistoryRow:
     )
 
 
-def _retention_reason(plan: RetentionPlan) -> str:
+def _retention_reason(plan: RetentionPlan[Place]) -> str:
     """Return how many segments each step deleted, with the reason of its first."""
     count = Counter(verdict.cause for verdict in plan.deleted)
     first = {verdict.cause: verdict.reason for verdict in reversed(plan.deleted)}

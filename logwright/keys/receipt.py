@@ -82,7 +82,7 @@ def keeps_most(kept: int, batch: Any, last_mapped: int) -> Any:
 
 
 @inline_kernel
-def _horizon_reached(batch: Any, now_ms: int, removable_end: int) -> Any:
+def horizon_reached(batch: Any, now_ms: int, removable_end: int) -> Any:
     """Decide whether the tombstones of a batch may go (KIP-534, docs/adr/0030). The checks have
     this rule separately: they would not notice a fault in a rule that they share with the passes.
     """
@@ -93,7 +93,7 @@ def _horizon_reached(batch: Any, now_ms: int, removable_end: int) -> Any:
 @kernel
 def _mark_reached(batches: Any, now_ms: int, removable_end: int, reached: Any) -> None:
     for row in range(len(batches)):
-        reached[row] = _horizon_reached(batches[row], now_ms, removable_end)
+        reached[row] = horizon_reached(batches[row], now_ms, removable_end)
 
 
 def leaving(segments: list[NDArray[np.void]], now_ms: int, removable_end: int) -> Leaving:
@@ -244,7 +244,7 @@ def sum_probed(
             continue
         while row + 1 < len(batches) and batches[row + 1].first_ordinal <= ordinal:
             row += 1
-        if kinds[index] == EXPIRED and _horizon_reached(
+        if kinds[index] == EXPIRED and horizon_reached(
             batches[row], scope.now_ms, scope.removable_end
         ):
             continue

@@ -244,8 +244,12 @@ def rows_within(sources: Iterable[Source], offsets: tuple[int, int]) -> list[Row
 
 
 def steps_of(task: MapTask, work: Sequence[Rows]) -> list[tuple[int, Rows]]:
-    """Split rows into steps, each with the number of the rows that it is of."""
-    step_bytes = task.runtime.throttle.step_bytes
+    """Split rows into steps; see `step_ranges`."""
+    return step_ranges(work, task.runtime.throttle.step_bytes)
+
+
+def step_ranges(work: Sequence[Rows], step_bytes: int) -> list[tuple[int, Rows]]:
+    """Split rows into steps of bounded bytes, each with the number of the rows that it is of."""
     return [
         (number, (source, begin, end))
         for number, (source, first, last) in enumerate(work)

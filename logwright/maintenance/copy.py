@@ -7,7 +7,8 @@ on a log directory works on it, and decides the same.
 Not every operation reads every segment: retention reads those that it deletes by time. The files of
 the others are hollow: they have their sizes, times and ends, and nothing between these. The active
 segment and those after the newest producer snapshot are never hollow, since where the log ends and
-its producers are read from there.
+its producers are read from there; nor is the one at the log start offset, where a transaction that
+began in deleted records may be open.
 """
 
 from __future__ import annotations
@@ -73,11 +74,17 @@ def hollow_files(manifest: Manifest, needed: Needed | None) -> frozenset[str]:
     state = manifest.state
     if needed is None:
         return frozenset()
-    newest = max((each.offset for each in state.snapshots), default=-1)
+    newest, start = max((each.offset for each in state.snapshots), default=-1), None
+    for segment in state.segments:
+        if segment.next_offset > state.log_start_offset and segment.log.bytes:
+            start = segment.base_offset
+            break
     return frozenset(
         name
         for segment in state.segments[:-1]
-        if segment.next_offset <= newest and not needed(segment.base_offset)
+        if segment.next_offset <= newest
+        and segment.base_offset != start
+        and not needed(segment.base_offset)
         for name in segment.files()
     )
 
@@ -140,13 +147,27 @@ def _write(partition: Path, named: tuple[str, Shown], *, hollow: frozenset[str])
     """Write one file, with its time."""
     name, shown = named
     path = partition / name
+    if shown.stored is not None:
+        modified_ns = shown.entry.stamp.modified_ns
+        write_stored(path, *shown.stored, modified_ns, hollow=name in hollow)
+        return
     try:
-        if shown.stored is None:
-            path.write_bytes(shown.content)
-            return
-        directory, stored = shown.stored
+        path.write_bytes(shown.content)
+    except OSError as error:
+        raise no_room_or_unreadable(error, path, path) from error
+
+
+def write_stored(
+    path: Path, directory: Bucket, stored: StoredFile, modified_ns: int, *, hollow: bool
+) -> None:
+    """Write one file that is an object, with its time. Effects: reads it, unless it is hollow.
+
+    Raises:
+        StalePlan, CorruptLogError, UnreadableFile, DiskFull: see `download`.
+    """
+    try:
         with path.open("xb") as file:
-            if name not in hollow:
+            if not hollow:
                 for piece in _pieces(directory, stored):
                     file.write(piece)
             else:
@@ -154,10 +175,9 @@ def _write(partition: Path, named: tuple[str, Shown], *, hollow: frozenset[str])
                 file.truncate(stored.bytes)
                 file.seek(stored.bytes - len(stored.tail))
                 file.write(stored.tail)
-        modified_ns = shown.entry.stamp.modified_ns
         os.utime(path, ns=(modified_ns, modified_ns))
     except OSError as error:
-        source = path if shown.stored is None else f"{shown.stored[0]}/{shown.stored[1].key}"
+        source = f"{directory}/{stored.key}"
         raise no_room_or_unreadable(error, path, source) from error
 
 

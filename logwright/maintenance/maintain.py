@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -91,6 +91,7 @@ class Maintenance:
             change that it made before.
         needed: which segments the operation reads; None: all.
         throttle: what is read of the copy.
+        made: name → what is in the bucket already of the files that the operation leaves.
     """
 
     bucket: Bucket
@@ -102,6 +103,7 @@ class Maintenance:
     id: str | None = None
     needed: Needed | None = None
     throttle: Throttle = field(default_factory=Throttle)
+    made: Mapping[str, StoredFile] = field(default_factory=dict)
     _attempt: int = 0
     _job: str = ""
     _began: list[int] = field(default_factory=list)
@@ -142,6 +144,30 @@ class Maintenance:
                 _LOG.warning("begun again topic_partition=%s: %s", self.partition, error)
                 continue
             break
+        return self._maintained(result, version)
+
+    def run_on(
+        self, base: Manifest, act: Callable[[Path], _T | None], *, began_ms_ago: int
+    ) -> Maintained[_T] | None:
+        """Do the operation on a version that was planned, once. Effects, returns and errors: as
+        `run`.
+
+        Args:
+            base: that version. What was added after it stays.
+            began_ms_ago: when the first object of `made` was sent.
+        """
+        self._job = self.id or new_job(self.operation)
+        self._attempt = secrets.randbits(_ATTEMPT_BITS)
+        self._began, self._sent = [_elapsed_ms() - began_ms_ago], []
+        result: _T | None = None
+        version = self._newest().version_of(self._job)
+        if version is None:
+            with self._copied(base) as copy:
+                result = act(copy.log_dir)
+                version = None if result is None else self._commit(copy)
+        return self._maintained(result, version)
+
+    def _maintained(self, result: _T | None, version: int | None) -> Maintained[_T] | None:
         if result is None and version is None:
             return None
         return Maintained(result=result, version=version, sent_bytes=ByteCount(sum(self._sent)))
@@ -232,11 +258,15 @@ class _Changed(Files):
     def __init__(self, upload: Maintenance, directory: OpenDir, copy: Copy) -> None:
         super().__init__(upload, directory, copy.manifest.state.files)
         self._copy = copy
+        self._made = upload.made
 
     def file(self, name: str) -> StoredFile:
         """See `Files.file`."""
         with self.directory.open(name) as opened:
             size, modified_ns, inode = opened.seen
+            made = self._made.get(name)
+            if made is not None and made.bytes == size:
+                return made
             now = Seen(size, modified_ns, opened.entry().changed_ns, inode)
             if now == self._copy.seen.get(name):
                 return self.known[name][0]

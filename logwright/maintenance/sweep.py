@@ -23,7 +23,7 @@ from logwright.sweep.clean import clean_logs, plan_again
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.retain import retain_compacted
-from logwright.sweep.stages import plan_all, to_clean
+from logwright.sweep.stages import judged, plan_all, to_clean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     from logwright.compaction.model import CleaningOptions
     from logwright.format.names import TopicPartition
     from logwright.observe import HighWatermark
-    from logwright.place.model import Place
+    from logwright.place.model import AnyPlace, Place
     from logwright.sweep.executor import Executor
+    from logwright.sweep.stages import Judge
     from logwright.units import TimestampMs
 
 
@@ -89,11 +90,12 @@ class BucketSweep:
         """Return that the log is not stray: a working copy has no metadata of its cluster."""
         del log_dir, partition
 
-    def run(self, executor: Executor) -> Maintained[Swept] | None:
+    def run(self, executor: Executor, judge: Judge = judged) -> Maintained[Swept] | None:
         """Sweep. Effects: changes the log, see `Maintenance.run`.
 
         Args:
             executor: builds and examines in this process, where the working copy is.
+            judge: decides about what was examined, while the working copy is there.
 
         Raises:
             LogwrightError: the log failed, or as `Maintenance.run`. Nothing was changed.
@@ -108,55 +110,58 @@ class BucketSweep:
             limits=limits_of(bucket),
             now_ms=self.now_ms,
         )
-        return maintenance.run(lambda log_dir: self._sweep(log_dir, executor))
+        return maintenance.run(lambda log_dir: self._sweep(log_dir, executor, judge))
 
-    def _sweep(self, log_dir: Path, executor: Executor) -> Swept:
+    def _sweep(self, log_dir: Path, executor: Executor, judge: Judge) -> Swept:
         """Sweep a working copy. Effects: changes it."""
         work = LogWork(key=str(self.partition), log_dir=log_dir, partition=self.partition)
         state = SweepState(works=(work,), now_ms=self.now_ms)
         with lock_log_dir(log_dir):
             state = plan_all(state, self, options=self.options, high_watermark=self.high_watermark)
-            passes = self._passes(state, executor)
+            passes = self._passes(state, executor, judge)
             if not self.retains:
                 return Swept(passes=passes)
             last = SweepState(works=(passes[-1],), now_ms=self.now_ms)
             retained = retain_compacted(
                 last, self, high_watermark=self.high_watermark, force=self.options.force
             )
-            return Swept(passes=passes, retained=next(iter(_whole(retained)), None))
+            return Swept(passes=passes, retained=next(iter(whole(retained)), None))
 
-    def _passes(self, state: SweepState, executor: Executor) -> tuple[LogWork, ...]:
+    def _passes(self, state: SweepState, executor: Executor, judge: Judge) -> tuple[LogWork, ...]:
         """Return how each pass ended."""
-        passes = _whole(state.works)
+        passes = whole(state.works)
         if not passes[0].changes:
             return tuple(passes)
         for left in reversed(range(self.passes)):
-            passes[-1:] = _whole(clean_logs(state, executor))
+            passes[-1:] = whole(clean_logs(state, executor, judge))
             if not left:
                 break
             state = plan_again(
                 passes[-1:], self, now_ms=self.now_ms, high_watermark=self.high_watermark
             )
-            passes += _whole(state.works)
+            passes += whole(state.works)
             if not to_clean(state):
                 break
         return tuple(passes)
 
 
-def sweep_in_task(sweep: BucketSweep, *, runtime: Runtime) -> Maintained[Swept] | None:
+def sweep_in_task(
+    sweep: BucketSweep, judge: Judge = judged, *, runtime: Runtime
+) -> Maintained[Swept] | None:
     """Sweep by a task of its own. Returns, effects and errors: see `BucketSweep.run`.
 
     Args:
+        sweep, judge: see there.
         runtime: its threads and its rate are the task's share.
     """
     rate = runtime.throttle.bytes_per_second
     if rate < inf:
         own = sweep.cleaner.model_copy(update={"io_max_bytes_per_second": rate})
         sweep = replace(sweep, cleaner=own)
-    return sweep.run(LocalExecutor(threads=runtime.threads))
+    return sweep.run(LocalExecutor(threads=runtime.threads), judge)
 
 
-def _whole(works: Iterable[LogWork]) -> list[LogWork]:
+def whole(works: Iterable[LogWork[AnyPlace]]) -> list[LogWork[AnyPlace]]:
     """Return logs of which none failed.
 
     Raises:

@@ -142,6 +142,8 @@ def _deadlines(plans: Sequence[tuple[LogWork[Place], ReadablePlan]]) -> dict[Pla
 
 
 def _space_samples(space: DirectorySpace, label: tuple[str, ...]) -> Iterator[_Named]:
+    if not space.has_disk:
+        return
     yield "logwright_log_directory_bytes", label, space.total_bytes
     yield "logwright_log_directory_free_bytes", label, space.free_bytes
     yield "logwright_retired_bytes", label, space.retired_bytes

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from logwright.bucket.manifest import LogState, Manifest, StoredFile
+    from logwright.place.model import Place
 
 AHEAD: Final = 2
 """How many windows are fetched before they are asked for."""
@@ -454,6 +455,18 @@ def _copy(data: NDArray[np.uint8], part: bytes | memoryview) -> int:
 def _pool() -> ThreadPoolExecutor:
     """Return the threads that fetch, of this process."""
     return ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="bucket")
+
+
+def bucket_of(place: Place) -> Bucket:
+    """Return the log directory of a place in a bucket."""
+    return cast("BucketPlace", place).session.bucket
+
+
+def manifest_of(place: Place, partition: TopicPartition) -> Manifest | None:
+    """Return the version of a log that a place in a bucket shows. Effects and errors: as
+    `Session.manifest`.
+    """
+    return cast("BucketPlace", place).session.manifest(partition.directory_name)
 
 
 def in_bucket(scheme: str, rest: str) -> BucketPlace:

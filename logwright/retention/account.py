@@ -10,7 +10,7 @@ from logwright.units import Offset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from logwright.log.model import PartitionLog
+    from logwright.log.model import ReadableLog
     from logwright.units import TimestampMs
 
 
@@ -24,13 +24,13 @@ class RetentionAccount(NamedTuple):
             segments whose batches were read before they went.
     """
 
-    log: PartitionLog
+    log: ReadableLog
     left: frozenset[Offset]
     newest_ms: Mapping[Offset, TimestampMs]
 
 
 def account_of(
-    log: PartitionLog, names: Iterable[str], newest_ms: Mapping[Offset, TimestampMs]
+    log: ReadableLog, names: Iterable[str], newest_ms: Mapping[Offset, TimestampMs]
 ) -> RetentionAccount:
     """Return the account of a log. `names`: of the files in its directory afterwards."""
     bases = (name.removesuffix(LOG) for name in names if name.endswith(LOG))
@@ -38,6 +38,6 @@ def account_of(
     return RetentionAccount(log=log, left=left, newest_ms=newest_ms)
 
 
-def untouched(log: PartitionLog) -> RetentionAccount:
+def untouched(log: ReadableLog) -> RetentionAccount:
     """Return the account of a log of which nothing was deleted."""
     return account_of(log, (stamp.name for stamp in log.fingerprint.files), {})

@@ -107,6 +107,19 @@ class RetentionPlan(Generic[AnyPlace_co]):
         """Remaining ``.log`` bytes."""
         return ByteCount(self.log.log_bytes - sum(verdict.bytes for verdict in self.deleted))
 
+    @property
+    def changes(self) -> bool:
+        """The retention changes the log."""
+        return bool(self.deleted) or self.log_start_offset != self.log.log_start_offset
+
+    @property
+    def read_segments(self) -> frozenset[Offset]:
+        """Base offsets of the segments that the retention reads: those that go by their time, and
+        the active one if it goes.
+        """
+        by_time = {verdict.base_offset for verdict in self.deleted if verdict.cause == "time"}
+        return frozenset(by_time | ({self.log.active.base_offset} if self.rolls else set()))
+
 
 @dataclass(frozen=True, slots=True)
 class _Breach:

@@ -105,6 +105,22 @@ class SparkExecutor:
         if arguments:
             yield list(_each_log(function, arguments, plans, self._session()))
 
+    def call_sized(
+        self,
+        function: Callable[..., _Value],
+        arguments: Sequence[Arguments],
+        sizes: Sequence[int],
+        *,
+        bytes_per_second: float,
+    ) -> Iterator[_Value | LogwrightError]:
+        """Call a function that works on a part of a log; see
+        `logwright.maintenance.split.run.Caller`. Effects: those of the function, in Spark's
+        workers.
+        """
+        yield from _each(
+            function, arguments, sizes, self._session(), bytes_per_second=bytes_per_second
+        )
+
 
 @contextmanager
 def executor_of(master: str | None, say_start: Callable[[], None]) -> Iterator[SparkExecutor]:

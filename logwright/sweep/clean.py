@@ -13,6 +13,7 @@ from logwright.sweep.executor import call_builds
 from logwright.sweep.model import SweepState
 from logwright.sweep.order import plans_of
 from logwright.sweep.stages import (
+    Judge,
     brokers_kept_out,
     commit_each,
     discard,
@@ -30,10 +31,17 @@ if TYPE_CHECKING:
     from logwright.units import TimestampMs
 
 
-def clean_logs(state: SweepState, executor: Executor) -> Generator[LogWork, None, None]:
+def clean_logs(
+    state: SweepState, executor: Executor, judge: Judge = judged
+) -> Generator[LogWork, None, None]:
     """Clean each log that its plan changes. What is built is committed while the next logs are
     built. Effects: changes the logs, under the locks; removes what is staged for logs that fail or
     are not reached.
+
+    Args:
+        state: the logs.
+        executor: builds and examines.
+        judge: decides about each log that was examined.
 
     Returns:
         each log as it ends: committed, or failed.
@@ -48,7 +56,7 @@ def clean_logs(state: SweepState, executor: Executor) -> Generator[LogWork, None
         yield from refused
         open_works = {work.key: work for work in works}
         try:
-            with closing(commit_each(_built(works, executor, failed))) as committed:
+            with closing(commit_each(_built(works, executor, failed, judge))) as committed:
                 for work in committed:
                     while failed:
                         yield _ended(failed.popleft(), open_works)
@@ -60,7 +68,7 @@ def clean_logs(state: SweepState, executor: Executor) -> Generator[LogWork, None
 
 
 def _built(
-    works: Sequence[LogWork], executor: Executor, failed: deque[LogWork]
+    works: Sequence[LogWork], executor: Executor, failed: deque[LogWork], judge: Judge
 ) -> Iterator[list[LogWork]]:
     """Yield the logs that are built and pass all checks, as they become ready; the others are
     appended to `failed`.
@@ -73,7 +81,7 @@ def _built(
             if isinstance(result, LogwrightError):
                 work = work.failed(result)
             else:
-                work = judged(replace(work, staged=result[0], facts=result[1]))
+                work = judge(replace(work, staged=result[0], facts=result[1]))
             (ready if work.failure is None else failed).append(work)
         yield ready
 

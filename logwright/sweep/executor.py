@@ -74,6 +74,24 @@ class LocalExecutor:
         )
         yield from call_groups(self._shown(function), groups, Throttle(lowest_rate(plans)))
 
+    def call_sized(
+        self,
+        function: Callable[..., Value],
+        arguments: Sequence[tuple[Any, ...]],
+        sizes: Sequence[int],
+        *,
+        bytes_per_second: float,
+    ) -> Iterator[Value | LogwrightError]:
+        """Call a function that works on a part of a log, for one part after the other; see
+        `logwright.maintenance.split.run.Caller`. Effects: those of the function.
+        """
+        groups = (
+            Group(small=False, threads=self._threads, arguments=[each])
+            for each, _ in zip(arguments, sizes, strict=True)
+        )
+        for results in call_groups(function, groups, Throttle(bytes_per_second)):
+            yield from results
+
     def _shown(self, function: Callable[..., Value]) -> Callable[..., Value]:
         """Return the function with its progress."""
         show = self._progress

@@ -46,8 +46,8 @@ def hold(
 
 
 def hold_from_retention(
-    state: SweepState, settings: LogSettings, *, force: bool = False
-) -> SweepState:
+    state: SweepState[AnyPlace], settings: LogSettings, *, force: bool = False
+) -> SweepState[AnyPlace]:
     """Mark the logs that retention skips. Effects: as `hold`.
 
     `force`: only those that are paused, whose ``cleanup.policy`` is unknown, or where a broker
@@ -55,7 +55,7 @@ def hold_from_retention(
     """
     by_broker = _brokers()
 
-    def decide(work: LogWork, known: PartitionState) -> Hold | None:
+    def decide(work: LogWork[AnyPlace], known: PartitionState) -> Hold | None:
         config, cleaner = settings.of(work.log_dir, work.partition.topic)
         reason = retention_hold(config, cleaner, known, now_ms=state.now_ms, force=force)
         return reason or by_broker(work.log_dir) or (None if force else stray(work, settings))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, Protocol
+from typing import Generic, Protocol, cast
 
 from logwright.checks.model import OutputFacts
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.errors import InvariantError, LogwrightError
 from logwright.format.names import TopicPartition
-from logwright.place.model import AnyPlace, AnyPlace_co, Place
+from logwright.place.model import AnyPlace, AnyPlace_co, Place, is_local
 from logwright.retention.account import RetentionAccount
 from logwright.retention.plan import RetentionPlan
 from logwright.roll.plan import RollDecision
@@ -70,6 +70,7 @@ class LogWork(Generic[AnyPlace_co]):
         checked: name of each check → what it found, in words; from the gate before the swap.
         result: what the commit did.
         commit_seconds: how long that took, with the commits that ran at the same time.
+        version: of a log in a bucket: the one that has the change; None if nothing was changed.
         retained: what the retention after the commit deleted.
         retention_account: what it looked at and left.
         failure: why it goes no further.
@@ -88,6 +89,7 @@ class LogWork(Generic[AnyPlace_co]):
     checked: Mapping[str, str] = field(default_factory=dict)
     result: CommitResult | None = None
     commit_seconds: float = 0.0
+    version: int | None = None
     retained: RetentionPlan[AnyPlace_co] | None = None
     retention_account: RetentionAccount | None = None
     failure: LogwrightError | None = None
@@ -100,7 +102,7 @@ class LogWork(Generic[AnyPlace_co]):
     @property
     def changed(self) -> bool:
         """Whether the log is another one than before the sweep."""
-        return self.rolled is not None or self.result is not None
+        return (self.rolled, self.result, self.version) != (None, None, None)
 
     @property
     def in_order(self) -> bool:
@@ -155,7 +157,15 @@ class SweepState(Generic[AnyPlace]):
         )
 
 
-def with_forecast_bytes(state: SweepState, forecasts: Mapping[str, int]) -> SweepState:
+def local_part(state: SweepState[Place]) -> SweepState:
+    """Return the logs of this machine: those that can be locked, and changed by file steps."""
+    works = tuple(work for work in state.works if is_local(work.log_dir))
+    return SweepState(works=cast("tuple[LogWork, ...]", works), now_ms=state.now_ms)
+
+
+def with_forecast_bytes(
+    state: SweepState[AnyPlace], forecasts: Mapping[str, int]
+) -> SweepState[AnyPlace]:
     """Return the state with what each log's cleaning is expected to free, bytes by key."""
     return state.with_works(
         replace(work, forecast_bytes=forecasts[work.key])

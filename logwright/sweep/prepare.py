@@ -7,20 +7,24 @@ from typing import TYPE_CHECKING
 
 from logwright.compaction.model import CleaningOptions
 from logwright.sweep.holds import hold
+from logwright.sweep.model import local_part
 from logwright.sweep.recover import recover
 from logwright.sweep.stages import plan_all
 
 if TYPE_CHECKING:
     from logwright.config.sources import DirectorySettings
-    from logwright.place.model import AnyPlace
+    from logwright.place.model import AnyPlace, Place
     from logwright.sweep.model import SweepState
 
 
-def prepare(state: SweepState, settings: DirectorySettings, options: CleaningOptions) -> SweepState:
-    """Recover the unclean logs that are not held, then plan. Effects: as `recover` and
-    `plan_by_policies`.
+def prepare(
+    state: SweepState[Place], settings: DirectorySettings, options: CleaningOptions
+) -> SweepState[Place]:
+    """Recover the unclean logs that are not held, then plan; a version in a bucket is whole, and
+    needs no recovery. Effects: as `recover` and `plan_by_policies`.
     """
-    state = recover(hold(state, settings, force=options.force), settings)
+    state = hold(state, settings, force=options.force)
+    state = state.with_works(recover(local_part(state), settings).works)
     return plan_by_policies(state, settings, options)
 
 

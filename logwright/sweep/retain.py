@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from logwright.observe import HighWatermark
+    from logwright.place.model import AnyPlace
     from logwright.retention.account import RetentionAccount
     from logwright.retention.plan import RetentionPlan
     from logwright.sweep.model import LogSettings, LogWork, SweepState
@@ -64,22 +65,39 @@ def retain_compacted(
     does it in the same loop (LogCleaner.cleanupLogs, 4.3.0). Effects: as `retain`.
 
     Args:
-        state: the logs that have not failed and are not held count. Logs that are not compacted are
-            skipped, and so are those that `hold_from_retention` holds.
-        settings: of their topics.
+        state, settings, force: see `compacted`.
         high_watermark: what counts as committed.
-        force: see `hold_from_retention`.
 
     Returns:
         as they end, the logs that were observed: with what was deleted, perhaps nothing, or with
         why they failed.
     """
+    for work in compacted(state, settings, force=force):
+        yield (
+            work
+            if work.failure is not None
+            else retain_log(
+                work, settings, now_ms=state.now_ms, high_watermark=high_watermark, force=force
+            )
+        )
+
+
+def compacted(
+    state: SweepState[AnyPlace], settings: LogSettings, *, force: bool = False
+) -> Iterator[LogWork[AnyPlace]]:
+    """Yield the logs whose retention is done by a sweep, and those of which that is not known:
+    these have failed. Effects: as `hold_from_retention`.
+
+    Args:
+        state: the logs that have not failed and are not held count. Logs that are not compacted are
+            skipped, and so are those that `hold_from_retention` holds.
+        settings: of their topics.
+        force: see `hold_from_retention`.
+    """
     free = [work for work in state.going_on if work.held is None]
     looked = hold_from_retention(replace(state, works=tuple(free)), settings, force=force)
     for work in looked.works:
-        if work.failure is not None:
+        if work.failure is not None or (
+            work.held is None and settings.of(work.log_dir, work.partition.topic)[0].compact
+        ):
             yield work
-        elif work.held is None and settings.of(work.log_dir, work.partition.topic)[0].compact:
-            yield retain_log(
-                work, settings, now_ms=state.now_ms, high_watermark=high_watermark, force=force
-            )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from logwright.checks.model import refusal
 from logwright.errors import LogwrightError, QualityError
@@ -16,7 +16,7 @@ from logwright.steps.failed_output import FailedOutput, keep_failed_output
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit_many
 from logwright.sweep.executor import call_builds
-from logwright.sweep.model import Rolled, planned
+from logwright.sweep.model import LogWork, Rolled, planned
 from logwright.sweep.order import plans_of
 from logwright.sweep.plan import plan_cleanings
 from logwright.units import TimestampMs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from logwright.observe import HighWatermark
     from logwright.place.model import AnyPlace
     from logwright.sweep.executor import Executor
-    from logwright.sweep.model import LogSettings, LogWork, SweepState
+    from logwright.sweep.model import LogSettings, SweepState
 
 
 def plan_all(
@@ -149,6 +149,10 @@ def examine_all(state: SweepState, executor: Executor) -> SweepState:
                     else replace(work, facts=result)
                 )
     return state.with_works(changed)
+
+
+Judge: TypeAlias = Callable[[LogWork], LogWork]
+"""Decides about a log that was examined: returns it, with a failure if it is not to be swapped."""
 
 
 def judged(work: LogWork) -> LogWork:

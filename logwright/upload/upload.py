@@ -230,7 +230,7 @@ class Upload:
             before = None if base is None else base.state
             require_continues(before, facts)
             self._missing = self._missing or missing_offsets(before, facts)
-            limits = _for_whole(self.limits) if compacted else self.limits
+            limits = for_whole(self.limits) if compacted else self.limits
             snapshots = tuple(map(files.snapshot, log.snapshot_offsets))
             if is_running(self.place) and log.log_end_offset not in log.snapshot_offsets:
                 snapshots += (files.snapshot_at_end(log),)
@@ -294,7 +294,7 @@ class Upload:
         return drive(self.directory, newest())
 
 
-def _for_whole(limits: Limits) -> Limits:
+def for_whole(limits: Limits) -> Limits:
     """Return the limits of a writer who commits once: its objects are too young to be removed for
     as long as their age and the life of a request permit (`logwright.bucket.commit`, 6); it has
     half of that.

@@ -52,7 +52,7 @@ def find_crossings(
         limits: of the policies.
         before: paths of the directories that were low at the last tick.
     """
-    known = [space for space in spaces if not space.problem]
+    known = [space for space in spaces if space.has_disk and not space.problem]
     low = tuple(one for one in known if limits.is_low(one.free_bytes, one.total_bytes))
     return Crossings(
         low=low,
@@ -143,6 +143,8 @@ def _free_spaces(crossings: Crossings, spaces: Iterable[DirectorySpace]) -> str:
 
 
 def _free(space: DirectorySpace) -> str:
+    if not space.has_disk:
+        return "a bucket has no disk that can be full"
     share = f"{space.free_share:.1%}"
     waiting = human_bytes(space.retired_bytes)
     return f"{human_bytes(space.free_bytes)} ({share}) are free, {waiting} wait for a purge"

@@ -28,9 +28,12 @@ from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
 from logwright.garbage import rare_collections
 from logwright.history.model import HistoryRow, RowOrigin, purge_rows, purged_log_rows
+from logwright.maintenance.purge import plan_purge_in_bucket, purge_in_bucket
 from logwright.pipelines.lib.runs import runs_in_flight
 from logwright.pipelines.lib.skipped import shortened, skip_message
 from logwright.pipelines.lib.unchanged import Remembered
+from logwright.place.bucket import manifest_of
+from logwright.place.model import Place, is_local
 from logwright.purge.commit import purge_partition
 from logwright.purge.observe import PartitionListing, list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
@@ -39,12 +42,20 @@ from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.running.broker import broker_process
 from logwright.state.model import Hold
-from logwright.units import TimestampMs
+from logwright.units import INT64_MAX, TimestampMs
 
 PURGE: Final = "purge"
 PURGE_LOGS: Final = "purge_logs"
 PURGE_SECONDS: Final = 300
 LOGS_PER_RUN: Final = 1_000
+LOOKS_PER_TICK: Final = 200
+"""Logs in buckets that a tick looks at, each by some requests: it may take a minute."""
+NOT_YET: Final = "a later tick looks at its objects"
+NO_VERSION: Final = -1
+LOOK_AGAIN_MS: Final = 3_600_000
+"""Until the objects of a log in a bucket are listed again, though it has no new version: an upload
+that did not end may have left some.
+"""
 BY_BROKER: Final = "a broker runs on it, and removes its deleted logs itself"
 RETAINED: Final = "retained"
 """Input that only orders: what retention retires is purged after its delay."""
@@ -69,45 +80,60 @@ class Purged:
 
     Attributes:
         results: log key → what was purged, of each log of which something was.
-        judged: log key → what the checks found, of each log that was looked at.
+        judged: log key → what the checks found, of each log that was looked at here.
+        looked_at: keys of all that were looked at.
         held: log key → why it was not looked at.
         failures: log key → error.
     """
 
     results: Mapping[str, PurgeResult]
     judged: Mapping[str, tuple[Verdict, ...]]
+    looked_at: tuple[str, ...]
     held: Mapping[str, Hold]
     failures: dict[str, LogwrightError]
 
 
 def purge_each(logs: Iterable[MaintainedLog], settings: DirectorySettings, clock: Clock) -> Purged:
-    """Purge the logs, and check that; a failing log does not stop the others. Effects: unlinks
-    files, under locks.
+    """Purge the logs, and check that; a failing log does not stop the others. Of a log in a bucket
+    what no kept version names goes, by the server's clock: this has no check. Effects: unlinks
+    files, under locks; removes objects.
     """
     logs = tuple(logs)
     judged: dict[str, tuple[Verdict, ...]] = {}
     held = holds_of(logs, now_ms=clock.now_ms(), force=True)
     failures = {key: hold for key, hold in held.items() if isinstance(hold, LogwrightError)}
     results: dict[str, PurgeResult] = {}
+    looked_at: list[str] = []
     for log in logs:
         if log.key in held:
             continue
         try:
-            topic_config, _ = settings.of(log.log_dir, log.partition.topic)
-            now_ms, delay_ms = clock.now_ms(), topic_config.file_delete_delay_ms
-            result = purge_partition(
-                log.log_dir, log.partition, now_ms=now_ms, file_delete_delay_ms=delay_ms
-            )
+            now_ms = clock.now_ms()
+            if is_local(log.log_dir):
+                topic_config, _ = settings.of(log.log_dir, log.partition.topic)
+                delay_ms = topic_config.file_delete_delay_ms
+                result = purge_partition(
+                    log.log_dir, log.partition, now_ms=now_ms, file_delete_delay_ms=delay_ms
+                )
+            else:
+                result = purge_in_bucket(log.log_dir, log.partition)
         except LogwrightError as error:
             failures[log.key] = error.as_value()
         else:
+            looked_at.append(log.key)
             if result.account is not None:
                 looked = check_purge(result.account, now_ms, delay_ms)
                 judged[log.key] = tuple(map(due_verdict, looked))
             if result.removed or result.leftovers or result.staging or result.failed_outputs:
                 results[log.key] = result
     skipped = {key: hold for key, hold in held.items() if isinstance(hold, Hold)}
-    return Purged(results=results, judged=judged, held=skipped, failures=failures)
+    return Purged(
+        results=results,
+        judged=judged,
+        looked_at=tuple(looked_at),
+        held=skipped,
+        failures=failures,
+    )
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
@@ -131,13 +157,17 @@ def purge_logs(
     done = purge_each(logs, settings, clock)
     failures = done.failures
     yield from purge_events(done.results, done.judged)
-    looked = {key: purge_outcome(done.results.get(key)) for key in done.judged}
+    looked = {key: purge_outcome(done.results.get(key)) for key in done.looked_at}
     with many_events(context):
         made = maintained(context, PURGE_ASSET, looked, changed=done.results)
         yield from in_batches(context, made)
     rows = _rows_of(context, logs, done.results, clock)
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
+        if not is_local(log_dir):  # a bucket has no deleted logs
+            if name in listing.unreadable:
+                failures[name] = listing.unreadable[name]
+            continue
         try:
             if broker_process(log_dir) is not None:
                 context.log.info("log_dir=%s deleted logs skipped: %s", name, BY_BROKER)
@@ -173,14 +203,16 @@ def _line(done: Purged, gone: Sequence[PurgedLog]) -> str:
     files = sum(len(one.removed) for one in results)
     freed = sum(one.removed_bytes for one in results)
     return (
-        f"{len(done.judged):,} logs were looked at: {files:,} files purged,"
+        f"{len(done.looked_at):,} logs were looked at: {files:,} files purged,"
         f" {human_bytes(freed)} freed; {len(gone):,} deleted logs purged."
     )
 
 
 @dg.job(name=PURGE, executor_def=dg.in_process_executor)
 def purge() -> None:
-    """Remove retired files whose delay has passed, and leftovers of interrupted operations."""
+    """Remove retired files whose delay has passed, and leftovers of interrupted operations; in
+    buckets what no kept version names.
+    """
     purge_logs()
 
 
@@ -201,7 +233,7 @@ def _rows_of(
 
 def _rows(
     context: dg.OpExecutionContext,
-    log_dir: tuple[str, Path],
+    log_dir: tuple[str, Place],
     logs: Iterable[PurgedLog],
     clock: Clock,
 ) -> list[HistoryRow]:
@@ -292,10 +324,10 @@ def purge_outlook(
     logs: Iterable[MaintainedLog], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> PurgeOutlook:
     """Check each log's directory. Effects: lists it, without a lock; the purge itself checks again
-    under the locks.
+    under the locks. Of logs in buckets it looks at some, and remembers them.
     """
     due: list[str] = []
-    logs = tuple(logs)
+    logs, looks = tuple(logs), LOOKS_PER_TICK
     held = holds_of(logs, now_ms=now_ms, force=True)
     waiting = {
         key: hold.sentence if isinstance(hold, Hold) else shortened(str(hold))
@@ -305,13 +337,14 @@ def purge_outlook(
         if log.key in held:
             continue
         try:
-            listing = _retired_files(log)
-            if listing is None:
+            if log.in_bucket and not _OBJECTS.knows(log, now_ms):
+                looks -= 1
+                if looks < 0:
+                    waiting[log.key] = NOT_YET
+                    continue
+            result = _planned(log, settings, now_ms)
+            if result is None:
                 continue
-            topic_config, _ = settings.of(log.log_dir, log.partition.topic)
-            result = plan_purge(
-                listing, now_ms=now_ms, file_delete_delay_ms=topic_config.file_delete_delay_ms
-            ).result
         except LogwrightError as error:
             waiting[log.key] = shortened(f"{type(error).__name__}: {error}")
             continue
@@ -323,11 +356,64 @@ def purge_outlook(
     return PurgeOutlook(due=tuple(due), waiting=waiting)
 
 
-def _retired_files(log: MaintainedLog) -> PartitionListing | None:
+def _planned(
+    log: MaintainedLog, settings: DirectorySettings, now_ms: TimestampMs
+) -> PurgeResult | None:
+    """Return what a purge would remove of a log; None if nothing waits. Effects: lists the
+    directory or the bucket, if something may have changed.
+    """
+    if not is_local(log.log_dir):
+        return _OBJECTS.planned(log, now_ms)
+    listing = _retired_files(log.log_dir / log.partition.directory_name)
+    if listing is None:
+        return None
+    topic_config, _ = settings.of(log.log_dir, log.partition.topic)
+    delay_ms = topic_config.file_delete_delay_ms
+    return plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=delay_ms).result
+
+
+class _Objects:
+    """What ticks remember of logs in buckets: one whose version has not changed is not looked at
+    again before something is due, or for an hour, since each look asks for lists and the clock.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[int, int, PurgeResult]] = {}
+
+    def knows(self, log: MaintainedLog, now_ms: TimestampMs) -> bool:
+        """Return whether a log need not be looked at. Effects: the manifest was read."""
+        version, until_ms, _ = self._kept.get(_name(log), (NO_VERSION, 0, None))
+        return version == _version(log) and now_ms < until_ms
+
+    def planned(self, log: MaintainedLog, now_ms: TimestampMs) -> PurgeResult:
+        """Return what a purge would remove of a log. Effects: as `plan_purge_in_bucket`, if it must
+        be looked at.
+        """
+        if self.knows(log, now_ms):
+            return self._kept[_name(log)][2]
+        result = plan_purge_in_bucket(log.log_dir, log.partition)
+        soonest_ms = min((pending.due_at_ms for pending in result.pending), default=INT64_MAX)
+        until_ms = 0 if result.removed else min(soonest_ms, now_ms + LOOK_AGAIN_MS)
+        self._kept[_name(log)] = _version(log), until_ms, result
+        return result
+
+
+def _name(log: MaintainedLog) -> str:
+    return f"{log.log_dir}/{log.partition.directory_name}"
+
+
+def _version(log: MaintainedLog) -> int:
+    manifest = manifest_of(log.log_dir, log.partition)
+    return NO_VERSION if manifest is None else manifest.version
+
+
+_OBJECTS: Final = _Objects()
+
+
+def _retired_files(directory: Path) -> PartitionListing | None:
     """Return the listing of a log with files that a purge removes, now or later; None for any other
     log. Effects: lists the directory, if it has changed.
     """
-    directory = log.log_dir / log.partition.directory_name
     listings: list[PartitionListing] = []
 
     def read() -> tuple[bool, None]:
@@ -348,7 +434,7 @@ def _retired_files(log: MaintainedLog) -> PartitionListing | None:
 
 
 def deleted_outlook(
-    directories: Mapping[str, Path], settings: DirectorySettings, *, now_ms: TimestampMs
+    directories: Mapping[str, Place], settings: DirectorySettings, *, now_ms: TimestampMs
 ) -> PurgeOutlook:
     """Check the deleted logs of each log directory. Effects: lists them; asks for the brokers'
     locks.
@@ -360,6 +446,8 @@ def deleted_outlook(
     due: list[str] = []
     waiting: dict[str, str] = {}
     for name, log_dir in directories.items():
+        if not is_local(log_dir):
+            continue
         try:
             if broker_process(log_dir) is not None:
                 waiting[name] = BY_BROKER

@@ -27,14 +27,15 @@ from logwright.assets.segments.segment_set import POOL
 from logwright.config.sources import DirectorySettings
 from logwright.config.topic import broker_settings
 from logwright.history.model import sweep_rows
+from logwright.maintenance.retain import retain_anywhere
 from logwright.pipelines.lib.runs import runs_in_flight
+from logwright.place.model import Place
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.sweep.holds import hold_from_retention
-from logwright.sweep.model import SweepState
+from logwright.sweep.model import SweepState, local_part
 from logwright.sweep.recover import recover
-from logwright.sweep.retain import retain_log
 from logwright.times import duration
 from logwright.units import TimestampMs
 
@@ -64,25 +65,25 @@ def retained(
     *,
     now_ms: TimestampMs,
     force: bool,
-) -> SweepState:
-    """Recover unclean logs, then delete old segments by each log's policy; a failing log does not
-    stop the others. `force`: as in `RetentionConfig`.
+) -> SweepState[Place]:
+    """Recover unclean logs, then delete old segments by each log's policy; in a bucket by a new
+    version. A failing log does not stop the others. `force`: as in `RetentionConfig`.
     """
     state = hold_from_retention(state_of(logs, now_ms), settings, force=force)
     for work in state.works:
         if work.held is not None:
             context.log.info("log=%s skipped: %s", work.key, work.held.sentence)
-    state = recover(state, settings)
+    state = state.with_works(recover(local_part(state), settings).works)
     high_watermark = settings.policies.high_watermark
     return state.with_works(
-        retain_log(work, settings, now_ms=now_ms, high_watermark=high_watermark, force=force)
+        retain_anywhere(work, settings, now_ms=now_ms, high_watermark=high_watermark, force=force)
         for work in state.going_on
         if work.held is None
     )
 
 
 def _events(
-    state: SweepState, settings: DirectorySettings
+    state: SweepState[Place], settings: DirectorySettings
 ) -> Iterator[dg.AssetObservation | dg.AssetCheckEvaluation]:
     """Yield what the logs lost of which segments were deleted, whether or not a later step of their
     retention failed; then what the checks found.

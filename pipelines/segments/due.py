@@ -24,7 +24,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from logwright.assets.lib.human import human_bytes
-from logwright.compaction.model import CleanPlan
+from logwright.compaction.model import ReadablePlan
 from logwright.errors import UncleanLogDir
 from logwright.pipelines.lib.skipped import RETRY_AFTER_MS, shortened
 from logwright.sweep.plan import POLICY_UNKNOWN
@@ -105,7 +105,7 @@ class Choice:
     ahead_ms: int = 0
 
 
-def reading_of(plan: CleanPlan, signature: str) -> Reading:
+def reading_of(plan: ReadablePlan, signature: str) -> Reading:
     """Return the reading of a planned log."""
     compaction = plan.compaction
     due = plan.clean or plan.roll.due
@@ -125,12 +125,12 @@ def reading_of(plan: CleanPlan, signature: str) -> Reading:
     )
 
 
-def _lag_ms(plan: CleanPlan) -> int:
+def _lag_ms(plan: ReadablePlan) -> int:
     lag_ms = plan.config.max_compaction_lag_ms
     return lag_ms if lag_ms < _NO_LIMIT_MS else NEVER_MS
 
 
-def _reason(plan: CleanPlan) -> str:
+def _reason(plan: ReadablePlan) -> str:
     """Return briefly why a log is due or not; its plan has the long form."""
     if plan.roll.due:
         return f"due to roll: {plan.roll.reason}"
@@ -190,7 +190,7 @@ def unclean_reading(error: UncleanLogDir, signature: str, *, total_bytes: int) -
     )
 
 
-def _look_again_ms(plan: CleanPlan) -> int:
+def _look_again_ms(plan: ReadablePlan) -> int:
     """Return when the decision may change although the files do not, in ms."""
     lag_ms = plan.config.min_compaction_lag_ms
     instants: list[int | None] = [plan.compaction.due_at_ms, plan.roll.due_at_ms]

@@ -8,13 +8,13 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 from logwright.assets.lib.holds import state_of
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.pipelines.segments.due import REFUSED, UNKNOWN, Reading
+from logwright.place.model import Place, is_local
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.sweep.prepare import plan_by_policies
 from logwright.units import TimestampMs
@@ -69,12 +69,12 @@ def with_forecasts(
 
 def free_space(logs: Mapping[str, MaintainedLog]) -> tuple[dict[str, str], dict[str, int]]:
     """Return key → file system of each log, and the free bytes of each file system. Effects: asks
-    the system. A log directory that cannot be read has none.
+    the system. A log directory that cannot be read, or is in a bucket, has none.
     """
     volumes: dict[str, str] = {}
     free: dict[str, int] = {}
-    by_directory: dict[Path, str] = {}
-    for directory in dict.fromkeys(log.log_dir for log in logs.values()):
+    by_directory: dict[Place, str] = {}
+    for directory in filter(is_local, dict.fromkeys(log.log_dir for log in logs.values())):
         with suppress(OSError):
             volume = str(os.stat(directory).st_dev)  # noqa: PTH116 -- with statvfs below
             status = os.statvfs(directory)

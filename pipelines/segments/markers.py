@@ -9,6 +9,7 @@ from pathlib import Path
 
 from logwright.errors import LogwrightError
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER
+from logwright.place.model import Place, is_local
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.running.broker import broker_process
 from logwright.steps.marker import marker_is_taken
@@ -24,9 +25,9 @@ class Markers:
         running: a broker has it open, so that nothing of it can be maintained.
     """
 
-    taken: frozenset[Path]
-    missing: frozenset[Path]
-    running: frozenset[Path] = frozenset()
+    taken: frozenset[Place]
+    missing: frozenset[Place]
+    running: frozenset[Place] = frozenset()
 
     def together(self, keys: Iterable[str], logs: Mapping[str, MaintainedLog]) -> frozenset[str]:
         """Return these keys and, for directories without a marker, those of all their logs: such a
@@ -41,9 +42,12 @@ class Markers:
         return requested | {key for key, log in logs.items() if log.log_dir in whole}
 
 
-def read_markers(log_dirs: Iterable[Path]) -> Markers:
-    """Check each directory. Effects: reads; asks for the brokers' locks."""
-    without = {one for one in set(log_dirs) if not (one / CLEAN_SHUTDOWN_MARKER).exists()}
+def read_markers(log_dirs: Iterable[Place]) -> Markers:
+    """Check each directory; one in a bucket has the marker always. Effects: reads; asks for the
+    brokers' locks.
+    """
+    here = filter(is_local, set(log_dirs))
+    without = {one for one in here if not (one / CLEAN_SHUTDOWN_MARKER).exists()}
     running = frozenset(filter(_is_running, without))
     taken = frozenset(one for one in without - running if marker_is_taken(one))
     return Markers(taken=taken, missing=frozenset(without - taken - running), running=running)

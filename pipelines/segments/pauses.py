@@ -24,6 +24,7 @@ from logwright.pipelines.lib.skipped import shortened
 from logwright.pipelines.segments.due import Reading, dump_readings, load_readings
 from logwright.pipelines.segments.markers import read_markers
 from logwright.pipelines.segments.sensors import read_changed
+from logwright.place.model import Place, is_local
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
@@ -69,14 +70,14 @@ class Unmaintained:
 
 
 def lift_expired(
-    log_dirs: Iterable[Path], now_ms: TimestampMs
+    log_dirs: Iterable[Place], now_ms: TimestampMs
 ) -> dict[tuple[Path, str], list[Pause]]:
-    """Remove expired pauses and return them by log directory and partition. Ignores directories
-    with an unreadable state file, which the fleet inventory shows. Effects: changes the state
-    files.
+    """Remove expired pauses and return them by log directory and partition; logs in buckets have
+    none. Ignores directories with an unreadable state file, which the fleet inventory shows.
+    Effects: changes the state files.
     """
     lifted: dict[tuple[Path, str], list[Pause]] = {}
-    for log_dir in sorted(set(log_dirs)):
+    for log_dir in sorted(filter(is_local, set(log_dirs))):
         try:
             for partition, state in read_state(log_dir).items():
                 over = [pause for pause in state.pauses if not pause.holds(now_ms)]
@@ -156,7 +157,9 @@ def pauses(
     told, waiting = find_unmaintained(
         readings, before, causes, _limits(logs, settings), now_ms=now_ms
     )
-    keys = {(log.log_dir, str(log.partition)): key for key, log in logs.items()}
+    keys: dict[tuple[Place, str], str] = {
+        (log.log_dir, str(log.partition)): key for key, log in logs.items()
+    }
     events = [
         *(_lifted(keys[where], over) for where, over in lifted.items() if where in keys),
         *map(_unmaintained, told),

@@ -36,6 +36,7 @@ from logwright.pipelines.segments.signature import Signatures
 from logwright.pipelines.segments.sweep import sweep, sweep_range, sweep_run_config
 from logwright.pipelines.segments.tags import run_tags
 from logwright.place.files import open_partition_dir
+from logwright.place.model import Place
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
@@ -224,7 +225,9 @@ def read_changed(
     return readings
 
 
-def _reading(work: LogWork, signature: str, known: Reading | None, now_ms: TimestampMs) -> Reading:
+def _reading(
+    work: LogWork[Place], signature: str, known: Reading | None, now_ms: TimestampMs
+) -> Reading:
     """Return the reading of a log. Effects: lists a log that must be recovered."""
     if isinstance(work.failure, UncleanLogDir):
         reading = unclean_reading(work.failure, signature, total_bytes=_log_bytes(work))
@@ -235,7 +238,7 @@ def _reading(work: LogWork, signature: str, known: Reading | None, now_ms: Times
     return carried(reading, known)
 
 
-def _log_bytes(log: LogWork) -> int:
+def _log_bytes(log: LogWork[Place]) -> int:
     """Return the size of all ``.log`` files; 0 if the directory cannot be listed. Effects: lists
     it.
     """

@@ -1,7 +1,6 @@
 """Detect changes of a log without opening its files."""
 
 import hashlib
-from pathlib import Path
 from typing import Final
 
 from logwright.config.resolved import maintenance_pairs
@@ -12,6 +11,7 @@ from logwright.log.listing import stamp_files
 from logwright.pipelines.lib.unchanged import Remembered, active_segment
 from logwright.pipelines.segments.markers import Markers
 from logwright.place.files import open_partition_dir
+from logwright.place.model import Place
 from logwright.resources.log_dirs import MaintainedLog
 
 _BYTES = 8
@@ -24,8 +24,8 @@ class Signatures:
     def __init__(self, settings: DirectorySettings, markers: Markers) -> None:
         self._settings = settings
         self._markers = markers
-        self._checkpoints: dict[Path, Checkpoints | str] = {}
-        self._settings_texts: dict[tuple[Path, str], str] = {}
+        self._checkpoints: dict[Place, Checkpoints | str] = {}
+        self._settings_texts: dict[tuple[Place, str], str] = {}
 
     def of(self, log: MaintainedLog) -> str:
         """Return a signature that changes with the log's files, checkpoints and settings, and when
@@ -52,7 +52,7 @@ class Signatures:
         checkpoints = self._checkpoints[log.log_dir]
         return checkpoints if isinstance(checkpoints, str) else checkpoints.of(log.partition)
 
-    def _settings_of(self, log_dir: Path, topic: str) -> str:
+    def _settings_of(self, log_dir: Place, topic: str) -> str:
         key = (log_dir, topic)
         if key not in self._settings_texts:
             high_watermark = self._settings.policies.high_watermark

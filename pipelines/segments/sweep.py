@@ -41,6 +41,7 @@ from logwright.assets.segments.report import (
 from logwright.assets.segments.restored import NEEDED, restored
 from logwright.assets.segments.segment_set import (
     POOL,
+    SWEEP_IN,
     SWEEP_OUT,
     CleaningConfig,
     dedupe,
@@ -49,15 +50,17 @@ from logwright.assets.segments.segment_set import (
     roll,
     segment_set,
 )
+from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
 from logwright.history.model import sweep_rows
+from logwright.maintenance.retain import retain_anywhere
 from logwright.pipelines.lib.runs import PLAN_SWEEP, SWEEP
+from logwright.place.model import Place, is_local
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
-from logwright.sweep.model import LogWork, SweepState, with_forecast_bytes
-from logwright.sweep.order import plans_of
-from logwright.sweep.retain import retain_compacted
+from logwright.sweep.model import LogWork, SweepState, local_part, with_forecast_bytes
+from logwright.sweep.retain import compacted
 from logwright.sweep.stages import commit_each
 
 SWAP_SWEEP = "swap_sweep"
@@ -82,7 +85,7 @@ def plan_sweep(
     log_dirs: LogDirs,
     policies: PolicyDirectory,
     clock: Clock,
-) -> SweepState:
+) -> SweepState[Place]:
     """Plan each requested log: decide what is due by its topic's policy."""
     with boundary(PLAN_SWEEP):
         listing = log_dirs.listing()
@@ -107,9 +110,14 @@ def _not_listed(context: dg.OpExecutionContext) -> Mapping[str, LogwrightError]:
     return unreadable
 
 
-@dg.op(out=dg.Out(dg.Nothing), pool=POOL, required_resource_keys={*NEEDED})
+@dg.op(
+    ins={"validated": SWEEP_IN},
+    out=dg.Out(dg.Nothing),
+    pool=POOL,
+    required_resource_keys={*NEEDED},
+)
 def swap_sweep(
-    context: dg.OpExecutionContext, validated: SweepState
+    context: dg.OpExecutionContext, validated: SweepState[Place]
 ) -> Iterator[
     dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]
 ]:
@@ -122,7 +130,7 @@ def swap_sweep(
             settings = context.resources.policies.settings()
             validated = restored(context, validated, before="swap")
             failures: dict[str, LogwrightError] = {**_not_listed(context)}
-        done: list[LogWork] = []
+        done: list[LogWork[Place]] = []
         yield from in_batches(context, _committed(validated, done))
         state = validated.with_works(done)
         context.log.info(run_line(state))
@@ -130,13 +138,8 @@ def swap_sweep(
         yield from failure_observations(state)
         in_order = {work.key: swap_metadata(work) for work in state.works if work.in_order}
         yield from in_batches(context, maintained(context, SEGMENT_SET, in_order))
-        retained: list[LogWork] = []
-        for work in retain_compacted(
-            state,
-            settings,
-            high_watermark=settings.policies.high_watermark,
-            force=any(plan.options.force for plan in plans_of(state.works)),
-        ):
+        retained: list[LogWork[Place]] = []
+        for work in _retained(state, settings):
             retained.append(work)
             if work.failure is not None:
                 failures[work.key] = work.failure
@@ -156,21 +159,44 @@ def swap_sweep(
         yield dg.Output(None, metadata=run_metadata(state) | uncleanable(log_dirs))
 
 
-def _committed(state: SweepState, done: list[LogWork]) -> Iterator[dg.AssetMaterialization]:
+def _retained(state: SweepState[Place], settings: DirectorySettings) -> Iterator[LogWork[Place]]:
+    """Yield the compacted logs after their retention, which Kafka's cleaner does after a
+    compaction, too (`retain_compacted`). Effects: changes them.
+    """
+    force = any(work.plan is not None and work.plan.options.force for work in state.works)
+    for work in compacted(state, settings, force=force):
+        yield (
+            work
+            if work.failure is not None
+            else retain_anywhere(
+                work,
+                settings,
+                now_ms=state.now_ms,
+                high_watermark=settings.policies.high_watermark,
+                force=force,
+            )
+        )
+
+
+def _committed(
+    state: SweepState[Place], done: list[LogWork[Place]]
+) -> Iterator[dg.AssetMaterialization]:
     """Commit each log that is due and return its materialization, then those of the logs that were
-    only rolled. The next logs are committed while Dagster stores the events of those before.
+    only rolled, and of those in buckets, which are committed. The next logs are committed while
+    Dagster stores the events of those before.
 
     Args:
         state: what was checked.
         done: gets all logs that were committed or failed.
     """
-    for work in commit_each([[work for work in state.going_on if work.due]]):
+    here = local_part(state).going_on
+    for work in commit_each([[work for work in here if work.due]]):
         done.append(work)
         if work.failure is None:
             yield materialization(work)
-    for work in state.going_on:
-        if work.changed and not work.due:
-            yield materialization(work)
+    for other in state.going_on:
+        if other.changed and not (other.due and is_local(other.log_dir)):
+            yield materialization(other)
 
 
 @dg.job(

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import dagster as dg
@@ -23,6 +22,8 @@ from logwright.format.checkpoints import find_offset
 from logwright.log.checkpoints import checkpoint_contents
 from logwright.pipelines.lib.runs import RUNS_IN_FLIGHT
 from logwright.pipelines.lib.skipped import RETRY_AFTER_MS, shortened, skip_message
+from logwright.place.bucket import manifest_of
+from logwright.place.model import Place, is_local
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs
 from logwright.resources.policies import PolicyDirectory
@@ -62,7 +63,7 @@ def running_tables_sensor(job: Any) -> dg.SensorDefinition:  # noqa: ANN401 - as
     @dg.sensor(
         job=job,
         description="Requests an update of the table of each topic of which a running broker has"
-        " recorded something new, by its files alone.",
+        " recorded something new, by its files alone, or that has a new version in a bucket.",
         minimum_interval_seconds=TICK_SECONDS,
         default_status=dg.DefaultSensorStatus.STOPPED,
     )
@@ -117,15 +118,20 @@ def _message(skipped: Mapping[str, str]) -> str:
 
 
 def _seen(topic: str, table: TopicTable, listing: Listing) -> str:
-    """Identify what brokers have recorded of a topic's logs; empty if none has them open. Effects:
-    asks for the brokers' locks, reads checkpoints.
+    """Identify what brokers have recorded of a topic's logs, and the versions of those in buckets;
+    empty if no broker has them open and none is in a bucket. Effects: asks for the brokers' locks,
+    reads checkpoints and manifests.
 
     Raises:
         LogwrightError, OSError: a log directory cannot be read.
     """
-    contents: dict[Path, Mapping[str, bytes]] = {}
+    contents: dict[Place, Mapping[str, bytes]] = {}
     facts: list[object] = []
     for log in topic_of(topic, table.log_dir, listing):
+        if not is_local(log.log_dir):
+            manifest = manifest_of(log.log_dir, log.partition)
+            facts.append((log.long_key, None if manifest is None else manifest.version))
+            continue
         if log.log_dir not in contents:
             runs = broker_process(log.log_dir) is not None
             contents[log.log_dir] = checkpoint_contents(log.log_dir) if runs else {}

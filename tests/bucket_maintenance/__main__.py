@@ -1,6 +1,8 @@
 """Random logs, changed by random commands here and in a bucket.
 
 python -m tests.bucket_maintenance --count 500 --seed 1
+
+With ``--split`` every log in the bucket is cleaned in parts, with small segments and many shards.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 from logwright.bucket.store import Bucket
+from logwright.maintenance.split import run as steps
 from tests.bucket_maintenance.copies import T0, called, differences, probed, put, run
 from tests.log_builder import START_MS, LogBuilder
 
@@ -78,7 +81,9 @@ def erase(log_dir: Path, bucket: Bucket, scratch: Path, draw: random.Random) -> 
         assert done.exit_code in _SEARCHED, done.output
 
 
-def play(seed: int, root: Path, agreement: bytes) -> tuple[list[str], Counter[str]]:
+def play(
+    seed: int, root: Path, agreement: bytes, *, split: bool = False
+) -> tuple[list[str], Counter[str]]:
     """Return the differences of one log, and what was done."""
     draw = random.Random(seed)
     log_dir, scratch = root / "logs", root / "scratch"
@@ -92,8 +97,12 @@ def play(seed: int, root: Path, agreement: bytes) -> tuple[list[str], Counter[st
         if command == "erase":
             erase(log_dir, bucket, scratch, draw)
         else:
+            more: tuple[str | int, ...] = ()
+            if split and command == "clean":
+                given += ["--config", f"segment.bytes={draw.choice((14, 300, 1 << 30))}"]
+                more = ("--split-bytes", 0)
             run(command, log_dir, *given)
-            run(command, bucket.url, *given, "--scratch", scratch)
+            run(command, bucket.url, *given, "--scratch", scratch, *more)
         done[command] += 1
         faults = differences(log_dir, bucket, scratch, T0)
         if faults:
@@ -107,14 +116,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--split", action="store_true")
     options = parser.parse_args()
+    if options.split:
+        steps.SHARD_BYTES = 200
     began, differing, done = time.monotonic(), 0, Counter[str]()
     with tempfile.TemporaryDirectory() as scratch:
         agreement = probed(Path(scratch) / "probed")
         for seed in range(options.seed, options.seed + options.count):
             root = Path(scratch) / str(seed)
             root.mkdir()
-            faults, commands = play(seed, root, agreement)
+            faults, commands = play(seed, root, agreement, split=options.split)
             done += commands
             if faults:
                 differing += 1

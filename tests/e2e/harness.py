@@ -63,7 +63,11 @@ def shared_spark() -> Spark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Platform:
-    """One log directory, its policies and an instance."""
+    """One log directory, its policies and an instance.
+
+    Attributes:
+        more: further log directories, as a code location takes them.
+    """
 
     log_dir: Path
     policies: Path
@@ -71,11 +75,12 @@ class Platform:
     instance: dg.DagsterInstance
     now_ms: int
     spark: Spark = field(default_factory=shared_spark)
+    more: tuple[str, ...] = ()
 
     def resources(self) -> dict[str, Any]:
         """As a code location has them, but for the fixed clock."""
         return platform_resources(
-            directories=[str(self.log_dir)],
+            directories=[str(self.log_dir), *self.more],
             policies=PolicyDirectory(directory=str(self.policies)),
             clock=Clock(fixed_now_ms=self.now_ms),
             spark=self.spark,

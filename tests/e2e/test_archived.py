@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +117,18 @@ def test_a_run_writes_what_is_new(platform: Platform, bucket: Bucket, tmp_path: 
     again = run(platform)
     assert 0 == metadata(again)["bytes sent"]
     assert 0 == version(bucket).version
+
+
+def test_the_archive_is_no_source(platform: Platform, bucket: Bucket) -> None:
+    """It can be among the log directories, which it then is maintained by."""
+    assert run(platform).success
+    both = replace(platform, more=(f"archive={bucket.url}",))
+    assert {f"archive:{key}" for key in ("t-0", "t-1")} < both.resources()[
+        "log_dirs"
+    ].listing().logs.keys()
+    again = run(both)
+    assert again.success
+    assert 0 == metadata(again)["bytes sent"]
 
 
 def test_the_checks_say_what_is_missing(platform: Platform, bucket: Bucket, tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ PLATFORM = (
     ),
     Fault(
         family="profile: an output of which nothing is read back passes",
-        file="assets/segments/quality.py",
+        file="assets/segments/judgement.py",
         right="        violations=int(expected > 0),\n",
         wrong="        violations=0,\n",
         tests=_SUITE,

@@ -18,20 +18,21 @@ import pytest
 
 from logwright.bucket.store import Bucket
 from logwright.format.names import TopicPartition
+from logwright.maintenance.scrub import scrub
 from tests.bucket.servers import NAME, environment, served
 from tests.bucket_maintenance.__main__ import a_log
 from tests.bucket_maintenance.copies import differences, put, run, version
 from tests.e2e.command import REPOSITORY, process
 from tests.e2e.servers import cluster
 from tests.log_builder import START_MS
-from tests.spark.bucket_program import COPIES
+from tests.spark.bucket_program import CONFIGS, COPIES
 
 pytestmark = [pytest.mark.spark, pytest.mark.e2e]
 
 LOGS = tuple(TopicPartition("t", number) for number in range(6))
 NOW = START_MS + 1_000
 GIVEN = ("--yes", "--force", "--now", NOW, "--high-watermark", "checkpoint")
-COMPACT = ("--config", "cleanup.policy=compact")
+COMPACT = tuple(word for name, value in CONFIGS.items() for word in ("--config", f"{name}={value}"))
 CLEAN = ("clean", *GIVEN, *COMPACT, "--engine", "spark", "--output", "json")
 SLOW = 20_000
 """Bytes per second of all tasks together: some seconds for each log."""
@@ -81,10 +82,13 @@ def as_here(
 
 
 @contextmanager
-def driver(master: str, url: str, rate: float, directory: Path) -> Iterator[subprocess.Popen[str]]:
+def driver(
+    master: str, url: str, rate: float, directory: Path, how: str
+) -> Iterator[subprocess.Popen[str]]:
     """A driver at work. Its own directory is not that of a task."""
     directory.mkdir()
-    words = [sys.executable, "-m", "tests.spark.bucket_program", master, url, str(NOW), str(rate)]
+    program = [sys.executable, "-m", "tests.spark.bucket_program"]
+    words = [*program, master, url, str(NOW), str(rate), how]
     root = str(Path(__file__).parents[2])
     paths = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
     with (directory / "said").open("w") as errors:
@@ -139,6 +143,19 @@ def test_a_cluster_without_a_shared_directory(
     assert {} == as_here(log_dirs, bucket, tmp_path / "there")
 
 
+def test_the_command_with_spark_cleans_parts(
+    log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path
+) -> None:
+    """The same bytes as here; no part is left, here or in the bucket."""
+    answer = process(*CLEAN, bucket.url, "--split-bytes", 0, "--scratch", tmp_path / "scratch")
+    assert 0 == answer.status, answer.err
+    assert [str(each) for each in LOGS] == sorted(line["topicPartition"] for line in answer.lines)
+    assert {} == as_here(log_dirs, bucket, tmp_path / "there")
+    assert [] == [each.name for each in (tmp_path / "scratch").iterdir()]
+    unnamed = [scrub(bucket.below(str(partition))).unnamed for partition in LOGS]
+    assert [[]] * len(LOGS) == list(map(list, unnamed))
+
+
 def test_a_master_without_spark_is_refused(bucket: Bucket) -> None:
     """It would not be used."""
     answer = process("clean", bucket.url, *GIVEN, "--spark-master", "spark://127.0.0.1:1")
@@ -157,16 +174,17 @@ def test_a_master_that_does_not_answer(
     assert {0} == {version(bucket, each).version for each in log_dirs}
 
 
+@pytest.mark.parametrize("how", ["whole", "split"])
 def test_an_executor_is_killed(
-    log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path
+    how: str, log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path
 ) -> None:
-    """While it has a working copy: another one does its logs again, each once. The driver gets no
-    records.
+    """While it has a working copy, of a log or of a part of one: another one does it again, and
+    each log is changed once. The driver gets no records.
     """
     work = tmp_path / "driver"
     with (
         cluster(tmp_path / "cluster") as (master, workers),
-        driver(master, bucket.url, SLOW, work) as running,
+        driver(master, bucket.url, SLOW, work, how) as running,
     ):
         deadline = time.monotonic() + SECONDS
         while not list((tmp_path / "cluster" / "work").glob(f"app-*/*/{COPIES}/*/logs")):
@@ -179,6 +197,7 @@ def test_an_executor_is_killed(
     assert [str(each) for each in LOGS] == [row["log"] for row in rows]
     assert [None] * len(LOGS) == [row["error"] for row in rows]
     assert max(row["bytes"] for row in rows) < LARGEST_RESULT
+    assert not any(row["values"] for row in rows)
     assert 1 == max(version(bucket, each).version for each in LOGS)
     assert {} == as_here(log_dirs, bucket, tmp_path / "there")
 

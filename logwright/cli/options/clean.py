@@ -18,6 +18,10 @@ MIN_DEDUPE_BUFFER: Final = 25
 """Bytes; more than one slot of the offset map (`logwright.config.topic.MAP_SLOT_BYTES`)."""
 
 
+USUAL_SPLIT_BYTES: Final = 16 << 30
+"""A working copy of a larger log needs twice as much disk."""
+
+
 class Given(TypedDict):
     """Values of the options below, as click passes them."""
 
@@ -31,6 +35,7 @@ class Given(TypedDict):
     replicas: tuple[Path, ...]
     scratch: Path | None
     spark_master: str | None
+    split_bytes: int
 
 
 @declare("clean")
@@ -65,7 +70,7 @@ class Given(TypedDict):
 @click.option(
     "--retain",
     is_flag=True,
-    help="Afterwards apply retention to these compacted logs, as Kafka's cleaner does.",
+    help="Then apply retention to compacted logs, as Kafka does.",
 )
 @click.option(
     "--coordinate-with",
@@ -77,6 +82,13 @@ class Given(TypedDict):
     "one of them may need them. Its broker may run.",
 )
 @scratch_option
+@click.option(
+    "--split-bytes",
+    metavar="BYTES",
+    type=int,
+    default=USUAL_SPLIT_BYTES,
+    help="In a bucket: split larger logs [default: 16 GiB].",
+)
 @click.option(
     "--spark-master",
     metavar="URL",

@@ -1,22 +1,26 @@
-"""``logwright clean`` of logs in a bucket: each is one call, here or of a Spark task."""
+"""``logwright clean`` of logs in a bucket: each is one call, here or of a Spark task, or, if it is
+large, one for each of its parts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import compress
+from itertools import chain, compress
 from typing import cast
 
 from logwright.batches.runtime import Progress
 from logwright.cli.options.clean import Given
 from logwright.cli.request import Request
 from logwright.cli.run.cleaning import Cleaning
-from logwright.cli.run.in_bucket import bucket_of, report_version
+from logwright.cli.run.in_bucket import report_version
 from logwright.compaction.model import CleaningOptions, CleanPlan, ReadablePlan
 from logwright.errors import LogwrightError
 from logwright.maintenance.maintain import Maintained, new_job
+from logwright.maintenance.split.run import Caller, SplitSweep, is_split
 from logwright.maintenance.sweep import BucketSweep, Swept, sweep_in_task
+from logwright.place.bucket import bucket_of
 from logwright.retention.plan import RetentionPlan
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, planned
@@ -102,18 +106,28 @@ def _outcomes(
     if request.engine == "spark" and jobs:
         yield from _outcomes_of_tasks(request, jobs, plans, given)
         return
-    for job in jobs:
+    for job, plan in zip(jobs, plans, strict=True):
         with request.output.progress(str(job.partition)) as show:
+            executor = LocalExecutor(threads=given["threads"], progress=_without_plan(show))
             try:
-                yield job.run(LocalExecutor(threads=given["threads"], progress=_without_plan(show)))
+                if _is_split(plan, given):
+                    yield SplitSweep(sweep=job).run(executor)
+                else:
+                    yield job.run(executor)
             except LogwrightError as error:
                 yield error
+
+
+def _is_split(plan: ReadablePlan, given: Given) -> bool:
+    """Return whether a log is cleaned in parts."""
+    return is_split(plan, given["split_bytes"], retains=given["retain"])
 
 
 def _outcomes_of_tasks(
     request: Request, jobs: Sequence[BucketSweep], plans: Sequence[ReadablePlan], given: Given
 ) -> Iterator[Maintained[Swept] | LogwrightError | None]:
-    """Yield what became of each job by a task of Spark. Effects: as `BucketSweep.run`.
+    """Yield what became of each job, of which each is called by a task of Spark, or, if it is
+    split, each of its parts. Effects: as `BucketSweep.run`.
 
     Raises:
         SparkDied: and so did the tasks that had not ended; the others have changed their logs.
@@ -122,14 +136,39 @@ def _outcomes_of_tasks(
     from logwright.spark.sweep import executor_of  # noqa: PLC0415
 
     say_start, master = partial(request.output.message, "Starting Spark …"), given["spark_master"]
+    split = [_is_split(plan, given) for plan in plans]
+    whole = [number for number, is_one in enumerate(split) if not is_one]
+    outcomes: dict[int, Maintained[Swept] | LogwrightError | None] = {}
     try:
         with executor_of(master, say_start) as spark:
-            for results in spark.call_planned(sweep_in_task, [(job,) for job in jobs], plans):
-                yield from results
+            called = spark.call_planned(
+                sweep_in_task, [(jobs[each],) for each in whole], [plans[each] for each in whole]
+            )
+            outcomes.update(zip(whole, chain.from_iterable(called), strict=True))
+            for number, job in enumerate(jobs):
+                if split[number]:
+                    outcomes[number] = _split(job, spark)
     except SparkDied as error:
         look = "" if master is None else f"See whether {master} answers, and has workers. "
         error.remedy = f"{look}Logs may have been changed, each as a whole: run it again."
         raise
+    yield from (outcomes[number] for number in range(len(jobs)))
+
+
+def _split(job: BucketSweep, caller: Caller) -> Maintained[Swept] | LogwrightError | None:
+    """Return what became of a job that is split. Effects: as `SplitSweep.run`.
+
+    Raises:
+        SparkDied: not of the log, but of all.
+    """
+    from logwright.spark.session import SparkDied  # noqa: PLC0415 -- seconds
+
+    try:
+        return SplitSweep(sweep=job).run(caller)
+    except SparkDied:
+        raise
+    except LogwrightError as error:
+        return error
 
 
 def _without_plan(show: Progress) -> Callable[[CleanPlan, str, int, int], None]:

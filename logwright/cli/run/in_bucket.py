@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from logwright.bucket.agreement import limits_of
 from logwright.bucket.commit import Collect
 from logwright.bucket.driver import drive
-from logwright.bucket.store import Bucket
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.cli.wording import counted, instant
@@ -20,8 +19,7 @@ from logwright.maintenance.maintain import Maintained, Maintenance
 from logwright.maintenance.scratch import own_temporary
 from logwright.maintenance.scrub import scrub
 from logwright.maintenance.undo import plan_undo, undo_requests
-from logwright.place.bucket import BucketPlace
-from logwright.place.model import Place
+from logwright.place.bucket import bucket_of
 from logwright.verify.model import Fault
 
 _T = TypeVar("_T")
@@ -155,8 +153,3 @@ def object_faults(request: Request, partition: TopicPartition) -> list[Fault]:
         Fault(path=f"{directory}/{key}", position=None, problem=problem)
         for key, problem in report.wrong
     ]
-
-
-def bucket_of(place: Place) -> Bucket:
-    """Return the log directory of a place in a bucket."""
-    return cast("BucketPlace", place).session.bucket

@@ -14,8 +14,8 @@ import click
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.cli.selection import choose, ready, report_held, report_sources
-from logwright.errors import StalePlan
 from logwright.format.names import TopicPartition
+from logwright.maintenance.retain import Retained, retain_copy
 from logwright.place.model import Place, is_versioned
 from logwright.retention.commit import plan_retention_of
 from logwright.retention.plan import RetentionPlan, SegmentVerdict, retention_hold
@@ -81,7 +81,7 @@ def plan_one(
 def _ask(request: Request, plans: Sequence[RetentionPlan[Place]]) -> None:
     """Show the plans and ask, unless nothing is to be changed. Effects: output; exits."""
     segments = sum(len(plan.deleted) for plan in plans)
-    if any(map(changes, plans)):
+    if any(plan.changes for plan in plans):
         freed = human_bytes(sum(plan.freed_bytes for plan in plans))
         request.confirm(
             f"Delete {segments} segments ({freed}) from {request.place}?",
@@ -111,44 +111,24 @@ def _retain_there(
     """
     from logwright.cli.run.in_bucket import in_bucket  # noqa: PLC0415 -- of an extra
 
-    done = []
+    done: list[RetentionPlan[Place]] = []
     for plan in plans:
         partition = plan.log.partition
-        read = read_by(plan)
 
-        def act(
-            local: Request, partition: TopicPartition = partition, read: set[int] = read
-        ) -> RetentionPlan[Place] | None:
-            result = again(local, partition)
-            if result is None or not changes(result):
-                return result
-            if not read_by(result) <= read:
-                raise StalePlan(
-                    "more segments are due than were.", path=partition, remedy="Run it again."
-                )
-            retain(cast("RetentionPlan", result))  # of the working copy
-            return result
+        def act(local: Request, plan: RetentionPlan[Place] = plan) -> Retained | None:
+            def plan_again(_: Path) -> RetentionPlan | None:
+                return cast("RetentionPlan | None", again(local, plan.log.partition))
+
+            return retain_copy(local.log_dir, plan, plan_again)
 
         with request.failures.of(partition):
-            ended: RetentionPlan[Place] | None = plan
-            if changes(plan):
-                needed = read.__contains__
-                ended = in_bucket(request, partition, "retain", act, scratch, needed=needed)
-            done += [] if ended is None else [ended]
+            if not plan.changes:
+                done.append(plan)
+                continue
+            needed = plan.read_segments.__contains__
+            ended = in_bucket(request, partition, "retain", act, scratch, needed=needed)
+            done += [] if ended is None else [ended.plan]
     return done
-
-
-def changes(plan: RetentionPlan[Place]) -> bool:
-    """Return whether a retention changes the log."""
-    return bool(plan.deleted) or plan.log_start_offset != plan.log.log_start_offset
-
-
-def read_by(plan: RetentionPlan[Place]) -> set[int]:
-    """Return the base offsets of the segments that a retention reads: those that go by their time,
-    and the active one if it goes.
-    """
-    by_time = {verdict.base_offset for verdict in plan.deleted if verdict.cause == "time"}
-    return by_time | ({plan.log.active.base_offset} if plan.rolls else set())
 
 
 def show(request: Request, plans: Sequence[RetentionPlan[Place]], *, done: bool) -> None:

@@ -341,6 +341,14 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
         VERSION + "log_dirs: [/a, /b, /a]\n",
         ["2:20: log_dirs[2]: is already listed at p.yml:2:12 (got '/a')"],
     ),
+    "log directory in a bucket twice": (
+        VERSION + "log_dirs: [s3://a/b, s3://a/b/]\n",
+        ["2:22: log_dirs[1]: is already listed at p.yml:2:12 (got 's3://a/b/')"],
+    ),
+    "log directory with credentials": (
+        VERSION + "log_dirs: [a=s3://key:secret@a/b]\n",
+        ["2:12: log_dirs[0]: must have no credentials and no query: they are of the environment"],
+    ),
     "log directories as text": (
         VERSION + "log_dirs: /a\n",
         ["2:11: log_dirs: must be a list (got '/a')"],

@@ -146,13 +146,14 @@ def test_everything_else(tmp_path: Path) -> None:
         tmp_path,
         """
 version: 1
-log_dirs: [/var/kafka, rel/logs]
+log_dirs: [/var/kafka, rel/logs, s3://a/b, c=s3://a/d]
 high_watermark: end
 sweep: {max_logs: 3}
 expectations: {max_largest_batch_bytes: 10}
 """,
     )
-    assert policies.log_dirs == (Path("/var/kafka"), Path("rel/logs"))
+    here = (Path("/var/kafka"), Path("rel/logs"))
+    assert policies.log_dirs == (*here, "s3://a/b", "c=s3://a/d")
     assert policies.high_watermark == "end"
     assert (policies.sweep.max_logs, policies.sweep.max_bytes) == (3, 68_719_476_736)
     assert policies.expectations.max_largest_batch_bytes == 10

@@ -225,7 +225,7 @@ def test_a_work_that_failed_is_an_error() -> None:
     work = LogWork(key="t-0", log_dir=Path("logs"), partition=T0)
     error = NotALogDir("is none.", path="logs")
     with pytest.raises(NotALogDir):
-        sweep._whole([work, replace(work, failure=error)])
+        sweep.whole([work, replace(work, failure=error)])
 
 
 def _words(configs: dict[str, str]) -> list[str]:

@@ -21,7 +21,7 @@ def test_attributes_reach_the_definitions(tmp_path: Path) -> None:
     """Directories by name and relative path; group, owners and tags of every asset."""
     (tmp_path / "logs").mkdir()
     component = LogwrightComponent(
-        log_dirs={"broker1": "logs"},
+        log_dirs={"broker1": "logs", "archive": "s3://archive/b"},
         group_name="maintenance",
         owners=["team:kafka"],
         tags={"domain": "kafka"},
@@ -31,7 +31,8 @@ def test_attributes_reach_the_definitions(tmp_path: Path) -> None:
     dg.Definitions.validate_loadable(made)
     log_dirs = (made.resources or {})["log_dirs"]
     assert isinstance(log_dirs, LogDirs)
-    assert log_dirs.directories == [f"broker1={tmp_path / 'logs'}"]
+    here = f"broker1={tmp_path / 'logs'}"
+    assert log_dirs.directories == [here, "archive=s3://archive/b"]
     specs = list(made.resolve_all_asset_specs())
     own = {spec.key: spec for spec in defs.resolve_all_asset_specs()}
     assert {spec.key for spec in specs} == own.keys()

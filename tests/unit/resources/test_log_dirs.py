@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 import pytest
 from dagster import DynamicPartitionsDefinition
 
-from logwright.errors import NotALogDir, PolicyError
+from logwright.errors import NotALogDir, PolicyError, Unsettled
+from logwright.format.names import TopicPartition
+from logwright.place.model import Place, is_versioned
+from logwright.place.named import place_of
+from logwright.resources import log_dirs as of_directories
 from logwright.resources.log_dirs import LOG_DIRS_VARIABLE, LogDirs
 from logwright.resources.policies import PolicyDirectory
 
@@ -91,3 +96,70 @@ def test_environment_is_asked_before_the_policies(
     assert {"a": Path("/data/a"), "b": Path("/data/c")} == configured.named()
     monkeypatch.delenv(LOG_DIRS_VARIABLE)
     assert {"kafka-logs": Path.cwd() / "kafka-logs"} == configured.named()
+
+
+@pytest.mark.parametrize(
+    ("entry", "name", "url"),
+    [
+        ("s3://archive/broker-1", "broker-1", "s3://archive/broker-1"),
+        ("s3://archive/broker-1/", "broker-1", "s3://archive/broker-1"),
+        ("gs://archive", "archive", "gs://archive"),
+        ("old=az://container/a/b=c", "old", "az://container/a/b=c"),
+        ("az://container/a=b", "a=b", "az://container/a=b"),
+        ("file:///srv/bucket", "bucket", "file:///srv/bucket"),
+    ],
+)
+def test_a_directory_can_be_in_a_bucket(entry: str, name: str, url: str) -> None:
+    """By its URL, with a name or without; the name has none of what keys mean by `:`."""
+    ((known, place),) = log_dirs(entry).named().items()
+    assert (name, url) == (known, str(place))
+    assert is_versioned(place)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["s3://key:secret@archive/b", "a=s3://archive/b?X-Amz-Signature=secret", "s3:", "file:x"],
+)
+def test_what_is_no_url_of_a_bucket_is_refused_and_not_repeated(entry: str) -> None:
+    """It may have a secret."""
+    with pytest.raises(PolicyError) as refused:
+        log_dirs(entry).named()
+    assert "secret" not in str(refused.value)
+
+
+def test_a_bucket_without_logs_is_not_an_empty_one(tmp_path: Path) -> None:
+    """Nobody wrote there, or it is another prefix."""
+    listing = log_dirs(log_dir(tmp_path / "a", "t-0"), f"b=file://{tmp_path}/nothing").listing()
+    assert ["t-0"] == list(listing.logs)
+    assert isinstance(listing.unreadable["b"], NotALogDir)
+
+
+def test_a_bucket_that_is_slow_does_not_hold_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked while the others are listed, and for a limited time."""
+    released = Event()
+    listed = of_directories.list_partitions
+
+    def slow(place: Place) -> tuple[TopicPartition, ...]:
+        if not isinstance(place, Path):
+            released.wait()
+        return listed(place)
+
+    monkeypatch.setattr(of_directories, "list_partitions", slow)
+    monkeypatch.setattr(of_directories, "ANSWER_SECONDS", 0.01)
+    dirs = log_dirs("slow=s3://archive/b", log_dir(tmp_path / "a", "t-0"))
+    listing = dirs.listing()
+    released.set()
+    assert ["t-0"] == list(listing.logs)
+    assert isinstance(listing.unreadable["slow"], Unsettled)
+    assert "/archive/b" in str(listing.unreadable["slow"])
+
+
+def test_a_bucket_in_the_policies(tmp_path: Path) -> None:
+    """Next to paths; what is relative is of this process's directory."""
+    text = "version: 1\nlog_dirs: [old=s3://archive/b, kafka-logs]\n"
+    (tmp_path / "p.yml").write_text(text)
+    configured = LogDirs(policies=PolicyDirectory(directory=str(tmp_path)))
+    expected = {"old": place_of("s3://archive/b"), "kafka-logs": Path.cwd() / "kafka-logs"}
+    assert expected == configured.named()

@@ -12,6 +12,7 @@ from logwright.config.policy_models import DiskLimits
 from logwright.errors import CorruptBatch, LogwrightError, UncleanLogDir
 from logwright.fleet.model import DirectorySpace
 from logwright.format.names import TopicPartition
+from logwright.place.named import place_of
 from logwright.sweep.model import LogWork
 
 
@@ -38,3 +39,17 @@ def test_a_directory_whose_space_is_not_known_does_not_pass() -> None:
     assert 1 == check.metadata["log directories looked at"].value
     assert free_space_check([known], DiskLimits()).passed
     assert not free_space_check([], DiskLimits()).passed
+
+
+def test_a_bucket_has_no_disk() -> None:
+    """It is neither low nor unknown, unless it could not be looked at."""
+    place = place_of("s3://archive/b")
+    known = DirectorySpace(name="a", log_dir=Path("/a"), total_bytes=100, free_bytes=50)
+    bucket = DirectorySpace(name="b", log_dir=place)
+    check = free_space_check([known, bucket], DiskLimits(min_free_bytes=0))
+    assert check.passed
+    assert 1 == check.metadata["log directories looked at"].value
+    silent = DirectorySpace(name="b", log_dir=place, problem="does not answer.")
+    check = free_space_check([known, silent], DiskLimits(min_free_bytes=0))
+    assert not check.passed
+    assert "s3://archive/b: its free space is not known. does not answer." == check.description

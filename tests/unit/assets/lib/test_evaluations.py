@@ -8,7 +8,8 @@ import pytest
 
 from logwright.assets.lib.evaluations import NOTHING_STAGED
 from logwright.assets.lib.verdict import CHECKS, VALUE_CONTRACT
-from logwright.assets.segments.quality import Judgement, check_evaluations, examine_and_judge
+from logwright.assets.segments.judgement import Judgement
+from logwright.assets.segments.quality import check_evaluations, examine_and_judge
 from logwright.config.policies import Policies, load_policies
 from logwright.sweep.build import build
 from logwright.sweep.executor import LocalExecutor

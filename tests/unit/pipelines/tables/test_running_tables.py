@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,14 @@ import dagster as dg
 import pytest
 
 from logwright.assets.tables.topic_logs import table_key
+from logwright.bucket.store import Bucket
 from logwright.pipelines.lib.skipped import RETRY_AFTER_MS
 from logwright.pipelines.platform import platform_definitions
 from logwright.pipelines.tables.running import IDLE_MS, TOPIC_TAG
 from logwright.resources.catalogue import platform_resources
 from logwright.resources.clock import Clock
 from logwright.resources.policies import PolicyDirectory
+from tests.bucket_maintenance.copies import put
 from tests.running_dirs import record, running
 from tests.table_rows import table_rows
 from tests.table_world import write_logs
@@ -42,6 +45,7 @@ class Ticks:
         self.policies = tmp_path / "policies"
         (self.policies / "p.yml").write_text(POLICY.format(path=self.table))
         self.instance = instance
+        self.directory = str(self.log_dir)
         self.cursor: str | None = None
         self.now_ms = NOW_MS
 
@@ -49,7 +53,7 @@ class Ticks:
     def resources(self) -> dict[str, Any]:
         """As a code location has them, but for the fixed clock."""
         return platform_resources(
-            directories=[str(self.log_dir)],
+            directories=[self.directory],
             policies=PolicyDirectory(directory=str(self.policies)),
             clock=Clock(fixed_now_ms=self.now_ms),
         )
@@ -158,3 +162,24 @@ def test_an_update_says_what_bounds_it(ticks: Ticks) -> None:
     assert 20 == len(table_rows("parquet", ticks.table))
     names = {check.check_name for check in done.get_asset_check_evaluations()}
     assert {"held_below_last_stable_offset", "records_decoded"} == names
+
+
+def test_requests_follow_the_versions_in_a_bucket(ticks: Ticks, tmp_path: Path) -> None:
+    """One for each version; the table has what the bucket has."""
+    bucket = Bucket.of(f"file://{tmp_path}/bucket")
+    record(ticks.log_dir, {"t-0": 40})
+    put(ticks.log_dir, bucket)
+    ticks.directory = bucket.url
+    (request,) = ticks.tick().run_requests
+    assert ticks.run(request).success
+    rows = table_rows("parquet", ticks.table)
+    assert 40 == len(rows)
+    assert NOTHING_NEW == ticks.tick().skip_message
+    shutil.rmtree(ticks.log_dir)
+    content = [(f"k{at}", "v") for at in range(40)]
+    write_logs(ticks.log_dir, {0: [*content, ("new", "v")]})
+    record(ticks.log_dir, {"t-0": 41})
+    put(ticks.log_dir, bucket)
+    (request,) = ticks.tick().run_requests
+    assert ticks.run(request).success
+    assert 41 == len(table_rows("parquet", ticks.table))
