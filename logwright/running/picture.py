@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 TRANSIENT: Final = (names.CLEANED, names.DELETED, names.SWAP)
 """Suffixes of files that are not part of a log: not yet, or no more."""
 
+_OF_SEGMENTS: Final = (names.LOG, names.INDEX, names.TIMEINDEX, names.TXNINDEX)
 _LOOKS_AT_TORN: Final = 50
 _TORN_SECONDS: Final = 0.02
 """A batch is written in less than this many looks."""
@@ -177,13 +178,9 @@ def bounded(
     if facts.log_start_offset > end.offset or not (end.reached or rolled):
         return Later("it does not lie between the log's start and its end")
     entries = () if epochs is None else epochs.entries
-    firsts = (first_epoch(_log(snapshot, base, throttle)) for base in bases[: at + 1])
-    is_one = all(first is None or is_of(entries, *first) for first in firsts)
-    sealed = bases[:-1][: at + 1]
-    is_one = is_one and not any(_has_changed(snapshot, base) for base in sealed)
-    is_one = is_one and not _is_being_cut(snapshot, bases, end.offset)
-    if not is_one or not _has_txnindex(snapshot, bases, (at, end), throttle):
-        return Again("the active segment was replaced" if is_one else "the log was truncated")
+    why = _why_changed(snapshot, bases, (at, end), entries, throttle)
+    if why is not None:
+        return Again(why)
     return Picture(
         snapshot=snapshot,
         sizes=_sizes(snapshot, bases[: at + 1], end, throttle),
@@ -199,12 +196,48 @@ def bounded(
     )
 
 
-def _has_changed(snapshot: Snapshot, base: int) -> bool:
-    """Return whether a segment that was sealed has changed since. A follower that truncates its log
-    and fetches again appends to it, and begins the next one elsewhere: what follows it in the
-    snapshot, and its indexes there, are those of another history. Effects: looks at it.
+def _why_changed(
+    snapshot: Snapshot,
+    bases: Sequence[int],
+    shown: tuple[int, End],
+    epochs: Sequence[LeaderEpoch],
+    throttle: Throttle,
+) -> str | None:
+    """Return why a snapshot is not of the log as it is at its bound, None if it is. Effects: reads
+    headers; opens a transaction index.
+
+    Args:
+        shown: the segment in which the bound is, by its place in `bases`, and its end.
+        epochs: of the log at its bound.
+
+    Raises:
+        UnreadableFile: a file cannot be read.
     """
-    held = snapshot.files[segment_file_name(base, names.LOG)]
+    at, end = shown
+    firsts = (first_epoch(_log(snapshot, base, throttle)) for base in bases[: at + 1])
+    if any(first is not None and not is_of(epochs, *first) for first in firsts):
+        return "the log was truncated"
+    if _is_being_cut(snapshot, bases, end.offset):
+        return "the log is being truncated"
+    if any(_has_changed(snapshot, base) for base in bases[:-1][: at + 1]):
+        return "a sealed segment was changed"
+    if not _has_txnindex(snapshot, bases, shown, throttle):
+        return "the active segment was replaced"
+    return None
+
+
+def _has_changed(snapshot: Snapshot, base: int) -> bool:
+    """Return whether a file of a segment that was sealed has changed since. A follower that
+    truncates its log and fetches again appends to it, and begins the next one elsewhere: what
+    follows it in the snapshot, and its indexes there, are those of another history. A broker that
+    was killed makes the indexes again when it starts: what the snapshot has are parts of them.
+    Effects: looks at them.
+    """
+    held = (snapshot.files.get(segment_file_name(base, suffix)) for suffix in _OF_SEGMENTS)
+    return any(_is_changed(each) for each in held if each is not None)
+
+
+def _is_changed(held: HeldFile) -> bool:
     now = os.fstat(held.fd)
     return (now.st_size, now.st_mtime_ns) != (held.status.st_size, held.status.st_mtime_ns)
 

@@ -1,6 +1,6 @@
-"""A follower truncates its log and fetches other records while it is read, in sequences: on a copy
-of the directory, in the order of Kafka's own calls (UnifiedLog.truncateTo, LogSegment.truncateTo,
-Kafka 4.4.0).
+"""A follower truncates its log and fetches other records while it is read, or a broker that was
+killed starts and makes the indexes again, in sequences: on a copy of the directory, in the order of
+Kafka's own calls (UnifiedLog.truncateTo, LogSegment.truncateTo and recover, Kafka 4.4.0).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from unittest.mock import patch
 
 from logwright.errors import Unsettled
 from logwright.format.batch import parse_batch, walk_batches
+from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.log.load import observe
 from logwright.reading import reading
 from logwright.records.model import Isolation, ReadRequest
@@ -49,6 +50,8 @@ PATIENCE_SECONDS = 0.06
 """For a checkpoint of the high watermarks that does not come while the follower stands still."""
 TICK_SECONDS = 0.01
 """Files that are written so far apart have different times."""
+STARTS = 0.3
+"""Share of the readings in which a broker starts."""
 FETCHED, ROLLED = 5, 0.4
 """The most record batches that it fetches, and before how many of them it rolls."""
 _LEVELS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
@@ -89,8 +92,8 @@ class Seen(NamedTuple):
 
 
 def follower(world: World, choice: int) -> Step:
-    """Read a log while its follower truncates it and fetches what another leader has: what is read
-    is the log before or after that, or is refused.
+    """Read a log while its follower truncates it and fetches what another leader has, or its broker
+    starts after a kill: what is read is the log before or after that, or is refused.
     """
     name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
     log = world.logs[name]
@@ -118,26 +121,33 @@ def _read_while_it_follows(log_dir: Path, name: str, before: Content, draw: rand
     if not places_of or epochs != sorted(epochs):  # records of another broker were taken in
         return
     _write_epochs(log_dir / name, batches)
-    first = draw.choice(places_of)
-    steps = deque(_truncation(log_dir / name, batches, first))
-    steps.extend(_fetching(log_dir / name, batches, first, draw))
+    starts = draw.random() < STARTS
+    if starts:
+        steps = deque(_recovery(log_dir / name))
+        steps.append(partial(record, log_dir, {name: before.end}))
+    else:
+        first = draw.choice(places_of)
+        steps = deque(_truncation(log_dir / name, batches, first))
+        steps.extend(_fetching(log_dir / name, batches, first, draw))
     count = len(steps)
     moments = sorted(draw.choice((0, draw.randint(0, count), count)) for _ in range(3))
     bounds = [before.end, draw.randint(before.start, before.end)]
     isolation = draw.choice(_LEVELS)
     with open_by_broker(log_dir):
         record(log_dir, {name: draw.choice(bounds)})
+        if starts:  # the watermarks are older than its process
+            os.utime(log_dir / HIGH_WATERMARK_CHECKPOINT, (0, 0))
         time.sleep(TICK_SECONDS)
         seen = _read(log_dir, name, isolation, steps, moments)
         _do(steps, len(steps))
         after = read_content(log_dir, name)
         if seen is not None and not (seen.is_of(before) or seen.is_of(after)):
-            raise Difference(f"{name}: truncated meanwhile, {moments} of its steps: {seen}")
+            raise Difference(f"{name}: changed meanwhile, {moments} of {count} steps: {seen}")
         time.sleep(TICK_SECONDS)
         record(log_dir, {name: after.end})
         seen = _read(log_dir, name, isolation, steps, (0, 0, 0), patience=1.0)
         if seen is None or not seen.is_of(after):
-            raise Difference(f"{name}: after a truncation: {seen}")
+            raise Difference(f"{name}: after the last step: {seen}")
 
 
 def _read(
@@ -232,6 +242,19 @@ def _truncation(directory: Path, batches: Sequence[At], first: At) -> Iterator[D
     yield partial(_write_epochs, directory, [*kept, fetched])
 
 
+def _recovery(directory: Path) -> Iterator[Do]:
+    """The steps in which the indexes of all segments are made again."""
+    for log in sorted(directory.glob("*.log")):
+        files = [log.with_suffix(suffix) for suffix in _OFFSET_OF]
+        contents = {file: file.read_bytes() for file in files if file.exists()}
+        for file in contents:
+            yield partial(os.truncate, file, 0)
+        for file, content in contents.items():
+            size = _OFFSET_OF[file.suffix].size
+            for position in range(0, len(content), size):
+                yield partial(_append, file, content[position : position + size])
+
+
 def _fetching(
     directory: Path, batches: Sequence[At], first: At, draw: random.Random
 ) -> Iterator[Do]:
@@ -250,6 +273,6 @@ def _fetching(
         offset += len(pairs)
 
 
-def _append(path: Path, batch: bytes) -> None:
+def _append(path: Path, content: bytes) -> None:
     with path.open("ab") as file:
-        file.write(batch)
+        file.write(content)

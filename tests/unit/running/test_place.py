@@ -407,17 +407,31 @@ def test_a_log_that_was_truncated_before_its_bound(log: LogBuilder, *, truncated
         facts = Facts(Offset(15), read_watermarks(log.log_dir), 0, 0)
         picture = bounded(snapshot, facts, Throttle())
     if truncated:
-        assert "the log was truncated" == picture
+        assert "a sealed segment was changed" == picture
     else:
         assert isinstance(picture, Picture)
         assert picture.bound is not None
         assert 15 == picture.bound.end_offset
 
 
+@pytest.mark.parametrize("suffix", ["index", "timeindex", "txnindex"])
+def test_indexes_that_are_made_again_are_not_shown(log: LogBuilder, suffix: str) -> None:
+    """By a broker that was killed and starts: the snapshot is of a moment in the middle, the high
+    watermark of a later one.
+    """
+    path = log.directory / f"{0:020}.{suffix}"
+    path.write_bytes(b"")
+    with running(log.log_dir, {"t-0": 40}):
+        snapshot = snapshot_of(log)
+        path.write_bytes(bytes(34))
+        facts = Facts(Offset(40), read_watermarks(log.log_dir), 0, 0)
+        assert "a sealed segment was changed" == bounded(snapshot, facts, Throttle())
+
+
 @pytest.mark.parametrize(
     ("deleted", "renewed", "why"),
     [
-        (20, False, "the log was truncated"),
+        (20, False, "the log is being truncated"),
         (20, True, None),
         (60, False, None),
         (0, False, None),
