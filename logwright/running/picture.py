@@ -465,15 +465,19 @@ def _sizes(
     snapshot: Snapshot, bases: Sequence[int], end: End, throttle: Throttle
 ) -> dict[str, int]:
     """Return the sizes of the files of some segments, the last of which ends there, and of the
-    others. Producer snapshots beyond it are not shown, nor an index without its log.
+    others. Producer snapshots beyond it are not shown, nor an index without its log. One beyond the
+    active segment's base is of a clean stop, or of what a truncation has removed: a broker deletes
+    those before it fetches again (ProducerStateManager.truncateAndReload, Kafka 4.4.0). Effects:
+    looks for it.
     """
-    sizes = _sizes_of_others(snapshot)
+    sizes, active = _sizes_of_others(snapshot), _bases(snapshot)[-1]
     shown, last = frozenset(bases), bases[-1]
     for name, held in snapshot.files.items():
         base, suffix = parse_segment_file_name(name) or (-1, "")
         file = RunningBytes(held, name, _size_now(held.fd), throttle)
         if suffix == names.SNAPSHOT:
-            if base <= end.offset:
+            is_there = base <= active or is_named(held.fd, snapshot.directory, name)
+            if base <= end.offset and is_there:
                 sizes[name] = held.status.st_size
         elif base not in shown:
             continue

@@ -50,8 +50,10 @@ PATIENCE_SECONDS = 0.06
 """For a checkpoint of the high watermarks that does not come while the follower stands still."""
 TICK_SECONDS = 0.01
 """Files that are written so far apart have different times."""
-STARTS = 0.3
+STARTS = 0.4
 """Share of the readings in which a broker starts."""
+HELD = 0.6
+"""Share of those in which all is over between the look at the files and their bound."""
 FETCHED, ROLLED = 5, 0.4
 """The most record batches that it fetches, and before how many of them it rolls."""
 _LEVELS: tuple[Isolation, ...] = ("read_uncommitted", "read_committed")
@@ -95,7 +97,7 @@ def follower(world: World, choice: int) -> Step:
     """Read a log while its follower truncates it and fetches what another leader has, or its broker
     starts after a kill: what is read is the log before or after that, or is refused.
     """
-    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
+    name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED))
     log = world.logs[name]
 
     def run() -> None:
@@ -131,21 +133,24 @@ def _read_while_it_follows(log_dir: Path, name: str, before: Content, draw: rand
         steps.extend(_fetching(log_dir / name, batches, first, draw))
     count = len(steps)
     moments = sorted(draw.choice((0, draw.randint(0, count), count)) for _ in range(3))
+    if draw.random() < HELD:
+        moments = [draw.randint(1, count), count, count]
     bounds = [before.end, draw.randint(before.start, before.end)]
-    isolation = draw.choice(_LEVELS)
+    isolation = "read_committed" if starts else draw.choice(_LEVELS)
     with open_by_broker(log_dir):
         record(log_dir, {name: draw.choice(bounds)})
         if starts:  # the watermarks are older than its process
             os.utime(log_dir / HIGH_WATERMARK_CHECKPOINT, (0, 0))
         time.sleep(TICK_SECONDS)
-        seen = _read(log_dir, name, isolation, steps, moments)
+        patience = 5 * PATIENCE_SECONDS if starts else PATIENCE_SECONDS
+        seen = _read(log_dir, name, isolation, steps, (moments, patience))
         _do(steps, len(steps))
         after = read_content(log_dir, name)
         if seen is not None and not (seen.is_of(before) or seen.is_of(after)):
             raise Difference(f"{name}: changed meanwhile, {moments} of {count} steps: {seen}")
         time.sleep(TICK_SECONDS)
         record(log_dir, {name: after.end})
-        seen = _read(log_dir, name, isolation, steps, (0, 0, 0), patience=1.0)
+        seen = _read(log_dir, name, isolation, steps, ((0, 0, 0), 1.0))
         if seen is None or not seen.is_of(after):
             raise Difference(f"{name}: after the last step: {seen}")
 
@@ -155,14 +160,15 @@ def _read(
     name: str,
     isolation: Isolation,
     steps: deque[Do],
-    moments: Sequence[int],
-    *,
-    patience: float = PATIENCE_SECONDS,
+    moments: tuple[Sequence[int], float],
 ) -> Seen | None:
     """What is read while steps are done: up to these moments, before the files are looked at,
     before their bound is known, and before they are read; None: it was refused.
+
+    `moments`: with the seconds for which a checkpoint of the high watermarks is waited for.
     """
-    left = [moments[0], moments[1] - moments[0], moments[2] - moments[1]]
+    (first, second, third), patience = moments
+    left = [first, second - first, third - second]
 
     def bounded(*words: Any) -> Any:  # noqa: ANN401 -- as the one that it calls
         _do(steps, left[1])
@@ -250,9 +256,7 @@ def _recovery(directory: Path) -> Iterator[Do]:
         for file in contents:
             yield partial(os.truncate, file, 0)
         for file, content in contents.items():
-            size = _OFFSET_OF[file.suffix].size
-            for position in range(0, len(content), size):
-                yield partial(_append, file, content[position : position + size])
+            yield partial(_append, file, content)
 
 
 def _fetching(

@@ -30,6 +30,7 @@ from logwright.errors import (
 )
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
+from logwright.format.snapshot import serialize_snapshot
 from logwright.log.load import list_partitions, observe
 from logwright.log.model import ReadableLog
 from logwright.place.files import open_bytes, open_log_dir
@@ -412,6 +413,24 @@ def test_a_log_that_was_truncated_before_its_bound(log: LogBuilder, *, truncated
         assert isinstance(picture, Picture)
         assert picture.bound is not None
         assert 15 == picture.bound.end_offset
+
+
+@pytest.mark.parametrize("base", [20, 30])
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_producer_snapshot_of_what_was_truncated(
+    log: LogBuilder, base: int, *, is_deleted: bool
+) -> None:
+    """A truncation cuts the log, and deletes the snapshots beyond it after that."""
+    path = log.directory / f"{base:020}.snapshot"
+    path.write_bytes(serialize_snapshot(()))
+    with running(log.log_dir, {"t-0": 40}):
+        snapshot = snapshot_of(log)
+        if is_deleted:
+            path.unlink()
+        facts = Facts(Offset(40), read_watermarks(log.log_dir), 0, 0)
+        picture = bounded(snapshot, facts, Throttle())
+    assert isinstance(picture, Picture)
+    assert (path.name in picture.sizes) == (base == 20 or not is_deleted)
 
 
 @pytest.mark.parametrize("suffix", ["index", "timeindex", "txnindex"])
