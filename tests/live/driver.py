@@ -488,7 +488,8 @@ class Court:
             wrong += judge.age(reading, tail.reached_at(reading.began - self._plan.late_seconds))
             judged.append(wrong)
             if compacted and reading.rows is not None:
-                self._figures.notes[UNSEEN] += len(judge.unseen(reading, tail.got, known))
+                late = slow if AT in reading.reader else 0
+                self._figures.notes[UNSEEN] += len(judge.unseen(reading, tail.got, known, late))
         least = min(judged, key=Counter.total)
         if reading.rows is not None:
             bounds = (reading.start, reading.bound)

@@ -9,7 +9,8 @@ What a consumer of the same isolation level got in [start, bound) decides:
   because of it the cleaner may have removed theirs. Which aborted or superseded records are left is
   the cleaner's business, so with read_uncommitted nothing more is known;
 - of a replica that catches up the same keys may have older records: its leader's cleaner removed
-  newer ones before it fetched them;
+  newer ones before it fetched them; and what is from before the consumers were last slow its
+  leader's cleaner may have removed before they came to it;
 - a latest state has exactly the rows of the consumer's latest state, whatever is beyond;
 - of a compacted log a row counts for nothing, and its key neither, if the consumer had not come so
   far when the reading began and did not get it: the cleaner may have removed it in between;
@@ -68,7 +69,7 @@ def differences(
     start, bound = reading.start, reading.bound
     inside, right = got.within(start, bound), got.newest(start, bound)
     if is_compacted:
-        passed = unseen(reading, got, known)
+        passed = unseen(reading, got, known, slow if may_lag else 0)
         rows = rows[~np.isin(rows[:, OFFSET], passed[:, OFFSET])]
         wrong = _known(rows, reading, inside)
         rows, right = (_without(each, passed) for each in (rows, right))
@@ -102,16 +103,19 @@ def lacking(reading: Reading, got: Got) -> list[int]:
     return sorted(last[~is_shown & ~is_gone, OFFSET].tolist())
 
 
-def unseen(reading: Reading, got: Got, known: int) -> Rows:
+def unseen(reading: Reading, got: Got, known: int, late: int = 0) -> Rows:
     """Return the rows of a reading that the consumers did not get, and that a cleaner may have
     removed before they came to them.
 
     Args:
         got, known: see `differences`.
+        late: what is below this offset a leader's cleaner may have removed before they came to it,
+            and its follower not yet.
     """
     assert reading.rows is not None
     offsets = reading.rows[:, OFFSET]
-    is_inside = (offsets >= max(reading.start, known)) & (offsets < reading.bound)
+    is_late = (offsets >= known) | (offsets < late)
+    is_inside = is_late & (offsets >= reading.start) & (offsets < reading.bound)
     own = got.within(reading.start, reading.bound)[:, OFFSET]
     return reading.rows[is_inside & ~np.isin(offsets, own)]
 

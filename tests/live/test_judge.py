@@ -122,6 +122,17 @@ def test_a_lost_key(is_state: bool) -> None:
     assert Counter({judge.LOST: 1}) == judged(reading(rows_at(6), is_state=is_state))
 
 
+def test_what_only_a_follower_still_has() -> None:
+    """Its leader's cleaner removed it before the consumers came to it; what they got in time is
+    known.
+    """
+    read = reading(rows_of([*GOT[:2].tolist(), row_of(5, b"k3", b"x", 50), *GOT[2:-1].tolist()]))
+    unknown = Counter({judge.UNKNOWN: 1, judge.RISEN: 1})
+    for slow, may_lag, wrong in ((6, True, Counter()), (5, True, unknown), (6, False, unknown)):
+        asked = judge.differences(read, Got(GOT), is_compacted=True, slow=slow, may_lag=may_lag)
+        assert wrong == asked
+
+
 @pytest.mark.parametrize("may_lag", [False, True])
 def test_a_replica_that_catches_up(may_lag: bool) -> None:
     """Of a key with a record beyond the bound it may have any; no latest state is excused."""
