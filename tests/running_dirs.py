@@ -7,6 +7,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,12 @@ from pathlib import Path
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import BROKER_LOCK, CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.log.model import ReadableLog
+from logwright.place.files import open_log_dir
+from logwright.running.snapshot import Snapshot, try_snapshot
 from tests.log_builder import LogBuilder
+
+PAIRS = [("a", "1" * 100), ("b", "2" * 100)]
+"""Keys and values of a record batch."""
 
 _HOLDER = """
 import fcntl, sys
@@ -89,3 +95,12 @@ def two_segments(log_dir: Path) -> LogBuilder:
 def bases(log: ReadableLog) -> list[int]:
     """The base offsets of a log's segments."""
     return [segment.base_offset for segment in log.segments]
+
+
+def snapshot_of(log: LogBuilder) -> Snapshot:
+    """What is there now; later changes are not in it."""
+    time.sleep(0.1)  # the directory's times are older than QUIET_NS
+    with open_log_dir(log.log_dir) as parent:
+        snapshot = try_snapshot(parent, "t-0", lambda _: True)
+    assert isinstance(snapshot, Snapshot)
+    return snapshot
