@@ -109,6 +109,8 @@ def follower(world: World, choice: int) -> Step:
         try:
             shutil.copytree(log.where, copy, symlinks=True)
             (copy / MARKER).unlink(missing_ok=True)
+            for path in copy.glob("*/*.deleted"):  # as a broker does when it starts
+                path.unlink()
             _read_while_it_follows(copy, name, log.content, random.Random(choice))
         finally:
             shutil.rmtree(copy, ignore_errors=True)
