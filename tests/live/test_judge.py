@@ -129,8 +129,8 @@ def test_what_only_a_follower_still_has() -> None:
     read = reading(rows_of([*GOT[:2].tolist(), row_of(5, b"k3", b"x", 50), *GOT[2:-1].tolist()]))
     unknown = Counter({judge.UNKNOWN: 1, judge.RISEN: 1})
     for slow, may_lag, wrong in ((6, True, Counter()), (5, True, unknown), (6, False, unknown)):
-        asked = judge.differences(read, Got(GOT), is_compacted=True, slow=slow, may_lag=may_lag)
-        assert wrong == asked
+        result = judge.differences(read, Got(GOT), is_compacted=True, slow=slow, may_lag=may_lag)
+        assert wrong == result
 
 
 @pytest.mark.parametrize("may_lag", [False, True])
