@@ -42,7 +42,7 @@ def plan_latest(
 ) -> LatestPlan:
     """Plan the latest state of a partition. Effects: if a segment is entered or left in the middle,
     reads its index entries, and the batches that they name; for a point in the past also the
-    headers below it.
+    headers below it; of a running broker's log the cluster metadata.
 
     Args:
         log: as observed.

@@ -43,7 +43,7 @@ def clean_in_bucket(
         what became of those that did not fail, and what retention deleted.
     """
     is_due = [changes(plan) or given["retain"] for plan in plans]
-    due = list(compress(plans, is_due))
+    due = sorted(compress(plans, is_due), key=lambda plan: _is_split(plan, given))
     cleanings = [_unchanged(plan) for plan, swept in zip(plans, is_due, strict=True) if not swept]
     retained: list[RetentionPlan] = []
     jobs = [
@@ -136,23 +136,19 @@ def _outcomes_of_tasks(
     from logwright.spark.sweep import executor_of  # noqa: PLC0415
 
     say_start, master = partial(request.output.message, "Starting Spark …"), given["spark_master"]
-    split = [_is_split(plan, given) for plan in plans]
-    whole = [number for number, is_one in enumerate(split) if not is_one]
-    outcomes: dict[int, Maintained[Swept] | LogwrightError | None] = {}
+    whole = sum(not _is_split(plan, given) for plan in plans)
     try:
         with executor_of(master, say_start) as spark:
-            called = spark.call_planned(
-                sweep_in_task, [(jobs[each],) for each in whole], [plans[each] for each in whole]
+            arguments = [(job,) for job in jobs[:whole]]
+            yield from chain.from_iterable(
+                spark.call_planned(sweep_in_task, arguments, plans[:whole])
             )
-            outcomes.update(zip(whole, chain.from_iterable(called), strict=True))
-            for number, job in enumerate(jobs):
-                if split[number]:
-                    outcomes[number] = _split(job, spark)
+            for job in jobs[whole:]:
+                yield _split(job, spark)
     except SparkDied as error:
         look = "" if master is None else f"See whether {master} answers, and has workers. "
         error.remedy = f"{look}Logs may have been changed, each as a whole: run it again."
         raise
-    yield from (outcomes[number] for number in range(len(jobs)))
 
 
 def _split(job: BucketSweep, caller: Caller) -> Maintained[Swept] | LogwrightError | None:

@@ -13,6 +13,8 @@ from logwright.latest import in_sync
 from logwright.latest.plan import plan_latest
 from logwright.log.load import observe
 from logwright.running.place import as_it_runs
+from logwright.tier.place import with_tier
+from logwright.tier.tier import TierOptions
 from tests.log_builder import LogBuilder
 from tests.metadata_builder import (
     MetadataBuilder,
@@ -83,10 +85,30 @@ def test_a_replica_that_was_made_in_sync(log: LogBuilder, monkeypatch: pytest.Mo
 
 
 def test_what_is_not_judged(log: LogBuilder) -> None:
-    """Without metadata; a topic of another id; the only replica; and a broker that is stopped."""
+    """A log without metadata, or of a topic with another id."""
     assert 20 == end_of_latest(log)
     write(log, partition_change(8, 0, {0: int32s([2])}), topic_id=8, replicas=(1, 2))
     assert 20 == end_of_latest(log)
+
+
+def test_metadata_that_cannot_be_read(log: LogBuilder, caplog: pytest.LogCaptureFixture) -> None:
+    """It is not judged, and that is said."""
+    write(log, LEFT, replicas=(1, 2))
+    (log.log_dir / "__cluster_metadata-0" / f"{99:020}.log").write_bytes(b"")
+    assert 20 == end_of_latest(log)
+    assert "not known whether the replica of t-0 is in sync" in caplog.text
+
+
+def test_with_a_tier(log: LogBuilder, tmp_path: Path) -> None:
+    """What is local is judged."""
+    write(log, LEFT, replicas=(1, 2))
+    (tmp_path / "tier").mkdir()
+    with running(log.log_dir, {"t-0": 20}):
+        options = TierOptions.of(str(tmp_path / "tier"), None)
+        (place,) = with_tier([as_it_runs(log.log_dir)], options)
+        observed = observe(place, T0, high_watermark="checkpoint")
+        with pytest.raises(Unsettled, match="the replica is not in sync"):
+            plan_latest(observed)
 
 
 def test_the_only_replica(log: LogBuilder) -> None:
