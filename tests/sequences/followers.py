@@ -12,7 +12,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -121,8 +121,8 @@ def follower(world: World, choice: int) -> Step:
 def _read_while_it_follows(log_dir: Path, name: str, before: Content, draw: random.Random) -> None:
     batches = list(_batches(log_dir / name))
     epochs = [each.epoch for each in batches]
-    places_of = [each for each in batches if each.base_offset >= before.start]
-    if not places_of or epochs != sorted(epochs):  # records of another broker were taken in
+    candidates = [each for each in batches if each.base_offset >= before.start]
+    if not candidates or epochs != sorted(epochs):  # records of another broker were taken in
         return
     _write_epochs(log_dir / name, batches)
     starts = draw.random() < STARTS
@@ -130,7 +130,7 @@ def _read_while_it_follows(log_dir: Path, name: str, before: Content, draw: rand
         steps = deque(_recovery(log_dir / name))
         steps.append(partial(record, log_dir, {name: before.end}))
     else:
-        first = draw.choice(places_of)
+        first = draw.choice(candidates)
         steps = deque(_truncation(log_dir / name, batches, first))
         steps.extend(_fetching(log_dir / name, batches, first, draw))
     count = len(steps)
@@ -144,15 +144,16 @@ def _read_while_it_follows(log_dir: Path, name: str, before: Content, draw: rand
         if starts:  # the watermarks are older than its process
             os.utime(log_dir / HIGH_WATERMARK_CHECKPOINT, (0, 0))
         time.sleep(TICK_SECONDS)
-        patience = 5 * PATIENCE_SECONDS if starts else PATIENCE_SECONDS
-        seen = _read(log_dir, name, isolation, steps, (moments, patience))
+        with _patient(5 * PATIENCE_SECONDS if starts else PATIENCE_SECONDS):
+            seen = _read(log_dir, name, isolation, steps, moments)
         _do(steps, len(steps))
         after = read_content(log_dir, name)
         if seen is not None and not (seen.is_of(before) or seen.is_of(after)):
             raise Difference(f"{name}: changed meanwhile, {moments} of {count} steps: {seen}")
         time.sleep(TICK_SECONDS)
         record(log_dir, {name: after.end})
-        seen = _read(log_dir, name, isolation, steps, ((0, 0, 0), 1.0))
+        with _patient(1.0):
+            seen = _read(log_dir, name, isolation, steps, (0, 0, 0))
         if seen is None or not seen.is_of(after):
             raise Difference(f"{name}: after the last step: {seen}")
 
@@ -162,14 +163,12 @@ def _read(
     name: str,
     isolation: Isolation,
     steps: deque[Do],
-    moments: tuple[Sequence[int], float],
+    moments: Sequence[int],
 ) -> Seen | None:
     """What is read while steps are done: up to these moments, before the files are looked at,
     before their bound is known, and before they are read; None: it was refused.
-
-    `moments`: with the seconds for which a checkpoint of the high watermarks is waited for.
     """
-    (first, second, third), patience = moments
+    first, second, third = moments
     left = [first, second - first, third - second]
 
     def bounded(*words: Any) -> Any:  # noqa: ANN401 -- as the one that it calls
@@ -180,8 +179,6 @@ def _read(
     original = places.bounded
     _do(steps, left[0])
     with ExitStack() as stack:
-        for module in (places, watermark):
-            stack.enter_context(patch.object(module, "PATIENCE_SECONDS", patience))
         stack.enter_context(patch.object(places, "bounded", bounded))
         stack.enter_context(suppress(Unsettled))
         place = as_it_runs(log_dir)
@@ -199,6 +196,15 @@ def _read(
         is_all = isolation == "read_uncommitted"
         return Seen(isolation, rows, log.high_watermark if is_all else log.last_stable_offset)
     return None
+
+
+@contextmanager
+def _patient(seconds: float) -> Iterator[None]:
+    """A reading waits so long for another checkpoint of the high watermarks, or other files."""
+    with ExitStack() as stack:
+        for module in (places, watermark):
+            stack.enter_context(patch.object(module, "PATIENCE_SECONDS", seconds))
+        yield
 
 
 def _do(steps: deque[Do], count: int) -> None:
