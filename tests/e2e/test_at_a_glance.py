@@ -134,7 +134,7 @@ def test_no_log_directory_is_an_error_that_says_what_to_do(
     assert not done.success
     (failed,) = (event for event in done.all_events if event.is_step_failure)
     description = failed.step_failure_data.user_failure_data.description
-    assert "No log directories are configured. Name a broker's log.dirs: " in description
+    assert "No log directories are configured. Name a broker's log.dirs, or the URL" in description
     assert "`log_dirs: {name: /path}` in the defs.yaml" in description
 
 
