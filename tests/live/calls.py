@@ -27,7 +27,7 @@ from logwright.units import TimestampMs
 from tests.e2e.command import Answer, call
 from tests.live.commands import Attempt, Refused
 from tests.live.plain import topic_id
-from tests.live.rows import LEVELS, Call, Isolation, Reading, general, row_of, rows_of
+from tests.live.rows import LEVELS, Call, Claim, Isolation, Reading, general, row_of, rows_of
 
 NAMED = (NotALogDir, UncleanLogDir, Unsettled, LogDirLocked, DataLoss, StalePlan)
 """The errors of a log that is being made or deleted, of a broker that was killed, of a log that
@@ -95,6 +95,7 @@ class Caller:
             extents=tuple(extents),
             settings=_settings(lines),
             topic_ids=tuple({*ids.values(), topic_id(log_dir, log)}),
+            claims=tuple(_claims(lines)),
         )
 
     def asked(self, log_dir: Path, log: str) -> list[Line]:
@@ -135,6 +136,13 @@ def _claimed(lines: Iterable[Line]) -> Counter[str]:
         elif isinstance(line.get("problem"), str):
             wrong[f"{general(line['problem'])}"] += 1
     return wrong
+
+
+def _claims(lines: Iterable[Line]) -> Iterator[Claim]:
+    """The faults that ``audit`` shows."""
+    for line in lines:
+        for each in line["findings"] if FAULTS in line else ():
+            yield Claim(kind=each["kind"], offset=each["offset"], other=each["otherOffset"])
 
 
 def _settings(lines: Iterable[Line]) -> dict[str, str]:

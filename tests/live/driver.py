@@ -33,7 +33,7 @@ from tests.live.readers import (
     readers,
 )
 from tests.live.rows import LEVELS, OFFSET, Call, Findings, Reading, Refusal
-from tests.live.truth import Tail, Truth
+from tests.live.truth import History, Truth
 
 if TYPE_CHECKING:
     from multiprocessing.sharedctypes import SynchronizedArray
@@ -54,6 +54,10 @@ AT_REST = ", broker stopped"
 """After the reader's name."""
 POLICY = "cleanup.policy"
 UNSEEN = "rows that a cleaner may have removed before the consumers came to them"
+"""Not judged."""
+CUT = "keys that are not there, of which an election cut off newer records"
+"""Not judged."""
+CLAIMED = "audits that show nothing but what elections leave"
 """Not judged."""
 SLOW = "keys that are not there, whose tombstones slow consumers may have missed"
 """Not judged."""
@@ -429,8 +433,11 @@ class Court:
 
     def _take_call(self, reading: Call, place: str) -> None:
         self._figures.seconds[reading.reader] += reading.seconds
-        for kind, count in reading.wrong.items():
-            self._blame(place, kind, count, "")
+        if reading.claims and self._are_of_cuts(reading):
+            self._figures.notes[CLAIMED] += 1
+        else:
+            for kind, count in reading.wrong.items():
+                self._blame(place, kind, count, f"{reading.claims[:5]}" if reading.claims else "")
         self._waiting += [each for each in reading.extents if each.log in self._topics]
         topic = self._topics[reading.log]
         is_said = POLICY in reading.settings
@@ -440,6 +447,14 @@ class Court:
             for name, value in topic.config.items():
                 if reading.settings.get(name) != value:
                     self._blame(place, f"another value of {name}", 1, "")
+
+    def _are_of_cuts(self, reading: Call) -> bool:
+        """Whether an audit claims nothing but what unclean elections leave."""
+        histories = (each for each in self._truth.histories[reading.log] if each.cuts)
+        return any(
+            judge.are_of_cuts(reading.claims, each.tails[LEVELS[0]].got, each.cuts)
+            for each in histories
+        )
 
     def _retry(self) -> None:
         """Judge those that can be judged now."""
@@ -451,12 +466,14 @@ class Court:
         if isinstance(reading, Findings):
             self._decide_findings(reading)
             return True
-        tails = [
-            history.tails[reading.isolation]
-            for history in self._truth.of(reading.log, reading.topic_ids, reading.began)
-        ]
+        histories = self._truth.of(reading.log, reading.topic_ids, reading.began)
+        tails = [history.tails[reading.isolation] for history in histories]
         place = f"{reading.reader} {reading.log} {reading.isolation}"
-        ready = [tail for tail in tails if tail.reached >= reading.bound]
+        ready = [
+            history
+            for history, tail in zip(histories, tails, strict=True)
+            if tail.reached >= reading.bound
+        ]
         if len(ready) < len(tails) and not all(tail.is_closed for tail in tails):
             if time.monotonic() < reach_until(reading.ended, self._up_since()):
                 return False
@@ -469,10 +486,11 @@ class Court:
         self._decide(reading, place, ready)
         return True
 
-    def _decide(self, reading: Reading, place: str, tails: list[Tail]) -> None:
+    def _decide(self, reading: Reading, place: str, histories: list[History]) -> None:
         compacted = self._topics[reading.log].is_compacted
+        tails = [history.tails[reading.isolation] for history in histories]
         judged = []
-        for tail in tails:
+        for history, tail in zip(histories, tails, strict=True):
             known, slow = tail.reached_at(reading.began), tail.slow_until
             ask = partial(
                 judge.differences,
@@ -482,9 +500,11 @@ class Court:
                 known=known,
                 may_lag=AT in reading.reader,
             )
-            wrong = ask(slow=slow)
+            cut = ask(slow=slow)
+            wrong = ask(slow=slow, cuts=history.cuts)
+            self._figures.notes[CUT] += cut[judge.LOST] - wrong[judge.LOST]
             if slow:
-                self._figures.notes[SLOW] += ask()[judge.LOST] - wrong[judge.LOST]
+                self._figures.notes[SLOW] += ask()[judge.LOST] - cut[judge.LOST]
             wrong += judge.age(reading, tail.reached_at(reading.began - self._plan.late_seconds))
             judged.append(wrong)
             if compacted and reading.rows is not None:

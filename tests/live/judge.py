@@ -15,7 +15,9 @@ What a consumer of the same isolation level got in [start, bound) decides:
 - of a compacted log a row counts for nothing, and its key neither, if the consumer had not come so
   far when the reading began and did not get it: the cleaner may have removed it in between;
 - a key that is not there is not lost if its record is from before the consumers were last slow:
-  a slow consumer misses tombstones.
+  a slow consumer misses tombstones;
+- nor is it lost if an unclean election cut off a newer record of it: the cleaner of the one that
+  led before had removed the older one by then. The replicas differ until the key is written again.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from numpy.typing import NDArray
 
 from logwright.units import INT64_MAX
 from tests.live.got import Got
-from tests.live.rows import KEY, NONE, OFFSET, VALUE, Findings, Reading, Rows, newest
+from tests.live.rows import KEY, NONE, OFFSET, VALUE, Claim, Cut, Findings, Reading, Rows, newest
 
 BEYOND = "a row at or beyond the bound"
 DISORDER = "rows not ascending"
@@ -41,6 +43,8 @@ OLD = "an old value"
 OF_STATES = (LOST, RISEN, OLD)
 MISSED = "a record that is there was not found"
 DENIED = "nothing is said to be left of a key that has a record"
+RESURRECTED = "resurrected key"
+"""What an audit says of a key that one replica has and another one does not."""
 LATE = "a bound of long ago"
 """What the consumers had got long before the reading began is beyond it."""
 
@@ -53,6 +57,7 @@ def differences(
     known: int = INT64_MAX,
     slow: int = 0,
     may_lag: bool = False,
+    cuts: Sequence[Cut] = (),
 ) -> Counter[str]:
     """Count what is wrong with the rows of a reading, by kind.
 
@@ -62,6 +67,7 @@ def differences(
         known: they had got everything below this offset when the reading began.
         slow: tombstones of what is below this offset they may have missed.
         may_lag: the log has other replicas.
+        cuts: what elections cut off of the log.
     """
     rows = reading.rows
     if rows is None:
@@ -73,7 +79,8 @@ def differences(
         rows = rows[~np.isin(rows[:, OFFSET], passed[:, OFFSET])]
         wrong = _known(rows, reading, inside)
         rows, right = (_without(each, passed) for each in (rows, right))
-        right = right[(right[:, OFFSET] >= slow) | np.isin(right[:, KEY], rows[:, KEY])]
+        may_lack = (right[:, OFFSET] < slow) | _is_cut(right, cuts)
+        right = right[~may_lack | np.isin(right[:, KEY], rows[:, KEY])]
     else:
         wrong = _known(rows, reading, inside)
     if reading.is_state:
@@ -118,6 +125,28 @@ def unseen(reading: Reading, got: Got, known: int, late: int = 0) -> Rows:
     is_inside = is_late & (offsets >= reading.start) & (offsets < reading.bound)
     own = got.within(reading.start, reading.bound)[:, OFFSET]
     return reading.rows[is_inside & ~np.isin(offsets, own)]
+
+
+def _is_cut(rows: Rows, cuts: Sequence[Cut]) -> NDArray[np.bool_]:
+    """Which rows had newer ones of their keys that an election cut off."""
+    is_cut = np.zeros(len(rows), dtype=np.bool_)
+    for cut in cuts:
+        is_cut |= (rows[:, OFFSET] < cut.end) & np.isin(rows[:, KEY], cut.keys)
+    return is_cut
+
+
+def are_of_cuts(claims: Sequence[Claim], got: Got, cuts: Sequence[Cut]) -> bool:
+    """Whether all that an audit claims is what elections leave: one replica has a key that another
+    one does not have any more, because of a newer record that was cut off.
+
+    Args:
+        got: what consumers of all records got.
+        cuts: see `differences`.
+    """
+    offsets = [claim.offset for claim in claims]
+    rows = got.rows[np.isin(got.rows[:, OFFSET], offsets)]
+    are_lacking = all(claim.kind == RESURRECTED and claim.other == NONE for claim in claims)
+    return are_lacking and len(rows) == len(set(offsets)) and bool(_is_cut(rows, cuts).all())
 
 
 def _without(rows: Rows, others: Rows) -> Rows:

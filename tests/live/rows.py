@@ -74,6 +74,34 @@ def newest(rows: Rows) -> Rows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """What an unclean election cut off.
+
+    Attributes:
+        end: the offset from which on the log continues as another one.
+        keys: ``int64[n]``, of the records that are lost.
+    """
+
+    end: int
+    keys: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """What an audit says: a replica shows a record whose key another one does not have.
+
+    Attributes:
+        kind: as the audit names it.
+        offset: of the record.
+        other: the other replica's record of the key; NONE: it has none.
+    """
+
+    kind: str
+    offset: int
+    other: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What a reader made of one log.
 
@@ -138,6 +166,7 @@ class Call:
         extents: where it says that logs start and end, without rows.
         settings: what it says of the topic's settings; empty: nothing.
         topic_ids: as of a `Reading`; of `settings`.
+        claims: of an audit, each fault that `wrong` counts.
     """
 
     reader: str
@@ -148,6 +177,7 @@ class Call:
     extents: tuple[Reading, ...] = ()
     settings: dict[str, str] = field(default_factory=dict)
     topic_ids: tuple[str, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,8 @@ from tests.live.rows import (
     OFFSET,
     TIME,
     VALUE,
+    Claim,
+    Cut,
     Findings,
     Isolation,
     Reading,
@@ -157,6 +159,36 @@ def test_a_slow_consumer_may_have_missed_a_tombstone() -> None:
         assert judge.OLD in judge.differences(old, Got(GOT), is_compacted=True, slow=10)
     assert Counter() == judge.missed(findings(7), Got(GOT), known=10, slow=10)
     assert Counter({judge.MISSED: 1}) == judge.missed(findings(7), Got(GOT), known=10, slow=9)
+
+
+def test_a_key_of_which_an_election_cut_off_a_newer_record() -> None:
+    """The leader of before may lack it; what was written since then it has, and no older value."""
+    cuts = (Cut(end=9, keys=np.array([4])), Cut(end=9, keys=np.array([0, 1])))
+    for is_state in (False, True):
+        for offsets, wrong in (
+            ((9,), Counter()),
+            ((6,), Counter({judge.LOST: 1})),
+            ((3, 9), Counter({judge.OLD: 1})),
+        ):
+            read = reading(rows_at(*offsets), is_state=is_state)
+            assert wrong == judge.differences(read, Got(GOT), is_compacted=True, cuts=cuts)
+
+
+@pytest.mark.parametrize(
+    ("claims", "expected"),
+    [
+        ([Claim(kind=judge.RESURRECTED, offset=6, other=NONE)], True),
+        ([Claim(kind=judge.RESURRECTED, offset=6, other=7)], False),
+        ([Claim(kind="lost record", offset=6, other=NONE)], False),
+        ([Claim(kind=judge.RESURRECTED, offset=8, other=NONE)], False),
+        ([Claim(kind=judge.RESURRECTED, offset=5, other=NONE)], False),
+        ([Claim(kind=judge.RESURRECTED, offset=offset, other=NONE) for offset in (6, 8)], False),
+    ],
+)
+def test_what_an_audit_claims_after_an_election(claims: list[Claim], expected: bool) -> None:
+    """A key that one replica lacks because of a record that was cut off; nothing else."""
+    cuts = (Cut(end=7, keys=np.array([0, 1])),)
+    assert judge.are_of_cuts(claims, Got(GOT), cuts) == expected
 
 
 def test_a_key_with_a_newer_record() -> None:

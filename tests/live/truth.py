@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
+import numpy as np
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from logwright.units import INT64_MAX
 from tests.live.broker import QUIET
 from tests.live.got import Got
-from tests.live.rows import LEVELS, OFFSET, TIME, Isolation, Rows, row_of, rows_of, within
+from tests.live.rows import KEY, LEVELS, OFFSET, TIME, Cut, Isolation, Rows, row_of, rows_of, within
 
 POLL_SECONDS = 0.1
 REACH_SECONDS = 30.0
@@ -132,11 +134,13 @@ class History:
     Attributes:
         tails: the consumer of each isolation level.
         until: readings that begin later, by the monotonic clock, cannot be of it.
+        cuts: what elections cut off before it.
     """
 
     topic_id: str
     tails: dict[Isolation, Tail]
     until: float = inf
+    cuts: tuple[Cut, ...] = ()
 
 
 @dataclass(slots=True)
@@ -159,7 +163,9 @@ class Truth:
             level: Tail(self.bootstrap, topic, level, pace, within(tail.got.rows, 0, end))
             for level, tail in old.tails.items()
         }
-        self.histories[f"{topic}-0"].append(History(old.topic_id, tails))
+        lost = within(old.tails[LEVELS[0]].got.rows, end, INT64_MAX)
+        cuts = (*old.cuts, Cut(end=end, keys=np.unique(lost[:, KEY])))
+        self.histories[f"{topic}-0"].append(History(old.topic_id, tails, cuts=cuts))
         return old
 
     def close(self, log: str | None = None) -> None:
