@@ -28,8 +28,8 @@ import numpy as np
 
 from logwright.bucket.commit import listed, newest, read_manifest
 from logwright.bucket.driver import drive
-from logwright.bucket.manifest import DATA
 from logwright.bucket.store import Bucket
+from logwright.bucket.stored import DATA
 from logwright.errors import CorruptLogError, StalePlan, invariant, unreadable
 from logwright.format import names
 from logwright.format.checkpoints import serialize_offset_checkpoint
@@ -49,7 +49,8 @@ from logwright.units import ByteCount
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from logwright.bucket.manifest import LogState, Manifest, StoredFile
+    from logwright.bucket.manifest import LogState, Manifest
+    from logwright.bucket.stored import StoredFile
     from logwright.place.model import Place
 
 AHEAD: Final = 2
