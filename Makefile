@@ -62,7 +62,7 @@ check: need-demo $(VENV)/.dev ## lint, format and types [1 min the first time, t
 unit: need-demo $(VENV)/.dev ## the tests that need no Java, Maven or browser [1 min, more where kernels must be compiled]
 	@tests/run $(BIN)/python --unit
 
-test: need-test check ## lint, types and all tests; PYTEST_ARGS="-k name" [15 min]
+test: need-test check ## lint, types and all tests; PYTEST_ARGS="-k name" [an hour]
 	@tests/run $(BIN)/python $(PYTEST_ARGS)
 
 pictures: need-test $(VENV)/.dev ## make the README's pictures of Dagster's pages again, in docs/images [3 min]

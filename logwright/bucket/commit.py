@@ -35,7 +35,6 @@ from itertools import pairwise
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from logwright.bucket.manifest import (
-    DATA,
     MANIFESTS,
     MOST_OPERATIONS,
     LogState,
@@ -46,6 +45,7 @@ from logwright.bucket.manifest import (
     serialize_manifest,
     version_of,
 )
+from logwright.bucket.stored import DATA
 from logwright.errors import PreconditionError, Unsettled, invariant
 from logwright.units import DurationMs
 

@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 1, "version": 3, "operation": "…", "state": {"topic": "t", "segments": [...]}, ...}
+    {"format": 2, "version": 3, "operation": "…", "state": {"topic": "t", "segments": {...}}, ...}
     <SHA-256 of the line above, in hexadecimal digits>
 
 A manifest is never written again: the state of a partition is that of its newest one. It has all
@@ -19,99 +19,34 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Final, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
+from logwright.bucket.stored import (
+    STRICT,
+    FileColumns,
+    OffsetField,
+    SegmentColumns,
+    SegmentsField,
+    StoredFile,
+    StoredSnapshot,
+)
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format import names
 from logwright.format.names import TopicPartition, segment_file_name
-from logwright.units import INT32_MAX, INT64_MAX
+from logwright.units import INT32_MAX
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 LARGEST_MANIFEST_BYTES: Final = 1 << 28
 MOST_OPERATIONS: Final = 200
 """How many of the last operations a manifest names."""
-MOST_EDGE_BYTES: Final = 256
-"""The most bytes of a file's begin, or end, in a manifest."""
 MANIFESTS: Final = "manifest/"
-DATA: Final = "data/"
 
-_LARGEST_FILE_BYTES: Final = INT32_MAX
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}\n")
 _DIGEST_BYTES: Final = 65
 _VERSION: Final = re.compile(rf"{MANIFESTS}([0-9]{{20}})")
 _REMEDY: Final = "Restore the object, or read an earlier version of the log."
 
-_Offset = Annotated[int, Field(ge=0, le=INT64_MAX)]
-_Key = Annotated[str, Field(pattern=rf"^{DATA}[A-Za-z0-9][A-Za-z0-9_.-]{{0,199}}$")]
 _Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]
-_Edge = Annotated[bytes, Field(max_length=MOST_EDGE_BYTES)]
-_STRICT: Final = ConfigDict(
-    extra="forbid", strict=True, ser_json_bytes="base64", val_json_bytes="base64"
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFile:
-    """One object with the bytes of one file.
-
-    Attributes:
-        key: of the object, below the partition's directory.
-        bytes: its size.
-        crc32c: of all its bytes.
-        head, tail: its first and last bytes, as far as they are kept here.
-    """
-
-    __pydantic_config__ = _STRICT
-    key: _Key
-    bytes: Annotated[int, Field(ge=0, le=_LARGEST_FILE_BYTES)]
-    crc32c: Annotated[int, Field(ge=0, le=0xFFFFFFFF)]
-    head: _Edge = b""
-    tail: _Edge = b""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSegment:
-    """One segment, with the files that it has.
-
-    Attributes:
-        base_offset, next_offset: its first offset, and that of the next segment, or the log's end.
-        max_timestamp_ms: by the last entry of its time index; without one `modified_ns`, in ms.
-        modified_ns: of the ``.log``, ns since the epoch.
-    """
-
-    __pydantic_config__ = _STRICT
-    base_offset: _Offset
-    next_offset: _Offset
-    max_timestamp_ms: Annotated[int, Field(ge=-1, le=INT64_MAX)]
-    modified_ns: Annotated[int, Field(ge=0, le=INT64_MAX)]
-    log: StoredFile
-    index: StoredFile
-    timeindex: StoredFile
-    txnindex: StoredFile | None = None
-
-    def files(self) -> dict[str, StoredFile]:
-        """Return its files by name."""
-        named = {
-            names.LOG: self.log,
-            names.INDEX: self.index,
-            names.TIMEINDEX: self.timeindex,
-            names.TXNINDEX: self.txnindex,
-        }
-        return {
-            segment_file_name(self.base_offset, suffix): file
-            for suffix, file in named.items()
-            if file is not None
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredSnapshot:
-    """A producer snapshot at an offset."""
-
-    __pydantic_config__ = _STRICT
-    offset: _Offset
-    modified_ns: Annotated[int, Field(ge=0, le=INT64_MAX)]
-    file: StoredFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,20 +62,20 @@ class LogState:
         segments: ascending, at least one, each begins where the one before ends or later.
     """
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     topic: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{1,249}$")]
     number: Annotated[int, Field(ge=0, le=INT32_MAX)]
     topic_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{22}$")] | None
-    log_start_offset: _Offset
-    high_watermark: _Offset
-    log_end_offset: _Offset
-    cleaner_checkpoint: _Offset | None
+    log_start_offset: OffsetField
+    high_watermark: OffsetField
+    log_end_offset: OffsetField
+    cleaner_checkpoint: OffsetField | None
     leader_epochs: Annotated[bytes, Field(max_length=1 << 24)] | None
     configs: dict[
         Annotated[str, Field(pattern=r"^[a-z][a-z0-9.]{0,99}$")],
         Annotated[str, Field(max_length=100_000)],
     ]
-    segments: Annotated[tuple[StoredSegment, ...], Field(min_length=1)]
+    segments: SegmentsField
     snapshots: tuple[StoredSnapshot, ...] = ()
 
     @property
@@ -150,8 +85,10 @@ class LogState:
 
     def keys(self) -> set[str]:
         """Return the keys of all objects."""
-        every = [file for segment in self.segments for file in segment.files().values()]
-        return {file.key for file in (*every, *(each.file for each in self.snapshots))}
+        columns = SegmentColumns.of(self.segments)
+        files = (columns.log, columns.index, columns.timeindex, columns.txnindex)
+        keys = {each.file.key for each in self.snapshots}
+        return keys.union(*(each.key for each in files))
 
     @cached_property
     def files(self) -> dict[str, tuple[StoredFile, int]]:
@@ -170,9 +107,9 @@ class LogState:
 class Committed:
     """An operation that is in, and the version that it made."""
 
-    __pydantic_config__ = _STRICT
+    __pydantic_config__ = STRICT
     id: _Id
-    version: _Offset
+    version: OffsetField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,12 +124,12 @@ class Manifest:
         operations: the last ones, this one at the end.
     """
 
-    __pydantic_config__ = _STRICT
-    format: Literal[1] = FORMAT
-    version: _Offset
+    __pydantic_config__ = STRICT
+    format: Literal[2] = FORMAT
+    version: OffsetField
     operation: _Id
-    attempt: _Offset
-    written_ms: _Offset
+    attempt: OffsetField
+    written_ms: OffsetField
     state: LogState
     operations: tuple[Committed, ...]
 
@@ -263,7 +200,7 @@ def parse_manifest(content: bytes, path: object) -> Manifest:
             raise UnsupportedFormatError(
                 f"the manifest's format is not {FORMAT}.",
                 path=path,
-                remedy="Read it by a newer version of logwright.",
+                remedy="Read it by the version of logwright that wrote it, or a newer one.",
             ) from None
         raise _corrupt(f"the manifest is malformed at {where!r}: {wrong['msg']}.", path) from None
     problem = _contradiction(manifest)
@@ -274,28 +211,40 @@ def parse_manifest(content: bytes, path: object) -> Manifest:
 
 def _contradiction(manifest: Manifest) -> str | None:
     """Return what cannot be true of a log, in words."""
-    state = manifest.state
-    end = -1
-    for segment in state.segments:
-        if not end <= segment.base_offset <= segment.next_offset:
-            return f"the segment at offset {segment.base_offset} does not follow the one before"
-        end = segment.next_offset
+    state, columns = manifest.state, SegmentColumns.of(manifest.state.segments)
+    problem, end = _disorder(columns), columns.next_offset[-1]
+    if problem is not None:
+        return problem
     if not state.log_start_offset <= state.high_watermark <= state.log_end_offset:
         return "its offsets do not ascend"
     if end != state.log_end_offset:
         return f"its segments end at offset {end}, not at {state.log_end_offset}"
-    if len({segment.base_offset for segment in state.segments}) < len(state.segments):
-        return "two segments have one base offset"
     if not manifest.operations or manifest.operations[-1] != Committed(
         id=manifest.operation, version=manifest.version
     ):
         return "its operation is not the last one"
-    wrong = next((name for name, (file, _) in state.files.items() if not _edges_fit(file)), None)
-    return None if wrong is None else f"the ends of {wrong} are longer than it"
+    files = (columns.log, columns.index, columns.timeindex, columns.txnindex)
+    if not all(map(_edges_fit, (*files, FileColumns.of([each.file for each in state.snapshots])))):
+        return "the ends of a file are longer than it"
+    return None
 
 
-def _edges_fit(file: StoredFile) -> bool:
-    return max(len(file.head), len(file.tail)) <= file.bytes
+def _disorder(columns: SegmentColumns) -> str | None:
+    before = end = -1
+    for base_offset, next_offset in zip(columns.base_offset, columns.next_offset, strict=True):
+        if base_offset == before:
+            return f"two segments have the base offset {base_offset}"
+        if not end <= base_offset <= next_offset:
+            return f"the segment at offset {base_offset} does not follow the one before"
+        before, end = base_offset, next_offset
+    return None
+
+
+def _edges_fit(files: FileColumns) -> bool:
+    return all(
+        max(len(head), len(tail)) <= size
+        for size, head, tail in zip(files.bytes, files.head, files.tail, strict=True)
+    )
 
 
 def _corrupt(problem: str, path: object) -> CorruptLogError:

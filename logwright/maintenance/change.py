@@ -20,7 +20,8 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from logwright.bucket.commit import Conflict
-from logwright.bucket.manifest import LogState, StoredSegment, StoredSnapshot
+from logwright.bucket.manifest import LogState
+from logwright.bucket.stored import StoredSegment, StoredSnapshot
 
 _T = TypeVar("_T")
 _REMEDY: Final = "Nothing was changed. Run it again."

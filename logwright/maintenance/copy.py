@@ -23,8 +23,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 import google_crc32c
 
-from logwright.bucket.manifest import Manifest, StoredFile
+from logwright.bucket.manifest import Manifest
 from logwright.bucket.store import Bucket
+from logwright.bucket.stored import StoredFile
 from logwright.errors import CorruptLogError, StalePlan
 from logwright.maintenance.scratch import no_room_or_unreadable
 from logwright.place.bucket import Shown, files_of, root_of

@@ -37,8 +37,9 @@ from logwright.bucket.commit import (
     newest,
 )
 from logwright.bucket.driver import drive
-from logwright.bucket.manifest import LogState, Manifest, StoredFile
+from logwright.bucket.manifest import LogState, Manifest
 from logwright.bucket.store import Bucket
+from logwright.bucket.stored import StoredFile
 from logwright.errors import NotALogDir, StalePlan, invariant
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe

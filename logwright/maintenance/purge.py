@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from logwright.bucket.agreement import limits_of
 from logwright.bucket.commit import Collect
 from logwright.bucket.driver import drive
-from logwright.bucket.manifest import DATA, manifest_key
+from logwright.bucket.manifest import manifest_key
+from logwright.bucket.stored import DATA
 from logwright.errors import unreadable
 from logwright.place.bucket import bucket_of
 from logwright.purge.plan import PendingDeletion, PurgeResult

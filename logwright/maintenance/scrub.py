@@ -10,8 +10,9 @@ import google_crc32c
 
 from logwright.bucket.commit import Requests, listed, newest, read_manifest
 from logwright.bucket.driver import drive
-from logwright.bucket.manifest import DATA, MANIFESTS, Manifest, StoredFile, version_of
+from logwright.bucket.manifest import MANIFESTS, Manifest, version_of
 from logwright.bucket.store import Bucket
+from logwright.bucket.stored import DATA, StoredFile
 from logwright.errors import unreadable
 from logwright.place.model import RANGE_BYTES
 from logwright.units import ByteCount

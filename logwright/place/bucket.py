@@ -7,7 +7,8 @@ settings of topics. To list the root or to read a checkpoint looks at all partit
 once; nothing lists the names of segments.
 
 Where a file is read from begin to end, windows of 8 MiB are fetched ahead. The first and last bytes
-that a manifest keeps of a file are not asked for again.
+that a manifest keeps of a file are not asked for again; nor is an object that somebody has as a
+whole, or is fetching.
 
 What was sent to another process reads the versions that were seen here.
 """
@@ -21,15 +22,16 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import PurePosixPath
-from threading import RLock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from logwright.bucket.commit import listed, newest, read_manifest
 from logwright.bucket.driver import drive
-from logwright.bucket.manifest import DATA
 from logwright.bucket.store import Bucket
+from logwright.bucket.stored import DATA
 from logwright.errors import CorruptLogError, StalePlan, invariant, unreadable
 from logwright.format import names
 from logwright.format.checkpoints import serialize_offset_checkpoint
@@ -49,7 +51,8 @@ from logwright.units import ByteCount
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from logwright.bucket.manifest import LogState, Manifest, StoredFile
+    from logwright.bucket.manifest import LogState, Manifest
+    from logwright.bucket.stored import StoredFile
     from logwright.place.model import Place
 
 AHEAD: Final = 2
@@ -393,9 +396,12 @@ class ObjectBytes(Bytes):
 
     def whole(self) -> NDArray[np.uint8]:
         """See `Bytes.whole`: one range is not copied, several are fetched at once."""
+        if self._file.bytes > LARGEST_FILE_BYTES:
+            raise too_large(self._file.bytes, self.path)
+        return _wholes().of(f"{self._directory}/{self._file.key}", self._fetch_whole)
+
+    def _fetch_whole(self) -> NDArray[np.uint8]:
         size = self._file.bytes
-        if size > LARGEST_FILE_BYTES:
-            raise too_large(size, self.path)
         try:
             if 0 < size <= RANGE_BYTES:
                 return np.frombuffer(self._fetch(0, size), dtype=np.uint8)
@@ -436,6 +442,36 @@ class ObjectBytes(Bytes):
             ) from error
 
 
+class Wholes:
+    """Objects that somebody has as a whole: who wants one of them gets the same array, and who
+    wants one that is being fetched waits for it. For several threads; it holds nothing itself.
+    """
+
+    def __init__(self) -> None:
+        self._arrays: WeakValueDictionary[str, NDArray[np.uint8]] = WeakValueDictionary()
+        self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
+        self._turn = Lock()
+
+    def of(self, url: str, fetch: Callable[[], NDArray[np.uint8]]) -> NDArray[np.uint8]:
+        """Return an object, whose bytes are always the same. Effects: as `fetch`, if nobody has
+        it.
+        """
+        with self._turn:
+            turn = self._turns.setdefault(url, Turn())
+        with turn.lock:
+            array = self._arrays.get(url)
+            if array is None:
+                array = self._arrays[url] = fetch()
+            return array
+
+
+class Turn:
+    """Whose turn it is to fetch one object."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+
+
 def _kept(file: StoredFile, position: int, end: int) -> bytes | None:
     """Return bytes that the manifest has of a file; None if it has not all of them."""
     if end <= len(file.head):
@@ -449,6 +485,12 @@ def _kept(file: StoredFile, position: int, end: int) -> bytes | None:
 def _copy(data: NDArray[np.uint8], part: bytes | memoryview) -> int:
     data[: len(part)] = np.frombuffer(part, dtype=np.uint8)
     return len(part)
+
+
+@lru_cache(maxsize=1)
+def _wholes() -> Wholes:
+    """Return the objects that somebody of this process has."""
+    return Wholes()
 
 
 @lru_cache(maxsize=1)

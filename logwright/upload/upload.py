@@ -44,15 +44,9 @@ from logwright.bucket.commit import (
     newest,
 )
 from logwright.bucket.driver import drive
-from logwright.bucket.manifest import (
-    MOST_EDGE_BYTES,
-    LogState,
-    Manifest,
-    StoredFile,
-    StoredSegment,
-    StoredSnapshot,
-)
+from logwright.bucket.manifest import LogState, Manifest
 from logwright.bucket.store import Bucket
+from logwright.bucket.stored import MOST_EDGE_BYTES, StoredFile, StoredSegment, StoredSnapshot
 from logwright.errors import StalePlan, StepFailed, Unsettled, invariant, unreadable
 from logwright.format import names
 from logwright.format.batch import HEADER_BYTES

@@ -17,13 +17,8 @@ from logwright.bucket.commit import (
     data_key,
     sure,
 )
-from logwright.bucket.manifest import (
-    DATA,
-    Manifest,
-    manifest_key,
-    serialize_manifest,
-    version_of,
-)
+from logwright.bucket.manifest import Manifest, manifest_key, serialize_manifest, version_of
+from logwright.bucket.stored import DATA
 from logwright.units import DurationMs
 from tests.bucket.simulation import LIMITS, Rules
 

@@ -42,7 +42,8 @@ from logwright.bucket.commit import (
     newest,
     sure,
 )
-from logwright.bucket.manifest import LogState, Manifest, StoredFile, StoredSegment
+from logwright.bucket.manifest import LogState, Manifest
+from logwright.bucket.stored import StoredFile, StoredSegment
 from logwright.units import DurationMs
 
 LIFE: Final = 2500
@@ -366,16 +367,16 @@ class Run:
             store.now += LIMITS.age_ms * 2
             answered(store, Collect(LIMITS).run())
         kept = [each for key, (each, _) in store.objects.items() if key.startswith("manifest")]
-        named = {each["log"]["key"] for content in kept for each in segments_of(content)}
+        named = {key for content in kept for key in keys_of(content)}
         left = {key for key in store.objects if key.startswith("data/")} - named
         if left:
             self.wrong.append("something is left after a scrub")
 
 
-def segments_of(content: bytes) -> list[dict[str, Any]]:
-    """The segments of a manifest, as plain values."""
-    segments: list[dict[str, Any]] = json.loads(content.partition(b"\n")[0])["state"]["segments"]
-    return segments
+def keys_of(content: bytes) -> list[str]:
+    """The keys of the ``.log`` objects of a manifest."""
+    keys: list[str] = json.loads(content.partition(b"\n")[0])["state"]["segments"]["log"]["key"]
+    return keys
 
 
 def survive(requests: Requests[Any]) -> Generator[Request, Answer | Crash, Any]:

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.batches.runtime import Runtime
-    from logwright.bucket.manifest import Manifest, StoredFile
+    from logwright.bucket.manifest import Manifest
+    from logwright.bucket.stored import StoredFile
     from logwright.maintenance.split.model import GroupBuilt
     from logwright.rewrite.model import UnchangedSegment
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.bucket.manifest import StoredFile
 from logwright.bucket.store import Bucket
+from logwright.bucket.stored import StoredFile
 from logwright.checks.model import OutputFacts
 from logwright.compaction.model import ReadablePlan, StagedCleaning
 from logwright.compaction.split import Segments

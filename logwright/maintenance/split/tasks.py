@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
     from logwright.batches.source import Source
     from logwright.bucket.commit import Operation
-    from logwright.bucket.manifest import StoredFile
     from logwright.bucket.store import Bucket
+    from logwright.bucket.stored import StoredFile
     from logwright.compaction.model import CleanPlan
 
 _AT_ONCE: Final = 4

@@ -14,15 +14,13 @@ from logwright.bucket.manifest import (
     MOST_OPERATIONS,
     LogState,
     Manifest,
-    StoredFile,
-    StoredSegment,
-    StoredSnapshot,
     following,
     manifest_key,
     parse_manifest,
     serialize_manifest,
     version_of,
 )
+from logwright.bucket.stored import StoredFile, StoredSegment, StoredSnapshot
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 
 FILE = StoredFile(key="data/a-0-1.log", bytes=300, crc32c=7, head=b"\x00\xff", tail=b"end")
@@ -50,7 +48,7 @@ STATE = LogState(
     cleaner_checkpoint=None,
     leader_epochs=b"0\n1\n0 0\n",
     configs={"cleanup.policy": "compact"},
-    segments=(segment(0, 10), segment(10, 12)),
+    segments=(segment(0, 10), replace(segment(10, 12), txnindex=FILE)),
     snapshots=(StoredSnapshot(offset=10, modified_ns=6, file=FILE),),
 )
 
@@ -65,6 +63,21 @@ def test_what_is_written_is_read() -> None:
     assert written == parse_manifest(serialize_manifest(written), "x")
     assert ("job", 0, -1) == (written.operation, written.version, written.parent)
     assert 0 == written.version_of("job")
+
+
+def test_segments_are_a_sequence() -> None:
+    """Those of a manifest are as those that it was made of, however they are looked at."""
+    read = parse_manifest(serialize_manifest(manifest()), "x").state.segments
+    assert 2 == len(read)
+    assert [*STATE.segments] == [*read]
+    assert STATE.segments[-1] == read[-1]
+    assert STATE.segments[:1] == read[:1]
+    assert [*reversed(STATE.segments)] == [*reversed(read)]
+    assert STATE.segments == read
+    assert read != STATE.segments[:1]
+    assert read != list(STATE.segments)
+    with pytest.raises(IndexError):
+        read[2]
 
 
 def test_the_last_operations_are_named() -> None:
@@ -110,15 +123,35 @@ def signed(change: Callable[[dict[str, Any]], object]) -> bytes:
 
 
 def in_segment(name: str, value: object) -> Callable[[dict[str, Any]], object]:
-    return lambda body: body["state"]["segments"][1].update({name: value})
+    return lambda body: body["state"]["segments"][name].__setitem__(1, value)
 
 
 def in_file(name: str, value: object) -> Callable[[dict[str, Any]], object]:
-    return lambda body: body["state"]["segments"][0]["log"].update({name: value})
+    return lambda body: body["state"]["segments"]["log"][name].__setitem__(0, value)
+
+
+def in_columns(name: str, value: object) -> Callable[[dict[str, Any]], object]:
+    return lambda body: body["state"]["segments"].update({name: value})
+
+
+def shorter(*names: str) -> Callable[[dict[str, Any]], object]:
+    def change(body: dict[str, Any]) -> None:
+        column = body["state"]["segments"]
+        for name in names:
+            column = column[name]
+        column.pop()
+
+    return change
 
 
 def in_state(name: str, value: object) -> Callable[[dict[str, Any]], object]:
     return lambda body: body["state"].update({name: value})
+
+
+def _without_segments(columns: dict[str, Any]) -> None:
+    for column in columns.values():
+        for each in column.values() if isinstance(column, dict) else (column,):
+            each.clear()
 
 
 WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -128,7 +161,7 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
     "a negative size": in_file("bytes", -1),
     "a size that is a text": in_file("bytes", "300"),
     "ends longer than the file": in_file("bytes", 1),
-    "an unknown field": in_file("other", 1),
+    "an unknown field": in_columns("other", []),
     "a long begin": in_file("head", "AAAA" * 100),
     "a segment before the one before": in_segment("base_offset", 3),
     "a segment that ends before it begins": in_segment("next_offset", 9),
@@ -136,7 +169,13 @@ WRONG: dict[str, Callable[[dict[str, Any]], object]] = {
     "another end": in_state("log_end_offset", 11),
     "a high watermark beyond the end": in_state("high_watermark", 13),
     "a start beyond the high watermark": in_state("log_start_offset", 10),
-    "no segment": in_state("segments", []),
+    "no column": in_state("segments", {}),
+    "segments one by one": in_state("segments", []),
+    "a column that ends before the others": shorter("next_offset"),
+    "a file that has no size": shorter("index", "bytes"),
+    "a transaction index that has no segment": shorter("with_txnindex"),
+    "a transaction index of a segment that is not there": in_columns("with_txnindex", [2]),
+    "no segment": lambda body: _without_segments(body["state"]["segments"]),
     "a topic that is a path": in_state("topic", "../t"),
     "a short id": in_state("topic_id", "A"),
     "another last operation": lambda body: body.update(operation="other"),
@@ -156,14 +195,14 @@ def test_two_segments_with_one_base_offset_are_refused() -> None:
     """Their files would have the same names."""
     empty = segment(12, 12)
     twice = replace(STATE, segments=(*STATE.segments, empty, empty))
-    with pytest.raises(CorruptLogError, match="two segments have one base offset"):
+    with pytest.raises(CorruptLogError, match="two segments have the base offset 12"):
         parse_manifest(serialize_manifest(manifest(twice)), "x")
 
 
 def test_another_format_is_said() -> None:
     """Not that it is damaged."""
-    with pytest.raises(UnsupportedFormatError, match="format is not 1"):
-        parse_manifest(signed(lambda body: body.update(format=2, new=1)), "x")
+    with pytest.raises(UnsupportedFormatError, match="format is not 2"):
+        parse_manifest(signed(lambda body: body.update(format=1, new=1)), "x")
 
 
 def test_nothing_of_the_content_is_in_a_message() -> None:

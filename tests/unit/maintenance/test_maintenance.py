@@ -21,8 +21,8 @@ from logwright.batches.runtime import silent
 from logwright.bucket.agreement import agree
 from logwright.bucket.commit import Collect, Conflict, TooLate
 from logwright.bucket.driver import drive
-from logwright.bucket.manifest import DATA
 from logwright.bucket.store import Bucket
+from logwright.bucket.stored import DATA
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
 from logwright.errors import CannotUndo, CorruptLogError, DiskFull, PolicyError

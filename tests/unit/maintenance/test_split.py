@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from logwright.bucket.manifest import LogState, StoredFile
+from logwright.bucket.manifest import LogState
 from logwright.bucket.store import Bucket
+from logwright.bucket.stored import StoredFile
 from logwright.compaction.model import CleaningOptions, StagedCleaning
 from logwright.config.topic import parse_settings
 from logwright.errors import LogwrightError, QualityError, StalePlan
