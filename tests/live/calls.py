@@ -39,6 +39,8 @@ NOT_STOPPED = "the broker was not stopped cleanly"
 """Of a broker that was killed and has not started again."""
 ENDED = "the broker ended meanwhile"
 """Of one that was killed or stopped while its directory was read."""
+ONE_REPLICA = "no partition has two replicas in the given directories"
+"""Of a topic that is being made or deleted, when only one broker has it."""
 FAULTS = "faults"
 """What an audit counts."""
 FAULTY = 3
@@ -66,7 +68,7 @@ def require_named(lines: Iterable[Line]) -> None:
         Refused: it did, by name.
     """
     for line in lines:
-        if line.get("error") in _NAMES:
+        if line.get("error") in _NAMES or ONE_REPLICA in str(line.get("problem")):
             raise Refused(f"{line['error']}: {general(str(line.get('problem')))}")
 
 

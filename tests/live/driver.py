@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tests import oracle_runner
 from tests.live import judge
 from tests.live.broker import Broker, BrokerFailed, Topics
+from tests.live.calls import ONE_REPLICA
 from tests.live.load import TOPICS, Topic, produce
 from tests.live.readers import (
     PAUSE_SECONDS,
@@ -417,7 +418,8 @@ class Court:
         place = f"{reading.reader} {reading.log}"
         if isinstance(reading, Refusal):
             self._figures.refusals[f"{reading.reader}: {reading.cause}"] += 1
-            if not reading.is_named:
+            is_alone = ONE_REPLICA in reading.cause and not self._topics[reading.log].is_recreated
+            if not reading.is_named or is_alone:
                 self._blame(place, f"failed: {reading.cause}", 1, "")
             return
         self._figures.rounds[place] += 1
