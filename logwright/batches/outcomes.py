@@ -5,8 +5,10 @@ against the markers here.
    long as such data is in the log, its marker is too, and so is the marker before it if it has
    data left.
 2. An entry of a transaction index names an ABORT marker of its segment. It begins after the
-   producer's marker before that one, and not after the first data that is in the log. Nothing
-   below its last stable offset was still open when it ended.
+   producer's marker before that one, and not after the first data that is in the log. Its last
+   stable offset says nothing: a follower appends what it fetched as a whole, so that transactions
+   which began after the marker count, and those of the same producer do not
+   (ProducerStateManager.lastStableOffset, Kafka 4.4.0).
 3. Every ABORT marker with data in the log has an entry in its segment's index.
 4. Below the first uncleanable offset every transaction has ended.
 
@@ -228,24 +230,16 @@ def outdated_snapshot(log: ReadableLog, problem: str) -> CorruptProducerSnapshot
 
 
 class _Aborted(NamedTuple):
-    """An aborted transaction, see `Ended`; `undecided`: the first data below which nothing is
-    open when it ends.
-    """
+    """An aborted transaction, see `Ended`."""
 
     previous: int
     first: int
-    undecided: int
 
 
 def _aborted_by_marker(log: ReadableLog, ended: Ended) -> dict[tuple[int, int], _Aborted]:
     """Return the aborted transactions by producer and marker."""
-    order = np.argsort(ended.marker, kind="stable")
-    later = np.minimum.accumulate(ended.begin[order][::-1])[::-1]
-    undecided = np.full(len(order), INT64_MAX, dtype=np.int64)
-    undecided[order[:-1]] = later[1:]
-    undecided = np.minimum(undecided, ended.marker + ended.aborted)
     rows = np.flatnonzero(ended.aborted & (ended.marker >= log.log_start_offset))
-    columns = (ended.producer_id, ended.marker, ended.previous, ended.first, undecided)
+    columns = (ended.producer_id, ended.marker, ended.previous, ended.first)
     return {
         (producer, marker): _Aborted(*rest)
         for producer, marker, *rest in zip(
@@ -280,8 +274,6 @@ def _require_marker(
         )
     if entry.first_offset > marker.first:
         raise entries.refuse(base, number, f"begins after its first data, up to {marker.first}")
-    if entry.last_stable_offset > marker.undecided:
-        raise entries.refuse(base, number, f"has a last stable offset above {marker.undecided}")
 
 
 def _require_no_data(

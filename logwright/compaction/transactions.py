@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ from logwright.log.producers import active_producers
 from logwright.place.mapped import map_file
 from logwright.place.model import Place
 from logwright.rewrite.kept_ends import keep_ends
+from logwright.units import INT64_MAX
 
 UNMAPPED: Final = TRANSACTIONAL | CONTROL
 """A batch that has neither of these bits is mapped, and stays or goes by its records alone."""
@@ -119,6 +121,17 @@ class TransactionIndexes:
             for segment in log.segments
         ]
         self._having = [number for number, entries in enumerate(self._entries) if entries]
+        self._later = self._begins()
+
+    def _begins(self) -> list[int]:
+        """Return the first offset at which an entry of a segment, or of a later one, begins: of
+        each segment.
+        """
+        begins = [
+            min((entry.first_offset for entry in entries), default=INT64_MAX)
+            for entries in self._entries
+        ]
+        return list(accumulate(reversed(begins), min))[::-1]
 
     @property
     def producer_ids(self) -> set[int]:
@@ -133,18 +146,19 @@ class TransactionIndexes:
         require_agreement(self._log, sources, by_base, end_offset=end_offset)
 
     def between(self, start: int, end: int) -> list[AbortedTransaction]:
-        """Return the entries that concern [start, end) (LogSegments.collectAbortedTxns): from the
-        segment that contains the start on, those that begin below the end, up to an entry after
-        which nothing below the end was open.
+        """Return the entries that concern [start, end): from the segment that contains the start
+        on, those that begin below the end.
+
+        Kafka stops at an entry whose last stable offset is not below the end
+        (LogSegments.collectAbortedTxns). A follower writes some that are too large
+        (`outcomes`), so that it misses transactions.
         """
         first = max(bisect_right(self._bases, start) - 1, 0)
         entries = []
         for number in self._having[bisect_left(self._having, first) :]:
-            for entry in self._entries[number]:
-                if entry.first_offset < end:
-                    entries.append(entry)
-                if entry.last_stable_offset >= end:
-                    return entries
+            if self._later[number] >= end:
+                break
+            entries += [entry for entry in self._entries[number] if entry.first_offset < end]
         return entries
 
 

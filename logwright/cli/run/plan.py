@@ -47,9 +47,9 @@ def run(request: Request, *, like_kafka: bool, forecast: bool | None) -> None:
     plans = _plan(request, request.place, logs, options)
     if is_running(request.place):
         plans = _planned_exactly(request, plans, options, is_wanted=forecast)
+    upkeep = upkeep_of(request, plans)  # before a log that cannot be forecast is looked at again
     forecasts = {plan.plan_id: _forecast(request, plan, is_wanted=forecast) for plan in plans}
     order = pick_order(plans)
-    upkeep = upkeep_of(request, plans)
     if request.output.is_json:
         _show_objects(request, upkeep, forecasts, order)
     else:

@@ -29,7 +29,7 @@ from logwright.format.names import segment_file_name
 from logwright.format.snapshot import parse_snapshot, serialize_snapshot
 from logwright.sweep.build import build, examine
 from logwright.sweep.commit import commit
-from logwright.units import Offset, TimestampMs
+from logwright.units import INT64_MAX, Offset, TimestampMs
 from tests.ingested import read_batches
 from tests.log_builder import START_MS, LogBuilder
 from tests.plans import forced_plan
@@ -267,10 +267,8 @@ def behind_the_cleaned_range(builder: LogBuilder) -> None:
         another(0, 0, last_offset=Offset(4)),
         another(0, 0, last_offset=Offset(6), first_offset=Offset(5)),
         another(0, 0, first_offset=Offset(2)),
-        another(0, 0, last_stable_offset=Offset(9)),
         another(8, 0, first_offset=Offset(5)),
         another(8, 0, first_offset=Offset(8)),
-        another(8, 0, last_stable_offset=Offset(10)),
         another(11, 0, producer_id=9),
         another(11, 0, first_offset=Offset(1)),
         without(0),
@@ -309,6 +307,23 @@ def test_a_transaction_index_that_contradicts_the_markers_is_refused(
     sound = two_producers(tmp_path / "sound").directory.glob("*.txnindex")
     assert {path.name: path.read_bytes() for path in sound} == entries
     build(a_plan(builder, like_kafka=like_kafka))
+
+
+@pytest.mark.parametrize("base", [0, 8])
+@pytest.mark.parametrize("offset", [0, 10, INT64_MAX])
+def test_a_last_stable_offset_says_nothing(tmp_path: Path, base: int, offset: int) -> None:
+    """That of a follower can be above what was open when the transaction ended: Kafka's cleaner
+    does not look at what follows then. All that is aborted is removed here.
+    """
+    sound, other = (two_producers(tmp_path / name) for name in ("sound", "other"))
+    change_entry(other, base, 0, last_stable_offset=Offset(offset))
+    built = [build(a_plan(builder)) for builder in (sound, other)]
+    logs = [
+        {path.name: path.read_bytes() for path in each.directory.glob("*.log")} for each in built
+    ]
+    assert logs[0]
+    assert logs[0] == logs[1]
+    assert built[0].stats.removed_aborted == built[1].stats.removed_aborted > 0
 
 
 def test_an_entry_of_another_version_is_refused(tmp_path: Path) -> None:

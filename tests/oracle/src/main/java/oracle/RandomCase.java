@@ -52,7 +52,8 @@ final class RandomCase {
         settings.put("retention.ms", "-1");
         settings.put("segment.bytes", String.valueOf(shape.one("segmentBytes", 700, 1400, 2800, 5600, 11200)));
         settings.put("index.interval.bytes", String.valueOf(shape.one("indexInterval", 0, 1, 100, 400, 1024, 4096)));
-        settings.put("segment.index.bytes", String.valueOf(shape.one("indexBytes", 96, 240, 1024, 4096)));
+        long indexBytes = RandomLog.fetches(shape) ? 65_536 : shape.one("indexBytes", 96, 240, 1024, 4096);
+        settings.put("segment.index.bytes", String.valueOf(indexBytes));
         settings.put("min.cleanable.dirty.ratio", String.valueOf(shape.one("ratioPercent", 0, 10, 50, 90, 100) / 100.0));
         settings.put("delete.retention.ms", String.valueOf(shape.one("deleteRetention", 0, 1, 1000, 10 * MINUTE, CaseWriter.HOUR, CaseWriter.DAY)));
         if (shape.has("appendTime", 0.15)) {

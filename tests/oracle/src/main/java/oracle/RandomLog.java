@@ -56,6 +56,9 @@ final class RandomLog {
     private final int tombstonePercent;
     private final boolean timestamps;
     private int leaderEpoch;
+    /** What a follower fetches at once: batches that are appended together. */
+    private final List<MemoryRecords> fetched = new ArrayList<>();
+    private final boolean fetching;
 
     /** A producer and what it has said so far. */
     private static final class Producer {
@@ -72,6 +75,11 @@ final class RandomLog {
         }
     }
 
+    /** Whether batches are appended together, as a follower does: then indexes need room for all of them. */
+    static boolean fetches(Shape shape) {
+        return shape.has("fetches", 0.2);
+    }
+
     RandomLog(LogDir dir, TopicPartition tp, Shape shape, Map<String, String> settings) throws IOException {
         this.dir = dir;
         this.tp = tp;
@@ -83,6 +91,7 @@ final class RandomLog {
         this.largestBatch = (int) shape.one("records", 1, 3, 6, 12);
         this.tombstonePercent = shape.has("tombstones", 0.7) ? (int) shape.one("tombstonePercent", 5, 20, 60) : 0;
         this.timestamps = shape.has("oddTimestamps", 0.25);
+        this.fetching = fetches(shape);
         dir.time.set(clock);
         this.log = dir.open(tp, LogDir.config(settings));
         boolean producing = shape.has("transactions", 0.5) | shape.has("idempotent", 0.5);
@@ -120,12 +129,14 @@ final class RandomLog {
                 data(shape.stream("tail" + i));
             }
         }
+        appendFetched();
         if (shape.has("lastRoll", 0.6)) {
             log.roll();
             for (int i = 0; i < shape.number("active", 0, 2); i++) {
                 data(shape.stream("active" + i));
             }
         }
+        appendFetched();
         dir.scheduler.runImmediate();
         stamp(shape.stream("stamp"));
         log.updateHighWatermark(log.logEndOffset());
@@ -134,6 +145,9 @@ final class RandomLog {
     private void operation(SplittableRandom random) throws Exception {
         pass(1 + random.nextInt(2000));
         int kind = random.nextInt(1000);
+        if (kind >= 110 && kind < 225) {
+            appendFetched();
+        }
         if (kind < 110) {
             if (!producers.isEmpty() && shape.may("transactions")) {
                 end(producers.get(random.nextInt(producers.size())), random);
@@ -266,7 +280,53 @@ final class RandomLog {
         }
     }
 
+    /** A batch of what is fetched next; what was fetched before is appended from time to time. */
+    private MemoryRecords fetch(SplittableRandom random, MemoryRecords batch) {
+        int size = batch.sizeInBytes();
+        for (MemoryRecords each : fetched) {
+            size += each.sizeInBytes();
+        }
+        boolean far = batch.lastBatch().get().lastOffset() - log.logEndOffset() > 100_000;
+        if (size > log.config().segmentSize() || far) {
+            appendFetched();
+        }
+        fetched.add(batch);
+        if (random.nextInt(8) == 0) {
+            appendFetched();
+        }
+        return batch;
+    }
+
+    private void appendFetched() {
+        if (fetched.isEmpty()) {
+            return;
+        }
+        int size = 0;
+        for (MemoryRecords each : fetched) {
+            size += each.sizeInBytes();
+        }
+        ByteBuffer together = ByteBuffer.allocate(size);
+        for (MemoryRecords each : fetched) {
+            together.put(each.buffer().duplicate());
+        }
+        together.flip();
+        fetched.clear();
+        log.appendAsFollower(MemoryRecords.readableRecords(together), leaderEpoch);
+    }
+
+    /** Where the next batch begins. */
+    private long end() {
+        return fetched.isEmpty() ? log.logEndOffset() : fetched.get(fetched.size() - 1).lastBatch().get().nextOffset();
+    }
+
     private MemoryRecords append(SplittableRandom random, boolean follower, Producer producer, boolean transactional, SimpleRecord... records) {
+        if (fetching) {
+            MemoryRecords batch = build(random, true, producer, transactional, records);
+            if (batch.sizeInBytes() <= log.config().segmentSize()) {
+                return fetch(random, batch);
+            }
+        }
+        appendFetched();
         MemoryRecords batch = build(random, follower, producer, transactional, records);
         boolean large = batch.sizeInBytes() > log.config().segmentSize();
         if (large) {
@@ -300,7 +360,7 @@ final class RandomLog {
 
     private MemoryRecords build(SplittableRandom random, boolean follower, Producer producer, boolean transactional, SimpleRecord[] records) {
         String codec = codecs.get(random.nextInt(codecs.size()));
-        long offset = follower ? log.logEndOffset() + gap(random) : 0;
+        long offset = follower ? end() + gap(random) : 0;
         boolean sparse = follower && random.nextInt(4) == 0 && shape.may("sparse");
         int size = 1024;
         for (SimpleRecord record : records) {
@@ -335,9 +395,14 @@ final class RandomLog {
             producer.silent |= random.nextInt(4) == 0;
         }
         ControlRecordType type = random.nextInt(5) < 2 ? ControlRecordType.ABORT : ControlRecordType.COMMIT;
+        producer.inTransaction = false;
+        if (fetching) {
+            fetch(random, MemoryRecords.withEndTransactionMarker(end(), clock, leaderEpoch, producer.id, producer.epoch,
+                    new EndTransactionMarker(type, 0)));
+            return;
+        }
         log.appendAsLeader(MemoryRecords.withEndTransactionMarker(clock, producer.id, producer.epoch, new EndTransactionMarker(type, 0)),
                 leaderEpoch, AppendOrigin.COORDINATOR, RequestLocal.noCaching(), VerificationGuard.SENTINEL, (short) 1);
-        producer.inTransaction = false;
     }
 
     // ---- what else happens to a log
@@ -364,6 +429,7 @@ final class RandomLog {
 
     /** A cleaning by the clock of that day, as the broker would have done it. */
     private void clean(SplittableRandom random) throws Exception {
+        appendFetched();
         pass(random.nextInt(3) == 0 ? random.nextInt(30 * 60 * MINUTE) : random.nextInt(10 * MINUTE));
         if (random.nextBoolean()) {
             log.roll();
