@@ -12,6 +12,9 @@ from pathlib import Path
 import click
 
 from benchmarks.beside import beside
+from benchmarks.bucket_costs import Prices, bucket_costs
+from benchmarks.buckets import CASES as BUCKET_CASES
+from benchmarks.buckets import bucket_sections
 from benchmarks.compare import compare
 from benchmarks.erase import CASES as ERASE_CASES
 from benchmarks.erase import KEYS as ERASE_KEYS
@@ -27,6 +30,7 @@ from benchmarks.picture import picture
 from benchmarks.platform import INSTANCE, platform_rows
 from benchmarks.profile import profile
 from benchmarks.report import (
+    BUCKETS,
     PAGE,
     PICTURE,
     SCALE,
@@ -109,6 +113,15 @@ left of the time is Spark's. Medians of {rounds} rounds in turn, the smallest an
 brackets, in one session of Spark (`local[2]`) that has done the same once before. All segments are
 in the system's cache. Bytes and connections are the broker's own metrics
 (`socket-server-metrics`, of the listener for clients)."""
+
+_BUCKETS = """`make bench ARGS=buckets`: logs of scale {scale:g} in a bucket of MinIO on the
+loopback interface, on the two cores that the server uses, too. CPU seconds are those of our
+process. *The client alone* is obstore: ranges of 8 MiB, four at once, of the same objects, with
+which nothing is done. *All records* makes Arrow batches of all columns, *find* searches for 1,000
+keys that are not there, *clean* is the whole command, and *here* the same on a directory of this
+machine, in the system's cache. Medians of {rounds} rounds, in processes that have done the same
+once before; not *clean*. Requests are counted by the server. Memory is what the process has for
+itself; the records are of the same keys."""
 
 
 @click.group()
@@ -296,6 +309,54 @@ def streams_command(
         )
     print(sections)
     _put_section(out, STREAMS, f"{_STREAMS.format(scale=scale, rounds=rounds)}\n\n{sections}")
+
+
+@main.command(name="buckets")
+@click.option("--scale", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True)
+@click.option("--cases", callback=_names, default=",".join(BUCKET_CASES), show_default=True)
+@click.option("--growth", callback=_numbers, default="1,4,16", show_default=True, help="GB")
+@click.option("--workers", callback=_numbers, default="1,2,4", show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
+@work_option
+@out_option
+def buckets_command(
+    *,
+    scale: float,
+    cases: tuple[str, ...],
+    growth: tuple[float, ...],
+    workers: tuple[float, ...],
+    rounds: int,
+    work_directory: Path | None,
+    out: Path,
+) -> None:
+    """Logs in a bucket: reading, searching, cleaning, memory, and workers of a cluster."""
+    with _work(work_directory) as work:
+        sections = bucket_sections(
+            scale=scale,
+            cases=cases,
+            growth=growth,
+            workers=tuple(map(int, workers)),
+            rounds=rounds,
+            work=work,
+            say=_progress,
+        )
+    print(sections)
+    _put_section(out, BUCKETS, f"{_BUCKETS.format(scale=scale, rounds=rounds)}\n\n{sections}")
+
+
+@main.command(name="bucket-costs")
+@click.option("--scale", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True)
+@click.option("--writes", type=float, default=0.005, show_default=True, help="$ of 1,000 requests")
+@click.option("--reads", type=float, default=0.0004, show_default=True, help="$ of 1,000 requests")
+@click.option("--storage", type=float, default=0.023, show_default=True, help="$ of a GB a month")
+@work_option
+def bucket_costs_command(
+    *, scale: float, writes: float, reads: float, storage: float, work_directory: Path | None
+) -> None:
+    """The requests of each operation on a log in a bucket, and what they cost of a petabyte."""
+    prices = Prices(writes, reads, storage)
+    with _work(work_directory) as work:
+        print(bucket_costs(scale=scale, prices=prices, work=work, say=_progress))
 
 
 @main.command(name="floor")

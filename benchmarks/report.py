@@ -21,8 +21,9 @@ SWEEPS: Final = "Sweeps by Spark"
 SCALE: Final = "Scale"
 TABLES: Final = "Reading a topic"
 STREAMS: Final = "Streaming a topic"
-OTHER_SECTIONS: Final = (SWEEPS, SCALE, TABLES, STREAMS)
-"""Of the page; `spark`, `scale`, `tables` and `streams` write them."""
+BUCKETS: Final = "Logs in a bucket"
+OTHER_SECTIONS: Final = (SWEEPS, SCALE, TABLES, STREAMS, BUCKETS)
+"""Of the page; `spark`, `scale`, `tables`, `streams` and `buckets` write them."""
 _SECTION: Final = re.compile(r"^## ", re.MULTILINE)
 MEANING: Final = {
     "u100": "values of 100 bytes",

@@ -172,3 +172,13 @@ def test_beside_compares_clients_with_and_without_reading(work: Path) -> None:
     for row in (reads, throttled):
         assert all(float(cell) > 0 for cell in row[1:5])
         assert "0" == row[-1]
+
+
+@pytest.mark.e2e
+@pytest.mark.oracle
+def test_the_requests_of_logs_in_a_bucket(work: Path) -> None:
+    """Each operation has some, of logs of one segment."""
+    printed = run("bucket-costs", "--scale", SCALE, "--work", work)
+    rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if "|" in line][2:]
+    assert {"upload", "plan", "find", "latest", "verify", "clean"} <= {row[0] for row in rows}
+    assert all(int(row[3]) + int(row[4]) > 0 for row in rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from logwright.bucket.manifest import MOST_OPERATIONS, manifest_key
 from logwright.errors import CorruptLogError
 from tests.bucket.__main__ import play
 from tests.bucket.left_out import LEFT_OUT
+from tests.bucket.minio import minio
 from tests.bucket.over_http import play as play_over_http
 from tests.bucket.servers import served
 from tests.bucket.simulation import LIMITS, Rules, Store, answered, append
@@ -66,9 +68,10 @@ def test_nothing_is_lost_on_a_server(seed: int) -> None:
 
 
 @pytest.mark.nightly
-def test_nothing_is_lost_on_a_server_in_many_runs(seed: int) -> None:
-    """The same, longer."""
-    with served() as port:
+@pytest.mark.parametrize("server", ["moto", "MinIO"])
+def test_nothing_is_lost_on_a_server_in_many_runs(server: str, tmp_path: Path, seed: int) -> None:
+    """The same, longer; MinIO answers several requests at once."""
+    with served() if server == "moto" else minio(tmp_path / "minio") as port:
         play_over_http(600, port=port, rate=0.15, seed=seed)
 
 

@@ -1,0 +1,228 @@
+"""``buckets``: logs in a bucket on the loopback interface, next to reading the same objects by the
+client alone, and to the same logs in a directory of this machine.
+"""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Final
+
+from benchmarks.logs import BenchLog, fresh_copy, prepare
+from benchmarks.runs import ROOT, measured
+from benchmarks.scale import grown
+from benchmarks.sweeps import cpu_of_tree
+from benchmarks.table import table
+from tests.bucket.minio import minio, requests, use
+from tests.bucket.servers import NAME
+from tests.e2e.command import PROGRAM
+from tests.e2e.servers import cluster
+
+CASES: Final = ("u100", "zstd")
+PASSES: Final = {"plain": "the client alone", "records": "all records", "find": "find"}
+CLEAN: Final = "clean"
+MIB: Final = 1 << 20
+SEGMENT_BYTES: Final = 16 * MIB
+"""Small ones, so that one log is divided among workers."""
+LOGS: Final = 8
+"""As many as are cleaned at a time by workers."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Taken:
+    """Seconds of each round, and what one round asked the bucket for."""
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    requests: float = 0.0
+
+
+def bucket_sections(
+    *,
+    scale: float,
+    cases: Sequence[str],
+    growth: Sequence[float],
+    workers: Sequence[int],
+    rounds: int,
+    work: Path,
+    say: Say,
+) -> str:
+    """The tables. Effects: writes logs below `work`; runs a server there, and Spark's."""
+    parts = []
+    with _server(work) as port:
+        parts.append(
+            _speeds(
+                [prepare(each, scale=scale, work=work) for each in cases], rounds, port, work, say
+            )
+        )
+        if growth:
+            parts.append(_growth(growth, work, say))
+        if workers:
+            parts.append(_workers(workers, scale, work, say))
+    return "\n\n".join(parts)
+
+
+@contextmanager
+def _server(work: Path) -> Iterator[int]:
+    directory = work / "minio"
+    shutil.rmtree(directory, ignore_errors=True)
+    with minio(directory) as port:
+        use(port)
+        yield port
+    shutil.rmtree(directory)
+
+
+def _speeds(logs: Sequence[BenchLog], rounds: int, port: int, work: Path, say: Say) -> str:
+    """GB/s, and CPU seconds and requests of each GB."""
+    rows = []
+    for log in logs:
+        url = f"s3://{NAME}/{log.name}"
+        _call("upload", log.directory, "--to", url)
+        there, here = (
+            _passes(log, url, rounds, port),
+            _passes(log, str(log.directory), rounds, None),
+        )
+        there[CLEAN], here[CLEAN] = _cleanings(log, rounds, port, work)
+        for what, taken in there.items():
+            rows.append(_row(log, what, taken, there["plain"], here.get(what)))
+            say(" | ".join(rows[-1]))
+    head = ("log", "what", "GB/s", "CPU s/GB", "requests/GB", "of the client's GB/s")
+    more = ("here: GB/s", "CPU s/GB", "of the GB/s here")
+    return table((*head, *more), rows)
+
+
+def _row(log: BenchLog, what: str, taken: _Taken, plain: _Taken, here: _Taken | None) -> list[str]:
+    size, wall = log.log_bytes / 1e9, median(taken.wall)
+    row = [
+        log.name,
+        PASSES.get(what, "clean: download, clean, check, upload"),
+        f"{size / wall:.2f}",
+        f"{median(taken.cpu) / size:.2f}",
+        f"{taken.requests / size:.0f}",
+        f"{median(plain.wall) / wall:.2f}",
+    ]
+    if here is None:
+        return [*row, "-", "-", "-"]
+    own = median(here.wall)
+    return [*row, f"{size / own:.2f}", f"{median(here.cpu) / size:.2f}", f"{own / wall:.2f}"]
+
+
+def _passes(log: BenchLog, where: str, rounds: int, port: int | None) -> dict[str, _Taken]:
+    """What only reads; of a directory of this machine without the client alone."""
+    passes = {}
+    for what in PASSES:
+        if port is None and what == "plain":
+            continue
+        before = 0 if port is None else requests(port)
+        line, _, _ = _worker(what, where, log, rounds)
+        asked = 0 if port is None else requests(port) - before
+        walls, cpus = zip(*line["seconds"], strict=True)
+        passes[what] = _Taken(list(walls), list(cpus), asked / (rounds + 1))
+    return passes
+
+
+def _worker(what: str, where: str, log: BenchLog, rounds: int) -> tuple[dict, int, int]:
+    words = [sys.executable, "-m", "benchmarks.buckets_worker", what, where]
+    (line,), peak, anonymous = measured([*words, log.partition.topic, str(rounds)])
+    return line, peak, anonymous
+
+
+def _cleanings(log: BenchLog, rounds: int, port: int, work: Path) -> tuple[_Taken, _Taken]:
+    """The command, in the bucket and here, in turn."""
+    there, here = _Taken(), _Taken()
+    for number in range(rounds):
+        url = f"s3://{NAME}/{log.name}-{number}"
+        _call("upload", log.directory, "--to", url)
+        before = requests(port)
+        _timed(there, "clean", url, *_settings(log), "--scratch", work / "scratch")
+        there.requests = requests(port) - before
+        copy = fresh_copy(log, work / "copy")
+        _timed(here, "clean", copy, *_settings(log))
+        shutil.rmtree(copy)
+    return there, here
+
+
+def _settings(log: BenchLog) -> list[str]:
+    words = ["--yes", "--force", "--now", str(log.now_ms)]
+    for name, value in log.settings.items():
+        words += ["--config", f"{name}={value}"]
+    return words
+
+
+def _timed(taken: _Taken, *words: object) -> None:
+    wall, cpu = time.perf_counter(), _waited_for()
+    _call(*words)
+    taken.wall.append(time.perf_counter() - wall)
+    taken.cpu.append(_waited_for() - cpu)
+
+
+def _call(*words: object) -> None:
+    command = [sys.executable, "-c", PROGRAM, *map(str, words)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        message = f"{words[0]}: {done.stderr[-2000:]}"
+        raise RuntimeError(message)
+
+
+def _waited_for() -> float:
+    """CPU seconds of the children that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _growth(growth: Sequence[float], work: Path, say: Say) -> str:
+    """Memory that is the process's own, of logs with ever more records of the same keys."""
+    log, rows = prepare("u100", scale=min(growth), work=work), []
+    for size in growth:
+        target = grown(log, work / "grown", round(size / min(growth)))
+        url = f"s3://{NAME}/grown-{size:g}"
+        _call("upload", target, "--to", url)
+        shutil.rmtree(target)
+        peaks = [_worker(what, url, log, 0)[2] for what in PASSES]
+        words = [sys.executable, "-c", PROGRAM, "clean", url, *_settings(log), "--output", "json"]
+        _, _, anonymous = measured([*words, "--scratch", str(work / "scratch")])
+        rows.append([f"{size:g} GB", *(f"{each / MIB:.0f}" for each in (*peaks, anonymous))])
+        say(" | ".join(rows[-1]))
+    return table(("MiB at most", *PASSES.values(), "clean"), rows)
+
+
+def _workers(numbers: Sequence[int], scale: float, work: Path, say: Say) -> str:
+    """Some logs, and one log in parts, cleaned by a standalone cluster on these cores."""
+    log, rows = (
+        prepare("u100", scale=scale, work=work, partitions=LOGS, segment_bytes=SEGMENT_BYTES),
+        [],
+    )
+    for split in (False, True):
+        for number in numbers:
+            url = f"s3://{NAME}/workers-{number}-{split:d}"
+            _call("upload", log.directory, "--to", url)
+            words = ["--engine", "spark", "--scratch", "copies"]
+            words += ["--split-bytes", "0"] if split else []
+            with cluster(work / f"cluster-{number}-{split:d}", number) as (master, running):
+                taken = _Taken()
+                before = sum(cpu_of_tree(each.pid) for each in running)
+                _timed(taken, "clean", url, *_settings(log), *words, "--spark-master", master)
+                used = sum(cpu_of_tree(each.pid) for each in running) - before
+            what = "in parts" if split else "whole"
+            rows.append(
+                [
+                    f"{LOGS} logs, {what}",
+                    f"{number}",
+                    f"{taken.wall[0]:.1f}",
+                    f"{used:.1f}",
+                    f"{taken.cpu[0]:.1f}",
+                ]
+            )
+            say(" | ".join(rows[-1]))
+    head = ("cleaned by Spark", "workers of one core", "wall s", "CPU s of the workers")
+    return table((*head, "CPU s of the driver"), rows)
