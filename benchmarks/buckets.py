@@ -40,7 +40,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class _Taken:
-    """Seconds of each round, and what one round asked the bucket for."""
+    """Seconds of each round, and what one round sent the bucket for."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
@@ -125,9 +125,9 @@ def _passes(log: BenchLog, where: str, rounds: int, port: int | None) -> dict[st
             continue
         before = 0 if port is None else requests(port)
         line, _, _ = _worker(what, where, log, rounds)
-        asked = 0 if port is None else requests(port) - before
+        sent = 0 if port is None else requests(port) - before
         walls, cpus = zip(*line["seconds"], strict=True)
-        passes[what] = _Taken(list(walls), list(cpus), asked / (rounds + 1))
+        passes[what] = _Taken(list(walls), list(cpus), sent / (rounds + 1))
     return passes
 
 

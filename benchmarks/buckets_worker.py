@@ -69,8 +69,8 @@ def find(place: Place, _: list[TopicPartition]) -> None:
     """
     draw = random.Random(1)
     keys = KeySet.of(Secret.random(), clear=[draw.randbytes(16) for _ in range(KEYS)])
-    found = search_log_dir(place, keys, None, progress=silent, threads=2)
-    if not any(path.endswith(".log") for path in found.looked):
+    result = search_log_dir(place, keys, None, progress=silent, threads=2)
+    if not any(path.endswith(".log") for path in result.looked):
         message = f"nothing of {place} was searched"
         raise RuntimeError(message)
 
