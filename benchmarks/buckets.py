@@ -40,7 +40,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class _Taken:
-    """Seconds of each round, and what one round sent the bucket for."""
+    """Seconds of each round, and how many requests one round sent."""
 
     wall: list[float] = field(default_factory=list)
     cpu: list[float] = field(default_factory=list)
