@@ -4,7 +4,6 @@ client alone, and to the same logs in a directory of this machine.
 
 from __future__ import annotations
 
-import resource
 import shutil
 import subprocess
 import sys
@@ -16,11 +15,13 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from benchmarks.bucket_costs import settings
 from benchmarks.logs import BenchLog, fresh_copy, prepare
 from benchmarks.runs import ROOT, measured
 from benchmarks.scale import grown
 from benchmarks.sweeps import cpu_of_tree
 from benchmarks.table import table
+from benchmarks.tables import waited_for
 from tests.bucket.minio import minio, requests, use
 from tests.bucket.servers import NAME
 from tests.e2e.command import PROGRAM
@@ -153,17 +154,14 @@ def _cleanings(log: BenchLog, rounds: int, port: int, work: Path) -> tuple[_Take
 
 
 def _settings(log: BenchLog) -> list[str]:
-    words = ["--yes", "--force", "--now", str(log.now_ms)]
-    for name, value in log.settings.items():
-        words += ["--config", f"{name}={value}"]
-    return words
+    return ["--yes", "--force", *settings(log)]
 
 
 def _timed(taken: _Taken, *words: object) -> None:
-    wall, cpu = time.perf_counter(), _waited_for()
+    wall, cpu = time.perf_counter(), waited_for()
     _call(*words)
     taken.wall.append(time.perf_counter() - wall)
-    taken.cpu.append(_waited_for() - cpu)
+    taken.cpu.append(waited_for() - cpu)
 
 
 def _call(*words: object) -> None:
@@ -172,12 +170,6 @@ def _call(*words: object) -> None:
     if done.returncode:
         message = f"{words[0]}: {done.stderr[-2000:]}"
         raise RuntimeError(message)
-
-
-def _waited_for() -> float:
-    """CPU seconds of the children that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _growth(growth: Sequence[float], work: Path, say: Say) -> str:

@@ -129,7 +129,7 @@ def _perf_test(live: Live, log: BenchLog) -> tuple[float, float]:
     """
     words = ["--bootstrap-server", live.bootstrap, "--topic", log.name, "--hide-header"]
     words += ["--num-records", str(log.records), "--timeout", "60000"]
-    cpu = cpu_of_tree(live.process) + _waited_for()
+    cpu = cpu_of_tree(live.process) + waited_for()
     done = subprocess.run(
         [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), _PERF_TEST, *words],
         check=True,
@@ -137,11 +137,11 @@ def _perf_test(live: Live, log: BenchLog) -> tuple[float, float]:
         text=True,
     )
     line = next(line for line in done.stdout.splitlines() if line.count(",") > _FETCH_MS)
-    used = cpu_of_tree(live.process) + _waited_for() - cpu
+    used = cpu_of_tree(live.process) + waited_for() - cpu
     return float(line.split(",")[_FETCH_MS]) / _MILLISECONDS, used
 
 
-def _waited_for() -> float:
+def waited_for() -> float:
     """CPU seconds of the children that have ended."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
@@ -153,11 +153,11 @@ def _command(log: BenchLog, target: Path) -> tuple[float, float]:
     program = "from logwright.cli.main import main; main(prog_name='logwright')"
     columns = "key,value,topic,partition,offset,timestamp,timestampType"
     words = ["latest", log.directory, log.partition.topic, "--to", target, "--columns", columns]
-    start, cpu = time.perf_counter(), _waited_for()
+    start, cpu = time.perf_counter(), waited_for()
     subprocess.run(
         [sys.executable, "-c", program, *map(str, words)], cwd=ROOT, check=True, capture_output=True
     )
-    taken = (time.perf_counter() - start, _waited_for() - cpu)
+    taken = (time.perf_counter() - start, waited_for() - cpu)
     shutil.rmtree(target)
     return taken
 

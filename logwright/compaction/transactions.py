@@ -150,8 +150,8 @@ class TransactionIndexes:
         on, those that begin below the end.
 
         Kafka stops at an entry whose last stable offset is not below the end
-        (LogSegments.collectAbortedTxns). A follower writes some that are too large
-        (`outcomes`), so that it misses transactions.
+        (LogSegments.collectAbortedTxns), and can miss transactions: those that a follower writes
+        can be too large, see `outcomes`.
         """
         first = max(bisect_right(self._bases, start) - 1, 0)
         entries = []
