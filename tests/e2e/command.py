@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import socket
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from click import _compat
 from click.testing import CliRunner
 
 from logwright.cli.main import main
@@ -65,9 +67,16 @@ class Answer:
 def call(*words: str | Path | int) -> Answer:
     """``logwright`` in this process. A bug is raised as the exception that it is."""
     result = CliRunner().invoke(main, [str(word) for word in words])
+    _forget_streams()
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Answer(status=result.exit_code, out=result.stdout, err=result.stderr)
+
+
+def _forget_streams() -> None:
+    """Click keeps each call's output: its cache is weak, but a stream there refers to itself."""
+    for stream in (_compat._default_text_stdout, _compat._default_text_stderr):
+        inspect.getclosurevars(stream).nonlocals["cache"].clear()
 
 
 def process(
