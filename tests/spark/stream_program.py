@@ -33,7 +33,9 @@ ENDED: Final = "ended"
 NOT_CONNECTED: Final = "Python worker failed to connect back"
 """Spark's error when a Python process of a query has not begun within 10 s: the machine is busy."""
 NOT_WHOLE: Final = "java.io.OptionalDataException"
-"""Java's, when Spark sends a task a map that another query has changed meanwhile."""
+"""Java's, of a task that Spark wrote while one of its maps changed; seen with many queries at once,
+without a kill. The query is started again, and its rows are compared in the end.
+"""
 AT_ONCE: Final = 4
 """How many queries begin at the same time, for that reason."""
 MOST_BROKEN: Final = 100
