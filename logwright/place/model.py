@@ -83,6 +83,22 @@ class Entry(NamedTuple):
     device: int = 0
 
 
+class KnownLog(NamedTuple):
+    """A log whose files need not be looked at to plan it.
+
+    Attributes:
+        segments: `logwright.bucket.rows.SEGMENT`[n], ascending, n > 0; read-only.
+        snapshots: the offsets of the producer snapshots, ascending.
+        end: the log end offset.
+        version: what another state of the log does not have.
+    """
+
+    segments: NDArray[np.void]
+    snapshots: tuple[int, ...]
+    end: int
+    version: FileStamp
+
+
 class Bytes(ABC):
     """An open file. As a context manager it closes the file on leaving.
 
@@ -320,6 +336,12 @@ class ReadOnlyPlace(ABC):
         without opening it; None if they are not. Effects: as `entries`.
         """
         del name, position, size
+        return None
+
+    def known_log(self) -> KnownLog | None:
+        """Return the log in this directory, if a plan need not look at its files. Effects: as
+        `entries`.
+        """
         return None
 
     @abstractmethod
