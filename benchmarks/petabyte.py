@@ -50,18 +50,9 @@ def petabyte(*, logs: int, segments: int, work: Path, say: Callable[[str], None]
     shutil.rmtree(root, ignore_errors=True)
     size = _write(root, logs, segments)
     say(f"{logs * segments:,} segments, manifests of {size / 1e9:.1f} GB")
-    command = [
-        sys.executable,
-        *_COMMAND,
-        "plan",
-        f"file://{root}",
-        "--now",
-        str(NOW_MS),
-        "--output",
-        "json",
-    ]
+    words = ["plan", f"file://{root}", "--now", str(NOW_MS), "--output", "json"]
     cpu, started = _children_seconds(), time.perf_counter()
-    lines, peak, anonymous = measured(command)
+    lines, peak, anonymous = measured([sys.executable, *_COMMAND, *words])
     wall, cpu = time.perf_counter() - started, _children_seconds() - cpu
     planned = [line for line in lines if "topicPartition" in line]
     _require(planned, logs, segments)

@@ -4,8 +4,10 @@ A place shows one version of each partition, its newest when it was first looked
 and one object for each. Its files are those that the manifest names. What a broker has in the root
 of a log directory is made of the manifests: the checkpoints, the marker of a clean shutdown, the
 settings of topics. To list the root or to read a checkpoint looks at all partitions, several at
-once; nothing lists the names of segments. Of each log what a plan needs stays in memory, in 48 bytes
-for a segment; whole manifests only of `_MOST_SEGMENTS` segments, and others are read again.
+once; nothing lists the names of segments.
+
+Of each log what a plan needs stays in memory, in 48 bytes for a segment; whole manifests only as
+long as they have no more than `_MOST_SEGMENTS` segments together. Another is read again.
 
 Where a file is read from begin to end, windows of 8 MiB are fetched ahead. The first and last bytes
 that a manifest keeps of a file are not asked for again; nor is an object that somebody has as a
