@@ -19,7 +19,7 @@ What was sent to another process reads the versions that were seen here.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
@@ -78,10 +78,16 @@ class Session:
 
     Attributes:
         bucket: the log directory.
+        only: the names of the partitions' directories that are shown; None: all.
     """
 
-    def __init__(self, bucket: Bucket, versions: dict[str, int] | None = None) -> None:
-        self.bucket = bucket
+    def __init__(
+        self,
+        bucket: Bucket,
+        versions: dict[str, int] | None = None,
+        only: frozenset[str] | None = None,
+    ) -> None:
+        self.bucket, self.only = bucket, only
         self._versions = dict(versions or {})
         self._logs: dict[str, ShownLog | None] = {}
         self._manifests: dict[str, Manifest] = {}
@@ -91,7 +97,7 @@ class Session:
 
     def __reduce__(self) -> tuple[Callable[..., Session], tuple[object, ...]]:
         """Another process reads the same versions, and connects for itself."""
-        return Session, (self.bucket, self._versions)
+        return Session, (self.bucket, self._versions, self.only)
 
     @property
     def place(self) -> BucketPlace:
@@ -117,7 +123,8 @@ class Session:
         with self._turn:
             if directory in self._manifests:
                 return self._manifests[directory]
-            if directory in self._logs and self._logs[directory] is None:
+            is_shown = self.only is None or directory in self.only
+            if not is_shown or (directory in self._logs and self._logs[directory] is None):
                 return None
             manifest = self._read(directory)
             self._keep(directory, manifest)
@@ -130,13 +137,13 @@ class Session:
         with self._turn:
             if directory not in self._logs:
                 self.manifest(directory)
-            return self._logs[directory]
+            return self._logs.get(directory)
 
     def logs(self) -> dict[str, ShownLog]:
         """Return what is kept of each partition's log, by the name of its directory. Effects and
         errors: as `manifest`, of all.
         """
-        listed = self.bucket.directories()
+        listed = self.bucket.directories() if self.only is None else sorted(self.only)
         with self._turn:
             partitions = filter(TopicPartition.parse, listed)
             missing = [name for name in partitions if name not in self._logs]
@@ -352,6 +359,20 @@ class BucketPlace(ReadOnlyPlace):
     def __str__(self) -> str:
         """The URL."""
         return f"{self.scheme}:/{'/' if self.scheme == 'file' else ''}{self.pure}"
+
+    def narrowed(
+        self, *, partitions: Collection[TopicPartition] = (), topic: str | None = None
+    ) -> BucketPlace:
+        """See `ReadOnlyPlace.narrowed`: only the manifests of these are read. Effects: of a topic
+        the log directory is listed.
+        """
+        bucket = self.session.bucket
+        only = {each.directory_name for each in partitions}
+        for name in () if topic is None else bucket.directories():
+            partition = TopicPartition.parse(name)
+            if partition is not None and partition.topic == topic:
+                only.add(name)
+        return replace(self, session=Session(bucket, only=frozenset(only)))
 
     def not_shown(self) -> Iterable[tuple[str, str]]:
         """Yield the partitions that have objects which their shown version does not name: those of

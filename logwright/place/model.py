@@ -27,6 +27,7 @@ from typing import (
     TypeAlias,
     TypeGuard,
     TypeVar,
+    cast,
 )
 
 import numpy as np
@@ -35,10 +36,12 @@ from logwright.errors import StalePlan, UnreadableFile, unreadable
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     import typing_extensions
     from numpy.typing import NDArray
+
+    from logwright.format.names import TopicPartition
 
 
 LARGEST_FILE_BYTES: Final = 2_147_483_647
@@ -314,6 +317,15 @@ class ReadOnlyPlace(ABC):
         """The directory that it is in."""
         return replace(self, pure=self.pure.parent)
 
+    def narrowed(
+        self, *, partitions: Collection[TopicPartition] = (), topic: str | None = None
+    ) -> Self:
+        """Return this log directory for one who looks only at these partitions and those of this
+        topic; the others may be shown or not. Effects: may list it.
+        """
+        del partitions, topic
+        return self
+
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which it is read; on leaving, what was read is known to be true.
 
@@ -404,6 +416,20 @@ def is_running(place: Place) -> bool:
 def is_versioned(place: Place) -> bool:
     """Return whether a log in this place is changed by a new version of it."""
     return isinstance(place, ReadOnlyPlace) and place.versioned
+
+
+def narrowed(
+    place: AnyPlace,
+    *,
+    partitions: Collection[TopicPartition] = (),
+    topic: str | None = None,
+) -> AnyPlace:
+    """Return a log directory for one who looks only at these partitions and those of this topic, at
+    all if there is neither; see `ReadOnlyPlace.narrowed`.
+    """
+    if isinstance(place, ReadOnlyPlace) and (partitions or topic is not None):
+        return cast("AnyPlace", place.narrowed(partitions=partitions, topic=topic))
+    return place
 
 
 def reading(place: Place) -> AbstractContextManager[None]:
