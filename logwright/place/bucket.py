@@ -121,11 +121,9 @@ class Session:
             Unsettled, UnreadableFile: the bucket does not answer, or does not permit it.
         """
         with self._turn:
-            if directory in self._manifests:
-                return self._manifests[directory]
-            is_shown = self.only is None or directory in self.only
-            if not is_shown or (directory in self._logs and self._logs[directory] is None):
-                return None
+            log = self.log(directory)
+            if log is None or directory in self._manifests:
+                return self._manifests.get(directory)
             manifest = self._read(directory)
             self._keep(directory, manifest)
             return manifest
@@ -134,10 +132,15 @@ class Session:
         """Return what is kept of a partition's log, None if there is none. Effects and errors: as
         `manifest`.
         """
+        if self.only is not None and directory not in self.only:
+            return None
         with self._turn:
             if directory not in self._logs:
-                self.manifest(directory)
-            return self._logs.get(directory)
+                self._take(directory)
+            log = self._logs[directory]
+            if log is not None:
+                self._versions[directory] = log.version
+            return log
 
     def logs(self) -> dict[str, ShownLog]:
         """Return what is kept of each partition's log, by the name of its directory. Effects and
@@ -198,7 +201,6 @@ class Session:
             self._logs[directory] = log
             if manifest is None:
                 return
-            self._versions[directory] = manifest.version
             self._manifests[directory] = manifest
             self._segments += len(manifest.state.segments)
             while self._segments > _MOST_SEGMENTS and len(self._manifests) > 1:
@@ -206,7 +208,8 @@ class Session:
                 self._segments -= len(oldest.state.segments)
 
     def _read(self, directory: str) -> Manifest | None:
-        version = self._versions.get(directory)
+        known = self._logs.get(directory)
+        version = self._versions.get(directory) if known is None else known.version
         requests = newest() if version is None else read_manifest(version)
         manifest = drive(self.bucket.below(directory), requests)
         if manifest is None and version is not None:
@@ -228,11 +231,12 @@ class ShownLog(NamedTuple):
     """What is kept of a log.
 
     Attributes:
-        written_ms: of the manifest.
+        version, written_ms: of the manifest.
         state: of the manifest, with the first and the last of the segments and of the snapshots.
         known: see `ReadOnlyPlace.known_log`.
     """
 
+    version: int
     written_ms: int
     state: LogState
     known: KnownLog | None
@@ -251,7 +255,7 @@ class ShownLog(NamedTuple):
         snapshots = tuple(sorted({each.offset for each in state.snapshots}))
         known = None if rows is None else KnownLog(rows, snapshots, state.log_end_offset, version)
         ends = replace(state, segments=_ends(state.segments), snapshots=_ends(state.snapshots))
-        return cls(manifest.written_ms, ends, known)
+        return cls(manifest.version, manifest.written_ms, ends, known)
 
 
 def _ends(values: Sequence[_T]) -> tuple[_T, ...]:
