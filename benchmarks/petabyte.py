@@ -45,7 +45,7 @@ _COMMAND: Final = ("-c", "from logwright.cli.main import main; main()")
 
 
 def petabyte(*, logs: int, segments: int, work: Path, say: Callable[[str], None]) -> str:
-    """A table of a plan of so many logs with so many segments each. Effects: works below `work`."""
+    """A table of a plan of logs with this number of segments each. Effects: works below `work`."""
     root = work / "bucket"
     shutil.rmtree(root, ignore_errors=True)
     size = _write(root, logs, segments)

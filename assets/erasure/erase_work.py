@@ -134,8 +134,8 @@ class ErasureWork:
                 self.failures[name] = error.as_value()
 
     def erase(self, state: SweepState) -> Iterator[tuple[str, Result]]:
-        """Erase from the live logs; yield as `plan`. Effects: changes them, under locks; of those in
-        buckets new versions are made.
+        """Erase from the live logs; yield as `plan`. Effects: changes them, under locks; makes new
+        versions of those in buckets.
         """
         yield from self._erase_in_buckets()
         for name, erasure in self.changeable():

@@ -1,6 +1,6 @@
 """What a plan needs to know of the segments of a manifest, as one array; and whether it is known.
 
-A log of a bucket can have so many segments that to look at each file costs more than all else of a
+A log of a bucket can have millions of segments: to look at each file costs more than all else of a
 plan. So what `logwright.log.load` finds out file by file is found out here for all segments at
 once, by the same rules, from the ends of files that the manifest has. Where one rule is broken, or
 an end is not there, nothing is said about any segment: who looks at the files says what is wrong.
