@@ -35,7 +35,8 @@ class Breaking:
         fails: the part of the requests that fail; half of them after their effect.
         dies: the number of the request with which the process ends, None for never; all later ones
             are of threads of the same process, and are not made.
-        between: the number of the request before which `other` happens, None for never.
+        between: the number of the request before which `other` happens, None for never; `what`: its
+            name.
         seen: how often each fault was met.
     """
 
@@ -43,6 +44,7 @@ class Breaking:
     fails: float = 0.0
     dies: int | None = None
     between: int | None = None
+    what: str = ""
     other: Callable[[], object] = lambda: None
     seen: Counter[str] = field(default_factory=Counter)
     _made: int = 0
@@ -64,7 +66,7 @@ class Breaking:
             number, self._made = self._made, self._made + 1
             fails, is_after = self.draw.random() < self.fails, self.draw.random() < 0.5
         if number == self.between:
-            self.seen["between"] += 1
+            self.seen[f"{self.what} between"] += 1
             with unbroken():
                 self.other()
         if self.dies is not None and number >= self.dies:

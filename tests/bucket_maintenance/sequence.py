@@ -3,7 +3,7 @@
 A log directory has the log as it must be. Each command of the bucket is made here, too, on a copy:
 what the bucket shows afterwards must be the log from before, or from after. If the command says
 that it is done, only the one from after will do. An upload may commit in the middle of a command:
-then it came first, or last.
+then it came first, or last. A purge in the middle removes nothing that is needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from tests.log_builder import START_MS
 
 PLANNED = ("roll", "clean", "clean", "split", "retain", "erase")
 """Commands that plan, change a working copy and commit."""
-COMMANDS = (*PLANNED, "upload", "purge")
+UPLOAD = "upload"
+COMMANDS = (*PLANNED, UPLOAD, "purge")
 UNDONE = ("clean", "split", "retain")
 DONE = {"erase": (0, 9)}
 """Exit statuses that say that a command is done, where that is not 0 alone."""
@@ -151,9 +152,12 @@ class OneLog:
             first, last = copied(more, self._new()), self._new()
             make(first, given)
             grown(after, last, random.Random(growth))
-            breaking.between = self._request()
             breaking.other = lambda: require(upload(more, self.bucket))
+            breaking.between, breaking.what = self._request(), UPLOAD
             possible += [more, first, last]
+        elif self.draw.random() < 0.3:
+            breaking.other = lambda: require(called("purge", self.bucket.url, "--yes"))
+            breaking.between, breaking.what = self._request(), "purge"
         words = [given[0], self.bucket.url, *given[1:], "--scratch", self.scratch]
         words += ["--split-bytes", 0] if command == "split" else []
         self._outcome(command, possible, self._call(lambda: called(*words), breaking))
@@ -186,7 +190,7 @@ class OneLog:
         """
         result, breaking = call
         is_done = result is not None and result.exit_code in DONE.get(command, (0,))
-        has_other = breaking.seen["between"] > 0
+        has_other = breaking.seen[f"{UPLOAD} between"] > 0
         faultless = breaking.fails == 0 and breaking.dies is None
         says = "" if result is None else result.output
         if faultless and not is_done and not (has_other and "Run it again." in says):
@@ -208,7 +212,7 @@ class OneLog:
     ) -> Sequence[Path]:
         if not has_other:
             return possible[:1] if is_done else (*possible[:1], self.log_dir)
-        is_last = name_of(version(self.bucket).operation) == "upload"
+        is_last = name_of(version(self.bucket).operation) == UPLOAD
         _, more, first, last = possible
         return (first, last, more) if is_last or not is_done else (first, last)
 
@@ -253,7 +257,7 @@ def upload(log_dir: Path, bucket: Bucket) -> Result:
 def require(result: Result) -> None:
     """It must have succeeded."""
     if result.exit_code:
-        raise Wrong(f"an upload: {result.output}")
+        raise Wrong(f"between: {result.output}")
 
 
 def play_sequence(seed: int, root: Path, agreement: bytes) -> tuple[list[str], Counter[str]]:

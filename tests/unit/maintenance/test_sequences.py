@@ -37,6 +37,6 @@ def test_it_shows_the_log_from_before_or_after(
 def test_many_do(seeds: range, tmp_path: Path, agreement: bytes) -> None:
     """In each hundred every fault is met, and every command is done."""
     done = played(seeds, tmp_path, agreement)
-    met = {"killed", "between", "put, lost answer", "put, not done", "get_range, lost answer"}
+    met = {"killed", "upload between", "purge between", "put, lost answer", "put, not done"}
     commands = {"roll", "clean", "split", "retain", "erase", "upload", "undo", "purge"}
     assert met | {f"{each}, done" for each in commands} <= done.keys()
