@@ -169,7 +169,7 @@ def write_stored(
     try:
         with path.open("xb") as file:
             if not hollow:
-                for piece in _pieces(directory, stored):
+                for piece in pieces_of(directory, stored):
                     file.write(piece)
             else:
                 file.write(stored.head)
@@ -182,7 +182,7 @@ def write_stored(
         raise no_room_or_unreadable(error, path, source) from error
 
 
-def _pieces(directory: Bucket, stored: StoredFile) -> Iterator[memoryview]:
+def pieces_of(directory: Bucket, stored: StoredFile) -> Iterator[memoryview]:
     """Yield an object's bytes. Effects: reads it.
 
     Raises:

@@ -66,6 +66,12 @@ AHEAD: Final = 2
 _AT_ONCE: Final = 8
 _NS_PER_MS: Final = 1_000_000
 _MANIFESTS_AT_ONCE: Final = 8
+_CHECKPOINTS: Final = (
+    names.RECOVERY_POINT_CHECKPOINT,
+    names.LOG_START_OFFSET_CHECKPOINT,
+    names.HIGH_WATERMARK_CHECKPOINT,
+    names.CLEANER_OFFSET_CHECKPOINT,
+)
 _MOST_SEGMENTS: Final = 100_000
 """Of the manifests that are kept whole; 60 MB."""
 _SEQUENTIAL_BYTES: Final = 256 * 1024
@@ -298,26 +304,16 @@ def _inode(identity: bytes) -> int:
 def root_of(shown: dict[str, ShownLog]) -> dict[str, Shown]:
     """Return what a broker that was stopped has in a log directory's root, of these logs."""
     modified_ms = max((each.written_ms for each in shown.values()), default=0)
-    logs = {each.state.partition: each.state for each in shown.values()}
-    starts = {
-        partition: log.log_start_offset
-        for partition, log in logs.items()
-        if log.log_start_offset > log.segments[0].base_offset  # as LogManager, Kafka 4.3.0
-    }
-    offsets = {
-        names.RECOVERY_POINT_CHECKPOINT: {key: log.log_end_offset for key, log in logs.items()},
-        names.LOG_START_OFFSET_CHECKPOINT: starts,
-        names.HIGH_WATERMARK_CHECKPOINT: {key: log.high_watermark for key, log in logs.items()},
-        names.CLEANER_OFFSET_CHECKPOINT: {
-            partition: log.cleaner_checkpoint
-            for partition, log in logs.items()
-            if log.cleaner_checkpoint is not None
-        },
-    }
+    logs = [each.state for each in shown.values()]
+    offsets: dict[str, dict[TopicPartition, int]] = {name: {} for name in _CHECKPOINTS}
+    for log in logs:
+        for name, offset in root_offsets(log).items():
+            if offset is not None:
+                offsets[name][log.partition] = offset
     contents = {name: serialize_offset_checkpoint(each) for name, each in offsets.items()}
     kept = {
         log.topic: KeptTopic(topic_id=log.topic_id, configs=log.configs)
-        for log in logs.values()
+        for log in logs
         if log.topic_id is not None or log.configs
     }
     if kept:
@@ -325,6 +321,21 @@ def root_of(shown: dict[str, ShownLog]) -> dict[str, Shown]:
     contents[names.CLEAN_SHUTDOWN_MARKER] = b""
     root = {name: _made(name, content, modified_ms) for name, content in contents.items()}
     return root | {name: _directory(name) for name in shown}
+
+
+def root_offsets(state: LogState) -> dict[str, int | None]:
+    """Return the entries that a log has in a log directory's checkpoints, by the name of the file;
+    None: it has none.
+    """
+    begins_within = state.log_start_offset > state.segments[0].base_offset
+    return {
+        names.RECOVERY_POINT_CHECKPOINT: state.log_end_offset,
+        names.LOG_START_OFFSET_CHECKPOINT: (
+            state.log_start_offset if begins_within else None  # as LogManager, Kafka 4.3.0
+        ),
+        names.HIGH_WATERMARK_CHECKPOINT: state.high_watermark,
+        names.CLEANER_OFFSET_CHECKPOINT: state.cleaner_checkpoint,
+    }
 
 
 def files_of(state: LogState, directory: Bucket) -> dict[str, Shown]:

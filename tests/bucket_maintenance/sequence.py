@@ -29,6 +29,7 @@ from tests.bucket_maintenance.copies import (
     differences,
     made_old,
     put,
+    unlike,
     version,
 )
 from tests.bucket_maintenance.random_logs import a_log, arguments, grown
@@ -103,12 +104,17 @@ class OneLog:
                 self._planned(command)
 
     def end(self) -> None:
-        """Remove what nothing needs.
+        """Remove what nothing needs, and restore the log in a new directory.
 
         Raises:
-            Wrong: objects are left that no version names, or working copies.
+            Wrong: objects are left that no version names, or working copies; or see `step`.
         """
         self._purge(Breaking(self.draw))
+        restored, words = self.root / "restored", ("download", self.bucket.url, "--to")
+        for breaking in (self._breaking(), Breaking(self.draw)):
+            result, _ = self._call(lambda: called(*words, restored), breaking)
+        if result is None or result.exit_code or unlike(self.log_dir, restored):
+            raise Wrong(f"restored: {result} {unlike(self.log_dir, restored)}")
         after = scrub(self.bucket.below(T0.directory_name))
         left = [each.name for each in self.scratch.iterdir()] if self.scratch.is_dir() else []
         if after.unnamed or after.earlier or after.wrong or left:
