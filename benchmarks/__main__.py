@@ -26,6 +26,7 @@ from benchmarks.forecast import CASES as FORECAST_CASES
 from benchmarks.forecast import forecasts
 from benchmarks.kernels import kernels
 from benchmarks.logs import CASES, prepare
+from benchmarks.petabyte import petabyte
 from benchmarks.picture import picture
 from benchmarks.platform import INSTANCE, platform_rows
 from benchmarks.profile import profile
@@ -357,6 +358,16 @@ def bucket_costs_command(
     prices = Prices(writes, reads, storage)
     with _work(work_directory) as work:
         print(bucket_costs(scale=scale, prices=prices, work=work, say=_progress))
+
+
+@main.command(name="petabyte")
+@click.option("--logs", type=click.IntRange(min=2), default=1_000, show_default=True)
+@click.option("--segments", type=click.IntRange(min=101), default=10_000, show_default=True)
+@work_option
+def petabyte_command(*, logs: int, segments: int, work_directory: Path | None) -> None:
+    """What is due of ten million segments in a bucket."""
+    with _work(work_directory) as work:
+        print(petabyte(logs=logs, segments=segments, work=work, say=_progress))
 
 
 @main.command(name="floor")

@@ -131,6 +131,7 @@ def _all_steps(log: BenchLog, work: Path, say: Callable[[str], None]) -> dict[st
         "find": ("find", url, "--keys", keys),
         "latest": ("latest", url, log.partition.topic, "--to", work / "table"),
         "verify": ("verify", url),
+        "download": ("download", url, "--to", work / "restored"),
         "clean": ("clean", url, *given, "--yes", "--force", "--scratch", work / "scratch"),
         "purge, nothing is due": ("purge", url, "--yes"),
     }
@@ -138,7 +139,7 @@ def _all_steps(log: BenchLog, work: Path, say: Callable[[str], None]) -> dict[st
     for what, words in steps.items():
         counted[what] = _counted(*words)
         say(f"{log.log_bytes / 1e9:.2f} GB: {what}: {dict(counted[what])}")
-    for each in (bucket, copy, work / "table"):
+    for each in (bucket, copy, work / "table", work / "restored"):
         shutil.rmtree(each)
     return counted
 

@@ -46,8 +46,8 @@ from logwright.sweep.model import SweepState, local_part
 from logwright.sweep.recover import recover
 
 IN_BUCKET: Final = (
-    "the job erases nothing in a bucket: `logwright erase URL --now-and-for-good` does. What is"
-    " left there is searched"
+    "a log in a bucket gets no tombstones: `now_and_for_good: true` erases from it. What is left"
+    " there is searched"
 )
 
 
@@ -108,7 +108,7 @@ class ErasureWork:
             if not self.keys.for_topic(log.partition.topic).is_empty
         ]
         for log in concerned:
-            if log.in_bucket:
+            if log.in_bucket and not self.run.at_once:
                 self.context.log.warning("log=%s skipped: %s", log.key, IN_BUCKET)
         here = local_part(state_of(concerned, self.now_ms))
         state = hold_from_erasure(here, self.settings, at_once=self.run.at_once)
@@ -134,7 +134,10 @@ class ErasureWork:
                 self.failures[name] = error.as_value()
 
     def erase(self, state: SweepState) -> Iterator[tuple[str, Result]]:
-        """Erase from the live logs; yield as `plan`. Effects: changes them, under locks."""
+        """Erase from the live logs; yield as `plan`. Effects: changes them, under locks; makes new
+        versions of those in buckets.
+        """
+        yield from self._erase_in_buckets()
         for name, erasure in self.changeable():
             logs = _logs(state, erasure.log_dir)
             try:
@@ -142,6 +145,30 @@ class ErasureWork:
                     if logs and not erasure.at_once:
                         prepare_log_dir(erasure.log_dir)
                     yield from zip(logs, erase_logs(erasure, logs.values()), strict=True)
+            except LogwrightError as error:
+                self.failures[name] = error.as_value()
+
+    def _erase_in_buckets(self) -> Iterator[tuple[str, Result]]:
+        """Erase from the live logs in buckets, if it is at once. Effects: changes them."""
+        there = {log.log_dir for log in self.listing.logs.values() if log.in_bucket}
+        if not there or not self.run.at_once:
+            return
+        from logwright.erasure.in_bucket import (  # noqa: PLC0415 -- of an extra
+            concerned_logs,
+            erase_version,
+        )
+
+        for name, erasure in self.readable():
+            if erasure.log_dir not in there:
+                continue
+            keys = {
+                log.partition: key
+                for key, log in self.listing.logs.items()
+                if log.log_dir == erasure.log_dir
+            }
+            try:
+                for partition in concerned_logs(erasure, [*keys]):
+                    yield keys[partition], erase_version(erasure, partition)
             except LogwrightError as error:
                 self.failures[name] = error.as_value()
 

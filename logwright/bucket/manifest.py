@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Final, Literal
@@ -26,13 +27,18 @@ from logwright.bucket.stored import (
     FileColumns,
     OffsetField,
     SegmentColumns,
+    Segments,
     SegmentsField,
     StoredFile,
     StoredSnapshot,
 )
 from logwright.errors import CorruptLogError, UnsupportedFormatError
 from logwright.format import names
-from logwright.format.names import TopicPartition, segment_file_name
+from logwright.format.names import (
+    TopicPartition,
+    parse_segment_file_name,
+    segment_file_name,
+)
 from logwright.units import INT32_MAX
 
 FORMAT: Final = 2
@@ -89,6 +95,26 @@ class LogState:
         files = (columns.log, columns.index, columns.timeindex, columns.txnindex)
         keys = {each.file.key for each in self.snapshots}
         return keys.union(*(each.key for each in files))
+
+    def file(self, name: str) -> tuple[StoredFile, int] | None:
+        """Return what `files` has of a name, without making all of it; None if it has nothing."""
+        parsed = parse_segment_file_name(name)
+        if parsed is None or segment_file_name(*parsed) != name:
+            return None
+        base, suffix = parsed
+        if suffix == names.SNAPSHOT:
+            of_name = (one for one in reversed(self.snapshots) if one.offset == base)
+            return next(((each.file, each.modified_ns) for each in of_name), None)
+        segments = self.segments
+        bases = segments.columns.base_offset if isinstance(segments, Segments) else None
+        if bases is None:
+            return self.files.get(name)
+        number = bisect_left(bases, base)
+        if number == len(bases) or bases[number] != base:
+            return None
+        segment = segments[number]
+        file = segment.files().get(name)
+        return None if file is None else (file, segment.modified_ns)
 
     @cached_property
     def files(self) -> dict[str, tuple[StoredFile, int]]:

@@ -34,6 +34,7 @@ _COMMANDS: Final = MappingProxyType(
         "ingest": "Append rows from files to a topic, each file once.",
         "archive": "Copy a topic from a running broker, keeping its offsets.",
         "upload": "Write logs into a bucket as they are, and only what is new.",
+        "download": "Write logs from a bucket into a log directory, for a broker to open.",
         "latest": "Write the latest state of a topic, now or in the past, to a table.",
         "find": "Find every record of some keys in every file, and when each is gone.",
         "certificate": "Search for erased keys and sign what was found, and every file seen.",

@@ -24,7 +24,7 @@ from logwright.config.without_effect import warn_of_no_effect
 from logwright.errors import LogwrightError, NotALogDir, UnsupportedFormatError
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions
-from logwright.place.model import Place, is_local, is_versioned
+from logwright.place.model import Place, is_local, is_versioned, narrowed
 from logwright.tier.place import TieredPlace
 from logwright.units import TimestampMs
 
@@ -293,7 +293,7 @@ def request_of(given: Given, output: Output) -> Request:
     policies = None if directory is None else load_policies(directory)
     high_watermark, high_watermark_from = committed_by(given["high_watermark"], policies)
     request = Request(
-        place=given["log_dir"],
+        place=narrowed(given["log_dir"], partitions=given.get("named", ())),
         named=given.get("named", ()),
         config=dict(given["config"]),
         policies=policies,

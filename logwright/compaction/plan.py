@@ -12,15 +12,17 @@ KIP-354). Pure.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from operator import attrgetter
 from typing import Final
 
 from logwright.compaction.model import CompactionPlan
 from logwright.config.topic import TopicConfig
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
-from logwright.log.model import ReadableLog, Segment
+from logwright.log.model import ReadableLog, Segment, log_bytes_of
 from logwright.log.watermark import is_without_high_watermark
 from logwright.times import duration, instant
 from logwright.units import INT32_MAX, INT64_MAX, ByteCount, DurationMs, Offset, TimestampMs
@@ -42,12 +44,8 @@ def plan_compaction(
     dirty = _dirty_segments(log, first_dirty)
     raw_bound, bound_reason = _first_uncleanable(log, config, first_dirty, dirty, now_ms)
     bound = _aligned(log, raw_bound)
-    clean_bytes = sum([each.log_bytes for each in log.segments if each.base_offset < first_dirty])
-    cleanable_bytes = (
-        0
-        if bound <= first_dirty
-        else sum([each.log_bytes for each in dirty if each.base_offset < bound])
-    )
+    clean_bytes = log_bytes_of(_before(log.segments, first_dirty))
+    cleanable_bytes = 0 if bound <= first_dirty else log_bytes_of(_before(dirty, bound))
     total = clean_bytes + cleanable_bytes
     ratio = cleanable_bytes / total if total else 0.0
     lag = _compaction_lag(dirty, config, now_ms, like_kafka=like_kafka)
@@ -57,7 +55,7 @@ def plan_compaction(
         first_dirty_offset=first_dirty,
         first_uncleanable_dirty_offset=raw_bound,
         first_uncleanable_offset=bound,
-        clean_bytes=ByteCount(clean_bytes),
+        clean_bytes=clean_bytes,
         cleanable_bytes=ByteCount(cleanable_bytes),
         cleanable_ratio=ratio,
         min_cleanable_ratio=config.min_cleanable_dirty_ratio,
@@ -98,7 +96,12 @@ def _policy_reason(config: TopicConfig) -> tuple[str, ...]:
     return (f"cleanup.policy={policy} does not compact",)
 
 
-def _dirty_segments(log: ReadableLog, first_dirty: Offset) -> tuple[Segment, ...]:
+def _before(segments: Sequence[Segment], offset: Offset) -> Sequence[Segment]:
+    """Return the segments that begin below an offset."""
+    return segments[: bisect_left(segments, offset, key=_base_offset)]
+
+
+def _dirty_segments(log: ReadableLog, first_dirty: Offset) -> Sequence[Segment]:
     """Return the sealed segments from the one that contains the first dirty offset on."""
     if log.active.base_offset <= first_dirty:
         return ()
@@ -110,7 +113,7 @@ def _first_uncleanable(
     log: ReadableLog,
     config: TopicConfig,
     first_dirty: Offset,
-    dirty: tuple[Segment, ...],
+    dirty: Sequence[Segment],
     now_ms: TimestampMs,
 ) -> tuple[Offset, str]:
     """Return the bound before it is aligned, and what set it."""
@@ -157,7 +160,7 @@ _NO_LAG: Final = _Lag(
 
 
 def _compaction_lag(
-    dirty: tuple[Segment, ...], config: TopicConfig, now_ms: TimestampMs, *, like_kafka: bool
+    dirty: Sequence[Segment], config: TopicConfig, now_ms: TimestampMs, *, like_kafka: bool
 ) -> _Lag:
     """Return by how much the oldest uncompacted record exceeds ``max.compaction.lag.ms``."""
     lag_ms = max(config.max_compaction_lag_ms, 0)
@@ -165,8 +168,9 @@ def _compaction_lag(
         return _NO_LAG
     estimates = [
         estimate
-        for number in range(len(dirty))
-        if (estimate := _earliest(dirty, number, config, like_kafka=like_kafka)) is not None
+        for before, segment in pairwise(chain([None], dirty))
+        if segment is not None
+        and (estimate := _earliest(before, segment, config, like_kafka=like_kafka)) is not None
     ]
     if not estimates:
         return _Lag(
@@ -186,29 +190,28 @@ def _compaction_lag(
 
 
 def _earliest(
-    dirty: tuple[Segment, ...], number: int, config: TopicConfig, *, like_kafka: bool
+    before: Segment | None, segment: Segment, config: TopicConfig, *, like_kafka: bool
 ) -> tuple[int, str] | None:
-    """Return (timestamp in ms, its origin) of a dirty segment's earliest record.
+    """Return (timestamp in ms, its origin) of a dirty segment's earliest record; `before` is the
+    dirty segment before it.
 
     Kafka 4.3 takes the maxTimestamp of the first batch, if it is above 0. KIP-354 has an answer for
     a segment without one too: the first dirty segment cannot be older than its largest timestamp
     less the time that a segment may be active; a later one began when the one before it ended.
     """
-    segment = dirty[number]
     first_ms = segment.first_batch_max_timestamp_ms
     if first_ms is not None and first_ms > 0:
         return first_ms, f"the first batch of segment {segment.base_offset}"
     if like_kafka or segment.log_bytes == 0:
         return None
-    if number > 0:
-        before = dirty[number - 1]
+    if before is not None:
         return before.largest_timestamp_ms, f"the largest timestamp of segment {before.base_offset}"
     estimate = segment.largest_timestamp_ms - config.max_segment_ms
     return estimate, f"the largest timestamp of segment {segment.base_offset} less segment.ms"
 
 
 def group_segments(
-    segments: tuple[Segment, ...], config: TopicConfig, *, first_uncleanable_offset: Offset
+    segments: Sequence[Segment], config: TopicConfig, *, first_uncleanable_offset: Offset
 ) -> tuple[tuple[Segment, ...], ...]:
     """Split the segments to be rewritten into groups, each of which becomes one
     (Cleaner.groupSegmentsBySize, 4.3.0).

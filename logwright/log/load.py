@@ -1,7 +1,8 @@
 """Read a log directory: its partitions, its checkpoints, and one partition's log as a value.
 
 1. All entries of the partition's directory are listed and stamped once; that is also the
-   fingerprint.
+   fingerprint. Of a version in a bucket the manifest is enough: steps 1 to 3 are done where it is
+   read (`logwright.bucket.rows`), and files are looked at only if something is wrong.
 2. Names give the segments. Anything that an interrupted operation leaves, or that a broker would
    repair at load, stops here: this directory needs recovery first.
 3. Of each segment the last time index entry and the first batch's header are read, of the active
@@ -30,12 +31,25 @@ from logwright.log.checkpoints import (
 )
 from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
 from logwright.log.log_dir import list_log_dir
-from logwright.log.model import Fingerprint, PartitionLog, Segment
+from logwright.log.model import (
+    FilesOfVersion,
+    Fingerprint,
+    PartitionLog,
+    Segment,
+    SegmentTable,
+)
 from logwright.log.producers import Producers, first_batch_at, load_producers
 from logwright.log.recovered import is_recovered
 from logwright.log.tail import first_batch_max_timestamp, log_end_offset
 from logwright.place.files import open_log_dir, open_partition_dir
-from logwright.place.model import AnyPlace, FileStamp, OpenDir, Place, is_running
+from logwright.place.model import (
+    AnyPlace,
+    FileStamp,
+    OpenDir,
+    Place,
+    ReadOnlyPlace,
+    is_running,
+)
 from logwright.units import Offset, TimestampMs
 
 if TYPE_CHECKING:
@@ -97,7 +111,9 @@ def fingerprint(
         [(name, find_offset(contents_of.get(name, b""), partition)) for name in CHECKPOINT_FILES]
     )
     with open_partition_dir(log_dir, partition) as directory:
-        return Fingerprint(files=tuple(stamp_files(directory).values()), checkpoints=entries)
+        known = _known(log_dir, partition)
+        files = tuple(stamp_files(directory).values()) if known is None else known.files
+        return Fingerprint(files=files, checkpoints=entries)
 
 
 def observe(
@@ -169,11 +185,9 @@ def observe_one(shared: Shared[AnyPlace], partition: TopicPartition) -> Partitio
 def _observe(
     shared: Shared[AnyPlace], partition: TopicPartition, directory: OpenDir
 ) -> PartitionLog[AnyPlace]:
-    stamps = stamp_files(directory)
-    as_stopped = shared.clean_shutdown or is_recovered(directory, stamps)
-    stems = segment_stems(stamps, directory.name, clean_shutdown=as_stopped)
-    segments = _segments(directory, stamps, stems)
-    end = _log_end_offset(directory, segments[-1])
+    segments, snapshots, end, files = _known(shared.log_dir, partition) or _looked_at(
+        shared, directory
+    )
     entries = shared.checkpoints.of(partition)
     if is_running(shared.log_dir):
         entries = (*entries[:2], (names.HIGH_WATERMARK_CHECKPOINT, end), entries[3])
@@ -184,7 +198,6 @@ def _observe(
     committed = end
     if shared.high_watermark == "checkpoint":
         committed = Offset(min(max(watermark or 0, start), end))
-    snapshots = snapshot_offsets(stamps)
     producers = load_producers(
         directory,
         segments,
@@ -207,14 +220,45 @@ def _observe(
         cleaner_checkpoint=cleaner,
         snapshot_offsets=snapshots,
         producers=producers.entries,
-        fingerprint=Fingerprint(files=tuple(stamps.values()), checkpoints=entries),
+        fingerprint=Fingerprint(files=files, checkpoints=entries),
     )
+
+
+class _Files(NamedTuple):
+    """What the files of a log say: its segments, the offsets of its producer snapshots, its end."""
+
+    segments: Sequence[Segment]
+    snapshots: tuple[Offset, ...]
+    end: Offset
+    files: Sequence[FileStamp]
+
+
+def _known(log_dir: Place, partition: TopicPartition) -> _Files | None:
+    """Return what is known of a log's files without looking at them; None if it is not enough."""
+    if not isinstance(log_dir, ReadOnlyPlace):
+        return None
+    directory = log_dir / partition.directory_name
+    known = directory.known_log()
+    if known is None:
+        return None
+    snapshots = tuple(map(Offset, known.snapshots))
+    files = FilesOfVersion(directory, known)
+    return _Files(SegmentTable(known.segments), snapshots, Offset(known.end), files)
+
+
+def _looked_at(shared: Shared[AnyPlace], directory: OpenDir) -> _Files:
+    stamps = stamp_files(directory)
+    as_stopped = shared.clean_shutdown or is_recovered(directory, stamps)
+    stems = segment_stems(stamps, directory.name, clean_shutdown=as_stopped)
+    segments = _segments(directory, stamps, stems)
+    end = _log_end_offset(directory, segments[-1])
+    return _Files(segments, snapshot_offsets(stamps), end, tuple(stamps.values()))
 
 
 def _last_stable_offset(
     producers: Producers,
     directory: OpenDir,
-    segments: tuple[Segment, ...],
+    segments: Sequence[Segment],
     offsets: tuple[Offset, Offset, Offset],
 ) -> Offset:
     """Return the last stable offset. For a transaction that began in deleted records, the first

@@ -6,12 +6,26 @@ making dataclasses.
 
 from __future__ import annotations
 
-from typing import Generic, NamedTuple, TypeAlias, cast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, cast, overload
 
+from logwright.bucket.rows import NO_BATCH, NO_FILE
 from logwright.format.names import TopicPartition
 from logwright.format.snapshot import ProducerEntry
-from logwright.place.model import AnyPlace_co, FileStamp, Place, PlaceOrText, below
+from logwright.place.model import (
+    AnyPlace_co,
+    FileStamp,
+    KnownLog,
+    Place,
+    PlaceOrText,
+    ReadOnlyPlace,
+    below,
+)
 from logwright.units import ByteCount, Offset, TimestampMs
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Fingerprint(NamedTuple):
@@ -19,11 +33,12 @@ class Fingerprint(NamedTuple):
     generation counter).
 
     Attributes:
-        files: all plain files of the partition directory, by name.
+        files: all plain files of the partition directory, by name; of a version of a log in a
+            bucket a `FilesOfVersion`.
         checkpoints: (file name, offset or None) of this partition in each offset checkpoint file.
     """
 
-    files: tuple[FileStamp, ...]
+    files: Sequence[FileStamp]
     checkpoints: tuple[tuple[str, int | None], ...]
 
 
@@ -51,6 +66,100 @@ class Segment(NamedTuple):
     first_batch_max_timestamp_ms: TimestampMs | None
 
 
+class SegmentTable(Sequence[Segment]):
+    """Many segments, each made when it is looked at: as `Segment`s they need ten times the memory.
+
+    Attributes:
+        rows: `logwright.bucket.rows.SEGMENT`[n].
+    """
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: NDArray[np.void]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return map(_segment_of, self.rows.tolist())
+
+    @overload
+    def __getitem__(self, number: int) -> Segment: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> SegmentTable: ...
+
+    def __getitem__(self, number: int | slice) -> Segment | SegmentTable:
+        if isinstance(number, slice):
+            return SegmentTable(self.rows[number])
+        return _segment_of(self.rows[number].item())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(self) != len(other):
+            return False
+        return all(own == another for own, another in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+def _segment_of(row: tuple[int, ...]) -> Segment:
+    base, log, index, timeindex, txnindex, modified_ns, largest, first = row
+    return Segment(
+        Offset(base),
+        ByteCount(log),
+        ByteCount(index),
+        ByteCount(timeindex),
+        None if txnindex == NO_FILE else ByteCount(txnindex),
+        modified_ns,
+        TimestampMs(largest),
+        None if first == NO_BATCH else TimestampMs(first),
+    )
+
+
+def log_bytes_of(segments: Sequence[Segment]) -> ByteCount:
+    """Return the size of the ``.log`` files of some segments."""
+    if isinstance(segments, SegmentTable):
+        return ByteCount(int(segments.rows["log_bytes"].sum(dtype="i8")))
+    return ByteCount(sum([segment.log_bytes for segment in segments]))
+
+
+class FilesOfVersion(Sequence[FileStamp]):
+    """The files of one version of a log in a bucket, looked at when somebody asks for them."""
+
+    __slots__ = ("_directory", "_version")
+
+    def __init__(self, directory: ReadOnlyPlace, known: KnownLog) -> None:
+        """`directory`: shows this version."""
+        self._directory, self._version = directory, known.version
+
+    def __len__(self) -> int:
+        return len(self._stamps())
+
+    @overload
+    def __getitem__(self, number: int) -> FileStamp: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[FileStamp]: ...
+
+    def __getitem__(self, number: int | slice) -> FileStamp | list[FileStamp]:
+        return self._stamps()[number]
+
+    def __iter__(self) -> Iterator[FileStamp]:
+        return iter(self._stamps())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, FilesOfVersion) and self._version == other._version
+
+    def __hash__(self) -> int:
+        return hash(self._version)
+
+    def _stamps(self) -> list[FileStamp]:
+        entries = (entry for entry in self._directory.entries() if entry.kind == "file")
+        return sorted(entry.stamp for entry in entries)
+
+
 class PartitionLog(NamedTuple, Generic[AnyPlace_co]):
     """A frozen picture of one partition's log. Without a parameter it is one of this machine, which
     can be changed; `ReadableLog` is one anywhere.
@@ -72,7 +181,7 @@ class PartitionLog(NamedTuple, Generic[AnyPlace_co]):
 
     log_dir: AnyPlace_co
     partition: TopicPartition
-    segments: tuple[Segment, ...]
+    segments: Sequence[Segment]
     log_start_offset: Offset
     log_end_offset: Offset
     high_watermark: Offset
@@ -104,16 +213,16 @@ class PartitionLog(NamedTuple, Generic[AnyPlace_co]):
         return self.segments[-1]
 
     @property
-    def sealed(self) -> tuple[Segment, ...]:
+    def sealed(self) -> Sequence[Segment]:
         """All segments but the active one."""
         return self.segments[:-1]
 
     @property
     def log_bytes(self) -> ByteCount:
         """Size of all ``.log`` files."""
-        return ByteCount(sum(segment.log_bytes for segment in self.segments))
+        return log_bytes_of(self.segments)
 
-    def with_segments(self, segments: tuple[Segment, ...]) -> PartitionLog[AnyPlace_co]:
+    def with_segments(self, segments: Sequence[Segment]) -> PartitionLog[AnyPlace_co]:
         """Return the same log with other segments, for planning what follows a roll."""
         return self._replace(segments=segments)
 

@@ -11,8 +11,11 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +40,7 @@ from logwright.place.model import OpenDir, PlaceOrText, below
 from logwright.units import Offset, TimestampMs
 
 _LOG = logging.getLogger(__name__)
+_base_offset: Final = attrgetter("base_offset")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,11 +128,12 @@ def _newest_snapshot(
     """Return (offset, producers) of the newest usable snapshot; the log start and none if there is
     none.
     """
-    bases = {segment.base_offset for segment in segments}
     newest = max(snapshot_offsets, default=None)
     for offset in reversed(snapshot_offsets):
-        stray = offset not in bases and (offset < segments[-1].base_offset or offset != newest)
-        if stray or not log_start_offset < offset <= log_end_offset:
+        if not log_start_offset < offset <= log_end_offset:
+            continue
+        may_be_stray = offset < segments[-1].base_offset or offset != newest
+        if may_be_stray and not _is_base(segments, offset):
             continue
         name = segment_file_name(offset, SNAPSHOT)
         try:
@@ -137,6 +142,12 @@ def _newest_snapshot(
         except (CorruptProducerSnapshot, UnsupportedFormatError) as error:
             _LOG.warning("producer snapshot not used: %s", error)
     return log_start_offset, ()
+
+
+def _is_base(segments: Sequence[Segment], offset: Offset) -> bool:
+    """Return whether a segment begins at an offset."""
+    number = bisect_left(segments, offset, key=_base_offset)
+    return number < len(segments) and segments[number].base_offset == offset
 
 
 def first_batch_at(

@@ -28,7 +28,7 @@ from logwright.bucket.store import Bucket
 from logwright.bucket.stored import StoredFile
 from logwright.errors import CorruptLogError, StalePlan
 from logwright.maintenance.scratch import no_room_or_unreadable
-from logwright.place.bucket import Shown, files_of, root_of
+from logwright.place.bucket import Shown, ShownLog, files_of, root_of
 from logwright.place.model import RANGE_BYTES
 from logwright.units import ByteCount
 
@@ -117,7 +117,7 @@ def download(
     partition = log_dir / name
     try:
         partition.mkdir(parents=True)
-        for file, shown in root_of({name: manifest}).items():
+        for file, shown in root_of({name: ShownLog.of(manifest)}).items():
             if shown.entry.kind == "file":
                 (log_dir / file).write_bytes(shown.content)
     except OSError as error:
@@ -169,7 +169,7 @@ def write_stored(
     try:
         with path.open("xb") as file:
             if not hollow:
-                for piece in _pieces(directory, stored):
+                for piece in pieces_of(directory, stored):
                     file.write(piece)
             else:
                 file.write(stored.head)
@@ -182,7 +182,7 @@ def write_stored(
         raise no_room_or_unreadable(error, path, source) from error
 
 
-def _pieces(directory: Bucket, stored: StoredFile) -> Iterator[memoryview]:
+def pieces_of(directory: Bucket, stored: StoredFile) -> Iterator[memoryview]:
     """Yield an object's bytes. Effects: reads it.
 
     Raises:

@@ -6,6 +6,9 @@ of a log directory is made of the manifests: the checkpoints, the marker of a cl
 settings of topics. To list the root or to read a checkpoint looks at all partitions, several at
 once; nothing lists the names of segments.
 
+Of each log what a plan needs stays in memory, in 48 bytes for a segment; whole manifests only as
+long as they have no more than `_MOST_SEGMENTS` segments together. Another is read again.
+
 Where a file is read from begin to end, windows of 8 MiB are fetched ahead. The first and last bytes
 that a manifest keeps of a file are not asked for again; nor is an object that somebody has as a
 whole, or is fetching.
@@ -16,22 +19,23 @@ What was sent to another process reads the versions that were seen here.
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from pathlib import PurePosixPath
 from threading import Lock, RLock
-from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple, TypeVar, cast
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from logwright.bucket.commit import listed, newest, read_manifest
 from logwright.bucket.driver import drive
+from logwright.bucket.rows import rows_of
 from logwright.bucket.store import Bucket
-from logwright.bucket.stored import DATA
+from logwright.bucket.stored import DATA, SegmentColumns
 from logwright.errors import CorruptLogError, StalePlan, invariant, unreadable
 from logwright.format import names
 from logwright.format.checkpoints import serialize_offset_checkpoint
@@ -43,6 +47,7 @@ from logwright.place.model import (
     Bytes,
     Entry,
     FileStamp,
+    KnownLog,
     ReadOnlyPlace,
     too_large,
 )
@@ -55,10 +60,20 @@ if TYPE_CHECKING:
     from logwright.bucket.stored import StoredFile
     from logwright.place.model import Place
 
+_T = TypeVar("_T")
 AHEAD: Final = 2
 """How many windows are fetched before they are asked for."""
 _AT_ONCE: Final = 8
-_MANIFESTS_AT_ONCE: Final = 16
+_NS_PER_MS: Final = 1_000_000
+_MANIFESTS_AT_ONCE: Final = 8
+_CHECKPOINTS: Final = (
+    names.RECOVERY_POINT_CHECKPOINT,
+    names.LOG_START_OFFSET_CHECKPOINT,
+    names.HIGH_WATERMARK_CHECKPOINT,
+    names.CLEANER_OFFSET_CHECKPOINT,
+)
+_MOST_SEGMENTS: Final = 100_000
+"""Of the manifests that are kept whole; 60 MB."""
 _SEQUENTIAL_BYTES: Final = 256 * 1024
 """Who reads so much at once reads on, probably."""
 
@@ -69,18 +84,26 @@ class Session:
 
     Attributes:
         bucket: the log directory.
+        only: the names of the partitions' directories that are shown; None: all.
     """
 
-    def __init__(self, bucket: Bucket, versions: dict[str, int] | None = None) -> None:
-        self.bucket = bucket
+    def __init__(
+        self,
+        bucket: Bucket,
+        versions: dict[str, int] | None = None,
+        only: frozenset[str] | None = None,
+    ) -> None:
+        self.bucket, self.only = bucket, only
         self._versions = dict(versions or {})
-        self._manifests: dict[str, Manifest | None] = {}
-        self._shown: dict[str, dict[str, Shown]] = {}
-        self._turn = RLock()
+        self._logs: dict[str, ShownLog | None] = {}
+        self._manifests: dict[str, Manifest] = {}
+        self._root: dict[str, Shown] | None = None
+        self._segments = 0
+        self._turn, self._keeping = RLock(), Lock()
 
     def __reduce__(self) -> tuple[Callable[..., Session], tuple[object, ...]]:
         """Another process reads the same versions, and connects for itself."""
-        return Session, (self.bucket, self._versions)
+        return Session, (self.bucket, self._versions, self.only)
 
     @property
     def place(self) -> BucketPlace:
@@ -96,7 +119,7 @@ class Session:
 
     def manifest(self, directory: str) -> Manifest | None:
         """Return the version of a partition's log that is shown, None if there is none. Effects:
-        reads it, once.
+        reads it, unless it is kept.
 
         Raises:
             CorruptLogError, UnsupportedFormatError: it is malformed.
@@ -104,54 +127,95 @@ class Session:
             Unsettled, UnreadableFile: the bucket does not answer, or does not permit it.
         """
         with self._turn:
-            if directory not in self._manifests:
-                self._manifests[directory] = self._read(directory)
-            manifest = self._manifests[directory]
-            if manifest is not None:
-                self._versions[directory] = manifest.version
+            log = self.log(directory)
+            if log is None or directory in self._manifests:
+                return self._manifests.get(directory)
+            manifest = self._read(directory)
+            self._keep(directory, manifest)
             return manifest
 
-    def manifests(self) -> dict[str, Manifest]:
-        """Return the version of each partition's log, by the name of its directory. Effects and
+    def log(self, directory: str) -> ShownLog | None:
+        """Return what is kept of a partition's log, None if there is none. Effects and errors: as
+        `manifest`.
+        """
+        if self.only is not None and directory not in self.only:
+            return None
+        with self._turn:
+            if directory not in self._logs:
+                self._take(directory)
+            log = self._logs[directory]
+            if log is not None:
+                self._versions[directory] = log.version
+            return log
+
+    def logs(self) -> dict[str, ShownLog]:
+        """Return what is kept of each partition's log, by the name of its directory. Effects and
         errors: as `manifest`, of all.
         """
-        listed = self.bucket.directories()
+        listed = self.bucket.directories() if self.only is None else sorted(self.only)
         with self._turn:
-            missing = [
-                name
-                for name in listed
-                if name not in self._manifests and TopicPartition.parse(name)
-            ]
+            partitions = filter(TopicPartition.parse, listed)
+            missing = [name for name in partitions if name not in self._logs]
             with ThreadPoolExecutor(_MANIFESTS_AT_ONCE) as pool:
-                read = dict(zip(missing, pool.map(self._read, missing), strict=True))
-            self._manifests |= read
-            return {name: manifest for name in listed if (manifest := self._manifests.get(name))}
+                list(pool.map(self._take, missing))
+            return {name: log for name in listed if (log := self._logs.get(name))}
 
     def root(self) -> dict[str, Shown]:
-        """Return what the log directory has, by name. Effects and errors: as `manifests`."""
+        """Return what the log directory has, by name. Effects and errors: as `logs`."""
         with self._turn:
-            if "" not in self._shown:
-                self._shown[""] = root_of(self.manifests())
-            return self._shown[""]
+            if self._root is None:
+                self._root = root_of(self.logs())
+            return self._root
 
     def files(self, directory: str) -> dict[str, Shown] | None:
         """Return the files of a partition, by name; None if there is no such partition. Effects
         and errors: as `manifest`.
         """
         manifest = self.manifest(directory)
-        with self._turn:
-            if manifest is not None and directory not in self._shown:
-                self._shown[directory] = files_of(manifest.state, self.bucket.below(directory))
-            return self._shown.get(directory)
+        return None if manifest is None else files_of(manifest.state, self.bucket.below(directory))
+
+    def file(self, directory: str, name: str) -> Shown | None:
+        """Return one file of a partition; None if there is none. Effects and errors: as
+        `manifest`.
+        """
+        log = self.log(directory)
+        if log is None:
+            return None
+        made = _made_files(log.state).get(name)
+        if made is not None:
+            return made
+        stored = log.state.file(name)
+        if stored is None and (manifest := self.manifest(directory)) is not None:
+            stored = manifest.state.file(name)
+        return None if stored is None else _object(name, *stored, self.bucket.below(directory))
 
     def is_there(self) -> bool:
         """Return whether there is a log directory. Effects: lists it, once."""
         with self._turn:
-            known = bool(self._versions) or any(self._manifests.values())
+            known = bool(self._versions) or any(self._logs.values())
             return known or bool(self.bucket.directories())
 
+    def _take(self, directory: str) -> None:
+        self._keep(directory, self._read(directory))
+
+    def _keep(self, directory: str, manifest: Manifest | None) -> None:
+        """Keep what a plan needs of a log, and its manifest, while there is room. Several threads
+        of one turn may do so.
+        """
+        log = None if manifest is None else ShownLog.of(manifest)
+        with self._keeping:
+            self._logs[directory] = log
+            if manifest is None:
+                return
+            self._manifests[directory] = manifest
+            self._segments += len(manifest.state.segments)
+            while self._segments > _MOST_SEGMENTS and len(self._manifests) > 1:
+                oldest = self._manifests.pop(next(iter(self._manifests)))
+                self._segments -= len(oldest.state.segments)
+
     def _read(self, directory: str) -> Manifest | None:
-        version = self._versions.get(directory)
+        known = self._logs.get(directory)
+        version = self._versions.get(directory) if known is None else known.version
         requests = newest() if version is None else read_manifest(version)
         manifest = drive(self.bucket.below(directory), requests)
         if manifest is None and version is not None:
@@ -169,6 +233,41 @@ class Session:
         return manifest
 
 
+class ShownLog(NamedTuple):
+    """What is kept of a log.
+
+    Attributes:
+        version, written_ms: of the manifest.
+        state: of the manifest, with the first and the last of the segments and of the snapshots.
+        known: see `ReadOnlyPlace.known_log`.
+    """
+
+    version: int
+    written_ms: int
+    state: LogState
+    known: KnownLog | None
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> ShownLog:
+        """Return what is kept of a manifest."""
+        state = manifest.state
+        rows = rows_of(SegmentColumns.of(state.segments))
+        version = FileStamp(
+            manifest.operation,
+            ByteCount(0),
+            manifest.written_ms * _NS_PER_MS,
+            manifest.version,
+        )
+        snapshots = tuple(sorted({each.offset for each in state.snapshots}))
+        known = None if rows is None else KnownLog(rows, snapshots, state.log_end_offset, version)
+        ends = replace(state, segments=_ends(state.segments), snapshots=_ends(state.snapshots))
+        return cls(manifest.version, manifest.written_ms, ends, known)
+
+
+def _ends(values: Sequence[_T]) -> tuple[_T, ...]:
+    return (values[0], values[-1]) if len(values) > 1 else tuple(values)
+
+
 class Shown(NamedTuple):
     """A file or directory of the place.
 
@@ -184,7 +283,7 @@ class Shown(NamedTuple):
 
 def _made(name: str, content: bytes, modified_ms: int) -> Shown:
     """Return a file that is made of what manifests have."""
-    stamp = FileStamp(name, ByteCount(len(content)), modified_ms * 1_000_000, _inode(content))
+    stamp = FileStamp(name, ByteCount(len(content)), modified_ms * _NS_PER_MS, _inode(content))
     return Shown(Entry("file", stamp, stamp.modified_ns), content)
 
 
@@ -202,36 +301,41 @@ def _inode(identity: bytes) -> int:
     return int.from_bytes(blake2b(identity, digest_size=8).digest(), "big") >> 1
 
 
-def root_of(manifests: dict[str, Manifest]) -> dict[str, Shown]:
+def root_of(shown: dict[str, ShownLog]) -> dict[str, Shown]:
     """Return what a broker that was stopped has in a log directory's root, of these logs."""
-    modified_ms = max((each.written_ms for each in manifests.values()), default=0)
-    logs = {each.state.partition: each.state for each in manifests.values()}
-    starts = {
-        partition: log.log_start_offset
-        for partition, log in logs.items()
-        if log.log_start_offset > log.segments[0].base_offset  # as LogManager, Kafka 4.3.0
-    }
-    offsets = {
-        names.RECOVERY_POINT_CHECKPOINT: {key: log.log_end_offset for key, log in logs.items()},
-        names.LOG_START_OFFSET_CHECKPOINT: starts,
-        names.HIGH_WATERMARK_CHECKPOINT: {key: log.high_watermark for key, log in logs.items()},
-        names.CLEANER_OFFSET_CHECKPOINT: {
-            partition: log.cleaner_checkpoint
-            for partition, log in logs.items()
-            if log.cleaner_checkpoint is not None
-        },
-    }
+    modified_ms = max((each.written_ms for each in shown.values()), default=0)
+    logs = [each.state for each in shown.values()]
+    offsets: dict[str, dict[TopicPartition, int]] = {name: {} for name in _CHECKPOINTS}
+    for log in logs:
+        for name, offset in root_offsets(log).items():
+            if offset is not None:
+                offsets[name][log.partition] = offset
     contents = {name: serialize_offset_checkpoint(each) for name, each in offsets.items()}
     kept = {
         log.topic: KeptTopic(topic_id=log.topic_id, configs=log.configs)
-        for log in logs.values()
+        for log in logs
         if log.topic_id is not None or log.configs
     }
     if kept:
         contents[KEPT_FILE] = serialize_kept(kept)
     contents[names.CLEAN_SHUTDOWN_MARKER] = b""
     root = {name: _made(name, content, modified_ms) for name, content in contents.items()}
-    return root | {name: _directory(name) for name in manifests}
+    return root | {name: _directory(name) for name in shown}
+
+
+def root_offsets(state: LogState) -> dict[str, int | None]:
+    """Return the entries that a log has in a log directory's checkpoints, by the name of the file;
+    None: it has none.
+    """
+    begins_within = state.log_start_offset > state.segments[0].base_offset
+    return {
+        names.RECOVERY_POINT_CHECKPOINT: state.log_end_offset,
+        names.LOG_START_OFFSET_CHECKPOINT: (
+            state.log_start_offset if begins_within else None  # as LogManager, Kafka 4.3.0
+        ),
+        names.HIGH_WATERMARK_CHECKPOINT: state.high_watermark,
+        names.CLEANER_OFFSET_CHECKPOINT: state.cleaner_checkpoint,
+    }
 
 
 def files_of(state: LogState, directory: Bucket) -> dict[str, Shown]:
@@ -240,13 +344,18 @@ def files_of(state: LogState, directory: Bucket) -> dict[str, Shown]:
         name: _object(name, file, modified_ns, directory)
         for name, (file, modified_ns) in state.files.items()
     }
+    return shown | _made_files(state)
+
+
+def _made_files(state: LogState) -> dict[str, Shown]:
+    """Return the files that are in the manifest itself."""
     contents = {}
     if state.leader_epochs is not None:
         contents[names.LEADER_EPOCH_CHECKPOINT] = state.leader_epochs
     if state.topic_id is not None:
         content = f"version: 0\ntopic_id: {state.topic_id}".encode()
         contents[names.PARTITION_METADATA] = content
-    return shown | {name: _made(name, content, 0) for name, content in contents.items()}
+    return {name: _made(name, content, 0) for name, content in contents.items()}
 
 
 @dataclass(frozen=True, order=True)
@@ -266,12 +375,27 @@ class BucketPlace(ReadOnlyPlace):
         """The URL."""
         return f"{self.scheme}:/{'/' if self.scheme == 'file' else ''}{self.pure}"
 
+    def narrowed(
+        self, *, partitions: Collection[TopicPartition] = (), topic: str | None = None
+    ) -> BucketPlace:
+        """See `ReadOnlyPlace.narrowed`: only the manifests of these are read. Effects: of a topic
+        the log directory is listed.
+        """
+        bucket = self.session.bucket
+        only = {each.directory_name for each in partitions}
+        for name in () if topic is None else bucket.directories():
+            partition = TopicPartition.parse(name)
+            if partition is not None and partition.topic == topic:
+                only.add(name)
+        return replace(self, session=Session(bucket, only=frozenset(only)))
+
     def not_shown(self) -> Iterable[tuple[str, str]]:
         """Yield the partitions that have objects which their shown version does not name: those of
         other versions, and what nothing names. See `ReadOnlyPlace.not_shown`.
         """
-        for name, manifest in sorted(self.session.manifests().items()):
-            keys = manifest.state.keys()
+        for name in sorted(self.session.logs()):
+            manifest = self.session.manifest(name)
+            keys = set() if manifest is None else manifest.state.keys()
             entries = drive(self.session.bucket.below(name), listed(DATA))
             others = sum(entry.key not in keys for entry in entries)
             if others:
@@ -290,10 +414,16 @@ class BucketPlace(ReadOnlyPlace):
         inside = self.session.files(parts[0]) if parts else self.session.root()
         return [shown.entry for shown in (inside or {}).values()]
 
+    def known_log(self) -> KnownLog | None:
+        """See `ReadOnlyPlace.known_log`: manifests have what a plan needs."""
+        parts = self._parts()
+        log = self.session.log(parts[0]) if len(parts) == 1 else None
+        return None if log is None else log.known
+
     def known_part(self, name: str, position: int, size: int) -> bytes | None:
         """See `ReadOnlyPlace.known_part`: the manifest has the ends of files."""
         parts = self._parts()
-        shown = (self.session.files(parts[0]) or {}).get(name) if len(parts) == 1 else None
+        shown = self.session.file(parts[0], name) if len(parts) == 1 else None
         if shown is None:
             return None
         if shown.stored is None:
@@ -319,11 +449,11 @@ class BucketPlace(ReadOnlyPlace):
             case ():
                 shown = _directory(self.name) if self.session.is_there() else None
             case (name,) if TopicPartition.parse(name):
-                shown = _directory(name) if self.session.manifest(name) else None
+                shown = _directory(name) if self.session.log(name) else None
             case (name,):
                 shown = self.session.root().get(name)
             case (directory, name):
-                shown = (self.session.files(directory) or {}).get(name)
+                shown = self.session.file(directory, name)
         if shown is None:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
         return shown

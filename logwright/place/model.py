@@ -27,6 +27,7 @@ from typing import (
     TypeAlias,
     TypeGuard,
     TypeVar,
+    cast,
 )
 
 import numpy as np
@@ -35,10 +36,12 @@ from logwright.errors import StalePlan, UnreadableFile, unreadable
 from logwright.units import ByteCount
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     import typing_extensions
     from numpy.typing import NDArray
+
+    from logwright.format.names import TopicPartition
 
 
 LARGEST_FILE_BYTES: Final = 2_147_483_647
@@ -81,6 +84,22 @@ class Entry(NamedTuple):
     changed_ns: int
     links: int = 1
     device: int = 0
+
+
+class KnownLog(NamedTuple):
+    """A log whose files need not be looked at to plan it.
+
+    Attributes:
+        segments: `logwright.bucket.rows.SEGMENT`[n], ascending, n > 0; read-only.
+        snapshots: the offsets of the producer snapshots, ascending.
+        end: the log end offset.
+        version: what another state of the log does not have.
+    """
+
+    segments: NDArray[np.void]
+    snapshots: tuple[int, ...]
+    end: int
+    version: FileStamp
 
 
 class Bytes(ABC):
@@ -298,6 +317,15 @@ class ReadOnlyPlace(ABC):
         """The directory that it is in."""
         return replace(self, pure=self.pure.parent)
 
+    def narrowed(
+        self, *, partitions: Collection[TopicPartition] = (), topic: str | None = None
+    ) -> Self:
+        """Return this log directory for one who looks only at these partitions and those of this
+        topic; the others may be shown or not. Effects: may list it.
+        """
+        del partitions, topic
+        return self
+
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which it is read; on leaving, what was read is known to be true.
 
@@ -320,6 +348,12 @@ class ReadOnlyPlace(ABC):
         without opening it; None if they are not. Effects: as `entries`.
         """
         del name, position, size
+        return None
+
+    def known_log(self) -> KnownLog | None:
+        """Return the log in this directory, if a plan need not look at its files. Effects: as
+        `entries`.
+        """
         return None
 
     @abstractmethod
@@ -382,6 +416,20 @@ def is_running(place: Place) -> bool:
 def is_versioned(place: Place) -> bool:
     """Return whether a log in this place is changed by a new version of it."""
     return isinstance(place, ReadOnlyPlace) and place.versioned
+
+
+def narrowed(
+    place: AnyPlace,
+    *,
+    partitions: Collection[TopicPartition] = (),
+    topic: str | None = None,
+) -> AnyPlace:
+    """Return a log directory for one who looks only at these partitions and those of this topic, at
+    all if there is neither; see `ReadOnlyPlace.narrowed`.
+    """
+    if isinstance(place, ReadOnlyPlace) and (partitions or topic is not None):
+        return cast("AnyPlace", place.narrowed(partitions=partitions, topic=topic))
+    return place
 
 
 def reading(place: Place) -> AbstractContextManager[None]:

@@ -16,10 +16,12 @@ quarantine, and none without a cleaner.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Generic, Literal
 
 from logwright.errors import PolicyError
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
+from logwright.log.model import log_bytes_of
 from logwright.log.watermark import is_without_high_watermark
 from logwright.place.model import AnyPlace, AnyPlace_co
 from logwright.state.model import Hold
@@ -27,7 +29,7 @@ from logwright.times import duration, durations_apart
 from logwright.units import ByteCount, Offset, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.log.model import PartitionLog, ReadableLog, Segment
@@ -76,7 +78,8 @@ class RetentionPlan(Generic[AnyPlace_co]):
     Attributes:
         log: as it was observed.
         now_ms: the clock.
-        verdicts: one for each segment, ascending.
+        deleted: the decisions about the deleted segments, ascending.
+        stays: why the first remaining segment stays.
         log_start_offset: the new one.
         checkpointed_start: what the log-start-offset-checkpoint holds afterwards: an entry only
             while the first segment's name does not show it.
@@ -86,16 +89,32 @@ class RetentionPlan(Generic[AnyPlace_co]):
 
     log: PartitionLog[AnyPlace_co]
     now_ms: TimestampMs
-    verdicts: tuple[SegmentVerdict, ...]
+    deleted: tuple[SegmentVerdict, ...]
+    stays: str
     log_start_offset: Offset
     checkpointed_start: Offset | None
     rolls: bool
     past_quarantine: bool
 
     @property
-    def deleted(self) -> tuple[SegmentVerdict, ...]:
-        """The deleted segments, oldest first."""
-        return tuple(verdict for verdict in self.verdicts if verdict.deleted)
+    def kept(self) -> Sequence[Segment]:
+        """The segments that stay, ascending."""
+        return self.log.segments[len(self.deleted) :]
+
+    @property
+    def verdicts(self) -> tuple[SegmentVerdict, ...]:
+        """The decisions about all segments, ascending."""
+        return (*self.deleted, *(self._stay(segment) for segment in self.kept))
+
+    @property
+    def oldest(self) -> SegmentVerdict:
+        """The decision about the first segment."""
+        return self.deleted[0] if self.deleted else self._stay(self.kept[0])
+
+    def _stay(self, segment: Segment) -> SegmentVerdict:
+        first = self.kept[0].base_offset
+        is_first = segment.base_offset == first
+        return _verdict(segment, self.stays if is_first else f"segment {first} before it stays")
 
     @property
     def freed_bytes(self) -> ByteCount:
@@ -159,25 +178,23 @@ def plan_retention(
     if not config.policy_known:
         raise PolicyError("its cleanup.policy is unknown.", path=log.log_dir)
     start = _raised_start(log, config, delete_records_before)
-    segments = list(log.segments)
-    breaches: dict[Offset, _Breach] = {}
-    kept: dict[Offset, list[str]] = {}
+    segments = log.segments
+    deleted: list[SegmentVerdict] = []
+    stays: list[str] = []
     for predicate in _predicates(config, start, now_ms):
         gone, why = _walk(segments, log, predicate(segments))
-        breaches |= gone
         segments = segments[len(gone) :]
+        deleted += gone
+        stays = [why] if gone else [*stays, why]
         if not segments:
             break
-        kept.setdefault(segments[0].base_offset, []).append(why)
     first = segments[0].base_offset if segments else log.log_end_offset
     new_start = Offset(max(start, first))
     return RetentionPlan(
         log=log,
         now_ms=now_ms,
-        verdicts=tuple(
-            _verdict(segment, breaches.get(segment.base_offset), _stay(segment, first, kept))
-            for segment in log.segments
-        ),
+        deleted=tuple(deleted),
+        stays="; ".join(dict.fromkeys(stays)),
         log_start_offset=new_start,
         checkpointed_start=new_start if new_start > first else None,
         rolls=not segments,
@@ -245,10 +262,11 @@ def _predicates(
 
 def _walk(
     segments: Sequence[Segment], log: ReadableLog, predicate: _Predicate
-) -> tuple[dict[Offset, _Breach], str]:
-    """Return the deleted segments by base offset, and why the first remaining one stays."""
-    gone: dict[Offset, _Breach] = {}
-    for segment, following in zip(segments, [*segments[1:], None], strict=True):
+) -> tuple[list[SegmentVerdict], str]:
+    """Return the decisions about the deleted segments, and why the first remaining one stays."""
+    gone: list[SegmentVerdict] = []
+    pairs = zip(segments, chain(islice(segments, 1, None), [None]), strict=True)
+    for segment, following in pairs:
         end = log.log_end_offset if following is None else following.base_offset
         if log.high_watermark < end:
             return gone, f"its records up to {end} are not committed: {_watermark(log)}"
@@ -257,7 +275,7 @@ def _walk(
             return gone, decision
         if following is None and segment.log_bytes == 0:
             return gone, "it is the active segment and empty"
-        gone[segment.base_offset] = decision
+        gone.append(_verdict(segment, decision))
     return gone, ""
 
 
@@ -281,7 +299,7 @@ def _by_start_offset(start: Offset) -> _Predicate:
 
 def _by_size(left: Sequence[Segment], limit: int) -> _Predicate:
     """Return the decision by size: the remaining bytes shrink with each deleted segment."""
-    bytes_left: int = sum(segment.log_bytes for segment in left)
+    bytes_left: int = log_bytes_of(left)
 
     def breach(segment: Segment, _: Segment | None) -> _Breach | str:
         nonlocal bytes_left
@@ -316,14 +334,9 @@ def from_records(segment: Segment) -> bool:
     return segment.timeindex_bytes > 0
 
 
-def _stay(segment: Segment, first: Offset, kept: Mapping[Offset, Sequence[str]]) -> str:
-    """Return why a segment stays; `first` is the oldest remaining one."""
-    if segment.base_offset != first:
-        return f"segment {first} before it stays"
-    return "; ".join(dict.fromkeys(kept.get(first, ())))
-
-
-def _verdict(segment: Segment, breach: _Breach | None, stays: str) -> SegmentVerdict:
+def _verdict(segment: Segment, decision: _Breach | str) -> SegmentVerdict:
+    """Return the decision about a segment; text says why it stays."""
+    breach = None if isinstance(decision, str) else decision
     files = segment.log_bytes + segment.index_bytes + segment.timeindex_bytes
     return SegmentVerdict(
         base_offset=segment.base_offset,
@@ -334,5 +347,5 @@ def _verdict(segment: Segment, breach: _Breach | None, stays: str) -> SegmentVer
         cause=None if breach is None else breach.cause,
         limit=None if breach is None else breach.limit,
         value=None if breach is None else breach.value,
-        reason=stays if breach is None else breach.reason,
+        reason=decision if isinstance(decision, str) else decision.reason,
     )

@@ -132,4 +132,4 @@ def undo_facts(
 
 
 def _first_kept(plan: RetentionPlan) -> int:
-    return next(verdict.base_offset for verdict in plan.verdicts if not verdict.deleted)
+    return plan.kept[0].base_offset

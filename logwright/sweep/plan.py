@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -25,7 +26,7 @@ from logwright.log.load import Shared, observe_one, share
 from logwright.log.model import PartitionLog, ReadableLog
 from logwright.observe import HighWatermark, observe_unlocked
 from logwright.place.files import open_log_dir
-from logwright.place.model import AnyPlace, Place, is_local
+from logwright.place.model import AnyPlace, Place, is_local, is_versioned
 from logwright.reading import reading
 from logwright.roll.plan import force_roll, not_rolled, plan_roll
 from logwright.steps.live import look_twice
@@ -35,6 +36,8 @@ from logwright.units import TimestampMs
 Settings = tuple[TopicConfig, CleanerConfig]
 Outcome = CleanPlan[AnyPlace] | LogwrightError
 
+_AT_ONCE: Final = 16
+"""Logs of a bucket that are looked at."""
 POLICY_UNKNOWN: Final = "its cleanup.policy is unknown"
 
 CLEANER_OFF: Final = "a broker leaves compacted logs alone; not forced"
@@ -89,7 +92,12 @@ def plan_cleanings(
         if is_local(log_dir):
             wait_for_marker(log_dir)
         shared = share(log_dir, directory, high_watermark, read_checkpoints(log_dir))
-        logs = [_look(shared, partition) for partition in partitions]
+        look = partial(_look, shared)
+        if is_versioned(log_dir):
+            with ThreadPoolExecutor(_AT_ONCE) as pool:  # they wait for the bucket
+                logs = list(pool.map(look, partitions))
+        else:
+            logs = list(map(look, partitions))
     outcomes = [
         _outcome(log, known[partition.topic], now_ms, options)
         for partition, log in zip(partitions, logs, strict=True)

@@ -3,6 +3,7 @@
 python -m tests.bucket_maintenance --count 500 --seed 1
 
 With ``--split`` every log in the bucket is cleaned in parts, with small segments and many shards.
+With ``--faults`` requests fail, processes end, and others write between (`sequence`).
 """
 
 from __future__ import annotations
@@ -14,61 +15,19 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 from logwright.bucket.store import Bucket
 from logwright.maintenance.split import run as steps
 from tests.bucket_maintenance.copies import T0, called, differences, probed, put, run
-from tests.log_builder import START_MS, LogBuilder
+from tests.bucket_maintenance.random_logs import a_log, arguments
+from tests.bucket_maintenance.sequence import play_sequence
+from tests.log_builder import START_MS
 
 _COMMANDS = ("roll", "clean", "clean", "retain", "erase")
 _SEARCHED = (0, 9)
 """Of an erasure: nothing is left; earlier versions were not searched."""
-
-
-def a_log(log_dir: Path, draw: random.Random, partition: str = "t-0") -> None:
-    """Write a log of some segments: all codecs, tombstones, transactions, gaps."""
-    builder = LogBuilder(log_dir, partition)
-    offset = 0
-    for _ in range(draw.randrange(1, 6)):
-        segment = builder.segment(offset)
-        for _ in range(draw.randrange(1, 9)):
-            producer = draw.choice((-1, -1, 7))
-            keys = [f"k{draw.randrange(9)}" for _ in range(draw.randrange(1, 6))]
-            pairs = [(key, draw.choice((None, "v" * draw.randrange(90)))) for key in keys]
-            segment.batch(
-                offset,
-                pairs,
-                codec=draw.randrange(5),
-                producer_id=producer,
-                transactional=producer >= 0,
-            )
-            offset += len(pairs)
-            if producer >= 0:
-                segment.marker(offset, producer, draw.choice(("abort", "commit")))
-                offset += 1
-            offset += draw.choice((0, 0, 0, 3))
-    builder.write(
-        index_interval=draw.choice((1, 200)),
-        producers=True,
-        high_watermark=builder.end_offset,
-        cleaner_checkpoint=draw.choice((None, builder.segments[-1].base_offset)),
-    )
-
-
-def arguments(command: str, draw: random.Random) -> list[str | int]:
-    """Return the options of a command."""
-    later = START_MS + draw.choice((0, 1_000, 90_000_000))
-    given: list[str | int] = ["t-0", "--yes", "--now", later]
-    match command:
-        case "roll":
-            return [*given, "--config", "cleanup.policy=compact", "--force"]
-        case "clean":
-            delete = draw.choice((0, 50, 86_400_000))
-            policy = ("--config", "cleanup.policy=compact")
-            return [*given, *policy, "--config", f"delete.retention.ms={delete}", "--force"]
-    limit = draw.choice(("retention.bytes=300", "retention.bytes=0", "retention.ms=100"))
-    return [*given, "--config", "cleanup.policy=delete", "--config", limit]
 
 
 def erase(log_dir: Path, bucket: Bucket, scratch: Path, draw: random.Random) -> None:
@@ -117,16 +76,18 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--split", action="store_true")
+    parser.add_argument("--faults", action="store_true")
     options = parser.parse_args()
     if options.split:
         steps.SHARD_BYTES = 200
     began, differing, done = time.monotonic(), 0, Counter[str]()
+    playing = play_sequence if options.faults else partial(play, split=options.split)
     with tempfile.TemporaryDirectory() as scratch:
         agreement = probed(Path(scratch) / "probed")
         for seed in range(options.seed, options.seed + options.count):
             root = Path(scratch) / str(seed)
             root.mkdir()
-            faults, commands = play(seed, root, agreement, split=options.split)
+            faults, commands = playing(seed, root, agreement)
             done += commands
             if faults:
                 differing += 1

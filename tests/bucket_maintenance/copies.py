@@ -82,8 +82,16 @@ def differences(
     there = scratch / "there"
     shutil.rmtree(there, ignore_errors=True)
     download(version(bucket, partition), directory, there)
+    faults = unlike(log_dir, there, partition)
+    faults += [f"object: {key}: {wrong}" for key, wrong in scrub(directory).wrong]
+    shutil.rmtree(there)
+    return faults
+
+
+def unlike(log_dir: Path, other_dir: Path, partition: TopicPartition = T0) -> list[str]:
+    """What is not the same of a log in two log directories: see `differences`."""
     name = partition.directory_name
-    own, other = live_files(log_dir / name), live_files(there / name)
+    own, other = live_files(log_dir / name), live_files(other_dir / name)
     faults = [f"files: {each}" for each in sorted(own.keys() ^ other.keys())]
     for each in sorted(own.keys() & other.keys()):
         if own[each].read_bytes() != other[each].read_bytes():
@@ -92,7 +100,7 @@ def differences(
         is_timed = each.endswith(".log") and stats[0].st_size > 0
         if is_timed and stats[0].st_mtime_ns != stats[1].st_mtime_ns:
             faults.append(f"time: {each}")
-    logs = [observe(each, partition, high_watermark="end") for each in (log_dir, there)]
+    logs = [observe(each, partition, high_watermark="end") for each in (log_dir, other_dir)]
     for field in (
         "log_start_offset",
         "log_end_offset",
@@ -101,11 +109,9 @@ def differences(
         "snapshot_offsets",
         "producers",
     ):
-        values = [getattr(each, field) for each in logs]
+        values = [getattr(log, field) for log in logs]
         if values[0] != values[1]:
             faults.append(f"{field}: {values}")
-    faults += [f"object: {key}: {wrong}" for key, wrong in scrub(directory).wrong]
-    shutil.rmtree(there)
     return faults
 
 

@@ -182,3 +182,12 @@ def test_the_requests_of_logs_in_a_bucket(work: Path) -> None:
     rows = [line.strip("| ").split(" | ") for line in printed.splitlines() if "|" in line][2:]
     assert {"upload", "plan", "find", "latest", "verify", "clean"} <= {row[0] for row in rows}
     assert all(int(row[3]) + int(row[4]) > 0 for row in rows)
+
+
+@pytest.mark.e2e
+def test_the_plan_of_many_segments_in_a_bucket(work: Path) -> None:
+    """Each of them is looked at, and half of the logs are due for each policy."""
+    printed = run("petabyte", "--logs", "4", "--segments", "150", "--work", work)
+    row = [line.strip("| ").split(" | ") for line in printed.splitlines() if "|" in line][-1]
+    assert ["0.00 PB", "4", "600"] == [cell.strip() for cell in row[:3]]
+    assert all(float(cell) > 0 for cell in row[3:])

@@ -92,6 +92,7 @@ ELSEWHERE: Final = {
             "logwright undo s3://archive/broker-1 orders-0 --yes",
             "logwright erase s3://archive/broker-1 --keys keys.txt --now-and-for-good --yes",
             "logwright purge s3://archive/broker-1 --yes",
+            "logwright download s3://archive/broker-1 --to /var/lib/kafka/restored",
         ),
         ("tests/unit/cli/test_upload.py", "test_the_documented_commands"),
     ),

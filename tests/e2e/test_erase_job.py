@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from logwright.bucket.agreement import limits_of
+from logwright.bucket.commit import Collect
+from logwright.bucket.driver import drive
+from logwright.bucket.store import Bucket
 from logwright.erasure.certificate.keys import load_public, new_key
 from logwright.erasure.certificate.signed import read_certificate
 from logwright.format.names import TopicPartition
@@ -24,6 +29,7 @@ from logwright.resources.policies import POLICIES_VARIABLE
 from logwright.state.model import Pause
 from logwright.state.store import change_state
 from logwright.units import TimestampMs
+from tests.bucket_maintenance.copies import made_old, put, version
 from tests.e2e.harness import MARKS, QUIET, Platform, new_instance, tree
 from tests.e2e.test_erasure_platform import land, run
 from tests.e2e.test_erasure_secrets import secret_file
@@ -288,3 +294,40 @@ def test_the_job_is_there_with_a_store(platform: Platform) -> None:
     (platform.policies / "p.yml").write_text("version: 1\n")
     repository = platform_definitions(platform.resources()).get_repository_def()
     assert ERASE not in {one.name for one in repository.get_all_jobs()}
+
+
+def persons_in(bucket: Bucket) -> list[str]:
+    """Which persons the newest versions have, of logs that are not compressed."""
+    objects = (
+        Path(bucket.url.removeprefix("file://")) / partition.directory_name / file.key
+        for partition in (T0, U0)
+        for file, _ in version(bucket, partition).state.files.values()
+    )
+    content = b"".join(each.read_bytes() for each in objects)
+    return [key for key in KEYS if key.encode() in content]
+
+
+def test_logs_in_a_bucket(platform: Platform, tmp_path: Path) -> None:
+    """They get no tombstones, and what they have is left. At once they are erased as those here:
+    new versions are made; the objects of earlier ones are not searched until a purge.
+    """
+    bucket = Bucket.of(f"file://{tmp_path}/bucket")
+    put(platform.log_dir, bucket)
+    both = replace(platform, more=(f"archive={bucket.url}",))
+    by_rules = run_erase(both)
+    assert "certify_erased" == failure(by_rules)[0]
+    assert (KEYS, 0) == (persons_in(bucket), version(bucket, T0).version)
+    at_once = run_erase(both, **AT_ONCE)
+    step, description, values = failure(at_once)
+    assert ("certify_erased", 9) == (step, values["exit status"]), description
+    assert ([], 1) == (persons_in(bucket), version(bucket, T0).version)
+    assert 0 == values["records left"]
+    erased = shown(at_once, "erase_records")
+    assert (4, 0) == (erased["logs with records"], erased["failed"])
+    for key in KEYS:
+        assert [] == bytes_anywhere(platform.log_dir, key.encode())
+    made_old(tmp_path / "bucket", days=8)
+    drive(bucket.below("t-0"), Collect(limits_of(bucket)).run())
+    drive(bucket.below("u-0"), Collect(limits_of(bucket)).run())
+    assert run_erase(both, **AT_ONCE).success
+    assert 1 == version(bucket, T0).version

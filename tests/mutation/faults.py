@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutation.auditing import AUDITING
 from tests.mutation.between import BETWEEN
+from tests.mutation.buckets import BUCKETS
 from tests.mutation.certificates import CERTIFICATES
 from tests.mutation.checking import CHECKING
 from tests.mutation.decoding import DECODING
@@ -267,4 +268,5 @@ FAULTS = (
     *TABLES,
     *CERTIFICATES,
     *AUDITING,
+    *BUCKETS,
 )

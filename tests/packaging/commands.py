@@ -57,6 +57,7 @@ CALLS = (
     Call("ingest {log_dir} --from {rows} --topic t --yes", "spark"),
     Call("archive {log_dir} --bootstrap localhost:1 --topic t --yes", "archive"),
     Call("upload {log_dir} --to file://{out}", "bucket"),
+    Call("download file://{other} --to {out}", "bucket"),
     Call("latest {log_dir} t --to {out}", "tables"),
     Call("latest {log_dir} t --to {out} --format iceberg", "tables"),
     Call("find {log_dir} --topic t --keys {keys}"),

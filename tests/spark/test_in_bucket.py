@@ -20,8 +20,8 @@ from logwright.bucket.store import Bucket
 from logwright.format.names import TopicPartition
 from logwright.maintenance.scrub import scrub
 from tests.bucket.servers import NAME, environment, served
-from tests.bucket_maintenance.__main__ import a_log
 from tests.bucket_maintenance.copies import differences, put, run, version
+from tests.bucket_maintenance.random_logs import a_log
 from tests.e2e.command import REPOSITORY, process
 from tests.e2e.servers import cluster
 from tests.log_builder import START_MS

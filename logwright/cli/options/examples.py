@@ -53,6 +53,10 @@ EXAMPLES: Final = MappingProxyType(
             "/kafka/data --to file:///backup/bucket",
             "/kafka/data orders-0 --to file:///backup/bucket --rate 50000000",
         ),
+        "download": (
+            "file:///backup/bucket --to /kafka/restored",
+            "file:///backup/bucket orders-0 --to /kafka/data2",
+        ),
         "latest": (
             "/kafka/data orders --to orders-table --key string --value string",
             "/kafka/data orders --to january --as-of-time 2030-01-31",

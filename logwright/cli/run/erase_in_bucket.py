@@ -1,9 +1,4 @@
-"""``logwright erase URL --now-and-for-good``: of logs in a bucket, each in a working copy.
-
-A search of the bucket says which logs have records of the requests, or files that cannot be read:
-only these are downloaded. The objects of earlier versions keep what was erased until a purge: the
-search at the end names them.
-"""
+"""``logwright erase URL --now-and-for-good``: see `logwright.erasure.in_bucket`."""
 
 from __future__ import annotations
 
@@ -14,9 +9,9 @@ from typing import Protocol, TypeAlias
 from logwright.cli.request import Request
 from logwright.cli.run.in_bucket import in_bucket
 from logwright.cli.wording import counted
-from logwright.erasure.erase.left import find_left
-from logwright.erasure.outcome import Failed, LogResult, Result
-from logwright.erasure.run import Erasure, erase_logs, plan_logs
+from logwright.erasure.in_bucket import concerned_logs, erase_copy
+from logwright.erasure.outcome import LogResult, Result
+from logwright.erasure.run import Erasure, plan_logs
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.maintenance.undo import ERASE
@@ -51,7 +46,7 @@ def erase_in_bucket(
     Raises:
         LogwrightError: the bucket cannot be searched.
     """
-    concerned = _concerned(erasure, logs)
+    concerned = concerned_logs(erasure, logs)
     if not concerned:
         return False
     if not request.dry_run:
@@ -69,17 +64,6 @@ def erase_in_bucket(
     return had_matches
 
 
-def _concerned(erasure: Erasure[Place], logs: Sequence[TopicPartition]) -> list[TopicPartition]:
-    """Return which of the logs have records of the requests, or files that cannot be searched.
-    Objects of earlier versions do not count: a purge removes them. Effects: reads the logs.
-    """
-    with erasure.progress("search") as progress:
-        left = find_left(erasure.log_dir, erasure.keys, erasure.search(), progress)
-    paths = [*(one.path for one in left.parts), *(one.path for one in left.unsearched)]
-    directories = {path.partition("/")[0] for path in paths if "/" in path}
-    return [partition for partition in logs if partition.directory_name in directories]
-
-
 def _erase(
     request: Request, in_copy: InCopy, partition: TopicPartition, scratch: Path | None
 ) -> list[LogResult]:
@@ -91,11 +75,11 @@ def _erase(
     ended: list[LogResult] = []
 
     def act(local: Request) -> list[LogResult] | None:
-        stage = plan_logs if request.dry_run else erase_logs
-        with lock_log_dir(local.log_dir):
-            ended[:] = stage(in_copy(local), [partition])
-        failed = any(isinstance(result, Failed) for result in ended)
-        return None if failed or request.dry_run else ended
+        if request.dry_run:
+            with lock_log_dir(local.log_dir):
+                ended[:] = plan_logs(in_copy(local), [partition])
+            return None
+        return ended if erase_copy(in_copy(local), partition, ended) else None
 
     in_bucket(request, partition, ERASE, act, scratch)
     return ended

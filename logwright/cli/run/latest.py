@@ -26,7 +26,7 @@ from logwright.log.enclosing import enclosing_log_dir
 from logwright.log.load import observe
 from logwright.log.model import ReadableLog
 from logwright.log.watermark import require_high_watermark
-from logwright.place.model import Place
+from logwright.place.model import Place, narrowed
 from logwright.reading import reading
 from logwright.records.first import first_time_ms
 from logwright.records.schema import records_schema
@@ -54,6 +54,7 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     if len(given["topics"]) != 1:
         raise click.UsageError("give one TOPIC")
     (topic,) = given["topics"]
+    request = request.of(narrowed(request.place, topic=topic))
     columns = None if given["columns"] is None else _columns(given["columns"], given)
     _require_outside(given["to"], request.place)
     partitions = _partitions(request, topic)

@@ -83,7 +83,7 @@ class LogUpkeep:
         if self.retention is None:
             return []
         if not self.retains:
-            first = self.retention.verdicts[0]
+            first = self.retention.oldest
             kept = f"not due: segment {first.base_offset} stays: {first.reason}"
             return [kept] if self._only_deletes else []
         deleted = self.retention.deleted
@@ -104,7 +104,7 @@ class LogUpkeep:
                 "segments": len(retention.deleted),
                 "bytes": retention.freed_bytes,
                 "logStartOffset": retention.log_start_offset,
-                "reason": retention.verdicts[0].reason,
+                "reason": retention.oldest.reason,
             },
             "purge": None
             if purge is None

@@ -101,6 +101,8 @@ def test_examples_work(
     if name == "undo":
         retain = "--config cleanup.policy=delete --config retention.ms=1 --yes"
         assert 0 == run(tmp_path, f"retain /kafka/data {retain}")
+    if name == "download":
+        assert 0 == run(tmp_path, f"upload {EXAMPLES['upload'][0]}")
     if name in {"certificate", "verify-certificate"} and (name, number) != ("certificate", 0):
         assert 0 == run(tmp_path, f"certificate {EXAMPLES['certificate'][0]}")
     if name == "verify-certificate":

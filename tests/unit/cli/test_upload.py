@@ -135,7 +135,7 @@ def test_the_documented_commands(
     """Those of the README and of docs/buckets.md, each in its order, on a server."""
     reading = ("upload", "inspect", "verify", "latest")
     names = {
-        "README.md": ["upload", "plan", "clean", "verify", "dump", "latest"],
+        "README.md": ["upload", "plan", "clean", "verify", "dump", "latest", "download"],
         "docs/buckets.md": [
             *reading,
             "plan",
@@ -145,6 +145,7 @@ def test_the_documented_commands(
             "erase",
             "purge",
             "verify",
+            "download",
         ],
     }
     known = {
@@ -167,6 +168,7 @@ def test_the_documented_commands(
         "/var/lib/kafka/data": tmp_path / "logs",
         "s3://archive/broker-1": f"s3://{NAME}/{Path(document).stem}",  # a client for each server
         "orders-table": tmp_path / "table",
+        "/var/lib/kafka/restored": tmp_path / "restored",
         "keys.txt": tmp_path / "keys.txt",
     }
     with served() as port:
@@ -178,3 +180,26 @@ def test_the_documented_commands(
             assert wanted == answer.status, (name, answer.err)
             assert answer.out or answer.err
     assert list((tmp_path / "table").rglob("*.parquet"))
+    assert 0 == call("verify", tmp_path / "restored").status
+
+
+def test_a_partition_is_read_by_its_own_manifest(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """A command that names a partition, or a topic, reads no manifest of another one."""
+    url = f"file://{tmp_path}/bucket"
+    shutil.copytree(log_dir / "t-0", log_dir / "other-0")
+    assert 0 == call("upload", log_dir, "--to", url, *NOW).status
+    (manifest,) = (tmp_path / "bucket/other-0/manifest").iterdir()
+    manifest.write_bytes(b"not a manifest")
+    settings = ("--config", "cleanup.policy=compact", *NOW)
+    answer = call("plan", url, *settings)
+    assert (3, True) == (answer.status, "checksum" in answer.err)
+    for words in (
+        ("plan", url, "t-0", *settings),
+        ("dump", url, "t-1"),
+        ("verify", url, "t-0", "t-1"),
+        ("latest", url, "t", "--to", tmp_path / "table"),
+    ):
+        answer = call(*words)
+        assert 0 == answer.status, answer.err
+    answer = call("plan", url, "t-7", *settings)
+    assert "has no partition t-7" in answer.err

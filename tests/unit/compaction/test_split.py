@@ -20,7 +20,7 @@ from logwright.keys import exchange
 from logwright.sweep.plan import plan_cleaning
 from logwright.units import Offset, TimestampMs
 from tests import fixtures
-from tests.bucket_maintenance.__main__ import a_log
+from tests.bucket_maintenance.random_logs import a_log
 from tests.log_builder import START_MS, LogBuilder
 from tests.plans import forced_plan
 from tests.split_by_hand import ByHand, counts_of

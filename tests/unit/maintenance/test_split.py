@@ -27,8 +27,9 @@ from logwright.maintenance.sweep import BucketSweep, Swept
 from logwright.sweep.executor import LocalExecutor
 from logwright.units import TimestampMs
 from tests import fixtures
-from tests.bucket_maintenance.__main__ import a_log, play
+from tests.bucket_maintenance.__main__ import play
 from tests.bucket_maintenance.copies import T0, put, version
+from tests.bucket_maintenance.random_logs import a_log
 from tests.log_builder import START_MS, LogBuilder
 
 COMPACT = {"cleanup.policy": "compact", "delete.retention.ms": "0"}

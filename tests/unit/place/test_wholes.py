@@ -14,8 +14,8 @@ import pytest
 from logwright.bucket.store import Bucket
 from logwright.place.files import open_bytes
 from logwright.place.named import place_of
-from tests.bucket_maintenance.__main__ import a_log
 from tests.bucket_maintenance.copies import put
+from tests.bucket_maintenance.random_logs import a_log
 
 READERS = 4
 
