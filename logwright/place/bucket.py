@@ -380,10 +380,17 @@ class BucketPlace(ReadOnlyPlace):
     ) -> BucketPlace:
         """See `ReadOnlyPlace.narrowed`: only the manifests of these are read. Effects: of a topic
         the log directory is listed.
+
+        Raises:
+            UnreadableFile: the bucket does not answer, or does not permit it.
         """
         bucket = self.session.bucket
         only = {each.directory_name for each in partitions}
-        for name in () if topic is None else bucket.directories():
+        try:
+            directories = [] if topic is None else bucket.directories()
+        except OSError as error:
+            raise unreadable(error, str(self)) from error
+        for name in directories:
             partition = TopicPartition.parse(name)
             if partition is not None and partition.topic == topic:
                 only.add(name)
@@ -393,7 +400,11 @@ class BucketPlace(ReadOnlyPlace):
         """Yield the partitions that have objects which their shown version does not name: those of
         other versions, and what nothing names. See `ReadOnlyPlace.not_shown`.
         """
-        for name in sorted(self.session.logs()):
+        try:
+            logs = self.session.logs()
+        except OSError as error:
+            raise unreadable(error, str(self)) from error
+        for name in sorted(logs):
             manifest = self.session.manifest(name)
             keys = set() if manifest is None else manifest.state.keys()
             entries = drive(self.session.bucket.below(name), listed(DATA))

@@ -35,6 +35,7 @@ class Breaking:
         fails: the part of the requests that fail; half of them after their effect.
         dies: the number of the request with which the process ends, None for never; all later ones
             are of threads of the same process, and are not made.
+        down: the number of the request from which on none is answered, None for never.
         between: the number of the request before which `other` happens, None for never; `what`: its
             name.
         seen: how often each fault was met.
@@ -43,6 +44,7 @@ class Breaking:
     draw: random.Random
     fails: float = 0.0
     dies: int | None = None
+    down: int | None = None
     between: int | None = None
     what: str = ""
     other: Callable[[], object] = lambda: None
@@ -74,6 +76,9 @@ class Breaking:
                 call()
             self.seen["killed"] += number == self.dies
             raise Killed
+        if self.down is not None and number >= self.down:
+            self.seen["down"] += 1
+            raise GenericError(name)
         if not fails:
             return call()
         self.seen[f"{name}, {'lost answer' if is_after else 'not done'}"] += 1

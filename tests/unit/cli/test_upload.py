@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shutil
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from logwright.running import watermark
 from tests.bucket.servers import NAME, environment, served
+from tests.bucket_maintenance.breaking import Breaking, broken
 from tests.log_builder import START_MS, LogBuilder
 from tests.running_dirs import recording, running, two_segments
 from tests.tidy.trees import ROOT
@@ -126,6 +128,60 @@ def test_audit_compares_a_bucket_with_a_directory(
     assert 0 == call("upload", log_dir, "--to", url, *NOW).status
     answer = call("audit", log_dir, url)
     assert 0 == answer.status, answer.out + answer.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inspect",),
+        ("config",),
+        ("plan",),
+        ("verify",),
+        ("dump", "t-1", "--records"),
+        ("latest", "t", "--to", "TABLE"),
+        ("find", "--keys", "KEYS"),
+        ("certificate", "--keys", "KEYS", "--signing-key", "KEY", "--out", "PROOF"),
+        ("clean", "--config", "cleanup.policy=compact", "--force", "--yes"),
+        ("retain", "--config", "cleanup.policy=delete", "--config", "retention.bytes=0", "--yes"),
+        ("roll", "--force", "--yes"),
+        ("erase", "--keys", "KEYS", "--now-and-for-good", "--yes"),
+        ("undo", "t-0", "--yes"),
+        ("purge", "--yes"),
+        ("download", "--to", "RESTORED"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_bucket_that_stops_answering(
+    words: tuple[str, ...], call: Call, log_dir: Path, tmp_path: Path
+) -> None:
+    """From any request on: no command ends in a traceback, and none says that it is done; unless
+    what was not answered was read ahead, and was not needed.
+    """
+    url = f"file://{tmp_path}/bucket"
+    assert 0 == call("upload", log_dir, "--to", url, *NOW).status
+    assert 0 == call("certificate", "--new-key", tmp_path / "key").status
+    if words[0] == "undo":
+        given = ("--config", "cleanup.policy=compact", "--force", "--yes")
+        assert 0 == call("clean", url, *given, *NOW).status
+    kept, succeeded = tmp_path / "kept", []
+    shutil.copytree(tmp_path / "bucket", kept)
+    for number in range(200):
+        shutil.rmtree(tmp_path / "bucket")
+        shutil.copytree(kept, tmp_path / "bucket")
+        names = {"KEYS": tmp_path / "keys", "KEY": tmp_path / "key"}
+        for name in ("TABLE", "PROOF", "RESTORED"):
+            names[name] = tmp_path / f"{name}-{number}"
+        given = [names.get(word, word) for word in words[1:]]
+        breaking = Breaking(random.Random(number), down=number)
+        clock = () if words[0] in ("undo", "purge") else NOW
+        with broken(breaking):
+            answer = call(words[0], url, *given, *clock)
+        if not breaking.seen:
+            break
+        assert answer.status not in (0, 1) or words[0] == "latest", (number, answer.err)
+        succeeded += [answer.out] if answer.status == 0 else []
+    assert 0 < number < 199
+    assert all(each == answer.out for each in succeeded)
 
 
 @pytest.mark.parametrize("document", ["README.md", "docs/buckets.md"])
