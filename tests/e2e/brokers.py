@@ -129,8 +129,11 @@ class Brokers:
                 time.sleep(0.02)
 
     def alive(self) -> set[int]:
-        """The brokers that are in the cluster."""
+        """The brokers that are in the cluster. Without fresh metadata the client may wait for a
+        broker that has gone.
+        """
         with suppress(Exception):
+            self.admin.list_topics(timeout=5)
             answer = self.admin.describe_cluster(request_timeout=5).result()
             return {node.id for node in answer.nodes}
         return set()

@@ -100,7 +100,7 @@ def test_a_broker_opens_what_was_restored(tmp_path: Path) -> None:
         for key, rows in before.items():
             assert rows == after[key][: len(rows)]
             assert len(rows) < len(after[key])
-    said = (tmp_path / "second.txt").read_text().splitlines()
-    said = [line for line in said if any(f"{topic}-0" in line for topic in TOPICS)]
-    assert said
-    assert not [line for line in said if "stray" in line.lower() or "unflushed segment" in line]
+    output = (tmp_path / "second.txt").read_text().splitlines()
+    lines = [line for line in output if any(f"{topic}-0" in line for topic in TOPICS)]
+    assert lines
+    assert not [line for line in lines if "stray" in line.lower() or "unflushed segment" in line]

@@ -32,6 +32,10 @@ FAILED: Final = "failed"
 ENDED: Final = "ended"
 NOT_CONNECTED: Final = "Python worker failed to connect back"
 """Spark's error when a Python process of a query has not begun within 10 s: the machine is busy."""
+NOT_WHOLE: Final = "java.io.OptionalDataException"
+"""Java's, of a task that Spark wrote while one of its maps changed; seen with many queries at once,
+without a kill. The query is started again, and its rows are compared in the end.
+"""
 AT_ONCE: Final = 4
 """How many queries begin at the same time, for that reason."""
 MOST_BROKEN: Final = 100
@@ -138,7 +142,7 @@ class Queries:
                 say(ENDED, job["name"])
                 continue
             self.waiting.append(job)
-            if NOT_CONNECTED in str(error):
+            if any(each in str(error) for each in (NOT_CONNECTED, NOT_WHOLE)):
                 continue
             self.fail(error)
             if self.failed.get(job["name"], 0) < len(self.kills):
