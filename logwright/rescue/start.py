@@ -11,7 +11,6 @@ Nothing is changed. What could not be read, or is of an old message format, is n
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -21,28 +20,34 @@ from logwright.config.topic import TopicConfig
 from logwright.errors import (
     CorruptLogError,
     LogwrightError,
+    NotALogDir,
     UncleanLogDir,
-    UnreadableFile,
 )
-from logwright.format.checkpoints import parse_leader_epochs, parse_offset_checkpoint
+from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, TopicPartition
+from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
+from logwright.log.kinds import file_kinds
 from logwright.log.load import META_PROPERTIES, list_partitions
+from logwright.place.files import is_regular, names_in
 from logwright.place.mapped import map_file
 from logwright.recovery.directory_plan import plan_directory
 from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPlan
+from logwright.recovery.observe import marked_logs
+from logwright.recovery.segments import ENDS
+from logwright.rescue.checkpoints import epochs_read, offsets_of, offsets_read
 from logwright.rescue.model import Effect, StartFinding, StartVerdict
 from logwright.units import INT32_MAX, ByteCount, TimestampMs
 
 _AS_KAFKA: Final = RecoveryOptions(like_kafka=True)
 _RECOVER: Final = "Run `logwright recover`, which writes a new one and keeps a copy."
 _KEEPS: Final = "Run `logwright recover` before: it keeps what it cuts."
+_NO_ID: Final = "Remove it: the log is kept aside as -stray then."
 _FORMAT: Final = "Run `kafka-storage.sh format --ignore-formatted` with the cluster's id."
 _ONE_OF_TWO: Final = (
     "Compare both, and move one out of its log directory: the one that ends earlier, as a rule."
 )
-_NEGATIVE: Final = re.compile(rb" -(?=[0-9]{1,18}\r?$)", re.MULTILINE)
-_STOPPING: Final = (CorruptLogError, UncleanLogDir)
-"""Errors of a log on which a start fails, too; others are of the simulation."""
+_IGNORED: Final = "A broker starts as if the file had no entry."
+_READ: Final = "A broker reads it all the same."
 
 
 def judge_start(log_dirs: Sequence[Path], *, now_ms: TimestampMs) -> StartVerdict:
@@ -53,15 +58,24 @@ def judge_start(log_dirs: Sequence[Path], *, now_ms: TimestampMs) -> StartVerdic
         now_ms: the clock of the start, for what expires.
 
     Raises:
-        NotALogDir, UnreadableFile: one cannot be listed.
+        UnreadableFile: one cannot be listed.
         LogDirLocked: an append or a recovery works on one.
     """
     findings = list(_identities(log_dirs))
     plans = []
     for log_dir in log_dirs:
-        partitions = list_partitions(log_dir)
+        try:
+            partitions = list_partitions(log_dir)
+        except NotALogDir:  # without any log; it is found not to be formatted
+            continue
         plan = plan_directory(
-            log_dir, partitions, lambda _: TopicConfig(), now_ms=now_ms, options=_AS_KAFKA
+            log_dir,
+            partitions,
+            lambda _: TopicConfig(),
+            now_ms=now_ms,
+            options=_AS_KAFKA,
+            marked=[one.name for one in marked_logs(log_dir)],
+            checkpoints=_checkpoints(log_dir),
         )
         plans.append(plan)
         findings += _of_directory(plan)
@@ -70,6 +84,21 @@ def judge_start(log_dirs: Sequence[Path], *, now_ms: TimestampMs) -> StartVerdic
         log_dirs=tuple(log_dirs),
         logs=sum(len(_names(plan)) for plan in plans),
         findings=tuple(findings),
+    )
+
+
+def _checkpoints(log_dir: Path) -> Checkpoints:
+    """Return the entries that a broker reads. Effects: reads the files."""
+    contents = (
+        map_file(log_dir / name).tobytes() if is_regular(log_dir / name) else b""
+        for name in CHECKPOINT_FILES
+    )
+    recovery, start, watermark, cleaner = map(offsets_of, contents)
+    return Checkpoints(
+        recovery_point=recovery,
+        log_start_offset=start,
+        high_watermark=watermark,
+        cleaner_offset=cleaner,
     )
 
 
@@ -111,16 +140,20 @@ def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
 def _of_directory(plan: DirectoryPlan) -> Iterator[StartFinding]:
     for name, problem in plan.root.malformed.items():
         path = plan.log_dir / name
-        if _has_negative_offsets(path):
-            yield StartFinding(path=path, problem="it has negative offsets.", effect="repairs")
-        else:
-            yield StartFinding(path=path, problem=problem, effect="stops", remedy=_RECOVER)
+        match offsets_read(name, map_file(path).tobytes()):
+            case "fails":
+                yield StartFinding(path=path, problem=problem, effect="stops", remedy=_RECOVER)
+            case "ignores":
+                yield StartFinding(path=path, problem=f"{problem} {_IGNORED}", effect="repairs")
+            case "reads":
+                yield StartFinding(path=path, problem=f"{problem} {_READ}", effect="repairs")
     names = set(_names(plan))
     for error in plan.root.problems:
         yield StartFinding.of(error, _effect_of_problem(error, names), plan.log_dir)
     failures = {one.directory_name: error for one, error in plan.failures.items()}
     for name, failure in {**failures, **plan.marked_failures}.items():
-        yield StartFinding.of(failure, _effect_of(failure), plan.log_dir / name)
+        directory = plan.log_dir / name
+        yield StartFinding.of(failure, _effect_of(failure, directory), directory)
     for log in plan.plans:
         yield from _of_log(log)
 
@@ -134,35 +167,29 @@ def _effect_of_problem(error: LogwrightError, names: Collection[str]) -> Effect:
     return "stops" if taken_for.directory_name in names else "not judged"
 
 
-def _has_negative_offsets(path: Path) -> bool:
-    """Return whether that is all that is wrong with a checkpoint: a broker reads it then."""
-    content = _NEGATIVE.sub(b" ", map_file(path).tobytes())
-    try:
-        parse_offset_checkpoint(content, path)
-    except LogwrightError:
-        return False
-    return True
-
-
-def _effect_of(error: LogwrightError) -> Effect:
-    is_read = not isinstance(error, UnreadableFile)
-    return "stops" if is_read and isinstance(error, _STOPPING) else "not judged"
+def _effect_of(error: LogwrightError, directory: Path) -> Effect:
+    if isinstance(error, UncleanLogDir):
+        strange = file_kinds(names_in(directory)).strange
+        has_numbers = all(name.partition(".")[0].isdecimal() for name in strange)
+        return "not judged" if has_numbers else "stops"  # taken for another file, or none
+    if (
+        error.problem == f"{ENDS['crc']}."
+    ):  # no CRC is looked at here: the magic byte is another one
+        return "not judged"
+    return "stops" if isinstance(error, CorruptLogError) else "not judged"
 
 
 def _of_log(plan: RecoveryPlan) -> Iterator[StartFinding]:
     directory = plan.observed.directory
     if plan.observed.epochs_malformed:
         path = directory / LEADER_EPOCH_CHECKPOINT
-        try:
-            parse_leader_epochs(map_file(path).tobytes(), path)
-        except LogwrightError as error:
-            yield StartFinding(path=path, problem=error.problem, effect="stops", remedy=_RECOVER)
+        yield _of_epochs(path, map_file(path).tobytes())
     if plan.observed.topic_id_problem is not None:
         yield StartFinding(
             path=directory / PARTITION_METADATA,
             problem=plan.observed.topic_id_problem,
             effect="stops",
-            remedy="Run `logwright recover`, which writes the id if the cluster's metadata has it.",
+            remedy=_NO_ID,
         )
     for change in plan.findings:
         loses = change.bytes > 0 and change.action in ("cut", "dropped")
@@ -177,6 +204,17 @@ def _of_log(plan: RecoveryPlan) -> Iterator[StartFinding]:
             first_offset=change.first_offset,
             end_offset=change.end_offset,
         )
+
+
+def _of_epochs(path: Path, content: bytes) -> StartFinding:
+    problem = ""
+    try:
+        parse_leader_epochs(content, path)
+    except LogwrightError as error:
+        problem = error.problem
+    if epochs_read(content) == "reads":
+        return StartFinding(path=path, problem=f"{problem} {_READ}", effect="repairs")
+    return StartFinding(path=path, problem=problem, effect="stops", remedy=_RECOVER)
 
 
 def _twice(plans: Iterable[DirectoryPlan]) -> Iterator[StartFinding]:

@@ -4,8 +4,9 @@
 
 For each seed: one or two directories of Kafka's own logs, damaged as in `accidents`, mixed up with
 each other or with those of another node. Then Kafka loads them (oracle's ``boot``). Where `doctor`
-says that a broker starts, or does not, that is what Kafka does; it may only say that it does not
-know of a log of an old format, or of a directory that is taken for a log of another name.
+says that a broker starts, or does not, that is what Kafka does, and it removes as many bytes. It
+may only say that it does not know of a log of an old format, and of a directory or file that is
+taken for another one.
 """
 
 from __future__ import annotations
@@ -81,12 +82,20 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
         return "not known" if _may_be_unknown(verdict) else f"WRONG: not known: {_said(verdict)}"
     if verdict.starts != starts:
         return f"WRONG: {world.done}: {_said(verdict)}, Kafka: {answer.get('bootFailed', 'starts')}"
+    lost = segment_bytes(log_dirs) - segment_bytes(booted)
+    if starts and lost != verdict.lost_bytes:
+        return f"WRONG: {world.done}: Kafka removed {lost} bytes: {_said(verdict)}"
     return "starts" if starts else "does not"
+
+
+def segment_bytes(log_dirs: list[Path]) -> int:
+    """Bytes of all segments."""
+    return sum(path.stat().st_size for each in log_dirs for path in each.glob("*-*/*.log"))
 
 
 def _may_be_unknown(verdict: StartVerdict) -> bool:
     unknown = [each for each in verdict.findings if each.effect == "not judged"]
-    words = ("old message format", "takes this directory for")
+    words = ("old message format", "takes this directory for", "no broker writes a file", "CRC")
     return all(any(word in each.problem for word in words) for each in unknown)
 
 

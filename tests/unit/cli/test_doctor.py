@@ -45,7 +45,7 @@ def test_a_broker_starts(call: Call, log_dir: Path) -> None:
         (CHECKPOINT, "Run `logwright recover`"),
         ("cleaner-offset-checkpoint", "Run `logwright recover`"),
         ("t-0/leader-epoch-checkpoint", "Run `logwright recover`"),
-        ("t-0/partition.metadata", "Run `logwright recover`"),
+        ("t-0/partition.metadata", "copy the file from another partition"),
         ("meta.properties", "Restore it, or write it"),
     ],
 )
