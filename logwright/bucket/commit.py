@@ -19,8 +19,9 @@ made of (`logwright.bucket.store`; in the tests a store in memory, with faults).
    not named is removed only after `Limits.age_ms`, which is more than that and the longest life of
    a request in a network together.
 7. What is removed: data is listed before the manifests; the newest manifests are kept, and all that
-   were replaced by another one less than the age ago; data that none of these names, and that is
-   older than the age, goes; then the old manifests.
+   were replaced by another one less than the age ago; the other manifests go, the oldest first;
+   then data that no kept one names, and that is older than the age. So a version that is there has
+   all of its objects.
 8. Ages are of the server's clock (`Clock`), deadlines of the writer's own (`Elapsed`).
 9. Who reads takes the newest manifest, then its objects; one that is gone says that the manifest is
    not the newest any more.
@@ -369,10 +370,10 @@ class Collect:
             CorruptLogError, UnsupportedFormatError: a manifest cannot be read; nothing is removed.
         """
         looked = yield from self.look()
-        for key in looked.data:
-            yield from sure(Delete(key))
         for version in looked.versions:
             yield from sure(Delete(manifest_key(version)))
+        for key in looked.data:
+            yield from sure(Delete(key))
         return looked
 
     def look(self) -> Requests[Collected]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import random
 import shutil
 import time
 from collections.abc import Callable
@@ -39,7 +40,9 @@ from logwright.roll.plan import force_roll
 from logwright.units import ByteCount, DurationMs
 from tests import fixtures
 from tests.bucket.servers import NAME, environment, served
+from tests.bucket_maintenance import breaking
 from tests.bucket_maintenance.__main__ import play
+from tests.bucket_maintenance.breaking import Breaking, broken
 from tests.bucket_maintenance.copies import (
     T0,
     called,
@@ -359,6 +362,29 @@ def _kill_at(patch: pytest.MonkeyPatch, number: int, *, after: bool) -> None:
 
     for name in ("read", "content", "create", "put_unique", "listing"):
         patch.setattr(Bucket, name, dying(getattr(Bucket, name)))
+
+
+def test_a_purge_that_is_killed(bucket: Bucket, log_dir: Path, tmp_path: Path) -> None:
+    """Each version that is there has all of its objects: `verify` finds nothing; the next purge
+    removes the rest.
+    """
+    run("clean", bucket.url, "t-0", *COMPACT, *NOW, "--scratch", tmp_path / "scratch")
+    root, kills = Path(bucket.url.removeprefix("file://")), 0
+    made_old(root, days=8)
+    while True:
+        copy = Bucket.of(f"file://{shutil.copytree(root, tmp_path / f'copy-{kills}')}")
+        try:
+            with broken(Breaking(random.Random(kills), dies=kills)):
+                run("purge", copy.url, "--yes")
+        except breaking.Killed:
+            assert () == scrub(copy.below("t-0")).wrong
+            run("purge", copy.url, "--yes")
+        after = scrub(copy.below("t-0"))
+        assert ((), (), ()) == (after.wrong, after.unnamed, after.earlier)
+        if kills > 30:
+            break
+        kills += 1
+    del log_dir
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
