@@ -2,10 +2,10 @@
 OffsetCheckpointFile, LeaderEpochFileCache, LogManager; Kafka 4.3.0).
 
 It reads line by line. A line that has not the right number of fields, another version, another
-count or bytes that are not text make an error of input, and the log directory goes offline. A
-number that is none, in a line of the right form, makes another error: of the recovery points and of
-the log start offsets it is ignored, with all entries; of any other file it ends the start. Negative
-offsets are read, but not those of leader epochs; whether epochs ascend is not asked.
+count or bytes that are not text make an error of input, and the log directory goes offline. A field
+that is not a number, in a line of the right form, makes another error: of the recovery points and
+of the log start offsets it is ignored, with all entries; of any other file it ends the start.
+Negative offsets are read, but not those of leader epochs; whether epochs ascend is not asked.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _MalformedError(Exception):
 
 
 class _NotANumberError(Exception):
-    """A field is no number, in a line of the right form."""
+    """A field is not a number, in a line of the right form."""
 
 
 def _numbers(content: bytes, *, fields: int) -> list[tuple[int, int]]:
@@ -89,10 +89,10 @@ def _numbers(content: bytes, *, fields: int) -> list[tuple[int, int]]:
         return []
     count, numbers = _head(lines[1]), []
     for line in lines[2:]:
-        found = _SPACES.split(line.rstrip(" \t\v\f"))
-        if len(found) != fields:
+        cells = _SPACES.split(line.rstrip(" \t\v\f"))
+        if len(cells) != fields:
             raise _MalformedError
-        numbers.append((_number(found[-2], INT32_MAX), _number(found[-1], INT64_MAX)))
+        numbers.append((_number(cells[-2], INT32_MAX), _number(cells[-1], INT64_MAX)))
     if count != len(numbers):
         raise _MalformedError
     return numbers

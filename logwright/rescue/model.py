@@ -10,8 +10,8 @@ from logwright.errors import LogwrightError
 from logwright.units import ByteCount
 
 Effect = Literal["stops", "loses", "repairs", "not judged"]
-"""What the start does: it fails; it goes on without some records; without a loss; or that is not
-known, since a file could not be read, or is of an old message format.
+"""What the start does: it fails; it succeeds without some records, or without a loss; or that is
+not known, since a file could not be read, or is of an old message format.
 """
 
 

@@ -133,7 +133,7 @@ def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
                     path=path,
                     problem=f"it has {same} {key} as {where}.",
                     effect="stops",
-                    remedy="Take the directory that is not of this broker out of log.dirs.",
+                    remedy="Name only the directories of one node in log.dirs.",
                 )
 
 
