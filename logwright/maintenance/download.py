@@ -35,7 +35,7 @@ import google_crc32c
 from logwright.bucket.commit import newest
 from logwright.bucket.driver import drive
 from logwright.config.kept import keep_topics
-from logwright.errors import DiskFull, NotALogDir, PreconditionError
+from logwright.errors import CorruptLogError, DiskFull, NotALogDir, PreconditionError
 from logwright.format import names
 from logwright.format.kept_topics import KeptTopic
 from logwright.locks import lock_log_dir
@@ -134,6 +134,12 @@ def download_log(
             path=bucket,
             remedy="`logwright inspect` lists the partitions.",
         )
+    if manifest.state.partition != partition:
+        raise CorruptLogError(
+            f"its manifest is of {manifest.state.partition}.",
+            path=directory,
+            remedy="Objects were moved by hand; move them back.",
+        )
     with lock_log_dir(log_dir), RealFileSystem(log_dir) as disk:
         work = _Work(directory, manifest, log_dir, wrap(disk), progress)
         if not work.is_placed and not work.is_there:
@@ -192,7 +198,9 @@ class _Work:
         """Whether the log directory has this very version: an earlier run was done with it."""
         if not self.live.is_dir() or os.path.lexists(self.future):
             return False
-        return set(names_in(self.live)) >= self.files.keys() and all(
+        there = set(names_in(self.live))
+        logs = {name for name in there if name.endswith(names.LOG)}
+        return there >= self.files.keys() >= logs and all(
             self._is(self.live / name, shown) for name, shown in self.files.items()
         )
 
@@ -234,9 +242,9 @@ class _Work:
 
     def write(self) -> None:
         """Write all files, durably: states C and D."""
-        for path, like in ((self.future, self.log_dir), (self.work, None), (self.made, None)):
+        for path in (self.future, self.work, self.made):
             if not os.path.lexists(path):
-                execute((MakeDir(path, like=like or self.log_dir), FsyncDir(path.parent)), self.fs)
+                execute((MakeDir(path, like=self.log_dir), FsyncDir(path.parent)), self.fs)
         execute((FsyncDir(self.made),), self.fs)  # refuses a link
         for name in set(names_in(self.made)) - self.files.keys():
             execute((Unlink(self.made / name),), self.fs)

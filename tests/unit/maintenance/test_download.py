@@ -168,6 +168,28 @@ def test_a_partition_that_is_there_is_refused(
     assert [] == unlike(other.log_dir, target, TopicPartition("u", 1))
 
 
+def test_a_log_that_has_grown_since_is_refused(bucket: Bucket, log_dir: Path, target: Path) -> None:
+    """It has all files of the version, and one segment more."""
+    download(bucket, target)
+    more = target / "t-0" / f"{10**9:020d}.log"
+    more.touch()
+    with pytest.raises(PreconditionError, match="already has this partition"):
+        download(bucket, target)
+    more.unlink()
+    assert 0 == download(bucket, target).read_bytes
+    del log_dir
+
+
+def test_objects_that_were_moved_by_hand(bucket: Bucket, log_dir: Path, target: Path) -> None:
+    """A manifest of another partition is refused: its log is not the one that was asked for."""
+    root = Path(bucket.url.removeprefix("file://"))
+    shutil.copytree(root / "t-0", root / "u-1")
+    with pytest.raises(CorruptLogError, match=r"its manifest is of t-0"):
+        download_log(bucket, TopicPartition("u", 1), target, progress=silent)
+    assert [] == list(target.iterdir())
+    del log_dir
+
+
 def test_a_directory_that_is_in_use(
     bucket: Bucket, log_dir: Path, target: Path, tmp_path: Path
 ) -> None:
