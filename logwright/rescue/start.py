@@ -31,6 +31,7 @@ from logwright.log.load import META_PROPERTIES, list_partitions
 from logwright.place.files import is_regular, names_in
 from logwright.place.mapped import map_file
 from logwright.recovery.directory_plan import plan_directory
+from logwright.recovery.lookup import MISLEADING
 from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPlan
 from logwright.recovery.observe import marked_logs
 from logwright.recovery.segments import ENDS
@@ -46,6 +47,8 @@ _FORMAT: Final = "Run `kafka-storage.sh format --ignore-formatted` with the clus
 _ONE_OF_TWO: Final = (
     "Compare both, and move one out of its log directory: the one that ends earlier, as a rule."
 )
+_UNCERTAIN: Final = (f"{ENDS['crc']}.", f"{MISLEADING}.")
+"""A magic byte of none, since no CRC is looked at here; and a look-up that may succeed by chance."""
 _IGNORED: Final = "A broker starts as if the file had no entry."
 _READ: Final = "A broker reads it all the same."
 

@@ -95,7 +95,10 @@ def segment_bytes(log_dirs: list[Path]) -> int:
 
 def _may_be_unknown(verdict: StartVerdict) -> bool:
     unknown = [each for each in verdict.findings if each.effect == "not judged"]
-    words = ("old message format", "takes this directory for", "no broker writes a file", "CRC")
+    words = (
+        *("old message format", "takes this directory for", "no broker writes a file", "CRC"),
+        "names no record batch",
+    )
     return all(any(word in each.problem for word in words) for each in unknown)
 
 
