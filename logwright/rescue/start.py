@@ -48,7 +48,7 @@ _ONE_OF_TWO: Final = (
     "Compare both, and move one out of its log directory: the one that ends earlier, as a rule."
 )
 _UNCERTAIN: Final = (f"{ENDS['crc']}.", f"{MISLEADING}.")
-"""A magic byte of none, since no CRC is looked at here; and a look-up that may succeed by chance."""
+"""Another magic byte, since no CRC is looked at here; and a look-up that may succeed by chance."""
 _IGNORED: Final = "A broker starts as if the file had no entry."
 _READ: Final = "A broker reads it all the same."
 
@@ -175,9 +175,7 @@ def _effect_of(error: LogwrightError, directory: Path) -> Effect:
         strange = file_kinds(names_in(directory)).strange
         has_numbers = all(name.partition(".")[0].isdecimal() for name in strange)
         return "not judged" if has_numbers else "stops"  # taken for another file, or none
-    if (
-        error.problem == f"{ENDS['crc']}."
-    ):  # no CRC is looked at here: the magic byte is another one
+    if error.problem in _UNCERTAIN:
         return "not judged"
     return "stops" if isinstance(error, CorruptLogError) else "not judged"
 
