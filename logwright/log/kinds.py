@@ -27,6 +27,11 @@ _LIVE: Final = ("segment", "index", "snapshot")
 _OF_A_LOG: Final = frozenset((*_LIVE, "fact", "foreign", "cleaned", "swap"))
 _NUMBER: Final = re.compile(r"([0-9]+)\.")
 _DIGITS: Final = 20
+_USUAL: Final = re.compile(
+    r"(?P<segment>00[0-9]{18}\.log)|(?P<index>00[0-9]{18}\.(?:index|timeindex|txnindex))"
+    r"|(?P<snapshot>00[0-9]{18}\.snapshot)"
+)
+"""The kinds of nearly all files; their rows of the inventory say the same, and cost more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +110,9 @@ def file_kinds(names: Iterable[str]) -> FileKinds:
     """Sort the names of a partition directory's plain files by kind."""
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
-        by_kind[file_place("log", name).kind].append(name)
+        usual = _USUAL.fullmatch(name)
+        kind = file_place("log", name).kind if usual is None else usual.lastgroup
+        by_kind[kind or ""].append(name)
     return FileKinds(
         stems=tuple([name[:_DIGITS] for name in by_kind["segment"]]),
         indexes=tuple(by_kind["index"]),

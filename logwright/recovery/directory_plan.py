@@ -22,6 +22,7 @@ from logwright.format.names import (
     TopicPartition,
     segment_file_name,
 )
+from logwright.log.checkpoints import Checkpoints
 from logwright.log.listing import look_for_damage, stamp_files
 from logwright.log.load import list_partitions
 from logwright.log.recovered import is_recovered
@@ -119,16 +120,18 @@ def plan_directory(
     options: RecoveryOptions,
     marked: Collection[str] = (),
     topic_ids: TopicIds = unknown_ids,
+    checkpoints: Checkpoints | None = None,
 ) -> DirectoryPlan:
     """Plan the recovery of some partitions of a log directory. Effects: reads it.
 
     `marked`: directories of future and stray logs, which are recovered too; all are in an unclean
-    directory. `topic_ids`: for logs whose own record of it is malformed. An error of one log is
-    recorded as its failure. Raises NotALogDir, UnreadableFile and LogDirLocked of the directory.
+    directory. `topic_ids`: for logs whose own record of it is malformed. `checkpoints`: the
+    directory's; None: as `read_all_offsets` has them. An error of one log is recorded as its
+    failure. Raises NotALogDir, UnreadableFile and LogDirLocked of the directory.
     """
     wait_for_marker(log_dir)
     wanted, present = set(partitions), list_partitions(log_dir)
-    checkpoints = read_all_offsets(log_dir)
+    offsets = read_all_offsets(log_dir) if checkpoints is None else checkpoints
     plans: list[RecoveryPlan] = []
     failures: dict[TopicPartition, LogwrightError] = {}
     marked_failures: dict[str, LogwrightError] = {}
@@ -136,7 +139,7 @@ def plan_directory(
     def decide(partition: TopicPartition, name: str) -> RecoveryPlan:
         config = settings(partition.topic)
         return plan_recovery(
-            observe_log(log_dir, partition, name, checkpoints),
+            observe_log(log_dir, partition, name, offsets),
             ledger=_content(log_dir / name / WORK_DIRECTORY / LEDGER) or b"",
             now_ms=now_ms,
             expiration_ms=config.producer_id_expiration_ms,

@@ -55,6 +55,8 @@ _MOST_PROPERTIES_BYTES: Final = 65_536
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _BAD_ESCAPE: Final = re.compile(r"\\u(?![0-9a-fA-F]{4})")
+_VALUE: Final = re.compile(r"(?:(?!:\s).)*:\s+(\S+)\s*")
+"""Of a line of ``partition.metadata``: a broker does not look at what is before the colon."""
 _LOST_FOUND: Final = (
     "Remove it with rmdir if it is empty, or use a directory below the file system's root as log"
     " directory."
@@ -184,7 +186,7 @@ def identity_problem(content: bytes) -> str | None:
         (_BAD_ESCAPE.search(text) is None, "has a malformed \\u escape"),
         (version in ("0", "1"), "has another version than 0 and 1"),
         (_is_int32(node), "has no node id, or one that is not a number"),
-        (bool(pairs.get("cluster.id")), "has no cluster.id"),
+        ("cluster.id" in pairs, "has no cluster.id"),
         (directory is None or _is_free_id(directory), "has a directory.id that none may have"),
     )
     wrong = [said for holds, said in checks if not holds]
@@ -203,14 +205,15 @@ def topic_id_problem(content: bytes) -> str | None:
     """Return why a broker does not start with this ``partition.metadata``; None if it does
     (PartitionMetadataFile).
     """
-    lines = re.split(r"\r\n|\r|\n", content.decode(errors="replace"))
-    matches = [re.fullmatch(r"([a-z_]+):\s+(\S+)\s*", line) for line in lines[:2]]
-    version = matches[0] if matches else None
-    topic_id = matches[1] if len(matches) > 1 else None
-    if version is None or version[1] != "version" or not re.fullmatch(r"\+?[0-9]{1,9}", version[2]):
+    try:
+        lines = re.split(r"\r\n|\r|\n", content.decode())
+    except UnicodeDecodeError:
+        return "it is not text."
+    version, topic_id = ([*map(_VALUE.fullmatch, lines[:2]), None, None])[:2]
+    if version is None or not re.fullmatch(r"\+?[0-9]{1,9}", version[1]):
         return "it has no version."
-    if topic_id is None or topic_id[1] != "topic_id" or not _ID.fullmatch(topic_id[2]):
+    if topic_id is None or not _ID.fullmatch(topic_id[1]):
         return "it does not name a topic id."
-    if not any(base64.urlsafe_b64decode(f"{topic_id[2]}==")):
+    if not any(base64.urlsafe_b64decode(f"{topic_id[1]}==")):
         return "its topic id is zero."
     return None

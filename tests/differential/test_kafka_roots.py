@@ -30,6 +30,7 @@ IDENTITIES = (
     IDS.replace(b"node.id=1", b"node.id=x"),
     IDS.replace(b"node.id=1", b"node.id=99999999999"),
     IDS[:20],
+    IDS[: IDS.index(b"cluster.id=") + len(b"cluster.id=")],
     IDS + b"directory.id=AAAAAAAAAAAAAAAAAAAAAQ\n",
     IDS + b"directory.id=zz\n",
     IDS + b"x=\xff\xfe\n",
@@ -50,6 +51,9 @@ TOPIC_IDS = (
     b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n",
     b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ\n",
     b"version: x\n" + TOPIC_ID,
+    b"versiox: 0\n" + TOPIC_ID.replace(b"topic", b"t-pi\xff"),
+    b"version: 0\na: " + TOPIC_ID,
+    b": 0\n: " + TOPIC_ID[10:],
 )
 CHECKPOINTS = (
     b"",

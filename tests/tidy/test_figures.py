@@ -71,11 +71,13 @@ def test_shared_options() -> None:
     sentence = readme().partition("Of these, ")[2].partition(". ")[0]
     written: dict[str, frozenset[str]] = {}
     waiting: list[str] = []
+    named: list[str] = []
     for word in re.findall(r"`([^`]+)`|has (none)", sentence):
         name = word[0]
         if name.startswith("--") or word[1]:
-            written |= dict.fromkeys(waiting, frozenset([name] if name else []))
-            waiting = []
+            named, waiting = waiting or named, []
+            for each in named:
+                written[each] = written.get(each, frozenset()) | frozenset([name] if name else [])
         else:
             waiting.append(name)
     shared = dict(commands(main))

@@ -61,7 +61,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.decode",
         "logwright.upload",
     ),
-    ("logwright.sweep", "logwright.verify", "logwright.latest", "logwright.maintenance"),
+    (
+        "logwright.sweep",
+        "logwright.verify",
+        "logwright.latest",
+        "logwright.maintenance",
+        "logwright.rescue",
+    ),
     ("logwright.audit",),
     ("logwright.erasure",),
     (

@@ -25,8 +25,14 @@ MOST_EXAMPLES = 3
 NEEDS_MORE = {"demo", "rolling"}
 """Run by tests/e2e/test_demo.py, since it starts Dagster, and by tests/e2e/test_rolling.py, since
 it needs a cluster."""
-FOUND = {"find": {8, 10}, "erase": {0, 8, 9}, "certificate": {0, 6}, "verify-certificate": {0, 6}}
-"""Exit statuses other than 0, which say what is in the logs."""
+FOUND = {
+    "doctor": {5},
+    "find": {8, 10},
+    "erase": {0, 8, 9},
+    "certificate": {0, 6},
+    "verify-certificate": {0, 6},
+}
+"""Exit statuses other than 0, which say what is in the logs, and of `doctor` in the root."""
 POLICY = "version: 1\ntopics: [{name: orders, cleanup.policy: 'compact,delete'}]\n"
 
 
