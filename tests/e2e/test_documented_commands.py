@@ -160,7 +160,12 @@ def _killed(log_dir: Path) -> None:
     (log_dir / ".kafka_cleanshutdown").unlink()
 
 
+def _formatted(log_dir: Path) -> None:
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+
+
 PREPARED: Final[dict[str, Callable[[Path], None]]] = {
+    "doctor": _formatted,
     "undo": _cleaned,
     "resume": _paused,
     "recover": _killed,
