@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutation.fault import Fault
 
 _SEQUENCES: Final = ("tests/unit/maintenance/test_sequences.py",)
+_RULES: Final = ("tests/unit/bucket", "tests/unit/maintenance/test_maintenance.py")
 
 BUCKETS: Final = (
     Fault(
@@ -14,7 +15,7 @@ BUCKETS: Final = (
         file="maintenance/change.py",
         right="    if newest.segments[: len(changed)] != changed or not follows",
         wrong="    if not follows",
-        tests=_SEQUENCES,
+        tests=_RULES,
     ),
     Fault(
         family="bucket: producer snapshots that were removed stay",
@@ -35,20 +36,20 @@ BUCKETS: Final = (
         file="bucket/commit.py",
         right="            if winner.operation == self.operation.id:\n",
         wrong="            if winner.version >= 0:\n",
-        tests=_SEQUENCES,
+        tests=_RULES,
     ),
     Fault(
         family="bucket: a purge removes what is not named yet",
         file="bucket/commit.py",
         right="        return now - entry.modified_ms > self.limits.age_ms\n",
         wrong="        return True\n",
-        tests=_SEQUENCES,
+        tests=_RULES,
     ),
     Fault(
         family="bucket: an undo takes back the wrong operation",
         file="maintenance/undo.py",
         right='            again.add(int(done.id.split("-")[1]))\n',
         wrong="            pass\n",
-        tests=_SEQUENCES,
+        tests=_RULES,
     ),
 )
