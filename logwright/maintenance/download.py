@@ -21,6 +21,7 @@ have the checksum of the manifest, whoever wrote it.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -35,14 +36,19 @@ import google_crc32c
 from logwright.bucket.commit import newest
 from logwright.bucket.driver import drive
 from logwright.config.kept import keep_topics
-from logwright.errors import CorruptLogError, DiskFull, NotALogDir, PreconditionError
+from logwright.errors import (
+    CorruptLogError,
+    DiskFull,
+    NotALogDir,
+    PreconditionError,
+    unreadable,
+)
 from logwright.format import names
 from logwright.format.kept_topics import KeptTopic
 from logwright.locks import lock_log_dir
 from logwright.log.load import META_PROPERTIES
 from logwright.log.log_dir import list_log_dir
 from logwright.maintenance.copy import pieces_of
-from logwright.maintenance.scratch import no_room_or_unreadable
 from logwright.place.bucket import files_of, root_offsets
 from logwright.place.files import names_in, open_log_dir
 from logwright.place.model import RANGE_BYTES
@@ -120,7 +126,7 @@ def download_log(
         NotALogDir: there is no such log in the bucket, or no such directory.
         LogDirLocked: a broker or another process works on the directory.
         PreconditionError: it has the partition already.
-        DiskFull: there is not enough space; checked before the first byte is written.
+        DiskFull: there is not enough space; checked before the first byte, and met later.
         StalePlan: an object is gone. CorruptLogError: an object, or a manifest, is damaged.
         UnreadableFile, Unsettled: the bucket does not answer, or does not permit it.
         StepFailed: a step failed. The next run continues.
@@ -291,7 +297,14 @@ class _Work:
                     file.write(piece)
                     self._advanced(len(piece))
         except OSError as error:
-            raise no_room_or_unreadable(error, path, f"{directory}/{stored.key}") from error
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                raise DiskFull(
+                    "there is no room for the log.",
+                    path=path,
+                    remedy="What was written stays, and is no log yet. Free some space and run it"
+                    " again, or remove the directory.",
+                ) from error
+            raise unreadable(error, f"{directory}/{stored.key}") from error
 
     def _is(self, path: Path, shown: Shown) -> bool:
         """Return whether a file has the bytes that it must have. Effects: reads it."""

@@ -51,7 +51,7 @@ DAMAGED: Final = ".logwright-damaged"
 """Prefix of the copies of malformed checkpoints, in the log directory's root."""
 
 _REMOTE_INDEXES: Final = "remote-log-index-cache"
-_MOST_PROPERTIES_BYTES: Final = 65_536
+MOST_PROPERTIES_BYTES: Final = 65_536
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _BAD_ESCAPE: Final = re.compile(r"\\u(?![0-9a-fA-F]{4})")
@@ -99,7 +99,7 @@ def look_at_root(log_dir: Place) -> Root:
         )
         formatted = directory.exists(META_PROPERTIES)
         content = (
-            directory.read_part(META_PROPERTIES, 0, _MOST_PROPERTIES_BYTES + 1)
+            directory.read_part(META_PROPERTIES, 0, MOST_PROPERTIES_BYTES + 1)
             if formatted and META_PROPERTIES not in names
             else b""
         )
@@ -182,7 +182,7 @@ def identity_problem(content: bytes) -> str | None:
     node = pairs.get("node.id" if version == "1" else "broker.id", "")
     directory = pairs.get("directory.id")
     checks = (
-        (len(content) <= _MOST_PROPERTIES_BYTES, f"is larger than {_MOST_PROPERTIES_BYTES} bytes"),
+        (len(content) <= MOST_PROPERTIES_BYTES, f"is larger than {MOST_PROPERTIES_BYTES} bytes"),
         (_BAD_ESCAPE.search(text) is None, "has a malformed \\u escape"),
         (version in ("0", "1"), "has another version than 0 and 1"),
         (_is_int32(node), "has no node id, or one that is not a number"),

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from logwright.errors import LogwrightError
 from logwright.units import ByteCount
 
+NOT_LOOKED_AT: Final = (
+    "the cluster's metadata log",
+    "which logs the metadata gives this broker",
+    "rights and owners",
+    "free space",
+)
+"""What a start needs, too."""
 Effect = Literal["stops", "loses", "repairs", "not judged"]
 """What the start does: it fails; it succeeds without some records, or without a loss; or that is
 not known, since a file could not be read, or is of an old message format.
@@ -23,7 +30,6 @@ class StartFinding:
         problem: a sentence. remedy: what to do before the start; None: nothing.
         bytes: of the segments that the start removes; 0 unless it loses some.
         first_offset, end_offset: the offsets concerned, where they are known.
-        exit_status: of an error that keeps it from being judged; else 0.
     """
 
     path: Path
@@ -33,7 +39,6 @@ class StartFinding:
     bytes: int = 0
     first_offset: int | None = None
     end_offset: int | None = None
-    exit_status: int = 0
 
     @classmethod
     def of(cls, error: LogwrightError, effect: Effect, path: Path) -> StartFinding:
@@ -43,13 +48,12 @@ class StartFinding:
             problem=error.problem,
             effect=effect,
             remedy=error.remedy,
-            exit_status=error.exit_status if effect == "not judged" else 0,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartVerdict:
-    """Whether a broker starts.
+    """Whether a broker starts, by what was looked at: see `NOT_LOOKED_AT`.
 
     Attributes:
         log_dirs: which were looked at. logs: how many logs they have that a broker loads.

@@ -6,7 +6,8 @@
 3. Each log: its loading is simulated as Kafka does it (`logwright.recovery.load`, like_kafka). What
    makes the loading fail stops a start; what it removes is lost.
 
-Nothing is changed. What could not be read, or is of an old message format, is not judged.
+Nothing is changed. What could not be read, or is of an old message format, is not judged; other
+things that a start needs are not looked at (`logwright.rescue.model.NOT_LOOKED_AT`).
 """
 
 from __future__ import annotations
@@ -24,7 +25,13 @@ from logwright.errors import (
     UncleanLogDir,
 )
 from logwright.format.checkpoints import parse_leader_epochs
-from logwright.format.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, TopicPartition
+from logwright.format.names import (
+    FUTURE_DIRECTORY,
+    LEADER_EPOCH_CHECKPOINT,
+    PARTITION_METADATA,
+    STRAY_DIRECTORY,
+    TopicPartition,
+)
 from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
 from logwright.log.kinds import file_kinds
 from logwright.log.load import META_PROPERTIES, list_partitions
@@ -34,6 +41,7 @@ from logwright.recovery.directory_plan import plan_directory
 from logwright.recovery.lookup import MISLEADING
 from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPlan
 from logwright.recovery.observe import marked_logs
+from logwright.recovery.root import MOST_PROPERTIES_BYTES
 from logwright.recovery.segments import ENDS
 from logwright.rescue.checkpoints import epochs_read, offsets_of, offsets_read
 from logwright.rescue.model import Effect, StartFinding, StartVerdict
@@ -124,7 +132,8 @@ def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
                 remedy=_FORMAT,
             )
             continue
-        pairs = parse_properties(map_file(path).tobytes().decode("latin-1"), path).pairs
+        content = map_file(path)[:MOST_PROPERTIES_BYTES].tobytes()  # more stops a start by itself
+        pairs = parse_properties(content.decode("latin-1"), path).pairs
         for key in ("cluster.id", "node.id", "directory.id"):
             value = pairs.get(key) or (pairs.get("broker.id") if key == "node.id" else None)
             if value is None:
@@ -223,8 +232,8 @@ def _twice(plans: Iterable[DirectoryPlan]) -> Iterator[StartFinding]:
     seen: dict[tuple[str, bool], Path] = {}
     for plan in plans:
         for name in _names(plan):
-            is_future = name.endswith("-future")
-            if not is_future and name.endswith("-stray"):
+            is_future = name.endswith(FUTURE_DIRECTORY)
+            if name.endswith(STRAY_DIRECTORY):
                 continue
             key = (name.rpartition(".")[0] if is_future else name, is_future)
             first = seen.setdefault(key, plan.log_dir / name)

@@ -262,7 +262,7 @@ def test_a_damage(name: str, world: World, server: OracleServer, tmp_path: Path)
     if case.says:
         assert case.says in answer.out
     elif not fails:
-        assert answer.out.startswith("A broker starts"), answer.out
+        assert answer.out.startswith("By its files a broker starts"), answer.out
     cure(case, root, log, tmp_path)
     assert 0 == call("doctor", root, "--now", NOW_MS).status
     assert not start(server, root, tmp_path / "after")

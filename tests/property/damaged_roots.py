@@ -13,12 +13,9 @@ refuses is treated as the remedy of its error says, and it runs again. Then:
 
 from __future__ import annotations
 
-import argparse
 import base64
 import re
 import shutil
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -31,7 +28,6 @@ from logwright.format.valid import valid_batches
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 from tests.e2e.command import Answer, call
-from tests.oracle_runner import KAFKAS, OLDEST, using
 from tests.property.accidents import (
     CHECKPOINTS,
     DAMAGES,
@@ -43,6 +39,7 @@ from tests.property.accidents import (
     make,
     rewrite,
 )
+from tests.property.long_form import main
 
 MOST_ROUNDS = 8
 OLD_FORMAT = 4
@@ -225,22 +222,5 @@ def run(count: int, seed: int) -> Iterator[tuple[str, str]]:
                 shutil.rmtree(place)
 
 
-def main() -> None:
-    """The long form. Effects: prints what became of the directories."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kafka", choices=KAFKAS, default=OLDEST)
-    args = parser.parse_args()
-    counts: Counter[str] = Counter()
-    with using(args.kafka):
-        for name, outcome in run(args.count, args.seed):
-            counts[outcome.partition(":")[0]] += 1
-            if outcome.startswith("WRONG"):
-                sys.stdout.write(f"{name}: {outcome}\n")
-    sys.stdout.write(f"{dict(counts)}\n")
-    sys.exit(1 if counts["WRONG"] else 0)
-
-
 if __name__ == "__main__":
-    main()
+    main(run)

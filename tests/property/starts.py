@@ -11,10 +11,7 @@ taken for another one.
 
 from __future__ import annotations
 
-import argparse
 import shutil
-import sys
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -23,8 +20,8 @@ from logwright.rescue.model import StartVerdict
 from logwright.rescue.start import judge_start
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
-from tests.oracle_runner import KAFKAS, OLDEST, using
 from tests.property.accidents import DAMAGES, META, NOW_MS, World, make
+from tests.property.long_form import main
 
 OTHER_ID = "b3RoZXItZGlyZWN0b3J5LQ"
 IDENTITIES = (
@@ -118,22 +115,5 @@ def run(count: int, seed: int) -> Iterator[tuple[str, str]]:
             shutil.rmtree(place, ignore_errors=True)  # Kafka may still remove a log in it
 
 
-def main() -> None:
-    """The long form. Effects: prints what became of the directories."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kafka", choices=KAFKAS, default=OLDEST)
-    args = parser.parse_args()
-    counts: Counter[str] = Counter()
-    with using(args.kafka):
-        for name, outcome in run(args.count, args.seed):
-            counts[outcome.partition(":")[0]] += 1
-            if outcome.startswith("WRONG"):
-                sys.stdout.write(f"{name}: {outcome}\n")
-    sys.stdout.write(f"{dict(counts)}\n")
-    sys.exit(1 if counts["WRONG"] else 0)
-
-
 if __name__ == "__main__":
-    main()
+    main(run)

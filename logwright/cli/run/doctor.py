@@ -16,7 +16,7 @@ from logwright.cli.wording import counted
 from logwright.errors import PreconditionError, UnsupportedFormatError
 from logwright.place.model import Place
 from logwright.reading import reading
-from logwright.rescue.model import StartFinding, StartVerdict
+from logwright.rescue.model import NOT_LOOKED_AT, StartFinding, StartVerdict
 from logwright.rescue.start import judge_start
 from logwright.units import TimestampMs
 
@@ -76,13 +76,17 @@ def _show_verdict(output: Output, verdict: StartVerdict, directories: Sequence[P
     elif not verdict.starts:
         sentence = f"A broker does not start: {logs}."
     elif verdict.lost_bytes:
-        sentence = f"A broker starts, and removes {human_bytes(verdict.lost_bytes)}: {logs}."
+        sentence = (
+            f"By its files a broker starts, and removes {human_bytes(verdict.lost_bytes)}: {logs}."
+        )
     else:
-        sentence = f"A broker starts: {logs}."
+        sentence = f"By its files a broker starts: {logs}."
     output.result(
         sentence,
         logDirs=[str(each) for each in directories],
         logs=verdict.logs,
         starts=verdict.starts,
         lostBytes=verdict.lost_bytes,
+        notLookedAt=NOT_LOOKED_AT,
     )
+    output.message(f"Not looked at: {', '.join(NOT_LOOKED_AT)}.")

@@ -35,7 +35,9 @@ def test_a_broker_starts(call: Call, log_dir: Path) -> None:
     before = content(log_dir)
     answer = call("doctor", log_dir)
     assert 0 == answer.status, answer.err
-    assert [f"A broker starts: 1 log in {log_dir}."] == answer.out.splitlines()
+    assert [f"By its files a broker starts: 1 log in {log_dir}."] == answer.out.splitlines()
+    assert "Not looked at: the cluster's metadata log, " in answer.err
+    assert "free space" in call("doctor", log_dir, "--output", "json").lines[-1]["notLookedAt"]
     assert before == content(log_dir)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +214,24 @@ def test_room_is_required_before(
     with pytest.raises(DiskFull, match="100 are free"):
         download(bucket, target)
     assert [] == left(target)
+
+
+def test_a_disk_that_fills_meanwhile(
+    bucket: Bucket, log_dir: Path, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said what stays; there is no log; with room the next run completes it."""
+
+    def full(*_: object) -> Iterator[bytes]:
+        yield b"x"
+        raise OSError(errno.ENOSPC, "no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(download_module, "pieces_of", full)
+        with pytest.raises(DiskFull, match="What was written stays"):
+            download(bucket, target)
+    assert [] == logs_in(target)
+    download(bucket, target)
+    assert [] == unlike(log_dir, target)
 
 
 def test_a_damaged_object_makes_no_log(bucket: Bucket, log_dir: Path, target: Path) -> None:
