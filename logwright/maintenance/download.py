@@ -301,8 +301,8 @@ class _Work:
                 raise DiskFull(
                     "there is no room for the log.",
                     path=path,
-                    remedy="What was written stays, and is no log yet. Free some space and run it"
-                    " again, or remove the directory.",
+                    remedy="What was written stays; it is not a log yet. Free some space and run"
+                    " it again, or remove the directory.",
                 ) from error
             raise unreadable(error, f"{directory}/{stored.key}") from error
 
