@@ -7,12 +7,13 @@ every record keeps its timestamp.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from logwright.config.resolved import Sources, settings_of
 from logwright.config.sources import keep_topic
-from logwright.errors import PreconditionError, invariant
+from logwright.errors import InvariantError, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.ingest.broker import Held, Isolation, SourceTopic, open_topic
 from logwright.ingest.commit import (
@@ -23,12 +24,15 @@ from logwright.ingest.commit import (
 )
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan
 from logwright.ingest.staging import staging
+from logwright.log.topic_id import read_topic_id
+from logwright.place.files import open_partition_dir
 from logwright.units import ByteCount, Offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    from logwright.format.kept_topics import KeptTopic
     from logwright.units import TimestampMs
 
 ARCHIVE: Final = "archive"
@@ -36,7 +40,7 @@ ARCHIVE: Final = "archive"
 
 
 class ForeignCopy(PreconditionError):
-    """The log has offsets that its source does not have."""
+    """The log has offsets that its source does not have, or is of another topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,43 +59,112 @@ class Archive:
     append: AppendOptions = field(default_factory=AppendOptions)
 
 
-def archive_topic(
-    log_dir: Path, wanted: Archive, sources: Sources, *, now_ms: TimestampMs
-) -> Iterator[Appended]:
-    """Copy the new records of each partition in turn; yield the result of each. Effects: reads from
-    the broker, saves the topic's settings and id in the log directory, changes logs.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenArchive:
+    """The source of a copy, open.
 
-    `sources`: sources of the log directory's settings; the broker's settings are added to them.
+    Attributes:
+        topic: its name.
+        held: partition → offsets on the broker, when it was opened.
+        described: id and settings of the topic; None: the broker does not permit to read them.
+        append: how records are appended.
+    """
+
+    topic: str
+    held: Mapping[int, Held]
+    described: KeptTopic | None
+    append: AppendOptions
+    _source: SourceTopic
+
+    def sources(self, sources: Sources) -> Sources:
+        """Return the sources of a log directory's settings, with those of the broker."""
+        if self.described is None or sources.knows(self.topic):
+            return sources
+        return replace(sources, kept={**sources.kept, self.topic: self.described})
+
+    def copy(
+        self, log_dir: Path, number: int, sources: Sources, *, now_ms: TimestampMs
+    ) -> Appended:
+        """Copy the new records of one partition. Effects: reads from the broker, saves the topic's
+        settings and id in the log directory, changes the log.
+
+        Args:
+            log_dir: it was prepared by `prepare_log_dir`.
+            number: one of `held`.
+            sources: of the log directory's settings, without those of the broker.
+            now_ms: the clock.
+
+        Raises:
+            BrokerUnavailable: the broker cannot be read.
+            ForeignCopy: the log ends after its source, or is of another topic of this name.
+            LogwrightError: any error of planning, staging and committing.
+        """
+        partition = TopicPartition(self.topic, number)
+        self._require_same_topic(log_dir, partition)
+        if self.described is not None:
+            sources = keep_topic(log_dir, sources, self.topic, self.described)
+        config, _ = settings_of(sources, self.topic)
+        plan = plan_append(
+            log_dir,
+            partition,
+            config,
+            ingest_id=ARCHIVE,
+            now_ms=now_ms,
+            options=replace(self.append, keep_offsets=True),
+            topic_id=sources.topic_id(self.topic),
+        )
+        if not isinstance(plan, AppendPlan):
+            raise InvariantError("a copy is never complete")
+        return _copy(plan, self._source, self.held[number])
+
+    def _require_same_topic(self, log_dir: Path, partition: TopicPartition) -> None:
+        """Refuse a log of an earlier topic of this name. Effects: reads its topic id."""
+        known = None if self.described is None else self.described.topic_id
+        directory = log_dir / partition.directory_name
+        if known is None or not directory.is_dir():
+            return
+        with open_partition_dir(log_dir, partition) as opened:
+            topic_id = read_topic_id(opened)
+        if topic_id not in (None, known):
+            raise ForeignCopy(
+                f"is of the topic {topic_id}, the broker's is {known}: it was made again.",
+                path=directory,
+                remedy="Archive to another log directory.",
+            )
+
+
+@contextmanager
+def open_archive(wanted: Archive) -> Iterator[OpenArchive]:
+    """Open the source of a copy. Effects: connects to the broker, and asks it for offsets and
+    settings.
 
     Raises:
         BrokerUnavailable: the broker cannot be read.
-        ForeignCopy: a log ends after its source.
-        LogwrightError: any error of planning, staging and committing. Completed partitions are
-        not affected.
     """
-    prepare_log_dir(log_dir)
-    options = replace(wanted.append, keep_offsets=True)
     with open_topic(
         wanted.bootstrap, wanted.topic, isolation=wanted.isolation, settings=wanted.consumer
     ) as source:
-        partitions = source.partitions()
-        described = source.described()
-        if described is not None:
-            sources = keep_topic(log_dir, sources, wanted.topic, described)
-        config, _ = settings_of(sources, wanted.topic)
-        for number, held in partitions.items():
-            plan = plan_append(
-                log_dir,
-                TopicPartition(wanted.topic, number),
-                config,
-                ingest_id=ARCHIVE,
-                now_ms=now_ms,
-                options=options,
-                topic_id=sources.topic_id(wanted.topic),
-            )
-            invariant(isinstance(plan, AppendPlan), "a copy is never complete")
-            if isinstance(plan, AppendPlan):
-                yield _copy(plan, source, held)
+        yield OpenArchive(
+            topic=wanted.topic,
+            held=source.partitions(),
+            described=source.described(),
+            append=wanted.append,
+            _source=source,
+        )
+
+
+def archive_topic(
+    log_dir: Path, wanted: Archive, sources: Sources, *, now_ms: TimestampMs
+) -> Iterator[Appended]:
+    """Copy the new records of each partition in turn; yield the result of each. Effects and errors:
+    as `OpenArchive.copy`. Completed partitions are not affected by an error.
+
+    `sources`: sources of the log directory's settings; the broker's settings are added to them.
+    """
+    prepare_log_dir(log_dir)
+    with open_archive(wanted) as topic:
+        for number in topic.held:
+            yield topic.copy(log_dir, number, sources, now_ms=now_ms)
 
 
 def _copy(plan: AppendPlan, source: SourceTopic, held: Held) -> Appended:

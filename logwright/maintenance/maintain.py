@@ -93,6 +93,7 @@ class Maintenance:
         needed: which segments the operation reads; None: all.
         throttle: what is read of the copy.
         made: name → what is in the bucket already of the files that the operation leaves.
+        configs: settings of the topic that are kept with the log from now on; None: as they are.
     """
 
     bucket: Bucket
@@ -105,6 +106,7 @@ class Maintenance:
     needed: Needed | None = None
     throttle: Throttle = field(default_factory=Throttle)
     made: Mapping[str, StoredFile] = field(default_factory=dict)
+    configs: Mapping[str, str] | None = None
     _attempt: int = 0
     _job: str = ""
     _began: list[int] = field(default_factory=list)
@@ -249,7 +251,7 @@ class Maintenance:
                 segments = tuple(pool.map(files.segment, log.segments, ends))
             finally:
                 pool.shutdown(cancel_futures=True)
-            configs = copy.manifest.state.configs
+            configs = copy.manifest.state.configs if self.configs is None else self.configs
             return state_of(log, directory, segments, snapshots, configs=configs)
 
 

@@ -132,6 +132,76 @@ def test_a_topic_is_copied_and_the_copy_goes_on(tmp_path: Path) -> None:
     assert 121 == sum(len(line["records"]) for line in by_kafka)
 
 
+def test_a_topic_is_copied_into_a_bucket(tmp_path: Path) -> None:
+    """The same as into a log directory, batch by batch and segment by segment; a later run
+    downloads the active segment alone, sends what is new, and keeps the topic's new settings.
+    """
+    url, log_dir = f"file://{tmp_path}/bucket", tmp_path / "logs"
+    log_dir.mkdir()
+    small = ("--config", "segment.bytes=2000", "--output", "json", "--yes")
+
+    def both(bootstrap: str) -> list[int]:
+        records = []
+        for place, more in ((log_dir, ()), (url, ("--scratch", tmp_path / "scratch"))):
+            words = ("--bootstrap", bootstrap, "--topic", "t", *small, *more)
+            answer = call("archive", place, *words)
+            assert 0 == answer.status, answer.err
+            records.append([line["records"] for line in answer.lines])
+        assert records[0] == records[1]
+        here, there = (call("dump", place, "--output", "json").lines for place in (log_dir, url))
+        assert here
+        assert here == there
+        return records[0]
+
+    with broker(tmp_path) as bootstrap:
+        lines: list[dict[str, Any]] = [{"txn": "begin"}]
+        lines += [row(n, f"v{n}", n % 2) for n in range(200)]
+        lines += [{"txn": "commit"}, {"txn": "begin"}, row(200, "gone"), {"txn": "abort"}]
+        create = ("--create-partitions", "3", "--config", "retention.ms=-1")
+        produce(
+            bootstrap,
+            tmp_path / "1.jsonl",
+            lines,
+            *create,
+            "--producer-config",
+            "transactional.id=x",
+        )
+        assert [100, 100] == both(bootstrap)[:2]
+        produce(bootstrap, tmp_path / "2.jsonl", [row(n, "new", n % 2) for n in range(300, 340)])
+        before = set((tmp_path / "bucket").rglob("*"))
+        assert [20, 20] == both(bootstrap)[:2]
+        sent = {path.name for path in set((tmp_path / "bucket/t-0/data").iterdir()) - before}
+        assert 1 <= len([name for name in sent if name.endswith(".log")]) <= 3
+    assert 0 == call("verify", url).status
+    restored = tmp_path / "restored"
+    assert 0 == call("download", url, "--to", restored).status
+    assert copied(log_dir, 0) == copied(restored, 0)
+    assert [] == list((tmp_path / "scratch").glob("logwright-copy-*"))
+
+
+def test_a_topic_that_was_made_again_is_refused(tmp_path: Path) -> None:
+    """Its records do not follow those of the earlier topic, here or in a bucket, whichever log is
+    longer.
+    """
+    url, log_dir = f"file://{tmp_path}/bucket", tmp_path / "logs"
+    log_dir.mkdir()
+    create = ("--create-partitions", "1", "--config", "retention.ms=-1")
+    with broker(tmp_path) as bootstrap:
+        words = ("--bootstrap", bootstrap, "--topic", "t", "--yes")
+        produce(bootstrap, tmp_path / "1.jsonl", [row(n, "v") for n in range(10)], *create)
+        for place in (log_dir, url):
+            assert 0 == call("archive", place, *words).status
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        admin.delete_topics(["t"])["t"].result()
+        produce(bootstrap, tmp_path / "2.jsonl", [row(n, "w") for n in range(20)], *create)
+        before = {place: call("dump", place, "--output", "json").out for place in (log_dir, url)}
+        for place in (log_dir, url):
+            answer = call("archive", place, *words)
+            assert 5 == answer.status, answer.err
+            assert "it was made again" in answer.err
+            assert before[place] == call("dump", place, "--output", "json").out
+
+
 def test_all_topics_are_copied_by_one_command(tmp_path: Path) -> None:
     """Kafka's own are left out; a topic that cannot be copied is named and gives the status, the
     others are copied.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from logwright.cli.options.common import declare, request_options
+from logwright.cli.options.common import declare, request_options, scratch_option
 from logwright.cli.options.parameters import Pair
 from logwright.format.codec import CODEC_NAMES
 
@@ -42,6 +42,7 @@ from logwright.format.codec import CODEC_NAMES
     " producers used. Any other topic keeps its own.",
 )
 @request_options
+@scratch_option
 def command() -> None:
     """Copy new records of topics, with their offsets and timestamps. A repeated run continues
     where the copy ends.

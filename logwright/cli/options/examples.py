@@ -49,7 +49,10 @@ EXAMPLES: Final = MappingProxyType(
         ),
         "audit": ("/kafka/data /backup/data", "/kafka/data /backup/data --topic orders"),
         "ingest": ("/kafka/data --from orders.json --topic orders --partitions 1 --dry-run",),
-        "archive": ("/kafka/data --bootstrap localhost:9092 --topic orders --dry-run",),
+        "archive": (
+            "/kafka/data --bootstrap localhost:9092 --topic orders --dry-run",
+            "file:///backup/bucket --bootstrap localhost:9092 --topic orders --dry-run",
+        ),
         "upload": (
             "/kafka/data --to file:///backup/bucket",
             "/kafka/data orders-0 --to file:///backup/bucket --rate 50000000",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Literal
 
 import click
@@ -15,6 +16,7 @@ from logwright.format.codec import CODEC_NAMES
 from logwright.ingest.archive import Archive, archive_topic
 from logwright.ingest.broker import BrokerUnavailable, TopicUnavailable, topics_of
 from logwright.ingest.model import Appended, AppendOptions
+from logwright.place.model import is_versioned
 
 
 def run(
@@ -26,9 +28,10 @@ def run(
     isolation: Literal["read_committed", "read_uncommitted"],
     consumer: tuple[tuple[str, str], ...],
     compression: str,
+    scratch: Path | None,
 ) -> None:
     """Run the command."""
-    request.require_terminal()
+    request.require_terminal(versioned=True)
     if request.named:
         raise click.UsageError("archive copies every partition of the topic: give no TOPIC-N")
     if bool(topics) == all_topics:
@@ -46,9 +49,9 @@ def run(
     ]
     named = wanted[0].topic if len(wanted) == 1 else counted(len(wanted), "topic")
     if request.dry_run:
-        request.output.text(f"Would copy {named} from {bootstrap} to {request.log_dir}.")
+        request.output.text(f"Would copy {named} from {bootstrap} to {request.place}.")
         return
-    request.confirm(f"Copy {named} from {bootstrap} to {request.log_dir}?")
+    request.confirm(f"Copy {named} from {bootstrap} to {request.place}?")
     rows = request.output.show(
         (
             {
@@ -59,7 +62,7 @@ def run(
                 "bytesAppended": log.log_bytes,
                 "segmentsRolled": log.segments_rolled,
             }
-            for log in _copied(request, wanted)
+            for log in _copied(request, wanted, scratch)
         ),
         {
             "partition": "topicPartition",
@@ -73,9 +76,11 @@ def run(
     request.output.text(f"{sum(row['records'] for row in rows)} records, {size}.")
 
 
-def _copied(request: Request, wanted: Sequence[Archive]) -> Iterator[Appended]:
-    """Yield what was copied of each partition. Effects: as `archive_topic`; output of a topic's
-    error, if there are other topics.
+def _copied(
+    request: Request, wanted: Sequence[Archive], scratch: Path | None
+) -> Iterator[Appended]:
+    """Yield what was copied of each partition. Effects: as `archive_topic`, or in a bucket
+    `archive_to_bucket`; output of a topic's error, if there are other topics.
 
     Raises:
         BrokerUnavailable, DiskFull, LogDirLocked: no other topic can be copied, either.
@@ -83,11 +88,18 @@ def _copied(request: Request, wanted: Sequence[Archive]) -> Iterator[Appended]:
     """
     for each in wanted:
         try:
-            yield from archive_topic(
-                request.log_dir, each, request.sources(), now_ms=request.now_ms
-            )
+            yield from _copy(request, each, scratch)
         except LogwrightError as error:
             of_all = isinstance(error, (BrokerUnavailable, DiskFull, LogDirLocked))
             if len(wanted) == 1 or (of_all and not isinstance(error, TopicUnavailable)):
                 raise
             request.failures.add_topic(each.topic, error)
+
+
+def _copy(request: Request, wanted: Archive, scratch: Path | None) -> Iterator[Appended]:
+    """Yield what was copied of each partition of one topic. Effects and errors: see `_copied`."""
+    if is_versioned(request.place):
+        from logwright.cli.run.archive_in_bucket import archive  # noqa: PLC0415 -- an extra
+
+        return archive(request, wanted, scratch)
+    return archive_topic(request.log_dir, wanted, request.sources(), now_ms=request.now_ms)
