@@ -78,8 +78,8 @@ class StoredState:
         return state_key(self.version)
 
 
-Change = Callable[[StoredState | None], bytes | None]
-"""Makes the next content from the newest version; None: nothing is to be changed."""
+Change = Callable[[StoredState | None], bytes]
+"""Makes the next content from the newest version."""
 
 
 def state_key(version: int) -> str:
@@ -132,9 +132,9 @@ def newest_stored(after: int = -1) -> Requests[StoredState | None]:
     return (yield from newest_of(STATES, read_stored, after))
 
 
-def change_stored(change: Change, limits: Limits, operation: str) -> Requests[StoredState | None]:
-    """Change the state; return the version that has the change, or the newest one if nothing was to
-    be changed.
+def change_stored(change: Change, limits: Limits, operation: str) -> Requests[StoredState]:
+    """Change the state; return the version that has the change: a new one, even if it is like the
+    one before. Else a request that was sent earlier, and arrives later, could take its place.
 
     Args:
         change: see there; it is called again when another operation was first.
@@ -150,11 +150,8 @@ def change_stored(change: Change, limits: Limits, operation: str) -> Requests[St
     started_ms = yield from elapsed()
     base = yield from newest_stored()
     while True:
-        content = change(base)
-        if content is None:
-            return base
         version = 0 if base is None else base.version + 1
-        state = StoredState(version=version, operation=operation, content=content)
+        state = StoredState(version=version, operation=operation, content=change(base))
         winner = yield from created(
             Create(state.key, serialize_stored(state)),
             lambda version=version: read_stored(version),  # type: ignore[misc]  # of this turn

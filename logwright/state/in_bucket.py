@@ -37,8 +37,7 @@ def read_states(log_dir: Place) -> States:
 
 
 def change_states(log_dir: Place, change: Callable[[States], States]) -> None:
-    """Change the states of the partitions. Effects: creates the next version, unless nothing
-    changes.
+    """Change the states of the partitions. Effects: creates the next version.
 
     Args:
         log_dir: the log directory.
@@ -52,9 +51,8 @@ def change_states(log_dir: Place, change: Callable[[States], States]) -> None:
     """
     bucket = bucket_of(log_dir)
 
-    def content_of(stored: StoredState | None) -> bytes | None:
+    def content_of(stored: StoredState | None) -> bytes:
         before = {} if stored is None else parse_state(stored.content, stored.key)
-        after = change(before)
-        return None if after == before else serialize_state(after)
+        return serialize_state(change(before))
 
     drive(bucket, change_stored(content_of, limits_of(bucket), secrets.token_hex(_OPERATION_BYTES)))

@@ -92,7 +92,7 @@ def change_state(
     fs: FileSystem | None = None,
 ) -> PartitionState:
     """Change the state of one partition. Effects: takes the checkpoint files' lock,
-    replaces the file; in a bucket creates the next version; nothing if nothing changes.
+    replaces the file, if something changes; in a bucket creates the next version.
 
     Args:
         log_dir: the log directory.
@@ -150,7 +150,7 @@ def _change_in_bucket(
             before = _of_topics(directory, states)
         state = before.get(partition, NOTHING)
         last = _changed(log_dir, partition, state, change)
-        return states if last == state else before | {partition: last}
+        return before | {partition: last}
 
     change_states(log_dir, following)
     return last
