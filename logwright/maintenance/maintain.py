@@ -40,7 +40,7 @@ from logwright.bucket.driver import drive
 from logwright.bucket.manifest import LogState, Manifest
 from logwright.bucket.store import Bucket
 from logwright.bucket.stored import StoredFile
-from logwright.errors import NotALogDir, StalePlan, invariant
+from logwright.errors import LogwrightError, NotALogDir, StalePlan, invariant
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.maintenance.change import applied
@@ -199,11 +199,19 @@ class Maintenance:
 
     @contextmanager
     def _copied(self, manifest: Manifest) -> Iterator[Copy]:
-        """Give a working copy. Effects: removes it on leaving."""
+        """Give a working copy; an error about a file in it names the log in the bucket. Effects:
+        removes it on leaving.
+        """
         hollow = hollow_files(manifest, self.needed)
         room = ByteCount(_COPIES * bytes_of(manifest, hollow))
         with working_directory(self.scratch, room) as directory:
-            yield download(manifest, self.directory, directory / "logs", hollow)
+            log_dir = directory / "logs"
+            try:
+                yield download(manifest, self.directory, log_dir, hollow)
+            except LogwrightError as error:
+                if error.path is not None and error.path.is_relative_to(log_dir):
+                    error.path = Path(f"{self.bucket}/{error.path.relative_to(log_dir)}")
+                raise
 
     def _newest(self) -> Manifest:
         manifest = drive(self.directory, newest())

@@ -108,6 +108,8 @@ class OneLog:
         """
         again = self.before is not None and self.draw.random() < 0.3
         command = "undo" if again else self.draw.choice(COMMANDS)
+        if self.is_quarantined and not self.owners and self.draw.random() < 0.4:
+            command = self.draw.choice(CLEANING)
         match command:
             case "upload":
                 more = grown(self.log_dir, self._new(), self.draw)
@@ -286,8 +288,10 @@ class OneLog:
         if breaking.seen[f"{PAUSE} between"]:
             self.owners.add("other")
         if command in CLEANING and self.is_quarantined:
-            is_done = call[0] is not None and call[0].exit_code == 0
-            self.is_quarantined = False if is_done else None
+            is_cleaned = (
+                did(command, call[0]) and name_of(version(self.bucket).operation) == "clean"
+            )
+            self.is_quarantined = False if is_cleaned else None  # nothing may have been due
         self._outcome(command, possible, call)
         self._look()
 
@@ -330,7 +334,7 @@ class OneLog:
         the one that it is.
         """
         result, breaking = call
-        is_done = result is not None and result.exit_code in DONE.get(command, (0,))
+        is_done = did(command, result)
         has_other = breaking.seen[f"{UPLOAD} between"] > 0
         faultless = breaking.fails == 0 and breaking.dies is None
         says = "" if result is None else result.output
@@ -377,6 +381,13 @@ class OneLog:
         self.known = newest.version
         for each in self.root.glob("made-*"):
             shutil.rmtree(each)
+
+
+def did(command: str, result: Result | None) -> bool:
+    """Return whether a command says that it is done, and not that the log was paused meanwhile."""
+    if result is None or "t-0: skipped: paused by other" in result.output:
+        return False
+    return result.exit_code in DONE.get(command, (0,))
 
 
 def copied(log_dir: Path, target: Path) -> Path:
