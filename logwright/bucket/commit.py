@@ -248,9 +248,9 @@ def newest_of(
         if not known and key is None:
             return None
         if known:
-            one = yield from read(max(known))
-            if one is not None:
-                return one
+            newest_one = yield from read(max(known))
+            if newest_one is not None:
+                return newest_one
         key = None
 
 

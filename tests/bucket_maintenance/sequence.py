@@ -229,7 +229,7 @@ class OneLog:
         if faultless and (result is None or "t-0: skipped: " not in result.output):
             raise Wrong(f"{words[0]} did not say so: {result and result.output}")
         self.done.update(faults.seen)
-        self.done[f"{words[0]}, left alone"] += 1
+        self.done[f"{words[0]}, skipped"] += 1
         self._look()
 
     def _new(self) -> Path:
@@ -288,9 +288,8 @@ class OneLog:
         if breaking.seen[f"{PAUSE} between"]:
             self.owners.add("other")
         if command in CLEANING and self.is_quarantined:
-            is_cleaned = (
-                did(command, call[0]) and name_of(version(self.bucket).operation) == "clean"
-            )
+            newest = name_of(version(self.bucket).operation)
+            is_cleaned = newest == "clean" and did(command, call[0])
             self.is_quarantined = False if is_cleaned else None  # nothing may have been due
         self._outcome(command, possible, call)
         self._look()
