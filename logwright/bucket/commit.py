@@ -248,9 +248,9 @@ def newest_of(
         if not known and key is None:
             return None
         if known:
-            newest_one = yield from read(max(known))
-            if newest_one is not None:
-                return newest_one
+            latest = yield from read(max(known))
+            if latest is not None:
+                return latest
         key = None
 
 

@@ -185,9 +185,9 @@ def test_a_broken_state_fails_its_logs_by_name(
     pause(bucket, PAUSED, platform, hours=2)
     (newest,) = (tmp_path / "bucket" / STATES).iterdir()
     newest.write_bytes(newest.read_bytes()[:-1])
-    asked = tick(due_logs, platform)
-    assert not asked.run_requests
-    assert "its checksum does not match" in str(asked.skip_message)
+    ticked = tick(due_logs, platform)
+    assert not ticked.run_requests
+    assert "its checksum does not match" in str(ticked.skip_message)
     done = platform.sweep([])
     assert not done.success
     assert [0, 0, 0] == versions(bucket)

@@ -122,9 +122,9 @@ def test_a_command_that_changes_no_bucket_refuses(
     given, instead = REFUSED[command]
     words = [word.format(to=tmp_path / "other") for word in given]
     answer = call(command, url, *words, "t-0", "--yes", *NOW)
-    said = " ".join(answer.err.split())
-    assert (2, True) == (answer.status, f"{url} is in a bucket, and" in said), said
-    assert instead in said
+    text = " ".join(answer.err.split())
+    assert (2, True) == (answer.status, f"{url} is in a bucket, and" in text), text
+    assert instead in text
 
 
 def test_audit_compares_a_bucket_with_a_directory(
