@@ -36,7 +36,7 @@ from logwright.extras import require
 from logwright.format.names import TopicPartition
 from logwright.ingest.commit import prepare_log_dir
 from logwright.locks import lock_log_dir
-from logwright.place.model import Place, is_local
+from logwright.place.model import AnyPlace, Place, is_local
 from logwright.reading import reading
 from logwright.resources.erasure import certificate_path, request_places
 from logwright.resources.log_dirs import LogDirs
@@ -111,12 +111,16 @@ class ErasureWork:
             if log.in_bucket and not self.run.at_once:
                 self.context.log.warning("log=%s skipped: %s", log.key, IN_BUCKET)
         here = local_part(state_of(concerned, self.now_ms))
-        state = hold_from_erasure(here, self.settings, at_once=self.run.at_once)
+        state = recover(self._held(here), self.settings)
+        self.failures |= state.failures
+        return state
+
+    def _held(self, state: SweepState[AnyPlace]) -> SweepState[AnyPlace]:
+        """Mark the logs that are held; log why. Effects: see `hold_from_erasure`."""
+        state = hold_from_erasure(state, self.settings, at_once=self.run.at_once)
         for work in state.works:
             if work.held is not None:
                 self.context.log.info("log=%s skipped: %s", work.key, work.held.sentence)
-        state = recover(state, self.settings)
-        self.failures |= state.failures
         return state
 
     def plan(self, state: SweepState) -> Iterator[tuple[str, Result]]:
@@ -150,22 +154,24 @@ class ErasureWork:
 
     def _erase_in_buckets(self) -> Iterator[tuple[str, Result]]:
         """Erase from the live logs in buckets, if it is at once. Effects: changes them."""
-        there = {log.log_dir for log in self.listing.logs.values() if log.in_bucket}
-        if not there or not self.run.at_once:
+        logs = [log for log in self.listing.logs.values() if log.in_bucket]
+        if not logs or not self.run.at_once:
             return
+        state = self._held(state_of(logs, self.now_ms))
+        self.failures |= state.failures
         from logwright.erasure.in_bucket import (  # noqa: PLC0415 -- of an extra
             concerned_logs,
             erase_version,
         )
 
         for name, erasure in self.readable():
-            if erasure.log_dir not in there:
-                continue
             keys = {
-                log.partition: key
-                for key, log in self.listing.logs.items()
-                if log.log_dir == erasure.log_dir
+                work.partition: work.key
+                for work in state.going_on
+                if work.log_dir == erasure.log_dir
             }
+            if not keys:
+                continue
             try:
                 for partition in concerned_logs(erasure, [*keys]):
                     yield keys[partition], erase_version(erasure, partition)

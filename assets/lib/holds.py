@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Final
 
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError
-from logwright.place.model import Place, is_local
+from logwright.place.model import Place
 from logwright.resources.log_dirs import MaintainedLog
 from logwright.state.model import Hold
 from logwright.state.uncleanable import uncleanable_metrics
 from logwright.sweep.holds import hold, quarantine, stray
-from logwright.sweep.model import LogWork, SweepState, local_part
+from logwright.sweep.model import LogWork, SweepState
 from logwright.units import TimestampMs
 
 _LOG = logging.getLogger(__name__)
-NO_QUARANTINE: Final = "a log in a bucket cannot be put into quarantine"
 
 
 def state_of(logs: Iterable[MaintainedLog], now_ms: TimestampMs) -> SweepState[Place]:
@@ -65,15 +63,12 @@ def strays(works: Iterable[LogWork[Place]], settings: DirectorySettings) -> dict
 
 
 def quarantine_failed(state: SweepState[Place]) -> None:
-    """Quarantine the logs that failed permanently. Effects: the state files; a warning where that
-    fails, and of each log in a bucket: there is no state file.
+    """Quarantine the logs that failed permanently. Effects: the states of the log directories; a
+    warning where that fails.
     """
-    for key, outcome in quarantine(local_part(state)).items():
+    for key, outcome in quarantine(state).items():
         if isinstance(outcome, LogwrightError):
             _LOG.warning("log=%s cannot be put into quarantine: %s", key, outcome)
-    for work in state.works:
-        if work.failure is not None and not is_local(work.log_dir):
-            _LOG.warning("log=%s failed, and is tried again: %s", work.key, NO_QUARANTINE)
 
 
 def uncleanable(log_dirs: Iterable[Place]) -> dict[str, int]:

@@ -227,18 +227,72 @@ def newest(after: int = -1) -> Requests[Manifest | None]:
     Args:
         after: a version before the newest one, if one is known: the list is shorter.
     """
-    key = manifest_key(after) if after >= 0 else None
+    return (yield from newest_of(MANIFESTS, read_manifest, after))
+
+
+def newest_of(
+    prefix: str, read: Callable[[int], Requests[_T | None]], after: int = -1
+) -> Requests[_T | None]:
+    """Return the newest of some numbered objects, None if there is none. Errors: as `read`.
+
+    Args:
+        prefix: of their keys.
+        read: reads one of them by its number.
+        after: see `newest`.
+    """
+    key = f"{prefix}{after:020d}" if after >= 0 else None
     while True:
-        entries = yield from listed(MANIFESTS, key)
+        entries = yield from listed(prefix, key)
         versions = [version_of(entry.key) for entry in entries]
         known = [version for version in versions if version is not None]
         if not known and key is None:
             return None
         if known:
-            manifest = yield from read_manifest(max(known))
-            if manifest is not None:
-                return manifest
+            latest = yield from read(max(known))
+            if latest is not None:
+                return latest
         key = None
+
+
+def created(
+    request: Create,
+    read: Callable[[], Requests[_T | None]],
+    require_time: Callable[[], Requests[None]],
+) -> Requests[_T | None]:
+    """Create a numbered object, by rule 2; return None if it is in by this request, else what has
+    its place, of whichever operation.
+
+    Args:
+        request: sent again, the same, until it is settled.
+        read: reads what has its place, None if nothing has.
+        require_time: ends an attempt that has taken too long.
+    """
+    while True:
+        yield from require_time()
+        answer = yield request
+        if isinstance(answer, Yes):
+            return None
+        winner = yield from read()
+        if winner is not None:
+            return winner
+
+
+def elapsed() -> Requests[int]:
+    """Return what a clock of this process shows, ms."""
+    return (yield from _number(Elapsed()))
+
+
+def within(limits: Limits, started_ms: int) -> Requests[None]:
+    """Give up once the deadline of an attempt has passed.
+
+    Raises:
+        TooLate: it has.
+    """
+    if (yield from elapsed()) - started_ms > limits.deadline_ms:
+        raise TooLate(
+            f"the attempt has taken longer than {limits.deadline_ms} ms.",
+            remedy="Run it again: it finds out whether it is in.",
+        )
 
 
 class Commit:
@@ -273,7 +327,7 @@ class Commit:
             Unsettled: the bucket does not answer. As `TooLate`.
         """
         if self._started_ms is None:
-            self._started_ms = yield from self._elapsed()
+            self._started_ms = yield from elapsed()
         base = yield from newest()
         while True:
             done = self.made(base)
@@ -317,27 +371,16 @@ class Commit:
 
     def settled(self, manifest: Manifest) -> Requests[Manifest]:
         """Create a version; return the manifest that has its place, of whichever operation."""
-        request = Create(manifest_key(manifest.version), serialize_manifest(manifest))
-        while True:
-            yield from self.require_time()
-            answer = yield request
-            if isinstance(answer, Yes):
-                return manifest
-            winner = yield from read_manifest(manifest.version)
-            if winner is not None:
-                return winner
+        winner = yield from created(
+            Create(manifest_key(manifest.version), serialize_manifest(manifest)),
+            lambda: read_manifest(manifest.version),
+            self.require_time,
+        )
+        return manifest if winner is None else winner
 
     def require_time(self) -> Requests[None]:
         """Give up once the deadline has passed."""
-        now = yield from self._elapsed()
-        if now - (self._started_ms or 0) > self.limits.deadline_ms:
-            raise TooLate(
-                f"the attempt has taken longer than {self.limits.deadline_ms} ms.",
-                remedy="Run it again: it finds out whether it is in.",
-            )
-
-    def _elapsed(self) -> Requests[int]:
-        return (yield from _number(Elapsed()))
+        yield from within(self.limits, self._started_ms or 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -378,7 +421,7 @@ class Collect:
 
     def look(self) -> Requests[Collected]:
         """Return what is to be removed; nothing if a removal is at work. Errors: as `run`."""
-        now = yield from _number(Clock())
+        now = yield from server_ms()
         data = yield from listed(DATA)
         entries = yield from listed(MANIFESTS)
         kept, old = self.versions(entries, now)
@@ -427,6 +470,11 @@ def _replaced_ms(entries: tuple[Listed, ...]) -> dict[int, int]:
         if (version := version_of(entry.key)) is not None
     )
     return {version: later for (version, _), (_, later) in pairwise(made)}
+
+
+def server_ms() -> Requests[int]:
+    """Return what the server's clock shows, ms since the epoch."""
+    return (yield from _number(Clock()))
 
 
 def _number(request: Clock | Elapsed) -> Requests[int]:

@@ -46,10 +46,12 @@ LARGEST_MANIFEST_BYTES: Final = 1 << 28
 MOST_OPERATIONS: Final = 200
 """How many of the last operations a manifest names."""
 MANIFESTS: Final = "manifest/"
+STATES: Final = "state/"
+"""Prefix of the versions of a log directory's state (`logwright.bucket.states`)."""
 
 _DIGEST: Final = re.compile(rb"[0-9a-f]{64}\n")
 _DIGEST_BYTES: Final = 65
-_VERSION: Final = re.compile(rf"{MANIFESTS}([0-9]{{20}})")
+_VERSION: Final = re.compile(rf"(?:{MANIFESTS}|{STATES})([0-9]{{20}})")
 _REMEDY: Final = "Restore the object, or read an earlier version of the log."
 
 _Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$")]
@@ -178,7 +180,7 @@ def manifest_key(version: int) -> str:
 
 
 def version_of(key: str) -> int | None:
-    """Return the version of a manifest's key; None for any other key."""
+    """Return the version of the key of a manifest or a state; None for any other key."""
     match = _VERSION.fullmatch(key)
     return None if match is None else int(match[1])
 

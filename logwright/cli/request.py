@@ -13,6 +13,7 @@ import click
 
 from logwright.cli.failures import FailureLog
 from logwright.cli.output import Output
+from logwright.cli.refused import only_here
 from logwright.cli.statuses import STOPPED
 from logwright.config.broker import BrokerConfig
 from logwright.config.kafka_version import BY_NAME, NEWEST
@@ -83,6 +84,15 @@ class Request:
             click.UsageError: it is not of this machine.
         """
         return local_directory(self.place)
+
+    @property
+    def changeable(self) -> Place:
+        """The log directory, which can be changed: of this machine, or in a bucket.
+
+        Raises:
+            click.UsageError: it can only be read.
+        """
+        return self.place if is_versioned(self.place) else self.log_dir
 
     def sources(self) -> Sources:
         """Return all sources of settings. Effects: reads them, once.
@@ -261,9 +271,7 @@ def local_directory(place: Place) -> Path:
     """
     if is_local(place):
         return place
-    raise click.UsageError(
-        f"{place} can only be read: this command works on a directory of this machine"
-    )
+    raise only_here(place)
 
 
 def committed_by(

@@ -104,6 +104,7 @@ def _archive(target: _Target, topic: OpenArchive, partition: TopicPartition) -> 
         now_ms=target.now_ms,
         needed=lambda _: False,
         configs=configs,
+        past_pause=True,
     ).run(
         lambda log_dir: topic.copy(
             log_dir, partition.partition, target.sources, now_ms=target.now_ms

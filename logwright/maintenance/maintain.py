@@ -6,9 +6,9 @@
 3. What is new or was replaced is written under names of its own and read back; files that nobody
    wrote since the download are neither read nor sent. Retired files, staged output and records for
    an undo stay here: in a bucket the earlier versions are the history.
-4. The change is committed as the next version (`logwright.bucket.commit`). If another operation was
-   first and changed the same (`logwright.maintenance.change`), all begins again from its version;
-   if it took too long, too.
+4. The change is committed as the next version (`logwright.bucket.commit`), unless the log was
+   paused since. If another operation was first and changed the same
+   (`logwright.maintenance.change`), all begins again from its version; if it took too long, too.
 
 Wherever it ends, the newest version is the old or the new one. The copy is removed, after a kill by
 the next operation (`logwright.maintenance.scratch`).
@@ -40,15 +40,17 @@ from logwright.bucket.driver import drive
 from logwright.bucket.manifest import LogState, Manifest
 from logwright.bucket.store import Bucket
 from logwright.bucket.stored import StoredFile
-from logwright.errors import NotALogDir, StalePlan, invariant
+from logwright.errors import LogwrightError, NotALogDir, StalePlan, invariant
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.maintenance.change import applied
 from logwright.maintenance.copy import Copy, Needed, Seen, bytes_of, download, hollow_files
 from logwright.maintenance.scratch import working_directory
+from logwright.place.bucket import Session
 from logwright.place.files import open_partition_dir
 from logwright.place.model import OpenDir
-from logwright.units import ByteCount
+from logwright.state.hold import refuse_held
+from logwright.units import ByteCount, TimestampMs
 from logwright.upload.upload import Files, state_of
 
 _LOG = logging.getLogger(__name__)
@@ -94,6 +96,8 @@ class Maintenance:
         throttle: what is read of the copy.
         made: name → what is in the bucket already of the files that the operation leaves.
         configs: settings of the topic that are kept with the log from now on; None: as they are.
+        past_quarantine: it changes a log in quarantine, too.
+        past_pause: it changes a log that is held in any way, too: it only appends.
     """
 
     bucket: Bucket
@@ -107,6 +111,8 @@ class Maintenance:
     throttle: Throttle = field(default_factory=Throttle)
     made: Mapping[str, StoredFile] = field(default_factory=dict)
     configs: Mapping[str, str] | None = None
+    past_quarantine: bool = True
+    past_pause: bool = False
     _attempt: int = 0
     _job: str = ""
     _began: list[int] = field(default_factory=list)
@@ -127,6 +133,7 @@ class Maintenance:
             StalePlan, Unsettled, UnreadableFile: an object is gone, or the bucket does not answer.
             DiskFull, CorruptLogError: see `logwright.maintenance.copy.download`.
             StepFailed: an object is not what was sent.
+            Paused: the log was paused in the meantime. Nothing was changed.
             LogwrightError: as `act`.
         """
         self._job = self.id or new_job(self.operation)
@@ -196,11 +203,19 @@ class Maintenance:
 
     @contextmanager
     def _copied(self, manifest: Manifest) -> Iterator[Copy]:
-        """Give a working copy. Effects: removes it on leaving."""
+        """Give a working copy; an error about a file in it names the log in the bucket. Effects:
+        removes it on leaving.
+        """
         hollow = hollow_files(manifest, self.needed)
         room = ByteCount(_COPIES * bytes_of(manifest, hollow))
         with working_directory(self.scratch, room) as directory:
-            yield download(manifest, self.directory, directory / "logs", hollow)
+            log_dir = directory / "logs"
+            try:
+                yield download(manifest, self.directory, log_dir, hollow)
+            except LogwrightError as error:
+                if error.path is not None and error.path.is_relative_to(log_dir):
+                    error.path = Path(f"{self.bucket}/{error.path.relative_to(log_dir)}")
+                raise
 
     def _newest(self) -> Manifest:
         manifest = drive(self.directory, newest())
@@ -233,9 +248,22 @@ class Maintenance:
             planned_version=base.version,
             written_ms=self.now_ms,
         )
+        if not self.past_pause:
+            self._refuse_held(base)
         started_ms = min(self._began, default=_elapsed_ms())
         commit = Commit(operation, change, self.limits, started_ms=started_ms)
         return drive(self.directory, commit.run())
+
+    def _refuse_held(self, base: Manifest) -> None:
+        """Refuse a log that was paused since it was planned. Effects: reads the directory's state.
+
+        Raises:
+            Paused: it is. LogwrightError: that is not known.
+        """
+        directory = self.partition.directory_name
+        shown = Session(self.bucket, {directory: base.version}, frozenset((directory,)))
+        now_ms = TimestampMs(self.now_ms)
+        refuse_held(shown.place, self.partition, now_ms, force=self.past_quarantine)
 
     def _state(self, copy: Copy) -> LogState:
         """Return the state of the copy, after its files were sent."""

@@ -8,6 +8,7 @@ from logwright.bucket.agreement import limits_of
 from logwright.bucket.commit import Collect
 from logwright.bucket.driver import drive
 from logwright.bucket.manifest import manifest_key
+from logwright.bucket.states import collect_stored
 from logwright.bucket.stored import DATA
 from logwright.errors import unreadable
 from logwright.place.bucket import bucket_of
@@ -38,6 +39,15 @@ def plan_purge_in_bucket(log_dir: Place, partition: TopicPartition) -> PurgeResu
     as `purge_in_bucket`.
     """
     return _collect(bucket_of(log_dir), partition, removes=False)
+
+
+def purge_states(log_dir: Place, *, removes: bool = True) -> tuple[int, ...]:
+    """Remove the versions of the state of a log directory in a bucket that were replaced as long
+    ago as the age, by the server's clock; return them. Effects: as said, unless `removes` is false.
+    Errors: as `purge_in_bucket`.
+    """
+    bucket = bucket_of(log_dir)
+    return drive(bucket, collect_stored(limits_of(bucket), removes=removes))
 
 
 def _collect(bucket: Bucket, partition: TopicPartition, *, removes: bool) -> PurgeResult:

@@ -134,6 +134,7 @@ def retain_in_bucket(
             limits=limits_of(bucket),
             now_ms=now_ms,
             needed=planned.read_segments.__contains__,
+            past_quarantine=planned.past_quarantine,
         ).run(lambda log_dir: retain_copy(log_dir, planned, plan_of))
     except LogwrightError as error:
         return work.failed(error)

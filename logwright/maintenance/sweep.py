@@ -19,6 +19,8 @@ from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.locks import lock_log_dir
 from logwright.maintenance.maintain import Maintained, Maintenance
 from logwright.maintenance.scratch import own_temporary
+from logwright.place.bucket import Session
+from logwright.state.hold import end_quarantine
 from logwright.sweep.clean import clean_logs, plan_again
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, SweepState
@@ -109,8 +111,23 @@ class BucketSweep:
             scratch=own_temporary() if self.scratch is None else self.scratch,
             limits=limits_of(bucket),
             now_ms=self.now_ms,
+            past_quarantine=self.options.force,
         )
-        return maintenance.run(lambda log_dir: self._sweep(log_dir, executor, judge))
+        done = maintenance.run(lambda log_dir: self._sweep(log_dir, executor, judge))
+        self.end_quarantine(done)
+        return done
+
+    def end_quarantine(self, done: Maintained[Swept] | None) -> None:
+        """End the quarantine of the log if it was cleaned. Effects: the state of the log directory.
+
+        Raises:
+            LogwrightError: see `logwright.state.hold.end_quarantine`.
+        """
+        passes = () if done is None or done.result is None else done.result.passes
+        if done is None or (done.version is None and not any(work.result for work in passes)):
+            return
+        only = frozenset((self.partition.directory_name,))
+        end_quarantine(Session(Bucket.of(self.url), only=only).place, self.partition)
 
     def _sweep(self, log_dir: Path, executor: Executor, judge: Judge) -> Swept:
         """Sweep a working copy. Effects: changes it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from logwright.errors import LogwrightError, Paused, PreconditionError
@@ -20,12 +19,15 @@ from logwright.state.store import change_state, read_state
 
 if TYPE_CHECKING:
     from logwright.format.names import TopicPartition
+    from logwright.place.model import Place
     from logwright.units import TimestampMs
 
 _LOG = logging.getLogger(__name__)
 
 
-def holds(log_dir: Path, now_ms: TimestampMs, *, force: bool = False) -> dict[TopicPartition, Hold]:
+def holds(
+    log_dir: Place, now_ms: TimestampMs, *, force: bool = False
+) -> dict[TopicPartition, Hold]:
     """Return the partitions to leave alone now, each with the reason. Effects: reads.
 
     `force`: only those that are paused.
@@ -39,7 +41,7 @@ def holds(log_dir: Path, now_ms: TimestampMs, *, force: bool = False) -> dict[To
 
 
 def refuse_held(
-    log_dir: Path,
+    log_dir: Place,
     partition: TopicPartition,
     now_ms: TimestampMs,
     *,
@@ -64,7 +66,7 @@ def refuse_held(
         )
 
 
-def refuse_moved(log_dir: Path, partition: TopicPartition) -> None:
+def refuse_moved(log_dir: Place, partition: TopicPartition) -> None:
     """Refuse to create a log whose name a move has open: a log that is being moved has no directory
     of its name for a moment, and no other log must get the name then. Effects: reads.
 
@@ -81,7 +83,7 @@ def refuse_moved(log_dir: Path, partition: TopicPartition) -> None:
 
 
 def quarantine_failure(
-    log_dir: Path, partition: TopicPartition, error: LogwrightError, now_ms: TimestampMs
+    log_dir: Place, partition: TopicPartition, error: LogwrightError, now_ms: TimestampMs
 ) -> Quarantine | None:
     """Quarantine a partition if a retry would fail again, else do nothing. Effects: the
     state file.
@@ -98,7 +100,7 @@ def quarantine_failure(
 
 
 def end_quarantine(
-    log_dir: Path, partition: TopicPartition, state: LogDirState | None = None
+    log_dir: Place, partition: TopicPartition, state: LogDirState | None = None
 ) -> None:
     """End the quarantine of a partition that was cleaned. Effects: the state file, if it has one.
 

@@ -27,7 +27,7 @@ def hold(
 ) -> SweepState[AnyPlace]:
     """Mark the logs that are skipped: paused, in quarantine or stray, or on a log directory that
     could be changed if no broker ran on it. A log fails if its state cannot be read. Effects: reads
-    each directory's state file once, and each log's topic id; asks for the brokers' locks.
+    each directory's state once, and each log's topic id; asks for the brokers' locks.
 
     Args:
         state: the logs.
@@ -63,12 +63,14 @@ def hold_from_retention(
     return _held(state, decide)
 
 
-def hold_from_erasure(state: SweepState, settings: LogSettings, *, at_once: bool) -> SweepState:
+def hold_from_erasure(
+    state: SweepState[AnyPlace], settings: LogSettings, *, at_once: bool
+) -> SweepState[AnyPlace]:
     """Mark the logs that an erasure skips: those that are paused, and unless it is at once those
     that are stray or whose ``cleanup.policy`` is unknown. Effects: as `hold`.
     """
 
-    def decide(work: LogWork, known: PartitionState) -> Hold | None:
+    def decide(work: LogWork[AnyPlace], known: PartitionState) -> Hold | None:
         paused = known.hold(state.now_ms, force=True)
         if paused is not None or at_once:
             return paused
@@ -80,7 +82,7 @@ def hold_from_erasure(state: SweepState, settings: LogSettings, *, at_once: bool
     return _held(state, decide)
 
 
-def stray(work: LogWork[Place], settings: LogSettings) -> Hold | None:
+def stray(work: LogWork[AnyPlace], settings: LogSettings) -> Hold | None:
     """Return why a broker would not serve a log from its directory. Effects: may read the metadata;
     reads the log's topic id.
 
@@ -131,8 +133,8 @@ def _held(
     return state.with_works(map(marked, state.going_on))
 
 
-def quarantine(state: SweepState) -> dict[str, Quarantine | LogwrightError]:
-    """Quarantine the logs that failed permanently. Effects: the state files.
+def quarantine(state: SweepState[AnyPlace]) -> dict[str, Quarantine | LogwrightError]:
+    """Quarantine the logs that failed permanently. Effects: the states of the log directories.
 
     Returns:
         by key, each quarantine that begins or lasts, or why it could not be recorded.

@@ -28,7 +28,7 @@ from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError
 from logwright.garbage import rare_collections
 from logwright.history.model import HistoryRow, RowOrigin, purge_rows, purged_log_rows
-from logwright.maintenance.purge import plan_purge_in_bucket, purge_in_bucket
+from logwright.maintenance.purge import plan_purge_in_bucket, purge_in_bucket, purge_states
 from logwright.pipelines.lib.runs import runs_in_flight
 from logwright.pipelines.lib.skipped import shortened, skip_message
 from logwright.pipelines.lib.unchanged import Remembered
@@ -38,9 +38,10 @@ from logwright.purge.commit import purge_partition
 from logwright.purge.observe import PartitionListing, list_partition
 from logwright.purge.plan import PurgeResult, plan_purge
 from logwright.resources.clock import Clock
-from logwright.resources.log_dirs import LogDirs, MaintainedLog
+from logwright.resources.log_dirs import Listing, LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
 from logwright.running.broker import broker_process
+from logwright.state.hold import refuse_held
 from logwright.state.model import Hold
 from logwright.units import INT64_MAX, TimestampMs
 
@@ -116,6 +117,7 @@ def purge_each(logs: Iterable[MaintainedLog], settings: DirectorySettings, clock
                     log.log_dir, log.partition, now_ms=now_ms, file_delete_delay_ms=delay_ms
                 )
             else:
+                refuse_held(log.log_dir, log.partition, now_ms, force=True)
                 result = purge_in_bucket(log.log_dir, log.partition)
         except LogwrightError as error:
             failures[log.key] = error.as_value()
@@ -165,8 +167,7 @@ def purge_logs(
     purged: list[PurgedLog] = []
     for name, log_dir in log_dirs.named().items():
         if not is_local(log_dir):  # a bucket has no deleted logs
-            if name in listing.unreadable:
-                failures[name] = listing.unreadable[name]
+            _purge_states(context, (name, log_dir), listing, failures)
             continue
         try:
             if broker_process(log_dir) is not None:
@@ -195,6 +196,27 @@ def purge_logs(
             ),
         },
     )
+
+
+def _purge_states(
+    context: dg.OpExecutionContext,
+    named: tuple[str, Place],
+    listing: Listing,
+    failures: dict[str, LogwrightError],
+) -> None:
+    """Remove the earlier states of a log directory in a bucket, or note why not. Effects: removes
+    objects.
+    """
+    name, log_dir = named
+    if name in listing.unreadable:
+        failures[name] = listing.unreadable[name]
+        return
+    try:
+        versions = purge_states(log_dir)
+    except LogwrightError as error:
+        failures[name] = error.as_value()
+    else:
+        context.log.info("log_dir=%s earlier states removed: %s", name, len(versions))
 
 
 def _line(done: Purged, gone: Sequence[PurgedLog]) -> str:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 import dagster as dg
@@ -24,7 +23,7 @@ from logwright.pipelines.lib.skipped import shortened
 from logwright.pipelines.segments.due import Reading, dump_readings, load_readings
 from logwright.pipelines.segments.markers import read_markers
 from logwright.pipelines.segments.sensors import read_changed
-from logwright.place.model import Place, is_local
+from logwright.place.model import Place
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs, MaintainedLog
 from logwright.resources.policies import PolicyDirectory
@@ -71,13 +70,12 @@ class Unmaintained:
 
 def lift_expired(
     log_dirs: Iterable[Place], now_ms: TimestampMs
-) -> dict[tuple[Path, str], list[Pause]]:
-    """Remove expired pauses and return them by log directory and partition; logs in buckets have
-    none. Ignores directories with an unreadable state file, which the fleet inventory shows.
-    Effects: changes the state files.
+) -> dict[tuple[Place, str], list[Pause]]:
+    """Remove expired pauses and return them by log directory and partition. Ignores directories
+    whose state cannot be read, which the fleet inventory shows. Effects: changes the states.
     """
-    lifted: dict[tuple[Path, str], list[Pause]] = {}
-    for log_dir in sorted(filter(is_local, set(log_dirs))):
+    lifted: dict[tuple[Place, str], list[Pause]] = {}
+    for log_dir in sorted(set(log_dirs), key=str):
         try:
             for partition, state in read_state(log_dir).items():
                 over = [pause for pause in state.pauses if not pause.holds(now_ms)]

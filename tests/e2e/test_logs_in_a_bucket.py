@@ -17,6 +17,7 @@ from logwright.assets.lib.partitions import FLEET_INVENTORY, LOGS_NAME, SEGMENT_
 from logwright.assets.lib.verdict import CHECKS, VALUE_CONTRACT
 from logwright.batches.runtime import Runtime
 from logwright.bucket.store import Bucket
+from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.maintenance.maintain import Maintenance
 from logwright.pipelines.retention.disk import disk_space
@@ -25,6 +26,8 @@ from logwright.pipelines.retention.retain import retention
 from logwright.pipelines.segments.pauses import pauses
 from logwright.pipelines.segments.sensors import discovery, due_logs
 from logwright.pipelines.segments.sweep import sweep
+from logwright.place.named import place_of
+from logwright.state.store import read_state
 from logwright.sweep.executor import LocalExecutor
 from tests.bucket.servers import NAME, environment, served
 from tests.bucket_maintenance.copies import differences, made_old, probed, put, version
@@ -120,10 +123,13 @@ class HereOnly(LocalExecutor):
     def call_planned(
         self, function: Callable[..., Any], calls: Iterable[tuple[Any, ...]], plans: object
     ) -> Iterator[list[Any]]:
-        """As that of Spark."""
+        """As that of Spark: an error is of its call."""
         del plans
         for call in calls:
-            yield [function(*call, runtime=Runtime())]
+            try:
+                yield [function(*call, runtime=Runtime())]
+            except LogwrightError as error:
+                yield [error]
 
 
 def wrong(platform: Platform, bucket: Bucket) -> list[str]:
@@ -176,6 +182,12 @@ def test_a_failed_check_leaves_the_bucket_as_it_was(platform: Platform, bucket: 
     assert before == [version(bucket, each) for each in PARTITIONS]
     assert [] == wrong(platform, bucket)
     assert not platform.materialized()
+    held = read_state(place_of(bucket.url))[PARTITIONS[0]].quarantine
+    assert held is not None
+    assert ("QualityError", 1) == (held.cause, held.failures)
+    skipped = tick(due_logs, platform)
+    (wanted,) = skipped.run_requests
+    assert key not in wanted.run_config["ops"]["plan_sweep"]["config"]["logs"]
     failure = done.failure_data_for_node("quality")
     assert failure is not None
     assert f"{platform.log_dir.parent}/bucket/orders-0" in str(failure.error)

@@ -7,6 +7,11 @@ from typing import Final
 from tests.mutation.fault import Fault
 
 _SEQUENCES: Final = ("tests/unit/maintenance/test_sequences.py",)
+_STATE: Final = (
+    "tests/unit/bucket/test_states.py",
+    "tests/unit/maintenance/test_state.py",
+    "tests/unit/maintenance/test_sequences.py",
+)
 _RULES: Final = ("tests/unit/bucket", "tests/unit/maintenance/test_maintenance.py")
 
 BUCKETS: Final = (
@@ -27,8 +32,8 @@ BUCKETS: Final = (
     Fault(
         family="bucket: a create without an answer is taken for done",
         file="bucket/commit.py",
-        right="            if winner is not None:\n                return winner\n",
-        wrong="            return manifest\n",
+        right="        if winner is not None:\n            return winner\n",
+        wrong="        return None\n",
         tests=_SEQUENCES,
     ),
     Fault(
@@ -51,5 +56,26 @@ BUCKETS: Final = (
         right='            again.add(int(done.id.split("-")[1]))\n',
         wrong="            pass\n",
         tests=_RULES,
+    ),
+    Fault(
+        family="bucket: a pause after the plan does not stop a commit",
+        file="maintenance/maintain.py",
+        right="        self._refuse_held(base)\n",
+        wrong="",
+        tests=_STATE,
+    ),
+    Fault(
+        family="bucket: a quarantine outlasts the cleaning that ends it",
+        file="maintenance/sweep.py",
+        right="        self.end_quarantine(done)\n",
+        wrong="",
+        tests=_STATE,
+    ),
+    Fault(
+        family="bucket: a state of another operation is taken for its own",
+        file="bucket/states.py",
+        right="        if winner is None or winner.operation == operation:\n",
+        wrong="        if winner is None or winner.version >= 0:\n",
+        tests=_STATE,
     ),
 )

@@ -118,6 +118,7 @@ def _clean_there(
         request.confirm("Then delete old segments of compacted logs by their retention?")
 
     cleanings, retained = clean_in_bucket(request, plans_of(works), options, given)
+    _quarantine(request)
     if works and not cleanings:  # of each it was said what is known
         return
     _report(request.output, cleanings)
@@ -191,9 +192,9 @@ def _clean(
 
 
 def _quarantine(request: Request) -> None:
-    """Quarantine the partitions that failed permanently. Effects: the state file; stderr."""
+    """Quarantine the partitions that failed permanently. Effects: the state; stderr."""
     failed = {
-        str(each): LogWork(key=str(each), log_dir=request.log_dir, partition=each, failure=error)
+        str(each): LogWork(key=str(each), log_dir=request.place, partition=each, failure=error)
         for each, error in request.failures.failures
     }
     state = SweepState(works=tuple(failed.values()), now_ms=request.now_ms)

@@ -14,7 +14,7 @@ from logwright.cli.options.erase import Given
 from logwright.cli.request import Request
 from logwright.cli.run.erase_show import Shown, sentence
 from logwright.cli.run.keys import read_wanted, search_settings
-from logwright.cli.selection import choose, ready
+from logwright.cli.selection import choose, leave_held, ready
 from logwright.config.table import tables_of
 from logwright.erasure.keys import KeySet
 from logwright.erasure.outcome import PlannedTombstones
@@ -53,8 +53,9 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     if there:
         from logwright.cli.run.erase_in_bucket import erase_in_bucket  # noqa: PLC0415 -- of an extra
 
+        free = leave_held(request, logs)
         has_matches = erase_in_bucket(
-            request, erasure, logs, shell, in_copy=of_local, scratch=given["scratch"]
+            request, erasure, free, shell, in_copy=of_local, scratch=given["scratch"]
         )
     elif request.dry_run:
         has_matches = plan_log_dir(of_local(request), ready(request, logs), shell)

@@ -12,14 +12,17 @@ from logwright.bucket.commit import Collect
 from logwright.bucket.driver import drive
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
+from logwright.cli.selection import leave_held
 from logwright.cli.wording import counted, instant
 from logwright.format.names import TopicPartition
 from logwright.maintenance.copy import Needed
 from logwright.maintenance.maintain import Maintained, Maintenance
+from logwright.maintenance.purge import purge_states
 from logwright.maintenance.scratch import own_temporary
 from logwright.maintenance.scrub import scrub
 from logwright.maintenance.undo import plan_undo, undo_requests
 from logwright.place.bucket import bucket_of
+from logwright.state.hold import refuse_held
 from logwright.verify.model import Fault
 
 _T = TypeVar("_T")
@@ -33,6 +36,7 @@ def in_bucket(
     scratch: Path | None,
     *,
     needed: Needed | None = None,
+    past_quarantine: bool = True,
 ) -> _T | None:
     """Change one log in a bucket: see `logwright.maintenance.maintain`. Effects: as said; output.
 
@@ -43,6 +47,7 @@ def in_bucket(
             counts.
         scratch: where working copies are made; None: where temporary files are.
         needed: which segments it reads; None: all.
+        past_quarantine: it changes a log in quarantine, too.
 
     Returns:
         what `act` returns.
@@ -59,6 +64,7 @@ def in_bucket(
         limits=limits_of(bucket),
         now_ms=request.now_ms,
         needed=needed,
+        past_quarantine=past_quarantine,
     )
 
     def local(log_dir: Path) -> _T | None:
@@ -96,6 +102,7 @@ def undo_version(request: Request, partition: TopicPartition) -> None:
     )
     if not request.dry_run:
         request.confirm(f"{partition}: restore {what}?")
+        refuse_held(request.place, partition, request.now_ms, force=True)
         drive(directory, undo_requests(plan, limits, now_ms=request.now_ms))
         request.changed.append(partition)
     request.output.result(
@@ -117,9 +124,10 @@ def purge_versions(request: Request) -> Iterator[dict[str, object]]:
     """
     bucket = bucket_of(request.place)
     collect = Collect(limits_of(bucket))
-    for partition in request.partitions():
+    for partition in leave_held(request, request.partitions()):
         with request.failures.of(partition):
             directory = bucket.below(partition.directory_name)
+            refuse_held(request.place, partition, request.now_ms, force=True)
             done = drive(directory, collect.look() if request.dry_run else collect.run())
             if not request.dry_run:
                 request.changed.append(partition)
@@ -133,6 +141,25 @@ def purge_versions(request: Request) -> Iterator[dict[str, object]]:
                     for key, due_ms in sorted(done.waiting.items())
                 ],
             }
+
+
+def purge_earlier_states(request: Request) -> None:
+    """Purge what was paused earlier: the versions of the state of a log directory in a bucket.
+    Effects: removes objects, unless it is a dry run; output.
+
+    Raises:
+        LogwrightError: see `purge_states`.
+    """
+    versions = purge_states(request.place, removes=not request.dry_run)
+    if versions:
+        done = "due" if request.dry_run else "removed"
+        request.output.result(
+            f"{request.place}: {counted(len(versions), 'earlier state')} {done}",
+            directory=str(request.place),
+            now=request.now_ms,
+            purged=not request.dry_run,
+            states=list(versions),
+        )
 
 
 def object_faults(request: Request, partition: TopicPartition) -> list[Fault]:

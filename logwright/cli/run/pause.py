@@ -26,7 +26,7 @@ def run(
 ) -> None:
     """Run the command."""
     if reason is None:
-        states = read_state(request.log_dir)
+        states = read_state(request.changeable)
         wanted = {name: states[name] for name in filter(request.is_wanted, states)}
         show_pauses(request, wanted)
         if not any(state.pauses for state in wanted.values()):
@@ -43,7 +43,7 @@ def run(
         since_ms=request.now_ms,
         expires_at_ms=None if expires_ms is None else TimestampMs(expires_ms),
     )
-    request.require_terminal()
+    request.require_terminal(versioned=True)
     partitions = request.partitions()
     if request.dry_run:
         for partition in partitions:
@@ -51,7 +51,7 @@ def run(
         return
     request.confirm(f"Pause {', '.join(map(str, partitions))}: {pause.sentence}?")
     changed = {
-        partition: change_state(request.log_dir, partition, lambda state: state.with_pause(pause))
+        partition: change_state(request.place, partition, lambda state: state.with_pause(pause))
         for partition in partitions
     }
     show_pauses(request, changed)

@@ -45,7 +45,10 @@ def run(request: Request) -> None:
 
 def _purge_there(request: Request) -> None:
     """Purge logs in a bucket. Effects: removes objects, unless it is a dry run; output."""
-    from logwright.cli.run.in_bucket import purge_versions  # noqa: PLC0415 -- of an extra
+    from logwright.cli.run.in_bucket import (  # noqa: PLC0415 -- of an extra
+        purge_earlier_states,
+        purge_versions,
+    )
 
     if not request.dry_run:
         request.confirm(
@@ -63,6 +66,7 @@ def _purge_there(request: Request) -> None:
             ),
         },
     )
+    purge_earlier_states(request)
 
 
 def _is_unfinished(request: Request, partition: TopicPartition) -> bool:

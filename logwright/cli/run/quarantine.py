@@ -27,14 +27,14 @@ def run(request: Request, *, cause: str | None, clear: bool) -> None:
     elif clear:
         _clear(request)
     else:
-        _show(request, read_state(request.log_dir))
+        _show(request, read_state(request.changeable))
 
 
 def _set(request: Request, cause: str) -> None:
-    """Ask, then add the quarantine. Effects: changes the state file."""
+    """Ask, then add the quarantine. Effects: changes the state."""
     if not request.named:
         raise click.UsageError("name the partitions to quarantine: TOPIC-N ...")
-    request.require_terminal()
+    request.require_terminal(versioned=True)
     partitions = request.partitions()
     if request.dry_run:
         return
@@ -47,15 +47,15 @@ def _set(request: Request, cause: str) -> None:
             return failed
         return replace(failed, quarantine=replace(failed.quarantine, cause="operator"))
 
-    _show(request, {name: change_state(request.log_dir, name, change) for name in partitions})
+    _show(request, {name: change_state(request.place, name, change) for name in partitions})
 
 
 def _clear(request: Request) -> None:
-    """Ask, then remove the quarantine. Effects: changes the state file."""
-    request.require_terminal()
+    """Ask, then remove the quarantine. Effects: changes the state."""
+    request.require_terminal(versioned=True)
     held = [
         partition
-        for partition, state in sorted(read_state(request.log_dir).items())
+        for partition, state in sorted(read_state(request.place).items())
         if state.quarantine is not None and request.is_wanted(partition)
     ]
     if not held:
@@ -63,7 +63,7 @@ def _clear(request: Request) -> None:
     if held and not request.dry_run:
         request.confirm(f"Release {', '.join(map(str, held))} from quarantine?")
         for partition in held:
-            change_state(request.log_dir, partition, lambda state: replace(state, quarantine=None))
+            change_state(request.place, partition, lambda state: replace(state, quarantine=None))
     for partition in held:
         request.output.result(
             f"{partition}: released from quarantine",
@@ -82,7 +82,7 @@ def _show(request: Request, states: Mapping[TopicPartition, PartitionState]) -> 
         quarantine = state.quarantine
         if quarantine is None or not request.is_wanted(partition):
             continue
-        sizes.append(uncleanable_bytes(request.log_dir, partition))
+        sizes.append(uncleanable_bytes(request.place, partition))
         request.output.result(
             f"{partition}: {quarantine.sentence}",
             topicPartition=str(partition),

@@ -10,10 +10,10 @@ from logwright.state.store import change_state, read_state
 
 def run(request: Request, *, owner: str | None) -> None:
     """Run the command."""
-    request.require_terminal()
+    request.require_terminal(versioned=True)
     lifted = {
         partition: [pause for pause in state.pauses if owner in {None, pause.owner}]
-        for partition, state in sorted(read_state(request.log_dir).items())
+        for partition, state in sorted(read_state(request.place).items())
         if request.is_wanted(partition)
     }
     if not lifted:
@@ -26,11 +26,9 @@ def run(request: Request, *, owner: str | None) -> None:
             request.output.text("Nothing is paused.")
         return
     if lines:
-        request.confirm(f"Remove {len(lines)} pauses in {request.log_dir}?", lines)
+        request.confirm(f"Remove {len(lines)} pauses in {request.place}?", lines)
     changed = {
-        partition: change_state(
-            request.log_dir, partition, lambda state: state.without_pauses(owner)
-        )
+        partition: change_state(request.place, partition, lambda state: state.without_pauses(owner))
         for partition, pauses in lifted.items()
         if pauses
     }

@@ -126,7 +126,15 @@ def _retain_there(
                 done.append(plan)
                 continue
             needed = plan.read_segments.__contains__
-            ended = in_bucket(request, partition, "retain", act, scratch, needed=needed)
+            ended = in_bucket(
+                request,
+                partition,
+                "retain",
+                act,
+                scratch,
+                needed=needed,
+                past_quarantine=plan.past_quarantine,
+            )
             done += [] if ended is None else [ended.plan]
     return done
 

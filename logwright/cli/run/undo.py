@@ -63,7 +63,7 @@ def _undo_there(request: Request) -> None:
     """Undo the last operation on logs in a bucket. Effects: changes them, unless a dry run."""
     from logwright.cli.run.in_bucket import undo_version  # noqa: PLC0415 -- of an extra
 
-    for partition in request.partitions():
+    for partition in leave_held(request, request.partitions()):
         with request.failures.of(partition):
             undo_version(request, partition)
 

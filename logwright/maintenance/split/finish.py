@@ -105,6 +105,7 @@ def finish(task: FinishTask, *, runtime: Runtime) -> Maintained[Swept] | None:
         needed=lambda _: False,
         throttle=runtime.throttle,
         made=_made(task),
+        past_quarantine=sweep.options.force,
     )
     ended = maintenance.run_on(
         task.base, lambda log_dir: _commit(task, log_dir), began_ms_ago=task.began_ms_ago

@@ -114,11 +114,14 @@ class SplitSweep:
         """
         for attempt in range(_ATTEMPTS):
             try:
-                return self._attempt(caller)
+                done = self._attempt(caller)
             except (Conflict, TooLate, StalePlan) as error:
                 if attempt + 1 == _ATTEMPTS:
                     raise
                 _LOG.warning("begun again topic_partition=%s: %s", self.sweep.partition, error)
+                continue
+            self.sweep.end_quarantine(done)
+            return done
         return None
 
     def _attempt(self, caller: Caller) -> Maintained[Swept] | None:

@@ -104,20 +104,27 @@ def test_commands_read_it(call: Call, log_dir: Path, tmp_path: Path, command: st
         assert expected.out.replace(str(log_dir), "") == answer.out.replace(url, "")
 
 
-REFUSED = {"delete": (), "move": ("--to", "{to}"), "recover": ()}
+REFUSED = {
+    "delete": ((), "remove its directory with the tools of the bucket"),
+    "move": (("--to", "{to}"), "`logwright download` writes the log into a log directory"),
+    "recover": ((), "nothing is to be recovered. `logwright verify` checks it"),
+}
 
 
 @pytest.mark.parametrize("command", REFUSED)
 def test_a_command_that_changes_no_bucket_refuses(
     call: Call, log_dir: Path, tmp_path: Path, command: str
 ) -> None:
-    """A bucket can only be read by it; those that change one are in `tests.unit.maintenance`."""
+    """And names what there is instead; those that change one are in `tests.unit.maintenance`."""
     url = f"file://{tmp_path}/bucket"
     assert 0 == call("upload", log_dir, "--to", url, *NOW).status
     (tmp_path / "other").mkdir()
-    words = [word.format(to=tmp_path / "other") for word in REFUSED[command]]
+    given, instead = REFUSED[command]
+    words = [word.format(to=tmp_path / "other") for word in given]
     answer = call(command, url, *words, "t-0", "--yes", *NOW)
-    assert (2, True) == (answer.status, "can only be read" in answer.err)
+    text = " ".join(answer.err.split())
+    assert (2, True) == (answer.status, f"{url} is in a bucket, and" in text), text
+    assert instead in text
 
 
 def test_audit_compares_a_bucket_with_a_directory(
