@@ -43,7 +43,9 @@ def play(seeds: range, root: Path) -> Played:
                 steps.append(step.__name__)
                 world.write_roots()
                 refused = check(world, draw)
-                played.done.update([step.__name__, "with events" if world.has_events else "without"])
+                played.done.update(
+                    [step.__name__, "with events" if world.has_events else "without"]
+                )
                 played.done.update(f"refused: {name}" for name in refused)
                 played.done["checked"] += 1
         except Wrong as error:

@@ -8,13 +8,13 @@ import random
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from logwright.config.topic import CleanerConfig
 from logwright.errors import LogwrightError
 from logwright.latest.plan import plan_latest
 from logwright.log.load import list_partitions, observe
 from logwright.spark.kafka_log import KafkaLogReader
 from logwright.spark.kafka_log_options import read_options
 from logwright.spark.kafka_log_rows import SCHEMA
-from logwright.config.topic import CleanerConfig
 from tests.bucket_maintenance.copies import T0, called
 from tests.latest_rows import read_state
 from tests.tier_sequences.steps import Wrong
@@ -34,7 +34,7 @@ def check(world: World, draw: random.Random) -> list[str]:
     """
     must_refuse = bool(world.uncovered()) or (
         world.has_events
-        and any(world.is_readable(one) and one.damage == "lost" for one in world.remote)
+        and any(world.is_readable(remote) and remote.damage == "lost" for remote in world.remote)
     )
     refused = [
         name
@@ -60,7 +60,7 @@ def _compared(
     try:
         seen = read(world)
     except LogwrightError as error:
-        if not any(one.damage for one in world.remote) and not must_refuse:
+        if not any(remote.damage for remote in world.remote) and not must_refuse:
             raise Wrong(f"{name}: {error}") from error
         return False
     if must_refuse:
@@ -116,12 +116,12 @@ def _latest(world: World) -> list[tuple[int, str]]:
 
 def _alone(world: World) -> None:
     """The tier without the log directory; without events, those segments count that are whole."""
-    if not world.remote or any(one.damage for one in world.remote):
+    if not world.remote or any(remote.damage for remote in world.remote):
         return
     expected: dict[int, Row] = {}
-    for one in world.remote:
-        expected |= one.rows
-    offsets = {offset for one in world.remote for offset in range(one.base, one.end)}
+    for remote in world.remote:
+        expected |= remote.rows
+    offsets = {offset for remote in world.remote for offset in range(remote.base, remote.end)}
     has_gap = bool(offsets) and len(offsets) != max(offsets) - min(offsets) + 1
     try:
         seen = _of_rows(rows_of(world.alone, LOG)) if T0 in list_partitions(world.alone) else []
@@ -136,15 +136,15 @@ def _alone(world: World) -> None:
 def _unproved(world: World) -> bool:
     """Whether it is certain that something was not seen."""
     return bool(world.uncovered_by_all()) or any(
-        one.damage in {"flipped", "unfinished"}
-        or (one.damage == "lost" and world.has_events and world.is_readable(one))
-        for one in world.remote
+        remote.damage in {"flipped", "unfinished"}
+        or (remote.damage == "lost" and world.has_events and world.is_readable(remote))
+        for remote in world.remote
     )
 
 
 def _incomplete(world: World) -> bool:
     """Whether anything is missing or damaged."""
-    return bool(world.uncovered_by_all()) or any(one.damage for one in world.remote)
+    return bool(world.uncovered_by_all()) or any(remote.damage for remote in world.remote)
 
 
 def _words(world: World, key: str) -> tuple[Any, ...]:
@@ -162,7 +162,7 @@ def _find(world: World, key: str) -> None:
     words = ("find", world.logs, *_words(world, key))
     result = called(*words, "--tier", world.tier)
     lines = [json.loads(line) for line in result.stdout.splitlines()]
-    found = {
+    seen = {
         (each["place"] == "remote segment", each["offset"]) for each in lines if "offset" in each
     }
     expected, damaged = world.holders(key), _incomplete(world)
@@ -171,8 +171,8 @@ def _find(world: World, key: str) -> None:
         right = {_FOUND, _INCOMPLETE} if expected else {_NOTHING, _INCOMPLETE, _FOUND}
     if _unproved(world):
         right -= {_NOTHING}
-    if result.exit_code not in right or (found != expected and not damaged):
-        raise Wrong(f"find {key}: {result.exit_code}, {found}, model {expected}: {result.output}")
+    if result.exit_code not in right or (seen != expected and not damaged):
+        raise Wrong(f"find {key}: {result.exit_code}, {seen}, model {expected}: {result.output}")
     is_known = world.start < world.first or (world.has_events and bool(world.remote))
     if is_known and called(*words).exit_code == _NOTHING:
         raise Wrong(f"find {key} without the tier says that all was searched")

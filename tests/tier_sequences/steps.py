@@ -37,7 +37,7 @@ def append(world: World, draw: random.Random) -> bool:
 
 def copy(world: World, draw: random.Random) -> bool:
     """The broker copies its oldest sealed segment that it did not copy; perhaps not to the end."""
-    mine = {one.base for one in (*world.remote, *world.gone) if one.is_own}
+    mine = {remote.base for remote in (*world.remote, *world.gone) if remote.is_own}
     sealed = sorted(world.local)[:-1]
     waiting = [base for base in sealed if base not in mine]
     if not waiting:
@@ -53,7 +53,7 @@ def copy(world: World, draw: random.Random) -> bool:
 def copy_of_another(world: World, draw: random.Random) -> bool:
     """The leader before copied a segment of its own, with other edges."""
     sealed_end = max(world.local)
-    copied = {one.base for one in (*world.remote, *world.gone) if not one.is_own}
+    copied = {remote.base for remote in (*world.remote, *world.gone) if not remote.is_own}
     spans = [
         (base, end)
         for base, end in zip(world.other, world.other[1:], strict=False)
@@ -70,14 +70,14 @@ def copy_of_another(world: World, draw: random.Random) -> bool:
 
 def finish(world: World, draw: random.Random) -> bool:
     """The end of a copy, or of a deletion, becomes known."""
-    waiting = [one for one in world.remote if one.state in {COPY_STARTED, DELETE_STARTED}]
+    waiting = [remote for remote in world.remote if remote.state in {COPY_STARTED, DELETE_STARTED}]
     if not waiting:
         return False
-    one = draw.choice(waiting)
-    if one.state == COPY_STARTED:
-        one.state = COPY_FINISHED
+    remote = draw.choice(waiting)
+    if remote.state == COPY_STARTED:
+        remote.state = COPY_FINISHED
     else:
-        _remove(world, one)
+        _remove(world, remote)
     return True
 
 
@@ -89,7 +89,7 @@ def drop(world: World, draw: random.Random) -> bool:
     for base in bases[:count]:
         following = min(other for other in world.local if other > base)
         there = set(range(max(base, world.start), following))
-        if there.difference(*(range(one.base, one.end) for one in world.readable)):
+        if there.difference(*(range(remote.base, remote.end) for remote in world.readable)):
             break
         gone.append(base)
     drop_local(world.logs, LOG, gone)
@@ -113,11 +113,11 @@ def delete_records(world: World, draw: random.Random) -> bool:
 
 def retain_remote(world: World, draw: random.Random) -> bool:
     """Remote retention: the first remote segment goes, and the log starts after it."""
-    whole = [one for one in world.remote if one.end <= world.first and not one.damage]
+    whole = [remote for remote in world.remote if remote.end <= world.first and not remote.damage]
     if not whole:
         return False
-    one = min(whole, key=lambda each: (each.base, each.end))
-    world.start = max(world.start, one.end)
+    remote = min(whole, key=lambda each: (each.base, each.end))
+    world.start = max(world.start, remote.end)
     for each in [each for each in world.remote if each.end <= world.start]:
         if world.has_events and draw.random() < 0.4:
             each.state = DELETE_STARTED
@@ -126,45 +126,45 @@ def retain_remote(world: World, draw: random.Random) -> bool:
     return True
 
 
-def _remove(world: World, one: Remote) -> None:
-    for path in one.objects:
+def _remove(world: World, remote: Remote) -> None:
+    for path in remote.objects:
         path.unlink()
-    world.remote.remove(one)
-    one.state = DELETE_FINISHED
-    world.gone.append(one)
+    world.remote.remove(remote)
+    remote.state = DELETE_FINISHED
+    world.gone.append(remote)
 
 
 def damage(world: World, draw: random.Random) -> bool:
     """An accident to the objects of a segment."""
-    whole = [one for one in world.remote if not one.damage]
+    whole = [remote for remote in world.remote if not remote.damage]
     if not whole:
         return False
-    one = draw.choice(whole)
-    one.kept = {path: path.read_bytes() for path in one.objects}
-    content = one.kept[one.log]
-    one.damage = draw.choice(("lost", "unfinished", "cut", "flipped"))
-    if one.damage == "lost":
-        for path in one.objects:
+    remote = draw.choice(whole)
+    remote.kept = {path: path.read_bytes() for path in remote.objects}
+    content = remote.kept[remote.log]
+    remote.damage = draw.choice(("lost", "unfinished", "cut", "flipped"))
+    if remote.damage == "lost":
+        for path in remote.objects:
             path.unlink()
-    elif one.damage == "unfinished":
-        one.log.with_suffix(".index").unlink()
-    elif one.damage == "cut":
-        one.log.write_bytes(content[: draw.randrange(len(content))])
+    elif remote.damage == "unfinished":
+        remote.log.with_suffix(".index").unlink()
+    elif remote.damage == "cut":
+        remote.log.write_bytes(content[: draw.randrange(len(content))])
     else:
         at = draw.randrange(_HEADER, _HEADER + 3)
-        one.log.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
+        remote.log.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])
     return True
 
 
 def restore(world: World, draw: random.Random) -> bool:
-    """The objects are put back."""
-    damaged = [one for one in world.remote if one.damage]
+    """The objects are restored."""
+    damaged = [remote for remote in world.remote if remote.damage]
     if not damaged:
         return False
-    one = draw.choice(damaged)
-    for path, content in one.kept.items():
+    remote = draw.choice(damaged)
+    for path, content in remote.kept.items():
         path.write_bytes(content)
-    one.damage = ""
+    remote.damage = ""
     return True
 
 
@@ -213,7 +213,7 @@ def retain(world: World, draw: random.Random) -> bool:
     content = (world.logs / "log-start-offset-checkpoint").read_bytes()
     start = find_offset(content, T0)
     if start is None:  # then a broker begins with the first segment that it has, here or there
-        start = min([world.first, *(one.base for one in world.readable)])
+        start = min([world.first, *(remote.base for remote in world.readable)])
     elif start < world.start:
         raise Wrong(f"retain: start {start} after {world.start}")
     world.start = start

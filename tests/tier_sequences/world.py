@@ -132,7 +132,7 @@ class World:
 
     @property
     def place(self) -> TieredPlace:
-        """Both, looked at anew."""
+        """Both, looked at again."""
         return with_tier([self.logs], TierOptions.of(str(self.tier)))[0]
 
     @property
@@ -153,28 +153,37 @@ class World:
     @property
     def readable(self) -> list[Remote]:
         """The remote segments that are whole and may be read."""
-        return [one for one in self.remote if self.is_readable(one) and not one.damage]
+        return [remote for remote in self.remote if self.is_readable(remote) and not remote.damage]
 
-    def is_readable(self, one: Remote) -> bool:
+    @property
+    def _shown(self) -> list[Remote]:
+        """Those that are read, even if a batch of them is refused."""
+        return [
+            remote
+            for remote in self.remote
+            if self.is_readable(remote) and remote.damage in {"", "flipped"}
+        ]
+
+    def is_readable(self, remote: Remote) -> bool:
         """Whether it is finished and not being deleted, whatever became of its objects."""
-        return not self.has_events or one.state == COPY_FINISHED
+        return not self.has_events or remote.state == COPY_FINISHED
 
     def uncovered(self) -> set[int]:
         """Offsets below the first local segment that no whole remote segment has."""
         missing = set(range(self.start, self.first))
-        return missing.difference(*(range(one.base, one.end) for one in self.readable))
+        return missing.difference(*(range(remote.base, remote.end) for remote in self._shown))
 
     def uncovered_by_all(self) -> set[int]:
         """The same of what a search sees: segments that are not readable any more, too."""
         missing = set(range(self.start, self.first))
-        whole = [one for one in self.remote if not one.damage]
-        return missing.difference(*(range(one.base, one.end) for one in whole))
+        whole = [remote for remote in self.remote if not remote.damage]
+        return missing.difference(*(range(remote.base, remote.end) for remote in whole))
 
     def shown(self) -> dict[int, Row]:
         """The rows of the log: what is local counts."""
         rows: dict[int, Row] = {}
-        for one in self.readable:
-            rows |= {offset: row for offset, row in one.rows.items() if offset < self.first}
+        for remote in self._shown:
+            rows |= {offset: row for offset, row in remote.rows.items() if offset < self.first}
         for segment in self.local.values():
             rows |= segment
         return {offset: rows[offset] for offset in sorted(rows) if offset >= self.start}
@@ -188,16 +197,16 @@ class World:
         """Where records of a key are: whether in the tier, and the offset. Of an object that was
         cut, nothing.
         """
-        found = {
+        seen = {
             (False, offset)
             for segment in self.local.values()
             for offset, row in segment.items()
             if row.key == key
         }
-        for one in self.remote:
-            if one.damage not in {"lost", "cut"}:
-                found |= {(True, offset) for offset, row in one.rows.items() if row.key == key}
-        return found
+        for remote in self.remote:
+            if remote.damage not in {"lost", "cut"}:
+                seen |= {(True, offset) for offset, row in remote.rows.items() if row.key == key}
+        return seen
 
     def write_roots(self) -> None:
         """Write what the root of the log directory says, and the events."""
@@ -213,7 +222,7 @@ class World:
 
     def _write_events(self) -> None:
         shutil.rmtree(self.logs / EVENTS, ignore_errors=True)
-        values = [value for one in (*self.gone, *self.remote) for value in _events(one)]
+        values = [value for remote in (*self.gone, *self.remote) for value in _events(remote)]
         scratch = self.root / "events"
         builder = LogBuilder(scratch, EVENTS)
         segment = builder.segment(0)
@@ -238,7 +247,7 @@ class World:
     def copy(self, log_dir: Path, base: int, end: int, rows: dict[int, Row]) -> None:
         """Copy a segment to the tier, as LocalTieredStorage does."""
         to_local_storage(log_dir, self.tier, LOG, [base], topic_id=topic_id())
-        known = {one.log for one in self.remote}
+        known = {remote.log for remote in self.remote}
         fresh = {*self.tier.rglob(f"{base}-*.log")} - known
         (log,) = fresh
         self.remote.append(Remote(base, end, dict(rows), log))
@@ -249,19 +258,19 @@ def topic_id() -> str:
     return base64.urlsafe_b64encode(_TOPIC.bytes).decode().rstrip("=")
 
 
-def _events(one: Remote) -> list[bytes]:
+def _events(remote: Remote) -> list[bytes]:
     """The events of a remote segment up to its state (RemoteLogMetadataSerde, Kafka 4.3.0)."""
     log_id = b"\x02t" + _TOPIC.bytes + struct.pack(">i", T0.partition) + b"\0"
-    segment = log_id + one.id + b"\0"
-    epochs = b"\x02" + struct.pack(">iqB", 0, one.base, 0)
-    fields = struct.pack(">qqiqq", one.base, one.end - 1, 1, 5, 6) + epochs
+    segment = log_id + remote.id + b"\0"
+    epochs = b"\x02" + struct.pack(">iqB", 0, remote.base, 0)
+    fields = struct.pack(">qqiqq", remote.base, remote.end - 1, 1, 5, 6) + epochs
     fields += struct.pack(">i", 999) + b"\0" + bytes([COPY_STARTED, 0])
     changes = {
         COPY_STARTED: [],
         COPY_FINISHED: [COPY_FINISHED],
         DELETE_STARTED: [COPY_FINISHED, DELETE_STARTED],
         DELETE_FINISHED: [COPY_FINISHED, DELETE_STARTED, DELETE_FINISHED],
-    }[one.state]
+    }[remote.state]
     ending = [b"\x01\x01\0" + segment + struct.pack(">iqBBB", 1, 6, 0, s, 0) for s in changes]
     return [b"\x01\x00\x00" + segment + fields, *ending]
 
@@ -274,7 +283,9 @@ def made(root: Path, draw: random.Random) -> World:
         edges=_edges(batches, draw, _SEGMENTS),
         other=_edges(batches, draw, draw.randrange(3, 12)),
         rows=_rows(batches),
-        open=tuple((one.base, one.following - 1) for one in batches if one.ending is not None),
+        open=tuple(
+            (remote.base, remote.following - 1) for remote in batches if remote.ending is not None
+        ),
         has_events=draw.random() < 0.5,
     )
     _write(root / "mine", batches, world.edges)

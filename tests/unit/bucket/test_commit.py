@@ -12,8 +12,8 @@ from logwright.bucket.commit import Commit, Conflict, Operation, TooLate, newest
 from logwright.bucket.manifest import MOST_OPERATIONS, manifest_key
 from logwright.errors import CorruptLogError
 from tests.bucket.__main__ import play
-from tests.bucket.left_out import LEFT_OUT
 from tests.bucket.kinds import KINDS
+from tests.bucket.left_out import LEFT_OUT
 from tests.bucket.over_http import play as play_over_http
 from tests.bucket.servers import served
 from tests.bucket.simulation import LIMITS, Rules, Store, answered, append
