@@ -129,14 +129,14 @@ def read_everywhere(log_dir: Path, bucket: Bucket, scratch: Path) -> None:
         answers.append([{name: log[name] for name in SHOWN} for log in logs])
     assert answers[0] == answers[1]
     for topic in ("t", "large"):
-        one, other = (
+        mine, other = (
             sorted(
                 pq.read_table(scratch / f"{topic}-{number}").to_pylist(),
                 key=lambda row: (row["partition"], row["offset"]),
             )
             for number in (0, 1)
         )
-        assert one == other != []
+        assert mine == other != []
 
 
 def test_logs_are_maintained_there_as_here(

@@ -153,8 +153,8 @@ def _words(world: World, key: str) -> tuple[Any, ...]:
         secret.write_text("s" * 64)
         secret.chmod(0o600)
     (world.root / "asked").write_text(f"{key}\n")
-    asked = ("--keys", world.root / "asked", "--secret", secret, "--topic", T0.topic)
-    return (*asked, "--output", "json")
+    given = ("--keys", world.root / "asked", "--secret", secret, "--topic", T0.topic)
+    return (*given, "--output", "json")
 
 
 def _find(world: World, key: str) -> None:
