@@ -306,6 +306,8 @@ def unreadable(error: OSError, path: object, position: int | None = None) -> Unr
         remedy = "Give this user read permission, or run as the broker's user."
     elif isinstance(error, FileNotFoundError):
         remedy = "It vanished while it was read. Stop other programs that use this directory."
+    if "://" in str(path) and not isinstance(error, FileNotFoundError):
+        remedy = "Look at the URL; the endpoint and the credentials are of the environment."
     return UnreadableFile(f"cannot be read ({what}).", path=path, position=position, remedy=remedy)
 
 

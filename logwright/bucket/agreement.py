@@ -99,6 +99,7 @@ def agree(bucket: Bucket, limits: Limits = USUAL) -> Limits:
     it is not there; races creates.
 
     Raises:
+        NotALogDir: there is no such bucket.
         UnsafeBucket: the bucket does not keep its word. Nothing is written there.
         Unsettled: it does not answer.
         CorruptLogError, UnreadableFile: see `agreed`.

@@ -15,7 +15,7 @@ from threading import Barrier
 from typing import Final
 
 from logwright.bucket.store import Bucket
-from logwright.errors import PreconditionError, Unsettled, unreadable
+from logwright.errors import NotALogDir, PreconditionError, Unsettled, unreadable
 
 ROUNDS: Final = 20
 AT_ONCE: Final = 8
@@ -33,10 +33,12 @@ def probe(bucket: Bucket) -> None:
     objects below ``probe/`` and removes them.
 
     Raises:
+        NotALogDir: there is no such bucket.
         UnsafeBucket: a race had several winners, or the winner's object is not there.
         Unsettled: too many races had no winner that is known: the bucket does not answer.
         UnreadableFile: it does not permit it.
     """
+    _require_bucket(bucket)
     settled = 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in range(_MOST_ROUNDS):
@@ -51,6 +53,26 @@ def probe(bucket: Bucket) -> None:
         path=bucket,
         remedy="Run it again when the bucket answers.",
     )
+
+
+def _require_bucket(bucket: Bucket) -> None:
+    """Write an object and remove it: the answer to a create would not be looked at.
+
+    Raises:
+        NotALogDir, UnreadableFile: see `probe`.
+    """
+    key = f"{PROBES}{secrets.token_hex(8)}"
+    try:
+        bucket.put_unique(key, b"")
+        bucket.delete(key)
+    except FileNotFoundError as error:
+        raise NotALogDir(
+            "there is no such bucket.",
+            path=bucket,
+            remedy="Make the bucket or the container, or look at the URL.",
+        ) from error
+    except OSError as error:
+        raise unreadable(error, f"{bucket}/{PROBES}") from error
 
 
 def _race(bucket: Bucket, pool: ThreadPoolExecutor) -> bool:

@@ -221,14 +221,13 @@ class Tier:
         holder = self.holder(directory)
         local = None if holder is None else local_of(holder, directory)
         log = self._log_of(directory, None if local is None else local.topic_id)
-        if log is None:
-            return [], []
         epochs = () if local is None else local.epochs
-        fitting = [segment for segment in self._readable(log) if is_within(segment, epochs)]
+        readable = [] if log is None else self._readable(log)
+        fitting = [segment for segment in readable if is_within(segment, epochs)]
         if holder is None or local is None:
             return chain(fitting, local_start=None, log_start=None)
         # A broker that runs records it each minute: it is too low after a retention.
-        start = None if is_running(holder) or not fitting else _log_start(holder, log[0])
+        start = None if is_running(holder) else _log_start(holder, directory)
         return chain(fitting, local_start=local.start, log_start=start)
 
     def _log_of(self, directory: str, topic_id: str | None) -> LogId | None:
@@ -302,8 +301,11 @@ def _epochs(directory: OpenDir) -> tuple[LeaderEpoch, ...]:
     return parse_leader_epochs(directory.read(name), directory.path / name)
 
 
-def _log_start(log_dir: Place, partition: TopicPartition) -> int | None:
+def _log_start(log_dir: Place, directory: str) -> int | None:
     """Return the log start offset on record, None if there is none. Effects: reads it."""
+    partition = TopicPartition.parse(directory)
+    if partition is None:
+        return None
     content = checkpoint_contents(log_dir).get(names.LOG_START_OFFSET_CHECKPOINT, b"")
     return find_offset(content, partition)
 

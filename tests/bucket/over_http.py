@@ -1,9 +1,8 @@
-"""The commit protocol through a proxy that breaks requests, on a real S3 server.
+"""The commit protocol through a proxy that breaks requests, on a real server.
 
-python -m tests.bucket.over_http --count 1000 [--port PORT] [--rate 0.15]
+python -m tests.bucket.over_http --count 1000 [--kind Azure] [--rate 0.15]
 
-Without a port the server is moto, in this process; with one it is any that has the bucket ``logs``
-and takes the keys of the environment.
+Without a kind the server is moto, in this process; `tests.bucket.kinds` has the others.
 """
 
 from __future__ import annotations
@@ -13,11 +12,13 @@ import json
 import os
 import random
 import sys
+import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Final
 from unittest.mock import patch
@@ -26,8 +27,9 @@ from logwright.bucket.commit import Commit, Conflict, Limits, Operation, newest
 from logwright.bucket.driver import drive
 from logwright.bucket.store import Bucket
 from logwright.units import DurationMs
+from tests.bucket.kinds import KINDS, Kind
 from tests.bucket.proxy import LIFE_SECONDS, Proxy, proxied
-from tests.bucket.servers import NAME, environment, served
+from tests.bucket.servers import served
 from tests.bucket.simulation import Rules, append, compact
 
 _RULES: Final = Rules()
@@ -86,18 +88,21 @@ def run(number: int, *, root: str) -> Counter[str]:
     return done
 
 
-def play(count: int, *, port: int, rate: float, seed: int) -> tuple[Counter[str], Proxy]:
+def play(
+    count: int, *, port: int, rate: float, seed: int, kind: Kind = KINDS["S3"]
+) -> tuple[Counter[str], Proxy]:
     """Play some runs through a proxy in front of a port.
 
     Raises:
         Wrong: see `run`.
     """
-    root = f"s3://{NAME}/{time.time_ns()}"
-    with proxied(port, rate=rate, seed=seed) as proxy:
-        where = {key: os.environ.get(key, text) for key, text in environment(proxy.port).items()}
-        where["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{proxy.port}"
-        with patch.dict(os.environ, where), ThreadPoolExecutor(12) as pool:
-            parts = list(pool.map(partial(run, root=root), range(seed, seed + count)))
+    root = f"{kind.root}/{time.time_ns()}"
+    with (
+        proxied(port, rate=rate, seed=seed, translate=kind.translate) as proxy,
+        patch.dict(os.environ, kind.environment(proxy.port)),
+        ThreadPoolExecutor(12) as pool,
+    ):
+        parts = list(pool.map(partial(run, root=root), range(seed, seed + count)))
     return sum(parts, Counter()), proxy
 
 
@@ -107,11 +112,20 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rate", type=float, default=0.15)
-    parser.add_argument("--port", type=int)
+    parser.add_argument("--kind", choices=KINDS)
     options = parser.parse_args()
+    kind = KINDS[options.kind or "S3"]
     began = time.monotonic()
-    with served() if options.port is None else nullcontext(options.port) as port:
-        done, proxy = play(options.count, port=port, rate=options.rate, seed=options.seed)
+    with ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        server = kind.server(work / "server") if options.kind else served()
+        done, proxy = play(
+            options.count,
+            port=stack.enter_context(server),
+            rate=options.rate,
+            seed=options.seed,
+            kind=kind,
+        )
     sys.stdout.write(
         f"{options.count} runs, 0 wrong; {dict(done)}; {proxy.requests} requests,"
         f" {sum(proxy.faults.values())} faults; {time.monotonic() - began:.0f} s\n"

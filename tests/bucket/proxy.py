@@ -1,8 +1,8 @@
-"""A proxy on loopback that breaks requests on their way to an S3 server.
+"""A proxy on loopback that breaks requests on their way to a server of objects.
 
 A request may be dropped, done without an answer, done later and not answered, done twice, refused
 with 503, refused with 409 (a conditional PUT), or answered with half of the body. It is passed on
-byte for byte, so that its signature holds.
+byte for byte, so that its signature holds; a server that looks at none can be asked in other words.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import Any, Final, Protocol
@@ -55,6 +55,11 @@ async def _forward(port: int, head: bytes, body: bytes) -> tuple[bytes, bytes]:
         writer.close()
 
 
+def as_it_is(head: bytes) -> bytes:
+    """The head of a request, not translated."""
+    return head
+
+
 def _refusal(status: bytes, code: bytes) -> bytes:
     text = b"<Error><Code>" + code + b"</Code></Error>"
     head = b"HTTP/1.1 " + status + b"\r\nContent-Type: application/xml\r\nContent-Length: "
@@ -62,11 +67,14 @@ def _refusal(status: bytes, code: bytes) -> bytes:
 
 
 class Proxy:
-    """One proxy; `rate`: the part of requests that are broken."""
+    """One proxy; `rate`: the part of requests that are broken; `translate`: of their heads."""
 
-    def __init__(self, port: int, rate: float, seed: int) -> None:
+    def __init__(
+        self, port: int, rate: float, seed: int, translate: Callable[[bytes], bytes]
+    ) -> None:
         self.upstream = port
         self.rate = rate
+        self.translate = translate
         self.port = 0
         self.requests = 0
         self.faults: Counter[tuple[str, str]] = Counter()
@@ -107,7 +115,7 @@ class Proxy:
     async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(*_BROKEN, asyncio.CancelledError):
             while True:
-                head = await reader.readuntil(b"\r\n\r\n")
+                head = self.translate(await reader.readuntil(b"\r\n\r\n"))
                 if not await self._answer(head, await _body(reader, head), writer):
                     break
                 await writer.drain()
@@ -135,9 +143,11 @@ class Proxy:
 
 
 @contextmanager
-def proxied(port: int, *, rate: float, seed: int) -> Iterator[Proxy]:
+def proxied(
+    port: int, *, rate: float, seed: int, translate: Callable[[bytes], bytes] = as_it_is
+) -> Iterator[Proxy]:
     """Run a proxy in front of a port."""
-    proxy = Proxy(port, rate, seed)
+    proxy = Proxy(port, rate, seed, translate)
     ready = Event()
     loop = asyncio.new_event_loop()
     ended = asyncio.Event()

@@ -16,6 +16,7 @@ from tests.mutation.latest import LATEST
 from tests.mutation.platform import PLATFORM
 from tests.mutation.reading import READING
 from tests.mutation.tables import TABLES
+from tests.mutation.tiers import TIERS
 
 DECODER = (
     "tests/property/test_record_decoder.py",
@@ -269,4 +270,5 @@ FAULTS = (
     *CERTIFICATES,
     *AUDITING,
     *BUCKETS,
+    *TIERS,
 )

@@ -12,8 +12,8 @@ from logwright.bucket.commit import Commit, Conflict, Operation, TooLate, newest
 from logwright.bucket.manifest import MOST_OPERATIONS, manifest_key
 from logwright.errors import CorruptLogError
 from tests.bucket.__main__ import play
+from tests.bucket.kinds import KINDS
 from tests.bucket.left_out import LEFT_OUT
-from tests.bucket.minio import minio
 from tests.bucket.over_http import play as play_over_http
 from tests.bucket.servers import served
 from tests.bucket.simulation import LIMITS, Rules, Store, answered, append
@@ -68,11 +68,14 @@ def test_nothing_is_lost_on_a_server(seed: int) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("server", ["moto", "MinIO"])
-def test_nothing_is_lost_on_a_server_in_many_runs(server: str, tmp_path: Path, seed: int) -> None:
-    """The same, longer; MinIO answers several requests at once."""
-    with served() if server == "moto" else minio(tmp_path / "minio") as port:
-        play_over_http(600, port=port, rate=0.15, seed=seed)
+@pytest.mark.parametrize("name", ["moto", *KINDS])
+def test_nothing_is_lost_on_a_server_in_many_runs(name: str, tmp_path: Path, seed: int) -> None:
+    """The same, longer, by each protocol; servers other than moto answer several requests at
+    once.
+    """
+    kind = KINDS.get(name, KINDS["S3"])
+    with served() if name == "moto" else kind.server(tmp_path / "server") as port:
+        play_over_http(300, port=port, rate=0.15, seed=seed, kind=kind)
 
 
 def store() -> Store:

@@ -15,7 +15,7 @@ import pytest
 from logwright.bucket.agreement import AGREEMENT, USUAL, agree, agreed
 from logwright.bucket.probe import UnsafeBucket, probe
 from logwright.bucket.store import Bucket
-from logwright.errors import CorruptLogError, LogwrightError
+from logwright.errors import CorruptLogError, LogwrightError, NotALogDir
 from tests.bucket.proxy import proxied
 from tests.bucket.servers import NAME, Application, environment, served
 
@@ -153,6 +153,13 @@ def test_a_probe_through_faults(port: int, monkeypatch: pytest.MonkeyPatch) -> N
         use(monkeypatch, proxy.port)
         probe(Bucket.of(f"s3://{NAME}/faults"))
     assert proxy.faults
+
+
+def test_a_bucket_that_is_not_there_is_named(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once, and how to get on; not as one that does not answer."""
+    use(monkeypatch, port)
+    with pytest.raises(NotALogDir, match=r"there is no such bucket\. Make the bucket"):
+        agree(Bucket.of("s3://no-such-bucket/archive"))
 
 
 def test_writers_agree(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import CorruptObject, PolicyError, PreconditionError
+from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions, observe
 from logwright.place.named import place_of
@@ -194,6 +195,9 @@ def test_offsets_that_are_nowhere(tmp_path: Path) -> None:
         rows_of(with_tier([logs], options)[0], "t-0")
     shutil.rmtree(tmp_path / "bucket")
     (tmp_path / "bucket").mkdir()
+    with pytest.raises(PreconditionError, match=f"offsets 0 to {bases[3] - 1} are in no remote"):
+        rows_of(with_tier([logs], options)[0], "t-0")
+    (logs / "log-start-offset-checkpoint").write_bytes(serialize_offset_checkpoint({}))
     other = with_tier([logs], options)[0]
     assert rows_of(logs, "t-0") == rows_of(other, "t-0")
 
