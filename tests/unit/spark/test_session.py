@@ -26,6 +26,13 @@ def test_local_session_listens_on_loopback_only() -> None:
     assert "spark.driver.bindAddress" not in session_settings(master="spark://host:7077")
 
 
+def test_executors_start_fast_with_any_collector() -> None:
+    """A JVM with two collectors would not start; on this machine there are no executors."""
+    options = session_settings(master="spark://host:7077")["spark.executor.defaultJavaOptions"]
+    assert "-XX:TieredStopAtLevel=1" == options
+    assert "spark.executor.defaultJavaOptions" not in session_settings(master="local[2]")
+
+
 def test_connect_server_is_told_only_what_a_client_may_set() -> None:
     """Anything else would be a warning for every run."""
     settings = session_settings(remote="sc://spark:15002", event_log_directory=Path("/events"))
