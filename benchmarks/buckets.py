@@ -40,6 +40,8 @@ _SET_CHILD_SUBREAPER: Final = 36
 _LEFT_SECONDS: Final = 5.0
 WORKERS_SCALE: Final = 5
 """What starts a worker costs some seconds of CPU: the logs are larger here."""
+SMALL_SCALE: Final = 0.001
+"""Of logs that take hardly more than a start."""
 LOGS: Final = 8
 """As many as are cleaned at a time by workers."""
 
@@ -196,36 +198,55 @@ def _growth(growth: Sequence[float], work: Path, say: Say) -> str:
 
 
 def _workers(numbers: Sequence[int], scale: float, work: Path, say: Say) -> str:
-    """Some logs, and one log in parts, cleaned by a standalone cluster on these cores."""
-    log, rows = (
-        prepare("u100", scale=scale, work=work, partitions=LOGS, segment_bytes=SEGMENT_BYTES),
-        [],
+    """Some logs, whole and in parts, cleaned by a standalone cluster on these cores; and as many
+    that have hardly a record, which take what it costs to start.
+    """
+    small, large = (
+        prepare("u100", scale=each, work=work, partitions=LOGS, segment_bytes=SEGMENT_BYTES)
+        for each in (SMALL_SCALE, scale)
     )
+    rows = []
     _adopt()
     for split in (False, True):
         for number in numbers:
-            url = f"s3://{NAME}/workers-{number}-{split:d}"
-            _call("upload", log.directory, "--to", url)
-            words = ["--engine", "spark", "--scratch", "copies"]
-            words += ["--split-bytes", "0"] if split else []
-            with cluster(work / f"cluster-{number}-{split:d}", number) as (master, running):
-                taken = _Taken()
-                before = sum(cpu_of_tree(each.pid) for each in running)
-                _timed(taken, "clean", url, *_settings(log), *words, "--spark-master", master)
-                used = _of_the_left() + sum(cpu_of_tree(each.pid) for each in running) - before
-            what = "in parts" if split else "whole"
+            started = _by_cluster(small, number, work, split=split)
+            done = _by_cluster(large, number, work, split=split)
             rows.append(
                 [
-                    f"{LOGS} logs, {what}",
+                    f"{LOGS} logs, {'in parts' if split else 'whole'}",
                     f"{number}",
-                    f"{taken.wall[0]:.1f}",
-                    f"{used:.1f}",
-                    f"{taken.cpu[0]:.1f}",
+                    f"{done.taken.wall[0]:.1f}",
+                    f"{done.workers:.1f}",
+                    f"{started.workers:.1f}",
+                    f"{done.workers - started.workers:.1f}",
+                    f"{done.taken.cpu[0]:.1f}",
                 ]
             )
             say(" | ".join(rows[-1]))
     head = ("cleaned by Spark", "workers of one core", "wall s", "CPU s of the workers")
-    return table((*head, "CPU s of the driver"), rows)
+    return table((*head, "of it to start", "to work", "CPU s of the driver"), rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cleaned:
+    """What a cluster used: the command, and CPU seconds of the workers with all their children."""
+
+    taken: _Taken
+    workers: float
+
+
+def _by_cluster(log: BenchLog, number: int, work: Path, *, split: bool) -> _Cleaned:
+    """Clean some logs in a bucket by a cluster of its own. Effects: uploads them, cleans them."""
+    name = f"{log.name}-{number}-{split:d}"
+    url = f"s3://{NAME}/workers-{name}"
+    _call("upload", log.directory, "--to", url)
+    words = ["--engine", "spark", "--scratch", "copies", *(["--split-bytes", "0"] * split)]
+    with cluster(work / f"cluster-{name}", number) as (master, running):
+        taken = _Taken()
+        before = sum(cpu_of_tree(each.pid) for each in running)
+        _timed(taken, "clean", url, *_settings(log), *words, "--spark-master", master)
+        used = _of_the_left() + sum(cpu_of_tree(each.pid) for each in running) - before
+    return _Cleaned(taken, used)
 
 
 def _adopt() -> None:
