@@ -17,7 +17,6 @@ from logwright.assets.lib.boundary import boundary
 from logwright.assets.segments.values import contracts_of
 from logwright.assets.tables.topic_logs import table_key, table_of, topic_logs
 from logwright.config.policies import Policies
-from logwright.config.table import hidden_of
 from logwright.config.topic_tests import ValueContract
 from logwright.errors import PointNotHeld
 from logwright.log.model import ReadableLog
@@ -32,6 +31,7 @@ from logwright.tables.compare import (
     keys_in_several,
     largest_offsets,
 )
+from logwright.tables.files import DirectoryFiles, hidden_in
 from logwright.tables.local_files import WORK
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
@@ -253,7 +253,8 @@ def _compared(
     )
     if place.table.unique == "topic":
         try:
-            return compare_topic(store, snapshot, quarantine, logs, hidden_of(directory)), []
+            hidden = hidden_in(place.files or DirectoryFiles(place.base))
+            return compare_topic(store, snapshot, quarantine, logs, hidden), []
         except PointNotHeld:
             return [], [str(log.partition) for log in logs]
     comparisons: list[Comparison] = []

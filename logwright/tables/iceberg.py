@@ -32,6 +32,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from logwright import durable
 from logwright.errors import PolicyError
 from logwright.tables.columns import BUCKET, PARTITION
+from logwright.tables.files import DirectoryFiles
 from logwright.tables.iceberg_deletes import RowDelta, delete_file, read_deletes, write_deletes
 from logwright.tables.iceberg_history import (
     newest_ours,
@@ -40,7 +41,7 @@ from logwright.tables.iceberg_history import (
     used_files,
     version_of,
 )
-from logwright.tables.local_files import first_lost, refuse_others
+from logwright.tables.local_files import refuse_others
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -122,7 +123,7 @@ class IcebergStore(Store):
         self._version = None
         place = self._place
         if place.directory and not place.catalog and not (place.directory / CATALOG_FILE).exists():
-            refuse_others(place.directory, _PARTS)
+            refuse_others(DirectoryFiles(place.directory), _PARTS)
             return None
         try:
             table = self._table.refresh()
@@ -318,7 +319,7 @@ def _open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
 def _first_lost(files: Iterable[IcebergFile]) -> str | None:
     """Return which of some files is gone, if it is a local one. Effects: looks at each."""
     local = ((_LOCAL.fullmatch(one.file_path), one.file_size_in_bytes) for one in files)
-    return first_lost(Path("/"), ((path[1], size) for path, size in local if path is not None))
+    return DirectoryFiles(Path("/")).first_lost((path[1], size) for path, size in local if path)
 
 
 def _number(value: int | None) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from logwright.config.table import hidden_of
+from logwright.tables.files import hidden_in
 from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.keys import KeySet
 from logwright.errors import StalePlan
@@ -57,7 +58,7 @@ def require_equal(where: LocatedTable, log_dir: Path) -> None:
     refused = open_store(where, quarantine=True)
     quarantine = Quarantine(store=refused, topic="t", work=where.base)
     compared = compare_topic(
-        store, snapshot, quarantine, topic_logs(log_dir), hidden_of(where.directory)
+        store, snapshot, quarantine, topic_logs(log_dir), hidden_in(where.files)
     )
     assert sorted(snapshot.progress) == [one.partition for one in compared]
     assert all(one.equal for one in compared), compared
