@@ -65,7 +65,7 @@ VECTORS_KEY: Final = "logwright.deletionVectors"
 _LOOKED_AT: Final = (1, 50, None)
 """How many of the newest commits are searched for ours: others, such as of a vacuum, may follow."""
 _VECTORS: Final = re.compile(r"deletion_vector_[^/]*\.bin")
-_PARTS: Final = re.compile(rf"partition=.*|{_VECTORS.pattern}")
+_PARTS: Final = re.compile(rf"partition=.*|{_VECTORS.pattern}|{LOG}")
 """What a killed first update may leave."""
 _DATA: Final = re.compile(r"partition=[^/]*/bucket=[^/]*/[^/]*\.parquet")
 _HOUR_MS: Final = 3_600_000

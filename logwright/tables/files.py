@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from logwright import durable
-from logwright.bucket.store import SCHEMES, Bucket
+from logwright.bucket.store import Bucket
+from logwright.config.table import is_in_bucket
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -358,12 +359,6 @@ def files_at(path: str) -> TableFiles:
     if is_in_bucket(path):
         return BucketFiles(Bucket.of(path))
     return DirectoryFiles(Path(path).absolute())
-
-
-def is_in_bucket(path: str) -> bool:
-    """Return whether a path is the URL of a bucket. Pure."""
-    scheme, colon, _ = path.partition(":")
-    return bool(colon) and scheme in SCHEMES
 
 
 def hidden_in(files: TableFiles) -> TableFiles:

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from logwright.config.table import is_in_bucket
 from logwright.durable import make_directory
 from logwright.errors import LogDirLocked
 from logwright.locks import release, try_lock
-from logwright.tables.files import TableFiles, is_in_bucket
+from logwright.tables.files import TableFiles
 from logwright.tables.model import UnknownTable
 
 WORK: Final = ".logwright"

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from logwright.batches.runtime import Progress, silent
 from logwright.config.decoding import Decoding
-from logwright.config.table import TopicTable
+from logwright.config.table import TopicTable, is_in_bucket
 from logwright.decode.make import make_decoder
 from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
 from logwright.extras import require
@@ -32,7 +32,6 @@ from logwright.tables.files import (
     TableFiles,
     files_at,
     hidden_in,
-    is_in_bucket,
 )
 from logwright.tables.local_files import WORK, lock_table
 from logwright.tables.logs import TopicLog, sample, source_of
