@@ -67,11 +67,14 @@ def make_bucket(port: int, name: str = NAME) -> None:
 
 
 @contextmanager
-def in_a_process() -> Iterator[int]:
+def in_a_process(module: str = "servers") -> Iterator[int]:
     """Run moto in a process of its own, with one bucket; gives its port. For clients that hold
     Python's lock while they wait for an answer, as `deltalake` does.
+
+    Args:
+        module: of this package, whose `serve` it runs.
     """
-    words = [sys.executable, "-c", "from tests.bucket.servers import serve; serve()"]
+    words = [sys.executable, "-c", f"from tests.bucket.{module} import serve; serve()"]
     root = Path(__file__).parents[2]
     with subprocess.Popen(words, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None

@@ -174,6 +174,8 @@ class _Judge:
         else:
             acts = {**OTHERS[world.form], **setting.more.get(world.form, {})}
             self.changed = True
+            if name == "other lost commit":  # what only that one named
+                world.orphans |= _files_in(world) if world.bucket else set()
             try:
                 acts[name.removeprefix("other ")][1](world, draw)
             except Exception as error:  # noqa: BLE001 -- the other program's, of many libraries

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from logwright.config.table import hidden_of
-from logwright.tables.files import hidden_in
 from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.keys import KeySet
 from logwright.errors import StalePlan
 from logwright.tables.compare import compare_topic, keys_in_several
+from logwright.tables.files import hidden_in
 from logwright.tables.model import OtherForm
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.topic import LocatedTable, open_store, update_topic
