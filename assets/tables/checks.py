@@ -7,7 +7,7 @@ count the keys that are in several partitions. They run once a day, or when they
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, Final
 
 import dagster as dg
@@ -247,10 +247,8 @@ def _compared(
     """Return what comparing came to, and the partitions that were cleaned after the last update.
     Effects: reads the logs and the table.
     """
-    directory = place.base if place.directory is None else place.directory
-    quarantine = Quarantine(
-        store=open_store(place, quarantine=True), topic=place.topic, work=directory / WORK
-    )
+    work = Path(gettempdir()) if place.directory is None else place.directory / WORK
+    quarantine = Quarantine(store=open_store(place, quarantine=True), topic=place.topic, work=work)
     if place.table.unique == "topic":
         try:
             hidden = hidden_in(place.files or DirectoryFiles(place.base))

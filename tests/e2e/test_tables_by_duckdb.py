@@ -23,7 +23,7 @@ EXTENSIONS = ("httpfs", "avro", "iceberg", "delta")
 """In the order in which they are loaded: the second half needs the first."""
 RECORDS = 150
 READ = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 import duckdb, duckdb_ext
 
@@ -36,6 +36,14 @@ for name in extensions:
 if attach:
     options = f"TYPE iceberg, AUTHORIZATION_TYPE none, ENDPOINT '{attach}'"
     connection.execute(f"ATTACH '' AS rest ({options})")
+if "AWS_ENDPOINT_URL" in os.environ:
+    key, secret, end = (os.environ[f"AWS_{name}"] for name in (
+        "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "ENDPOINT_URL"))
+    end = end.removeprefix("http://")
+    connection.execute(
+        f"CREATE SECRET (TYPE s3, KEY_ID '{key}', SECRET '{secret}', ENDPOINT '{end}',"
+        " URL_STYLE 'path', USE_SSL false, REGION 'us-east-1')"
+    )
 query = f'SELECT partition, "offset", hex(key), hex(value) FROM {table} ORDER BY 1, 2'
 print(json.dumps(connection.execute(query).fetchall()))
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 from collections.abc import Iterator
@@ -11,21 +12,25 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 from logwright.bucket.store import Bucket
 from logwright.config.table import TopicTable
 from logwright.erasure.find.tables import search_table_files
+from logwright.erasure.keys import KeySet
 from logwright.errors import LogwrightError, StepFailed, UnreadableFile
 from logwright.tables.delta import DeltaStore
 from logwright.tables.files import BucketFiles, files_at
 from logwright.tables.merge import MergeLimits
 from logwright.tables.topic import LocatedTable
 from tests.bucket.faulty import KINDS, fault
+from tests.bucket.minio import NoServer, minio, program
 from tests.bucket.servers import NAME, environment, in_a_process
-from tests.erasing import PlainKeys
+from tests.found import SECRET
 from tests.table_deaths import Died, counted
 from tests.table_rows import Rows, expected_rows, table_rows
-from tests.table_world import place, random_pairs, update, write_logs
+from tests.table_world import catalog_place, place, random_pairs, update, write_logs
+from tests.two_writers import rows_of as rows_in_iceberg
 
 MARKS = MergeLimits(small_bytes=0, files=8, deleted_share=0.9)
 """Rows are deleted by deletion vectors."""
@@ -186,6 +191,13 @@ def test_two_at_once(
     tmp_path: Path, url: str, seed: int, monkeypatch: pytest.MonkeyPatch, *, first: bool
 ) -> None:
     """One wins, the other is named, and nothing is lost."""
+    check_two(tmp_path, url, seed, monkeypatch, first=first)
+
+
+def check_two(
+    tmp_path: Path, url: str, seed: int, monkeypatch: pytest.MonkeyPatch, *, first: bool
+) -> None:
+    """An update that another one overtakes before its commit."""
     logs = small_changes(tmp_path, random.Random(seed))
     if not first:
         update(marked(url), logs[0])
@@ -255,10 +267,15 @@ def test_a_search(tmp_path: Path, url: str) -> None:
     log_dir = write_logs(tmp_path / "logs", {0: [("ada", "1"), ("bob", "2")], 1: [("ada", None)]})
     update(marked(url, unique="topic"), log_dir)
     for key, kind in ((b"ada", True), (b"bob", True), (b"eve", False)):
-        result = search_table_files(url, PlainKeys([key]), topic="t")
+        result = search_table_files(url, keys_of(key), topic="t")
         assert kind == bool(result.findings), key
         assert not result.unsearched
     assert result.files == len([*files_at(url).listing(), *hidden_of(url)])
+
+
+def keys_of(key: bytes) -> KeySet:
+    """One requested key."""
+    return KeySet.of(SECRET, clear=[key])
 
 
 def hidden_of(url: str) -> list[str]:
@@ -269,11 +286,45 @@ def hidden_of(url: str) -> list[str]:
 def test_a_search_of_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not there, or does not answer, was not searched."""
     with pytest.raises(UnreadableFile, match="nothing of this name"):
-        search_table_files(url, PlainKeys([b"ada"]))
+        search_table_files(url, keys_of(b"ada"))
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "")
     monkeypatch.setattr(Bucket, "listing", lambda *_: (_ for _ in ()).throw(PermissionError()))
     with pytest.raises(UnreadableFile):
-        search_table_files(url, PlainKeys([b"ada"]))
+        search_table_files(url, keys_of(b"ada"))
+
+
+@pytest.mark.parametrize("has_path", [True, False])
+def test_iceberg_by_a_catalog(tmp_path: Path, url: str, seed: int, *, has_path: bool) -> None:
+    """Its files are in the bucket; a lost one puts the rows in doubt."""
+    catalog = {"type": "sql", "uri": f"sqlite:///{tmp_path}/catalog.db", "warehouse": f"{url}-wh"}
+    where = catalog_place(catalog, tmp_path, buckets=2, **({"path": url} if has_path else {}))
+    for log_dir in small_changes(tmp_path, random.Random(seed)):
+        done = update(where, log_dir)
+    s3 = {"s3.endpoint": os.environ["AWS_ENDPOINT_URL"], "s3.region": "us-east-1"}
+    opened = load_catalog("logwright", **catalog, **s3).load_table("latest_state.t")
+    location = url if has_path else f"{url}-wh/latest_state/t"
+    assert location == opened.location()
+    assert expected_rows(log_dir, "t") == rows_in_iceberg(opened)
+    assert done.result.snapshot is not None
+    lost = done.result.snapshot.files[0].path
+    Bucket.of(location).delete(lost.removeprefix(f"{location}/"))
+    again = update(where, log_dir)
+    assert "rebuild" in {one.step.kind for one in again.result.partitions}
+    assert expected_rows(log_dir, "t") == rows_in_iceberg(opened.refresh())
+
+
+@pytest.mark.nightly
+def test_real_server(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """MinIO, where it is installed: the same rows, and the later of two is refused."""
+    try:
+        program()
+    except NoServer as error:
+        pytest.skip(str(error))
+    with minio(tmp_path / "minio") as port:
+        for name, value in environment(port).items():
+            monkeypatch.setenv(name, value)
+        url = f"s3://{NAME}/{secrets.token_hex(8)}/t"
+        check_two(tmp_path, url, seed, monkeypatch, first=False)
 
 
 @contextmanager
