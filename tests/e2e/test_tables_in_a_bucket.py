@@ -12,11 +12,12 @@ import pytest
 from logwright.bucket.store import Bucket
 from tests.bucket.servers import NAME, environment, in_a_process
 from tests.e2e.command import call
+from tests.e2e.harness import MARKS
 from tests.e2e.tables import metadata_of, platform_with, results, update
 from tests.log_builder import LogBuilder
 from tests.table_rows import expected_rows, table_rows
 
-pytestmark = pytest.mark.e2e
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +91,11 @@ def test_refused(tmp_path: Path, url: str, more: list[str], sentence: str) -> No
 
 
 def test_erased(tmp_path: Path, url: str) -> None:
-    """What the table still has is said until its next update; so is a table that does not answer."""
-    policies = tmp_path / "policies.yaml"
-    policies.write_text(
-        f"version: 1\ntopics:\n  - name: t\n    table: {{format: delta, path: {url}}}\n"
-    )
+    """What the table still has is said until its next update; so is a table that is not there."""
+    policies = tmp_path / "policies"
+    policies.mkdir()
+    topic = f"  - name: t\n    table: {{format: delta, path: {url}}}\n"
+    (policies / "topics.yml").write_text(f"version: 1\ntopics:\n{topic}")
     log_dir = log_of(tmp_path)
     assert 0 == call("latest", log_dir, "t", "--to", url).status
     keys = tmp_path / "keys"
