@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from logwright.bucket.store import is_in_bucket
 from logwright.config.policies import Policies
-from logwright.config.table import TopicTable, is_in_bucket, tables_of
+from logwright.config.table import TopicTable, tables_of
 from logwright.erasure.find.model import Finding
 from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.keys import KeySet

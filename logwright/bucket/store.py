@@ -306,6 +306,12 @@ def is_url(text: str) -> bool:
     return known is not None and "/../" not in f"{plain}/"
 
 
+def is_in_bucket(path: str) -> bool:
+    """Return whether a path is a URL that begins as one of a bucket. Pure."""
+    scheme, colon, _ = path.partition(":")
+    return bool(colon) and scheme in SCHEMES
+
+
 def _plain(url: str) -> str:
     return url.rstrip("/") if not url.endswith(":///") else url
 

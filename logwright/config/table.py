@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from logwright.bucket.store import SCHEMES, is_url
+from logwright.bucket.store import is_in_bucket, is_url
 from logwright.config.decoding import (
     DECODING_KEYS,
     Decoding,
@@ -195,12 +195,6 @@ class TopicTable(BaseModel):
     def decoding(self) -> Decoding:
         """How records are decoded."""
         return Decoding(key=self.key, value=self.value)
-
-
-def is_in_bucket(path: str) -> bool:
-    """Return whether a path is the URL of a bucket. Pure."""
-    scheme, colon, _ = path.partition(":")
-    return bool(colon) and scheme in SCHEMES
 
 
 def hidden_of(directory: Path) -> Path:

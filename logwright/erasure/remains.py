@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from logwright.config.table import TopicTable, is_in_bucket
+from logwright.bucket.store import is_in_bucket
+from logwright.config.table import TopicTable
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.erase.left import Left, find_left
 from logwright.erasure.find.tables import search_table_files

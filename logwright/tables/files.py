@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from logwright import durable
-from logwright.bucket.store import Bucket
-from logwright.config.table import is_in_bucket
+from logwright.bucket.store import Bucket, is_in_bucket
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

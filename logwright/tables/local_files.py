@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from logwright.config.table import is_in_bucket
+from logwright.bucket.store import is_in_bucket
 from logwright.durable import make_directory
 from logwright.errors import LogDirLocked
 from logwright.locks import release, try_lock

@@ -19,8 +19,9 @@ from typing import Final
 import pyarrow as pa
 
 from logwright.batches.runtime import Progress, silent
+from logwright.bucket.store import is_in_bucket
 from logwright.config.decoding import Decoding
-from logwright.config.table import TopicTable, is_in_bucket
+from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder
 from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
 from logwright.extras import require

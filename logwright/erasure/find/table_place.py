@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from logwright.bucket.store import Bucket
-from logwright.config.table import hidden_of, is_in_bucket
+from logwright.bucket.store import Bucket, is_in_bucket
+from logwright.config.table import hidden_of
 from logwright.errors import UnreadableFile, not_regular, unreadable
 from logwright.place.model import Place
 from logwright.place.named import place_of

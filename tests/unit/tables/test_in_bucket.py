@@ -24,7 +24,7 @@ from logwright.tables.files import BucketFiles, files_at
 from logwright.tables.merge import MergeLimits
 from logwright.tables.topic import LocatedTable
 from tests.bucket.faulty import KINDS, fault
-from tests.bucket.minio import NoServer, minio, program
+from tests.bucket.minio import minio
 from tests.bucket.servers import NAME, environment, in_a_process
 from tests.found import SECRET
 from tests.table_deaths import Died, counted
@@ -315,11 +315,7 @@ def test_iceberg_by_a_catalog(tmp_path: Path, url: str, seed: int, *, has_path: 
 
 @pytest.mark.nightly
 def test_real_server(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """MinIO, where it is installed: the same rows, and the later of two is refused."""
-    try:
-        program()
-    except NoServer as error:
-        pytest.skip(str(error))
+    """MinIO: the same rows, and the later of two is refused."""
     with minio(tmp_path / "minio") as port:
         for name, value in environment(port).items():
             monkeypatch.setenv(name, value)
