@@ -400,8 +400,8 @@ def _vectors_of(table: DeltaTable, before_ms: int) -> tuple[set[str], set[str]]:
     names = used
     for info in table.history():
         if FORM_KEY in info:
-            found = map(read_descriptor, _named(info).values())
-            names.update(NAME.format(one.file) for one in found)
+            descriptors = map(read_descriptor, _named(info).values())
+            names.update(NAME.format(one.file) for one in descriptors)
             if info["timestamp"] < before_ms:
                 names = earlier
     return used, earlier

@@ -310,8 +310,8 @@ def _of_environment() -> dict[str, str]:
     """Return where the environment has S3: pyiceberg knows none of these variables. Its keys are
     taken from the environment by the client itself, and are in no property.
     """
-    found = {name: os.environ.get(variable, "") for name, variable in _S3.items()}
-    return {name: value for name, value in found.items() if value}
+    values = {name: os.environ.get(variable, "") for name, variable in _S3.items()}
+    return {name: value for name, value in values.items() if value}
 
 
 def _open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:

@@ -69,9 +69,9 @@ def test_the_command(tmp_path: Path, url: str) -> None:
     assert expected_rows(log_dir, "t") == table_rows("delta", url)  # type: ignore[arg-type]
     keys = tmp_path / "keys"
     keys.write_text("ada\n")
-    found = call("find", log_dir, "--keys", keys, "--table", url, "--output", "json")
-    assert f"{url}" in found.out + found.err
-    assert "partition=0/bucket=0/" in found.out
+    answer = call("find", log_dir, "--keys", keys, "--table", url, "--output", "json")
+    assert f"{url}" in answer.out + answer.err
+    assert "partition=0/bucket=0/" in answer.out
 
 
 @pytest.mark.parametrize(
