@@ -205,10 +205,10 @@ class DeltaStore(FilesStore):
             return set()
         orphan_ms = max(keep_ms, files.orphan_ms)
         return {
-            one.path
-            for one in there
-            if one.path not in used
-            and now_ms - one.modified_ms > (keep_ms if one.path in earlier else orphan_ms)
+            each.path
+            for each in there
+            if each.path not in used
+            and now_ms - each.modified_ms > (keep_ms if each.path in earlier else orphan_ms)
         }
 
     def _commit_info(self, table: DeltaTable) -> dict[str, Any]:

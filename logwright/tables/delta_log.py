@@ -124,7 +124,7 @@ def _versions(files: TableFiles) -> list[tuple[str, int]]:
     """Return the files of versions, with their numbers. Effects: lists the log."""
     log = f"{LOG}/"
     names = [
-        (one.path, _VERSION.fullmatch(one.path.removeprefix(log))) for one in files.listing(log)
+        (each.path, _VERSION.fullmatch(each.path.removeprefix(log))) for each in files.listing(log)
     ]
     return [(path, int(name[1])) for path, name in names if name is not None]
 

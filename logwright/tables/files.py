@@ -371,5 +371,5 @@ def _small(content: bytes, path: str) -> bytes:
     return content
 
 
-def _facts(one: Any) -> tuple[str, int, float]:  # noqa: ANN401 -- `Stored`
-    return one.key, one.bytes, one.modified_ms
+def _facts(each: Any) -> tuple[str, int, float]:  # noqa: ANN401 -- `Stored`
+    return each.key, each.bytes, each.modified_ms

@@ -134,15 +134,17 @@ def remove_old(
         kept: name of the file that stays; None: none does.
         keep_ms: files that are younger stay, too: a version that is restored may name them.
         passed: files that were there before a commit of this process: who was to name one in the
-            same version, or in an earlier one, cannot any more. Others may be of a slow writer.
+            same version, or in an earlier each, cannot any more. Others may be of a slow writer.
     """
     stays = f"{kept}{_SUFFIX}"
-    files = [one for one in folder.listing() if one.path.endswith(_SUFFIX) and one.path != stays]
-    known = {one.path for one in passed}
+    files = [
+        each for each in folder.listing() if each.path.endswith(_SUFFIX) and each.path != stays
+    ]
+    known = {each.path for each in passed}
     if files:
         now_ms = folder.now_ms()
-        for one in files:
-            age_ms = now_ms - one.modified_ms
-            if age_ms >= (keep_ms if one.path in known else max(keep_ms, folder.orphan_ms)):
-                folder.remove(one.path)
+        for each in files:
+            age_ms = now_ms - each.modified_ms
+            if age_ms >= (keep_ms if each.path in known else max(keep_ms, folder.orphan_ms)):
+                folder.remove(each.path)
     folder.tidy()

@@ -116,7 +116,7 @@ def test_erased(tmp_path: Path, url: str) -> None:
     assert 0 == call("latest", log_dir, "t", "--to", url).status
     gone = call(*words)
     assert url not in gone.out + gone.err, gone.out + gone.err
-    for one in Bucket.of(url).listing(""):
-        Bucket.of(url).delete(one.key)
+    for each in Bucket.of(url).listing(""):
+        Bucket.of(url).delete(each.key)
     assert url in (lost := call(*words)).out + lost.err
     assert 0 != lost.status

@@ -108,15 +108,15 @@ class BucketTable:
             if root == self.root and not stored:
                 raise UnreadableFile("there is nothing of this name.", path=self.place)
             files += [
-                Listed(root / one.key, _problem(one.key), (one.bytes, one.modified_ms))
-                for one in sorted(stored, key=lambda one: one.key)
+                Listed(root / each.key, _problem(each.key), (each.bytes, each.modified_ms))
+                for each in sorted(stored, key=lambda stored: stored.key)
             ]
         return files
 
     @contextmanager
     def opened(self, path: Path) -> Iterator[Path]:
         """See `TablePlace.opened`."""
-        root = next(one for one in self._parts if path.is_relative_to(one))
+        root = next(each for each in self._parts if path.is_relative_to(each))
         bucket, key = self._parts[root], path.relative_to(root).as_posix()
         size = bucket.size(key)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -66,7 +66,7 @@ def small_changes(tmp_path: Path, draw: random.Random) -> list[Path]:
         for number in range(2)
     }
     return [
-        write_logs(tmp_path / f"logs-{size}", {one: pairs[:size] for one, pairs in whole.items()})
+        write_logs(tmp_path / f"logs-{size}", {each: pairs[:size] for each, pairs in whole.items()})
         for size in sizes
     ]
 
@@ -74,8 +74,8 @@ def small_changes(tmp_path: Path, draw: random.Random) -> list[Path]:
 def copied(url: str) -> str:
     """A copy of a table."""
     other = f"s3://{NAME}/{secrets.token_hex(8)}/t"
-    for one in Bucket.of(url).listing(""):
-        Bucket.of(other).put_unique(one.key, Bucket.of(url).content(one.key, 1 << 24))
+    for each in Bucket.of(url).listing(""):
+        Bucket.of(other).put_unique(each.key, Bucket.of(url).content(each.key, 1 << 24))
     return other
 
 
@@ -224,10 +224,10 @@ def test_what_nobody_named_stays(tmp_path: Path, url: str, seed: int) -> None:
     logs = small_changes(tmp_path, random.Random(seed))
     where = marked(url, keep_versions_ms=0)
     update(where, logs[0])
-    before = {one.path for one in files_at(url).listing() if one.path.endswith(".parquet")}
+    before = {each.path for each in files_at(url).listing() if each.path.endswith(".parquet")}
     Bucket.of(url).put_unique("partition=0/bucket=0/of-a-writer.parquet", b"x")
     update(where, logs[1])
-    after = {one.path for one in files_at(url).listing()}
+    after = {each.path for each in files_at(url).listing()}
     assert "partition=0/bucket=0/of-a-writer.parquet" in after
     assert before - after
 
@@ -243,7 +243,7 @@ def test_old_files_that_nobody_named_go(
     now_ms = BucketFiles.now_ms
     monkeypatch.setattr(BucketFiles, "now_ms", lambda self: now_ms(self) + 604_801_000)
     update(marked(url, keep_versions_ms=0), logs[1])
-    assert stray not in {one.path for one in files_at(url).listing()}
+    assert stray not in {each.path for each in files_at(url).listing()}
     assert expected_rows(logs[1], "t") == rows_of(url)
 
 
@@ -253,13 +253,13 @@ def test_a_lost_object(tmp_path: Path, url: str, seed: int, *, cut: bool) -> Non
     logs = small_changes(tmp_path, random.Random(seed))
     update(marked(url), logs[0])
     bucket = Bucket.of(url)
-    lost = next(one for one in bucket.listing("partition=0/"))
+    lost = next(each for each in bucket.listing("partition=0/"))
     content = bucket.content(lost.key, 1 << 24)
     bucket.delete(lost.key)
     if cut:
         bucket.put_unique(lost.key, content[:-1])
     done = update(marked(url), logs[0])
-    assert "rebuild" in {one.step.kind for one in done.result.partitions}
+    assert "rebuild" in {each.step.kind for each in done.result.partitions}
     assert expected_rows(logs[0], "t") == rows_of(url)
 
 
@@ -281,7 +281,7 @@ def keys_of(key: bytes) -> KeySet:
 
 def hidden_of(url: str) -> list[str]:
     """The files with hidden heads."""
-    return [one.path for one in files_at(url).next_to(".t.logwright-keys").listing()]
+    return [each.path for each in files_at(url).next_to(".t.logwright-keys").listing()]
 
 
 def test_a_search_of_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +310,7 @@ def test_iceberg_by_a_catalog(tmp_path: Path, url: str, seed: int, *, has_path: 
     lost = done.result.snapshot.files[0].path
     Bucket.of(location).delete(lost.removeprefix(f"{location}/"))
     again = update(where, log_dir)
-    assert "rebuild" in {one.step.kind for one in again.result.partitions}
+    assert "rebuild" in {each.step.kind for each in again.result.partitions}
     assert expected_rows(log_dir, "t") == rows_in_iceberg(opened.refresh())
 
 
