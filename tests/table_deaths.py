@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake.table import TableAlterer
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.io.pyarrow import PyArrowFile
 
-from logwright.tables import delta
+from logwright.bucket.store import Bucket
+from logwright.tables.files import BucketFiles
 
 
 class Died(BaseException):
@@ -53,8 +53,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[Effects]:
         *((os, name) for name in ("fsync", "link", "replace", "unlink")),
         *((Path, name) for name in ("replace", "unlink", "mkdir")),
         (shutil, "rmtree"),
-        (delta, "create_table_with_add_actions"),
-        *((TableAlterer, name) for name in ("add_feature", "set_table_properties")),
+        (BucketFiles, "create"),
+        (BucketFiles, "remove"),
+        (Bucket, "put_unique"),
         *((SqlCatalog, name) for name in ("commit_table", "create_namespace_if_not_exists")),
         (PyArrowFile, "create"),
     ]

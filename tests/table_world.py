@@ -74,11 +74,11 @@ def topic_logs(log_dir: Path, *, topic_id: str | None = None) -> list[TopicLog]:
     ]
 
 
-def place(form: str, path: Path, **settings: object) -> LocatedTable:
+def place(form: str, path: Path | str, **settings: object) -> LocatedTable:
     """A table of the topic t."""
     table = TopicTable.model_validate({"format": form, "path": str(path), **settings})
     return LocatedTable(
-        topic="t", table=table, catalog=table.catalog, base=path.parent, limits=LIMITS
+        topic="t", table=table, catalog=table.catalog, base=Path(path).parent, limits=LIMITS
     )
 
 

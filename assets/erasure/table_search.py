@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from logwright.bucket.store import is_in_bucket
 from logwright.config.policies import Policies
 from logwright.config.table import TopicTable, tables_of
 from logwright.erasure.find.model import Finding
@@ -43,16 +44,17 @@ def search_tables(
         own = keys.for_topic(topic)
         if own.is_empty:
             continue
-        if table.path is None or not Path(table.path).is_dir():
+        path = table.path
+        if path is None or not (is_in_bucket(path) or Path(path).is_dir()):
             search.unsearched.append(topic)
             continue
         try:
-            searched = search_table_files(Path(table.path), own, topic=topic)
+            searched = search_table_files(path, own, topic=topic)
         except LogwrightError:
             search.unsearched.append(topic)
             continue
         search.unsearched += [topic] * len(searched.unsearched)
-        search.findings[table.path] = list(
+        search.findings[path] = list(
             _until(searched.findings, [one for one in in_logs if one.topic == topic], table, now_ms)
         )
     return search

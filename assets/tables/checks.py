@@ -7,7 +7,7 @@ count the keys that are in several partitions. They run once a day, or when they
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import Any, Final
 
 import dagster as dg
@@ -17,7 +17,6 @@ from logwright.assets.lib.boundary import boundary
 from logwright.assets.segments.values import contracts_of
 from logwright.assets.tables.topic_logs import table_key, table_of, topic_logs
 from logwright.config.policies import Policies
-from logwright.config.table import hidden_of
 from logwright.config.topic_tests import ValueContract
 from logwright.errors import PointNotHeld
 from logwright.log.model import ReadableLog
@@ -32,6 +31,7 @@ from logwright.tables.compare import (
     keys_in_several,
     largest_offsets,
 )
+from logwright.tables.files import DirectoryFiles, hidden_in
 from logwright.tables.local_files import WORK
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
@@ -247,13 +247,12 @@ def _compared(
     """Return what comparing came to, and the partitions that were cleaned after the last update.
     Effects: reads the logs and the table.
     """
-    directory = place.base if place.directory is None else place.directory
-    quarantine = Quarantine(
-        store=open_store(place, quarantine=True), topic=place.topic, work=directory / WORK
-    )
+    work = Path(gettempdir()) if place.directory is None else place.directory / WORK
+    quarantine = Quarantine(store=open_store(place, quarantine=True), topic=place.topic, work=work)
     if place.table.unique == "topic":
         try:
-            return compare_topic(store, snapshot, quarantine, logs, hidden_of(directory)), []
+            hidden = hidden_in(place.files or DirectoryFiles(place.base))
+            return compare_topic(store, snapshot, quarantine, logs, hidden), []
         except PointNotHeld:
             return [], [str(log.partition) for log in logs]
     comparisons: list[Comparison] = []

@@ -88,15 +88,14 @@ class Bucket:
             PolicyError: it is not a URL of a bucket, or has more than scheme, bucket and path.
             MissingExtra: the extra `bucket` is not installed.
         """
-        plain = url.rstrip("/") if not url.endswith(":///") else url
-        if not (_REMOTE.fullmatch(plain) or _LOCAL.fullmatch(plain)) or "/../" in f"{plain}/":
+        if not is_url(url):
             raise PolicyError(  # what was given may have a secret, and is not repeated
                 "not a URL of a bucket.",
                 remedy="Give s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH or"
                 " file:///PATH; credentials are taken from the environment.",
             )
-        require("bucket", by="A log directory in a bucket")
-        return cls(plain)
+        require("bucket", by="What is in a bucket")
+        return cls(_plain(url))
 
     def __str__(self) -> str:
         return self.url
@@ -178,6 +177,16 @@ class Bucket:
             return bytes(answer.bytes())
 
         return self._insist(key, get)
+
+    def size(self, key: str) -> int:
+        """Return the size of an object. Effects: asks for it.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+            OSError: the bucket does not answer, or does not permit it.
+        """
+        size: int = self._insist(key, lambda: _calls().head(self._store(), key))["size"]
+        return size
 
     def create(self, key: str, content: bytes) -> bool:
         """Write an object unless there is one of this name. Effects: as said, once.
@@ -288,6 +297,23 @@ class Bucket:
             if kind in {"PermissionDeniedError", "UnauthenticatedError"}:
                 raise PermissionError(errno.EACCES, f"not permitted: {self.url}/{key}") from None
             raise OSError(errno.EIO, f"no answer for {self.url}/{key}: {kind}") from None
+
+
+def is_url(text: str) -> bool:
+    """Return whether a text is a URL of a bucket, or of a prefix in one. Pure."""
+    plain = _plain(text)
+    known = _REMOTE.fullmatch(plain) or _LOCAL.fullmatch(plain)
+    return known is not None and "/../" not in f"{plain}/"
+
+
+def is_in_bucket(path: str) -> bool:
+    """Return whether a path is a URL that begins as one of a bucket. Pure."""
+    scheme, colon, _ = path.partition(":")
+    return bool(colon) and scheme in SCHEMES
+
+
+def _plain(url: str) -> str:
+    return url.rstrip("/") if not url.endswith(":///") else url
 
 
 def _calls() -> Any:  # noqa: ANN401 -- a module

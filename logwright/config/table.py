@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from logwright.bucket.store import is_in_bucket, is_url
 from logwright.config.decoding import (
     DECODING_KEYS,
     Decoding,
@@ -45,6 +46,7 @@ class TableFormat(NamedTuple):
             `logwright.tables.store.Store`. It is imported when a table is opened.
         extra: what must be installed for it, of `logwright.extras`.
         in_catalog: its tables are in a catalog, which may also decide on their place.
+        in_bucket: its tables can be in a bucket: with `in_catalog` those in a catalog.
         keeps_versions: files of earlier versions stay for ``keep_versions_ms``, and so may rows
             that are only marked as deleted.
     """
@@ -52,13 +54,16 @@ class TableFormat(NamedTuple):
     store: str
     extra: str = "tables"
     in_catalog: bool = False
+    in_bucket: bool = False
     keeps_versions: bool = True
 
 
 FORMATS: Final = {
     "parquet": TableFormat("logwright.tables.parquet:ParquetStore", keeps_versions=False),
-    "delta": TableFormat("logwright.tables.delta:DeltaStore"),
-    "iceberg": TableFormat("logwright.tables.iceberg:IcebergStore", in_catalog=True),
+    "delta": TableFormat("logwright.tables.delta:DeltaStore", in_bucket=True),
+    "iceberg": TableFormat(
+        "logwright.tables.iceberg:IcebergStore", in_catalog=True, in_bucket=True
+    ),
 }
 """All formats, by their names in the policies and on the command line."""
 UpdateMode = Literal["merge-on-read", "copy-on-write"]
@@ -68,6 +73,8 @@ _SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", 
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
 _PART: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _MOST_PROPERTIES: Final = 100
+_SLASHES: Final = 3
+"""Of a URL with a path."""
 
 
 def _format(name: object) -> object:
@@ -89,8 +96,8 @@ class TopicTable(BaseModel):
 
     Attributes:
         format: of the table.
-        path: its directory, absolute or relative to the platform's working directory. A table of
-            Iceberg may be without one: then the catalog decides.
+        path: its directory, absolute or relative to the platform's working directory, or the URL of
+            a prefix in a bucket. A table of Iceberg may be without one: then the catalog decides.
         buckets: files of each partition; by size, if it is not given. It stays for the life of the
             table.
         log_dir: name of the log directory that is read; required if two have the same partition.
@@ -137,7 +144,27 @@ class TopicTable(BaseModel):
             raise contradiction("path is required", "format")
         if self.path is None and self.unique == "topic":
             raise contradiction("topic needs a path", "unique")
+        problem = self._problem_in_bucket()
+        if problem is not None:
+            raise contradiction(problem, "path")
         return self
+
+    def _problem_in_bucket(self) -> str | None:
+        """Return why there can be no such table in a bucket; None if there can, or it is in none.
+        The path is not repeated: it may have a secret.
+        """
+        if self.path is None or not is_in_bucket(self.path):
+            return None
+        if not is_url(self.path) or self.path.rstrip("/").count("/") < _SLASHES:
+            return (
+                "must be a directory, or s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH or"
+                " file:///PATH; credentials are taken from the environment"
+            )
+        if not self.of_format.in_bucket:
+            return f"is in a bucket, where files are not replaced: {self.format} is not for it"
+        if self.of_format.in_catalog and not self.catalog:
+            return "is in a bucket, where a catalog's file cannot be: give a catalog"
+        return None
 
     def held_until_ms(self, updated_ms: int, *, at_once: bool) -> int | None:
         """Return until when files of the table may hold rows that an update at this time takes
@@ -150,7 +177,7 @@ class TopicTable(BaseModel):
         Args:
             updated_ms: of the first update after the records were erased, or got tombstones.
         """
-        if self.path is None:
+        if self.path is None or (self.of_format.in_catalog and is_in_bucket(self.path)):
             return None
         if self.unique == "topic" and not at_once:  # deleted keys are remembered
             return updated_ms + 2 * self.keep_versions_ms
@@ -204,7 +231,7 @@ def report_paths(checker: Checker, entries: Iterable[Marked], log_dirs: Collecti
     Args:
         log_dirs: those that are known.
     """
-    seen: dict[Path, Mark] = {}
+    seen: dict[Path | str, Mark] = {}
     for entry in entries:
         if not isinstance(entry, Entries):
             continue
@@ -214,11 +241,14 @@ def report_paths(checker: Checker, entries: Iterable[Marked], log_dirs: Collecti
         (_, path) = table.entries.get("path", (None, None))
         if not isinstance(path, Text) or not path.text:
             continue
-        place = Path(path.text)
+        if is_in_bucket(path.text):
+            place: Path | str = path.text.rstrip("/")
+        else:
+            place = Path(path.text)
         if place in seen:
             checker.report(path, f"is the path of another table, at {seen[place]}")
         seen.setdefault(place, path.mark)
-        log_dir = enclosing_log_dir(place, log_dirs)
+        log_dir = None if isinstance(place, str) else enclosing_log_dir(place, log_dirs)
         if log_dir is not None:
             checker.report(path, f"is in the log directory {log_dir}: no broker would start on it")
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logwright.bucket.store import is_in_bucket
+from logwright.config.table import TopicTable
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.erase.left import Left, find_left
 from logwright.erasure.find.tables import search_table_files
@@ -20,7 +22,6 @@ from logwright.errors import LogwrightError
 
 if TYPE_CHECKING:
     from logwright.config.resolved import Sources
-    from logwright.config.table import TopicTable
     from logwright.erasure.keys import KeySet
     from logwright.erasure.run import Erasure
     from logwright.place.model import Place
@@ -167,8 +168,8 @@ def _search_table(topic: str, table: TopicTable, erasure: Erasure[Place]) -> Ite
         problem = "it is in a catalog, and was not searched"
         yield TableNotSearched(topic=topic, table="its catalog", problem=problem)
         return
-    path = Path(table.path)
-    if not path.is_dir():
+    path = table.path
+    if not (is_in_bucket(path) or Path(path).is_dir()):
         problem = "it is not there, and was not searched"
         yield TableNotSearched(topic=topic, table=table.path, problem=problem)
         return

@@ -19,6 +19,7 @@ from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
 from logwright.tables.buckets import bucket_count
 from logwright.tables.columns import KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
+from logwright.tables.files import TableFiles
 from logwright.tables.heads import DEAD, HEADS, Known, as_heads, decide, heads_table
 from logwright.tables.hidden import HiddenHeads
 from logwright.tables.logs import TopicLog
@@ -109,7 +110,7 @@ def compare_topic(
     snapshot: Snapshot,
     quarantine: Quarantine,
     topic_logs: Sequence[TopicLog],
-    hidden: Path,
+    hidden: TableFiles,
 ) -> tuple[Comparison, ...]:
     """Compare a table that has one row of a key in the whole topic. What it knows of deleted keys
     counts, since the logs may not have their tombstones any more. Memory is that of one bucket's
@@ -117,7 +118,7 @@ def compare_topic(
 
     Args:
         topic_logs: of all partitions that the table has.
-        hidden: directory of the hidden heads.
+        hidden: where the hidden heads are.
 
     Raises:
         PointNotHeld: a log was cleaned since, above the offset where the table ends.

@@ -12,15 +12,14 @@ import struct
 import uuid
 import zlib
 from base64 import b85decode, b85encode
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
-from logwright import durable
+from logwright.tables.files import TableFiles
 
 NAME: Final = "deletion_vector_{}.bin"
 FEATURE: Final = "deletionVectors"
@@ -95,19 +94,19 @@ def read_descriptor(action: Mapping[str, Any]) -> Descriptor:
     return Descriptor(name, offset, size, rows)
 
 
-def write_vectors(directory: Path, vectors: Sequence[NDArray[np.int64]]) -> list[Descriptor]:
+def write_vectors(files: TableFiles, vectors: Sequence[NDArray[np.int64]]) -> list[Descriptor]:
     """Write the deletion vectors of a commit to one file, and return their descriptors. Effects:
     makes the file, durably, if there are any.
 
     Args:
-        directory: of the table.
+        files: of the table.
         vectors: deleted rows, at least one each.
     """
     if not vectors:
         return []
     name = uuid.uuid4()
     descriptors = []
-    with durable.created(directory / NAME.format(name)) as file:
+    with files.output(NAME.format(name)) as file:
         file.write(_VERSION)
         end = len(_VERSION)
         for rows in vectors:
@@ -117,18 +116,3 @@ def write_vectors(directory: Path, vectors: Sequence[NDArray[np.int64]]) -> list
             descriptors.append(Descriptor(name, end, len(content), len(rows)))
             end += 4 + len(content) + 4
     return descriptors
-
-
-def remove_unused(directory: Path, names: Collection[str], before_s: float) -> int:
-    """Remove the files of deletion vectors that are not used and were made before a time, in
-    seconds since the epoch; return how many. Effects: as said.
-
-    Args:
-        names: of the used files.
-    """
-    removed = 0
-    for path in directory.glob(NAME.format("*")):
-        if path.name not in names and path.stat().st_mtime < before_s:
-            path.unlink()
-            removed += 1
-    return removed

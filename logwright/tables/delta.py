@@ -2,9 +2,9 @@
 
 Its files are ``partition=0/bucket=3/<random>.parquet``. A change is one commit of Delta's log with
 the files that are added and removed, and the deletion vectors of files that lose rows; its commit
-info has form and progress. The library makes the table and reads it, but writes no deletion
-vectors; so later commits are written here, as Delta's protocol has them ("Actions"). Delta's log
-refuses a commit that another process was faster with.
+info has form and progress. The library reads the table, but writes no deletion vectors; so commits
+are written here, as Delta's protocol has them ("Actions"). A commit is of the version after the one
+that was read: if there is one already, another process was faster, and it is refused.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import json
 import re
 import secrets
 import time
+import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
+from pathlib import PurePosixPath
 from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Schema, TableFeatures
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError
-from deltalake.transaction import AddAction, create_table_with_add_actions
 from numpy.typing import NDArray
 
 from logwright import durable
@@ -34,18 +35,20 @@ from logwright.tables.deletion_vectors import (
     NAME,
     Descriptor,
     read_descriptor,
-    remove_unused,
     vector_file,
     write_vectors,
 )
 from logwright.tables.delta_log import (
     LOG,
+    commit_path,
     forget_before,
+    is_there,
     look_since,
     oldest_commit,
     write_checkpoint,
 )
-from logwright.tables.local_files import first_lost, refuse_others
+from logwright.tables.files import Changed, DirectoryFiles
+from logwright.tables.local_files import refuse_others
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -55,13 +58,14 @@ from logwright.tables.model import (
     dump_form,
     dump_progress,
 )
-from logwright.tables.store import DirectoryStore, TableLocation
+from logwright.tables.store import FilesStore, TableLocation
 
 VECTORS_KEY: Final = "logwright.deletionVectors"
 """Name of file → descriptor of its deletion vector, in the commit info."""
 _LOOKED_AT: Final = (1, 50, None)
 """How many of the newest commits are searched for ours: others, such as of a vacuum, may follow."""
-_PARTS: Final = re.compile(r"partition=.*|deletion_vector_.*\.bin")
+_VECTORS: Final = re.compile(r"deletion_vector_[^/]*\.bin")
+_PARTS: Final = re.compile(rf"partition=.*|{_VECTORS.pattern}|{LOG}")
 """What a killed first update may leave."""
 _DATA: Final = re.compile(r"partition=[^/]*/bucket=[^/]*/[^/]*\.parquet")
 _HOUR_MS: Final = 3_600_000
@@ -70,16 +74,21 @@ _CHECKPOINT_EVERY: Final = 100
 _OTHER_FORM: Final = (AttributeError, KeyError, TypeError, ValueError)
 """What reading something of another form raises."""
 _ENABLED: Final = "delta.enableDeletionVectors"
+_PLAIN: Final = {"minReaderVersion": 1, "minWriterVersion": 2}
+_NO_ZONE: Final = "timestampNtz"
+_NO_ZONE_TYPE: Final = '"timestamp_ntz"'
 
 
-class DeltaStore(DirectoryStore):
-    """A table of Delta Lake in a local directory."""
+class DeltaStore(FilesStore):
+    """A table of Delta Lake, in a local directory or in a bucket."""
 
     deletes_rows: ClassVar[bool] = True
-    errors: ClassVar[tuple[type[Exception], ...]] = (DeltaError,)
+    errors: ClassVar[tuple[type[Exception], ...]] = (DeltaError, Changed)
+    conflicts: ClassVar[tuple[type[Exception], ...]] = (Changed,)
 
     def __init__(self, location: TableLocation) -> None:
         super().__init__(location)
+        self._version = -1
         self._vectors: dict[str, Mapping[str, Any]] = {}
         self._deleted: dict[str, NDArray[np.int64]] | None = None
 
@@ -87,14 +96,17 @@ class DeltaStore(DirectoryStore):
         """Remove what a killed commit left in the log. Files without a commit are not part of the
         table; `remove_old` removes them.
         """
-        durable.remove_leftovers(self._directory / LOG, older_than_s=0)
+        if isinstance(self._files, DirectoryFiles):
+            durable.remove_leftovers(self._files.directory / LOG, older_than_s=0)
 
     def load(self) -> Snapshot | None:
         """See `Store.load`."""
-        if not DeltaTable.is_deltatable(str(self._directory)):
-            refuse_others(self._directory, _PARTS)
+        self._version = -1
+        if not is_there(self._files):
+            refuse_others(self._files, _PARTS)
             return None
-        table = DeltaTable(str(self._directory))
+        table = DeltaTable(self._files.location)
+        self._version = table.version()
         info = self._commit_info(table)
         files = tuple(_files(table))
         in_doubt = self._load_vectors(table, info, files)
@@ -115,7 +127,7 @@ class DeltaStore(DirectoryStore):
     def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
         """See `Store.output`."""
         path = f"partition={partition}/bucket={bucket}/{secrets.token_hex(16)}.parquet"
-        with durable.created(self._directory / path) as file:
+        with self._files.output(path) as file:
             yield path, file
 
     def deleted(self, file: DataFile) -> NDArray[np.int64]:
@@ -127,23 +139,14 @@ class DeltaStore(DirectoryStore):
     def commit(self, commit: Commit, schema: pa.Schema) -> None:
         """See `Store.commit`."""
         metadata = {FORM_KEY: dump_form(commit.form), PROGRESS_KEY: dump_progress(commit.progress)}
-        if not DeltaTable.is_deltatable(str(self._directory)):
-            now_ms = time.time_ns() // 1_000_000
-            create_table_with_add_actions(
-                str(self._directory),
-                Schema.from_arrow(schema),
-                [_first_add(file, now_ms) for file in commit.added],
-                partition_by=[PARTITION, BUCKET],
-                commit_properties=CommitProperties(custom_metadata=metadata, max_commit_retries=0),
-            )
-            durable.sync(self._directory / LOG / f"{0:020d}.json")
-            durable.sync(self._directory / LOG)
-            durable.sync(self._directory)
-            return
-        table = DeltaTable(str(self._directory))
-        if any(commit.deleted.values()) and FEATURE not in _features(table):
-            _enable_vectors(table)
-        self._write_commit(commit, metadata, table.version() + 1)
+        made: list[dict[str, Any]] = []
+        if self._version < 0:
+            made = _new_table(schema)
+        elif any(commit.deleted.values()):
+            table = DeltaTable(self._files.location, version=self._version)
+            if FEATURE not in _features(table):
+                made = _with_vectors(table)
+        self._write_commit(commit, metadata, made)
 
     def remove_old(self, keep_ms: int) -> int:
         """See `Store.remove_old`. Effects: a checkpoint of the log, from time to time, too. If no
@@ -151,26 +154,62 @@ class DeltaStore(DirectoryStore):
 
         The library's own vacuum is not used: it takes deletion vectors for files without use.
         """
-        table = DeltaTable(str(self._directory))
+        files, location = self._files, self._files.location
+        table = DeltaTable(location)
+        vectors = self._unused_vectors(table, keep_ms)
         if keep_ms == 0:
-            forget_before(table, self._directory, int(self._commit_info(table)["version"]))
-            table = DeltaTable(str(self._directory))  # the other one reads what is gone now
+            forget_before(table, files, int(self._commit_info(table)["version"]))
+            table = DeltaTable(location)  # the other one reads what is gone now
         elif table.version() and table.version() % _CHECKPOINT_EVERY == 0:
-            write_checkpoint(table, self._directory)
+            write_checkpoint(table, files)
             table.cleanup_metadata()
+        removed = {path for path in self._unused(table, keep_ms) if _DATA.fullmatch(path)}
+        removed |= vectors
+        for path in removed:
+            files.remove(path)
+        return len(removed)
+
+    def _unused(self, table: DeltaTable, keep_ms: int) -> set[str]:
+        """Return the files that no kept version names. Effects: lists the files.
+
+        One that no version named is not among them while it is younger than `orphan_ms`.
+        """
         hours = max(keep_ms // _HOUR_MS, 0)
-        unused = table.vacuum(hours, dry_run=True, enforce_retention_duration=False, full=True)
-        files = [self._directory / path for path in unused if _DATA.fullmatch(path)]
-        for file in files:
-            file.unlink(missing_ok=True)
-        before_ms = time.time_ns() // 1_000_000 - keep_ms
+        expired = partial(table.vacuum, hours, dry_run=True, enforce_retention_duration=False)
+        unused = set(expired(full=True))
+        orphan_ms = self._files.orphan_ms
+        if not unused or keep_ms >= orphan_ms:
+            return unused
+        named = set(expired(full=False))
+        before_ms = self._files.now_ms() - orphan_ms
+        old = {one.path for one in self._files.listing() if one.modified_ms < before_ms}
+        return unused & (named | old)
+
+    def _unused_vectors(self, table: DeltaTable, keep_ms: int) -> set[str]:
+        """Return the files of deletion vectors that no kept version names; see `_unused`. They have
+        no rows: in a bucket, where each commit is a request, they are looked at with a checkpoint.
+        Effects: lists the files, reads commits.
+        """
+        files = self._files
+        if files.orphan_ms and keep_ms and table.version() % _CHECKPOINT_EVERY:
+            return set()
+        names = {name for one in self._vectors.values() if (name := vector_file(one)) is not None}
+        there = [one for one in files.listing() if _VECTORS.fullmatch(one.path)]
+        there = [one for one in there if one.path not in names]
+        if not there:
+            return set()
+        now_ms = files.now_ms()
         try:
-            used = _vectors_since(table, before_ms)
+            used, earlier = _vectors_of(table, time.time_ns() // 1_000_000 - keep_ms)
         except _OTHER_FORM:  # of another program: it may use any of them
-            return len(files)
-        names = {NAME.format(one.file) for one in used}
-        names |= {name for one in self._vectors.values() if (name := vector_file(one)) is not None}
-        return len(files) + remove_unused(self._directory, names, before_ms / 1000)
+            return set()
+        orphan_ms = max(keep_ms, files.orphan_ms)
+        return {
+            each.path
+            for each in there
+            if each.path not in used
+            and now_ms - each.modified_ms > (keep_ms if each.path in earlier else orphan_ms)
+        }
 
     def _commit_info(self, table: DeltaTable) -> dict[str, Any]:
         """Return the info of our newest commit."""
@@ -178,7 +217,7 @@ class DeltaStore(DirectoryStore):
             for info in table.history(limit):
                 if FORM_KEY in info:
                     return info
-        oldest = oldest_commit(self._directory)
+        oldest = oldest_commit(self._files)
         if oldest:
             raise self._refused(
                 f"the log of the Delta table begins at version {oldest}: it was cleaned, and has no"
@@ -201,13 +240,13 @@ class DeltaStore(DirectoryStore):
             UnknownTable: another program has deleted rows, and it is not known how.
         """
         versions = range(int(info["version"]) + 1, table.version() + 1)
-        paths = {Path(file.path).name: file.path for file in files}
+        paths = {PurePosixPath(file.path).name: file.path for file in files}
         deleted: dict[str, NDArray[np.int64]] = {}
         try:
-            since = look_since(self._directory, versions, _named(info))
+            since = look_since(self._files, versions, _named(info))
             named = since.vectors.keys() & set(paths.values())
             self._vectors = {path: since.vectors[path] for path in named}
-            lost = first_lost(self._directory, self._expected(files))
+            lost = self._files.first_lost(self._expected(files))
             if lost is None and FEATURE in _features(table):
                 deleted = dict(_deleted_rows(table, paths))
             counts = {path: int(one["cardinality"]) for path, one in self._vectors.items()}
@@ -227,15 +266,22 @@ class DeltaStore(DirectoryStore):
             if name is not None:
                 yield name, None
 
-    def _write_commit(self, commit: Commit, metadata: dict[str, str], version: int) -> None:
-        """Write deletion vectors, then the commit. Effects: as said."""
+    def _write_commit(
+        self, commit: Commit, metadata: dict[str, str], made: list[dict[str, Any]]
+    ) -> None:
+        """Write deletion vectors, then the commit, with the actions that are `made`. Effects: as
+        said.
+
+        Raises:
+            Changed: another process has committed this version.
+        """
         now_ms = time.time_ns() // 1_000_000
         lists = commit.deleted_of_buckets
         again = {file: rows for found in lists.values() for file, rows in found.items()}
         again = {one: rows for one, rows in again.items() if not self._has(one, rows)}
-        written = write_vectors(self._directory, list(again.values()))
+        written = write_vectors(self._files, list(again.values()))
         vectors = self._vectors.copy()
-        actions: list[dict[str, Any]] = [
+        actions: list[dict[str, Any]] = made + [
             {"remove": _remove(file, now_ms, vectors.pop(file.path, None))}
             for file in (*commit.removed, *again)
         ]
@@ -245,10 +291,12 @@ class DeltaStore(DirectoryStore):
             actions.append({"add": _add(file, now_ms, vector)})
         named = dict(sorted(vectors.items()))
         info = {"timestamp": now_ms, "operation": "WRITE", "engineInfo": "logwright", **metadata}
-        actions.insert(0, {"commitInfo": {**info, VECTORS_KEY: json.dumps(named)}})
-        log = self._directory / LOG
+        info |= {"txnId": str(uuid.uuid4()), VECTORS_KEY: json.dumps(named)}
+        actions.insert(0, {"commitInfo": info})
         content = "".join(f"{json.dumps(action, separators=(',', ':'))}\n" for action in actions)
-        durable.new(log / f"{version:020d}.json", content.encode())
+        self._files.create(commit_path(self._version + 1), content.encode())
+        self._version += 1
+        self._vectors = vectors
 
     def _has(self, file: DataFile, rows: NDArray[np.int64]) -> bool:
         return np.array_equal(self.deleted(file), rows)
@@ -273,10 +321,49 @@ def _features(table: DeltaTable) -> list[str]:
     return table.protocol().reader_features or []
 
 
-def _enable_vectors(table: DeltaTable) -> None:
-    """Say that files may have deletion vectors. Effects: two commits."""
-    table.alter.add_feature(TableFeatures.DeletionVectors, allow_protocol_versions_increase=True)
-    table.alter.set_table_properties({_ENABLED: "true"})
+def _new_table(schema: pa.Schema) -> list[dict[str, Any]]:
+    """Return the actions that make a table."""
+    now_ms = time.time_ns() // 1_000_000
+    text = Schema.from_arrow(schema).to_json()
+    protocol = _protocol([_NO_ZONE]) if _NO_ZONE_TYPE in text else dict(_PLAIN)
+    metadata = {
+        "id": str(uuid.uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": text,
+        "partitionColumns": [PARTITION, BUCKET],
+        "createdTime": now_ms,
+        "configuration": {},
+    }
+    return [{"protocol": protocol}, {"metaData": metadata}]
+
+
+def _with_vectors(table: DeltaTable) -> list[dict[str, Any]]:
+    """Return the actions by which files may have deletion vectors."""
+    known, protocol = table.metadata(), table.protocol()
+    features = {*(protocol.reader_features or ()), FEATURE}
+    others = {*(protocol.writer_features or ()), *features}
+    metadata = {
+        "id": str(known.id),
+        "name": known.name,
+        "description": known.description,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": table.schema().to_json(),
+        "partitionColumns": list(known.partition_columns),
+        "createdTime": known.created_time,
+        "configuration": {**known.configuration, _ENABLED: "true"},
+    }
+    return [{"protocol": _protocol(features, others)}, {"metaData": metadata}]
+
+
+def _protocol(readers: Iterable[str], writers: Iterable[str] | None = None) -> dict[str, Any]:
+    """Return the protocol of a table with these features."""
+    features = sorted(readers)
+    return {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": features,
+        "writerFeatures": features if writers is None else sorted(writers),
+    }
 
 
 def _deleted_rows(
@@ -304,17 +391,20 @@ def _named(info: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {str(path): read_descriptor(action).action for path, action in descriptors.items()}
 
 
-def _vectors_since(table: DeltaTable, before_ms: int) -> list[Descriptor]:
-    """Return the deletion vectors of the versions that were the newest at a time, or later.
-    Effects: reads the log.
+def _vectors_of(table: DeltaTable, before_ms: int) -> tuple[set[str], set[str]]:
+    """Return the files of the deletion vectors of the versions that were the newest at a time, or
+    later, and of earlier ones. Effects: reads the log.
     """
-    used: list[Descriptor] = []
+    used: set[str] = set()
+    earlier: set[str] = set()
+    names = used
     for info in table.history():
         if FORM_KEY in info:
-            used += map(read_descriptor, _named(info).values())
+            descriptors = map(read_descriptor, _named(info).values())
+            names.update(NAME.format(one.file) for one in descriptors)
             if info["timestamp"] < before_ms:
-                break
-    return used
+                names = earlier
+    return used, earlier
 
 
 def _values(file: DataFile) -> dict[str, str | None]:
@@ -323,17 +413,6 @@ def _values(file: DataFile) -> dict[str, str | None]:
 
 def _stats(file: DataFile) -> str:
     return json.dumps({"numRecords": file.rows})
-
-
-def _first_add(file: DataFile, now_ms: int) -> AddAction:
-    return AddAction(
-        path=file.path,
-        size=file.bytes,
-        partition_values=_values(file),
-        modification_time=now_ms,
-        data_change=True,
-        stats=_stats(file),
-    )
 
 
 def _add(file: DataFile, now_ms: int, vector: Descriptor | None) -> dict[str, Any]:

@@ -15,18 +15,15 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-from logwright.durable import sync
+from logwright.tables.files import TableFiles
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 LOG: Final = "_delta_log"
-_MOST_BYTES: Final = 256 << 20
-"""A commit above this size is not read."""
 _VECTOR: Final = "deletionVector"
 _CHECKPOINT: Final = "{:020d}.checkpoint.parquet"
 _LAST: Final = "_last_checkpoint"
@@ -48,11 +45,13 @@ class Since:
     vectors: Mapping[str, Mapping[str, Any]]
 
 
-def look_since(directory: Path, versions: range, vectors: Mapping[str, Mapping[str, Any]]) -> Since:
+def look_since(
+    files: TableFiles, versions: range, vectors: Mapping[str, Mapping[str, Any]]
+) -> Since:
     """Return what the commits of some versions did. Effects: reads them.
 
     Args:
-        directory: of the table.
+        files: of the table.
         versions: those after logwright's last commit.
         vectors: of all files, after that one.
     """
@@ -61,7 +60,7 @@ def look_since(directory: Path, versions: range, vectors: Mapping[str, Mapping[s
     for version in versions:
         operation, changes = "commit", False
         try:
-            for name, action in _actions(directory / LOG / f"{version:020d}.json"):
+            for name, action in _actions(files.read(commit_path(version))):
                 if name == "commitInfo":
                     operation = str(action.get("operation", operation))
                 if name not in ("add", "remove"):
@@ -78,50 +77,60 @@ def look_since(directory: Path, versions: range, vectors: Mapping[str, Mapping[s
     return Since(change=change, vectors=known)
 
 
-def write_checkpoint(table: DeltaTable, directory: Path) -> None:
+def write_checkpoint(table: DeltaTable, files: TableFiles) -> None:
     """Write a checkpoint of the newest version, if there is none. Effects: as said, durably.
 
     Args:
-        directory: of the table.
+        files: of the table.
     """
-    path = directory / LOG / _CHECKPOINT.format(table.version())
-    if not path.exists():
+    path = f"{LOG}/{_CHECKPOINT.format(table.version())}"
+    if not files.sizes([path]):
         table.create_checkpoint()
-        for written in (path, path.with_name(_LAST), path.parent):
-            sync(written)
+        files.settle([path, f"{LOG}/{_LAST}"])
 
 
-def forget_before(table: DeltaTable, directory: Path, version: int) -> None:
+def forget_before(table: DeltaTable, files: TableFiles, version: int) -> None:
     """Remove what the log has of the versions before this one. The newest version begins with a
     checkpoint then, in which removed files have no statistics. Effects: as said.
 
     Args:
-        directory: of the table.
+        files: of the table.
     """
-    log = directory / LOG
-    old = [
-        path
-        for path in log.iterdir()
-        if (version_name := _VERSION.fullmatch(path.name)) and int(version_name[1]) < version
-    ]
+    old = [path for path, number in _versions(files) if number < version]
     if old:
-        write_checkpoint(table, directory)
+        write_checkpoint(table, files)
     for path in old:
-        path.unlink(missing_ok=True)
+        files.remove(path)
 
 
-def oldest_commit(directory: Path) -> int | None:
+def oldest_commit(files: TableFiles) -> int | None:
     """Return the lowest version that has its commit, None if none has. Effects: lists the log."""
-    names = [path.stem for path in (directory / LOG).glob("*.json")]
-    return min((int(name) for name in names if name.isdecimal()), default=None)
+    return min(
+        (number for path, number in _versions(files) if path.endswith(".json")), default=None
+    )
 
 
-def _actions(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the actions of a commit; a file's removal before its addition. Effects: reads it."""
-    with path.open("rb") as file:
-        content = file.read(_MOST_BYTES + 1)
-    if len(content) > _MOST_BYTES:
-        raise ValueError("the commit is too large")
+def is_there(files: TableFiles) -> bool:
+    """Return whether there is a table. Effects: lists the log."""
+    return bool(_versions(files))
+
+
+def commit_path(version: int) -> str:
+    """Return where a version's commit is."""
+    return f"{LOG}/{version:020d}.json"
+
+
+def _versions(files: TableFiles) -> list[tuple[str, int]]:
+    """Return the files of versions, with their numbers. Effects: lists the log."""
+    log = f"{LOG}/"
+    names = [
+        (each.path, _VERSION.fullmatch(each.path.removeprefix(log))) for each in files.listing(log)
+    ]
+    return [(path, int(name[1])) for path, name in names if name is not None]
+
+
+def _actions(content: bytes) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the actions of a commit; a file's removal before its addition."""
     actions = [
         (name, action)
         for line in content.splitlines()

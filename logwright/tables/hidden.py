@@ -12,17 +12,15 @@ reader of the table must not see it; so it is not in the table's directory.
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import IO, Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from logwright import durable
 from logwright.tables.columns import BUCKET
+from logwright.tables.files import Listed, TableFiles
 from logwright.tables.heads import HEADS, SEEN, forgettable
 
 _STORED: Final = pa.schema([pa.field(BUCKET, pa.int32()), *HEADS])
@@ -34,15 +32,17 @@ class HiddenHeads:
     """A file of hidden heads, open for reading; or none.
 
     Args:
-        folder: see `logwright.config.table.hidden_of`.
+        folder: see `logwright.tables.files.hidden_in`.
         name: of the file; None: there are no hidden heads.
 
     Raises:
         FileNotFoundError: it is gone.
     """
 
-    def __init__(self, folder: Path, name: str | None) -> None:
-        self._file = None if name is None else pq.ParquetFile(folder / f"{name}{_SUFFIX}")
+    def __init__(self, folder: TableFiles, name: str | None) -> None:
+        opened = None if name is None else folder.source(f"{name}{_SUFFIX}")
+        self._opened = opened
+        self._file = None if opened is None else pq.ParquetFile(opened)
         self._groups: dict[int, int] = {}
         self._first = ""
         if self._file is not None:
@@ -57,6 +57,8 @@ class HiddenHeads:
     def __exit__(self, *_: object) -> None:
         if self._file is not None:
             self._file.close()
+            if self._opened is not None:
+                self._opened.close()
 
     @property
     def first_ms(self) -> int | None:
@@ -77,7 +79,7 @@ class HiddenWriter:
         name: of the file; None: it has no heads, and does not stay.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self.name: str | None = None
         self._writer = pq.ParquetWriter(
             file, _STORED, compression="zstd", write_statistics=[BUCKET]
@@ -108,31 +110,41 @@ class HiddenWriter:
 
 
 @contextmanager
-def written(folder: Path) -> Iterator[HiddenWriter]:
+def written(folder: TableFiles) -> Iterator[HiddenWriter]:
     """Yield a new file of hidden heads; it is durable when the block has ended. Effects: makes it,
     and removes it if it has none.
     """
     name = secrets.token_hex(8)
-    path = folder / f"{name}{_SUFFIX}"
-    with durable.created(path) as file, HiddenWriter(file) as writer:
+    path = f"{name}{_SUFFIX}"
+    with folder.output(path) as file, HiddenWriter(file) as writer:
         yield writer
     if writer.has_heads:
         writer.name = name
     else:
-        path.unlink()
+        folder.remove(path)
 
 
-def remove_old(folder: Path, kept: str | None, keep_ms: int) -> None:
+def remove_old(
+    folder: TableFiles, kept: str | None, keep_ms: int, passed: Iterable[Listed] = ()
+) -> None:
     """Remove the files that only earlier versions of the table have named.
 
     Args:
-        folder: see `logwright.config.table.hidden_of`.
+        folder: see `logwright.tables.files.hidden_in`.
         kept: name of the file that stays; None: none does.
         keep_ms: files that are younger stay, too: a version that is restored may name them.
+        passed: files that were there before a commit of this process: who was to name one in the
+            same version, or in an earlier each, cannot any more. Others may be of a slow writer.
     """
-    for path in folder.glob(f"*{_SUFFIX}"):
-        age_ms = (time.time() - path.stat().st_mtime) * 1000
-        if path.stem != kept and age_ms >= keep_ms:
-            path.unlink()
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+    stays = f"{kept}{_SUFFIX}"
+    files = [
+        each for each in folder.listing() if each.path.endswith(_SUFFIX) and each.path != stays
+    ]
+    known = {each.path for each in passed}
+    if files:
+        now_ms = folder.now_ms()
+        for each in files:
+            age_ms = now_ms - each.modified_ms
+            if age_ms >= (keep_ms if each.path in known else max(keep_ms, folder.orphan_ms)):
+                folder.remove(each.path)
+    folder.tidy()

@@ -8,6 +8,7 @@ is not tried again: what it deletes was found in the version before.
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 from collections import Counter
@@ -30,8 +31,10 @@ from pyiceberg.table import FileScanTask, Table
 from sqlalchemy.exc import SQLAlchemyError
 
 from logwright import durable
+from logwright.bucket.store import is_url
 from logwright.errors import PolicyError
 from logwright.tables.columns import BUCKET, PARTITION
+from logwright.tables.files import DirectoryFiles, files_at
 from logwright.tables.iceberg_deletes import RowDelta, delete_file, read_deletes, write_deletes
 from logwright.tables.iceberg_history import (
     newest_ours,
@@ -40,7 +43,7 @@ from logwright.tables.iceberg_history import (
     used_files,
     version_of,
 )
-from logwright.tables.local_files import first_lost, refuse_others
+from logwright.tables.local_files import refuse_others
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
@@ -60,6 +63,7 @@ _NAME_MAPPING: Final = "schema.name-mapping.default"
 "Column Projection")."""
 _CATALOG_NAME: Final = "logwright"
 _FILE: Final = "file://"
+_S3: Final = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.region": "AWS_REGION"}
 _LOCAL: Final = re.compile(r"(?:file:(?://)?)?(/.*)", re.DOTALL)
 """The locations of local files, with their paths: of logwright, and as catalogs have them."""
 _DATA: Final = "data"
@@ -106,7 +110,7 @@ class IcebergStore(Store):
                 file = self._place.directory / CATALOG_FILE
                 warehouse = f"{_FILE}{self._place.directory}"
                 properties = {"type": "sql", "uri": f"sqlite:///{file}", "warehouse": warehouse}
-            self._opened = _open_catalog(self.name, properties)
+            self._opened = _open_catalog(self.name, _of_environment() | properties)
         return self._opened
 
     @property
@@ -122,7 +126,7 @@ class IcebergStore(Store):
         self._version = None
         place = self._place
         if place.directory and not place.catalog and not (place.directory / CATALOG_FILE).exists():
-            refuse_others(place.directory, _PARTS)
+            refuse_others(DirectoryFiles(place.directory), _PARTS)
             return None
         try:
             table = self._table.refresh()
@@ -150,7 +154,8 @@ class IcebergStore(Store):
             files=files,
             version=str(self._version),
             deleted=deleted,
-            in_doubt=in_doubt or _first_lost([*(_handle(file).file for file in files), *deletes]),
+            in_doubt=in_doubt
+            or _first_lost(table, [*(_handle(file).file for file in files), *deletes]),
         )
 
     def _files(self, table: Table) -> tuple[DataFile, ...]:
@@ -187,11 +192,12 @@ class IcebergStore(Store):
         if self._loaded is not None:
             return
         self._catalog.create_namespace_if_not_exists(self._place.identifier[:-1])
-        directory = self._place.directory
+        directory, files = self._place.directory, self._place.files
+        location = None if files is None else files.location
         with self._catalog.create_table_transaction(
             self._place.identifier,
             schema=schema,
-            location=None if directory is None else f"{_FILE}{directory}",
+            location=location if directory is None else f"{_FILE}{directory}",
             properties={FORM_KEY: dump_form(form)},
         ) as change:
             with change.update_spec() as spec:
@@ -272,8 +278,9 @@ class IcebergStore(Store):
 
     def remove_old(self, keep_ms: int) -> int:
         """Let the catalog forget old snapshots, and remove their files if the table has a
-        directory; others are left to the catalog. Logwright's newest snapshot stays, with those of
-        other programs since, which are judged by the next update. See `Store.remove_old`.
+        directory on this machine; others are left to the catalog. Logwright's newest snapshot
+        stays, with those of other programs since, which are judged by the next update. See
+        `Store.remove_old`.
         """
         table = self._table
         before = datetime.now(UTC) - timedelta(milliseconds=keep_ms)
@@ -299,6 +306,14 @@ class IcebergStore(Store):
         return removed
 
 
+def _of_environment() -> dict[str, str]:
+    """Return where the environment has S3: pyiceberg knows none of these variables. Its keys are
+    taken from the environment by the client itself, and are in no property.
+    """
+    values = {name: os.environ.get(variable, "") for name, variable in _S3.items()}
+    return {name: value for name, value in values.items() if value}
+
+
 def _open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
     """Return the catalog of a table. Effects: may connect to it.
 
@@ -315,10 +330,20 @@ def _open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
         ) from None
 
 
-def _first_lost(files: Iterable[IcebergFile]) -> str | None:
-    """Return which of some files is gone, if it is a local one. Effects: looks at each."""
+def _first_lost(table: Table, files: Iterable[IcebergFile]) -> str | None:
+    """Return which of some files is gone, if it is a local one, or in the table's bucket. Effects:
+    looks at each, or lists those of the table.
+    """
+    files = list(files)
+    location = table.location().rstrip("/")
+    if is_url(location) and not location.startswith(_FILE):
+        inside = ((one.file_path, one.file_size_in_bytes) for one in files)
+        prefix = f"{location}/"
+        return files_at(location).first_lost(
+            (path.removeprefix(prefix), size) for path, size in inside if path.startswith(prefix)
+        )
     local = ((_LOCAL.fullmatch(one.file_path), one.file_size_in_bytes) for one in files)
-    return first_lost(Path("/"), ((path[1], size) for path, size in local if path is not None))
+    return DirectoryFiles(Path("/")).first_lost((path[1], size) for path, size in local if path)
 
 
 def _number(value: int | None) -> int:

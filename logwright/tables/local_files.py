@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from logwright.bucket.store import is_in_bucket
 from logwright.durable import make_directory
 from logwright.errors import LogDirLocked
 from logwright.locks import release, try_lock
+from logwright.tables.files import TableFiles
 from logwright.tables.model import UnknownTable
 
 WORK: Final = ".logwright"
@@ -46,40 +48,23 @@ def lock_table(directory: Path) -> Iterator[None]:
         os.close(file)
 
 
-def refuse_others(directory: Path, known: re.Pattern[str]) -> None:
-    """Refuse a directory that has other files than a killed first update leaves. Effects: lists it.
+def refuse_others(files: TableFiles, known: re.Pattern[str]) -> None:
+    """Refuse a place that has other files than a killed first update leaves. Effects: lists it.
 
     Args:
-        directory: where a table is to be made.
+        files: where a table is to be made.
         known: names of its entries. Names with a dot in front do not count.
 
     Raises:
         UnknownTable: it has others.
     """
-    if not directory.is_dir():
-        return
-    names = [one.name for one in directory.iterdir() if not one.name.startswith(".")]
+    names = [name for name in files.names() if not name.startswith(".")]
     others = [name for name in names if not known.fullmatch(name)]
     if others:
         raise UnknownTable(
-            f"the directory has {len(others)} entries, but no table of logwright.",
-            path=directory,
+            f"the directory {files} has {len(others)} entries, but no table of logwright."
+            if is_in_bucket(files.location)
+            else f"the directory has {len(others)} entries, but no table of logwright.",
+            path=None if is_in_bucket(files.location) else Path(files.location),
             remedy="Give the path of a directory that does not exist, or is empty.",
         )
-
-
-def first_lost(directory: Path, files: Iterable[tuple[Path | str, int | None]]) -> str | None:
-    """Return the first of some files that is gone, or has another size; None if all are there.
-    Effects: looks at each.
-
-    Args:
-        files: paths, relative to the directory or absolute, with their sizes, if known.
-    """
-    for path, size in files:
-        try:
-            found_size = (directory / path).stat().st_size
-        except OSError:
-            return f"file {path} is gone"
-        if size not in (None, found_size):
-            return f"file {path} has {found_size} bytes, and had {size}"
-    return None

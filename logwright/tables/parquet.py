@@ -45,7 +45,8 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from logwright import durable
-from logwright.tables.local_files import WORK, first_lost, refuse_others
+from logwright.tables.files import DirectoryFiles
+from logwright.tables.local_files import WORK, refuse_others
 from logwright.tables.model import (
     Commit,
     DataFile,
@@ -75,6 +76,7 @@ class ParquetStore(DirectoryStore):
 
     def __init__(self, location: TableLocation) -> None:
         super().__init__(location)
+        self._files = DirectoryFiles(self._directory)
         self._work = self._directory / WORK
         self._staging = self._work / _STAGING
         self._manifest = manifest_of(self._directory)
@@ -99,7 +101,7 @@ class ParquetStore(DirectoryStore):
             content = self._manifest.read_text()
         except FileNotFoundError:
             if not (self._work / _JOURNAL).exists():
-                refuse_others(self._directory, _PARTS)
+                refuse_others(self._files, _PARTS)
             return None
         try:
             manifest = json.loads(content)
@@ -151,7 +153,7 @@ class ParquetStore(DirectoryStore):
 
     def _change(self, files: tuple[DataFile, ...]) -> str | None:
         """Return which file another program has changed, None: none. Effects: reads the ends."""
-        lost = first_lost(self._directory, ((file.path, file.bytes) for file in files))
+        lost = self._files.first_lost((file.path, file.bytes) for file in files)
         if lost is not None:
             return lost
         for file in files:

@@ -1,6 +1,6 @@
 """What a table's format has to do: show what is there, and commit files with the progress.
 
-A new format is a subclass of `Store` or `DirectoryStore`, and its entry in
+A new format is a subclass of `Store`, `FilesStore` or `DirectoryStore`, and its entry in
 `logwright.config.table.FORMATS`.
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from logwright.tables.files import DirectoryFiles, TableFiles
 from logwright.tables.model import (
     Commit,
     DataFile,
@@ -38,13 +39,18 @@ class TableLocation:
 
     Attributes:
         identifier: namespace and name, such as ``("latest_state", "orders")``.
-        directory: of the table; None: a catalog decides.
+        files: where the table is; None: a catalog decides.
         catalog: properties of the catalog, if the format has one.
     """
 
     identifier: tuple[str, ...]
-    directory: Path | None
+    files: TableFiles | None
     catalog: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def directory(self) -> Path | None:
+        """The local directory of the table; None: it is in a bucket, or a catalog decides."""
+        return self.files.directory if isinstance(self.files, DirectoryFiles) else None
 
 
 class Store(ABC):
@@ -146,19 +152,32 @@ class Store(ABC):
         )
 
 
-class DirectoryStore(Store):
-    """A table whose files are in a local directory."""
+class FilesStore(Store):
+    """A table whose files are in a directory, or below a prefix of a bucket."""
 
     def __init__(self, location: TableLocation) -> None:
-        if location.directory is None:
+        if location.files is None:
             raise AssertionError("the policies require a path")
-        self._directory = location.directory
-        self.name = str(location.directory)
+        self._files = location.files
+        self.name = str(location.files)
 
     def source(self, file: DataFile) -> AbstractContextManager[Any]:
         """See `Store.source`."""
-        return (self._directory / file.path).open("rb")
+        opened: AbstractContextManager[Any] = self._files.source(file.path)
+        return opened
 
     def _refused(self, problem: str, remedy: str = MADE_AGAIN) -> UnknownTable:
         """Return the error of a table that logwright does not continue."""
-        return UnknownTable(problem, path=self._directory, remedy=remedy)
+        if isinstance(self._files, DirectoryFiles):
+            return UnknownTable(problem, path=self._files.directory, remedy=remedy)
+        return UnknownTable(f"{self._files}: {problem}", remedy=remedy)
+
+
+class DirectoryStore(FilesStore):
+    """A table whose files are in a local directory."""
+
+    def __init__(self, location: TableLocation) -> None:
+        super().__init__(location)
+        if location.directory is None:
+            raise AssertionError("the policies require a path of this machine")
+        self._directory = location.directory

@@ -1,7 +1,7 @@
 """The table of a topic, as the policies have it: opened, updated, read.
 
-One process at a time updates a table: it holds a lock in the table's directory. Where a catalog
-decides on the place, there is no such directory; then the catalog refuses the second commit.
+One process at a time updates a table: it holds a lock in the table's directory. In a bucket, and
+where a catalog decides on the place, there is no such directory; then the second commit is refused.
 """
 
 from __future__ import annotations
@@ -19,14 +19,21 @@ from typing import Final
 import pyarrow as pa
 
 from logwright.batches.runtime import Progress, silent
+from logwright.bucket.store import is_in_bucket
 from logwright.config.decoding import Decoding
-from logwright.config.table import TopicTable, hidden_of
+from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder
 from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
 from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.place.model import Place
 from logwright.tables.columns import Columns, columns_of
+from logwright.tables.files import (
+    DirectoryFiles,
+    TableFiles,
+    files_at,
+    hidden_in,
+)
 from logwright.tables.local_files import WORK, lock_table
 from logwright.tables.logs import TopicLog, sample, source_of
 from logwright.tables.merge import MergeLimits
@@ -64,14 +71,24 @@ class LocatedTable:
     limits: MergeLimits = field(default_factory=MergeLimits)
 
     @property
+    def files(self) -> TableFiles | None:
+        """Where its files are; None: the catalog decides.
+
+        Raises:
+            PolicyError, MissingExtra: see `files_at`.
+        """
+        return None if self.table.path is None else files_at(self.table.path)
+
+    @property
     def directory(self) -> Path | None:
-        """The table's directory; None: the catalog decides."""
-        return None if self.table.path is None else Path(self.table.path).absolute()
+        """The table's directory; None: it is in a bucket, or the catalog decides."""
+        path = self.table.path
+        return None if path is None or is_in_bucket(path) else Path(path).absolute()
 
     @property
     def shown(self) -> str:
         """What is shown of it."""
-        return self.identifier if self.directory is None else str(self.directory)
+        return self.identifier if self.files is None else str(self.files)
 
     @property
     def identifier(self) -> str:
@@ -106,16 +123,16 @@ class TopicUpdate:
 def open_store(place: LocatedTable, *, quarantine: bool = False) -> Store:
     """Return the topic's table, or its quarantine table. Effects: imports the format's library."""
     suffix = QUARANTINE if quarantine else ""
-    directory = place.directory
-    if directory is not None and quarantine:
-        directory = _quarantine(directory)
+    files = place.files
+    if files is not None and quarantine:
+        files = files.next_to(f"{files.name}{QUARANTINE}")
     namespace, _, name = place.identifier.partition(".")
     if place.table.identifier is not None:
         namespace, _, name = place.identifier.rpartition(".")
     return _store_of(place)(
         TableLocation(
             identifier=(*namespace.split("."), f"{name}{suffix}"),
-            directory=directory,
+            files=files,
             catalog=place.catalog,
         )
     )
@@ -178,7 +195,7 @@ def update_topic(
             limits=place.limits if _marks_rows(place.table) else None,
             keep_ms=place.table.keep_versions_ms,
             unique=place.table.unique,
-            hidden=hidden_of(place.directory or work),
+            hidden=hidden_in(place.files or DirectoryFiles(work)),
         )
         make = update_whole_topic if place.table.unique == "topic" else update_table
         result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
@@ -213,12 +230,25 @@ def require_outside(place: LocatedTable, log_dirs: Collection[Place]) -> None:
     paths = [] if place.directory is None else [place.directory, _quarantine(place.directory)]
     local = _LOCAL.fullmatch(place.catalog.get(_WAREHOUSE, ""))
     paths += [] if local is None else [Path(local[1])]
+    _require_outside_in_bucket(place, log_dirs)
     for path in paths:
         log_dir = enclosing_log_dir(path, log_dirs)
         if log_dir is not None:
             raise PreconditionError(
                 f"the table would be in the log directory {log_dir}: no broker would start on it.",
                 path=path,
+                remedy="Give a path that is in no log directory.",
+            )
+
+
+def _require_outside_in_bucket(place: LocatedTable, log_dirs: Collection[Place]) -> None:
+    files = place.files
+    if files is None or place.directory is not None:
+        return
+    for log_dir in log_dirs:
+        if f"{files}/".startswith(f"{str(log_dir).rstrip('/')}/"):
+            raise PreconditionError(
+                f"the table {files} would be in the log directory {log_dir}.",
                 remedy="Give a path that is in no log directory.",
             )
 

@@ -325,9 +325,11 @@ def update_whole_topic(target: Target, sources: Sequence[PartitionSource]) -> Up
         if not done.again and done.lacks():
             steps = _together(steps, pending.progress, _OLDER)
             done = _read_all(stack, update(), sources, (steps, failures))
-        if done.reads or done.is_due or pending.changed:
+        erased = before is not None and before.has_erased
+        if done.reads or done.is_due or pending.changed or erased:
             if before is None:
                 target.store.prepare(form, target.columns.full)
+            passed = target.hidden.listing()
             with written(target.hidden) as writer:
                 done.write(writer)
             results = _account(pending, done, sources, steps)
@@ -337,7 +339,8 @@ def update_whole_topic(target: Target, sources: Sequence[PartitionSource]) -> Up
             }
             pending.changed = True
             commits += commit_pending(target, form, pending)
-            remove_old(target.hidden, writer.name, 0 if done.erased else target.keep_ms)
+            keep_ms = 0 if done.erased or erased else target.keep_ms
+            remove_old(target.hidden, writer.name, keep_ms, passed)
         else:
             results = _account(pending, done, sources, steps)
     return UpdateResult(

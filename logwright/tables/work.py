@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +13,7 @@ from logwright.config.table import Unique
 from logwright.errors import LogwrightError
 from logwright.tables.batches import Batches
 from logwright.tables.columns import Columns
+from logwright.tables.files import DirectoryFiles, TableFiles
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot, Tail
 from logwright.tables.plan import Observed, PartitionStep
@@ -146,7 +147,7 @@ class Target:
         limits: when files are written again; None: always.
         keep_ms: how long rows that are marked as deleted stay in the files.
         unique: where a key has one row.
-        hidden: directory of the hidden heads, if that is the whole topic.
+        hidden: where the hidden heads are, if that is the whole topic.
     """
 
     store: Store
@@ -161,4 +162,4 @@ class Target:
     limits: MergeLimits | None = None
     keep_ms: int = INT64_MAX
     unique: Unique = "partition"
-    hidden: Path = Path()
+    hidden: TableFiles = field(default_factory=lambda: DirectoryFiles(Path()))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Lock, Thread
 from typing import Any, Final
 
@@ -61,3 +64,29 @@ def make_bucket(port: int, name: str = NAME) -> None:
     request = urllib.request.Request(f"http://127.0.0.1:{port}/{name}", method="PUT")
     with urllib.request.urlopen(request) as answer:  # noqa: S310 -- loopback
         assert 200 == answer.status
+
+
+@contextmanager
+def in_a_process(module: str = "servers") -> Iterator[int]:
+    """Run moto in a process of its own, with one bucket; gives its port. For clients that hold
+    Python's lock while they wait for an answer, as `deltalake` does.
+
+    Args:
+        module: of this package, whose `serve` it runs.
+    """
+    words = [sys.executable, "-c", f"from tests.bucket.{module} import serve; serve()"]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(words, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        try:
+            yield int(server.stdout.readline())
+        finally:
+            server.kill()
+
+
+def serve() -> None:
+    """Say the port of a server, and serve until the caller is gone."""
+    with served() as port:
+        sys.stdout.write(f"{port}\n")
+        sys.stdout.flush()
+        sys.stdin.read()

@@ -19,10 +19,15 @@ def platform_with_table(
 ) -> tuple[Platform, Path]:
     """Logs of the topic t whose policy has a table, and the table's path."""
     path = tmp_path / "table"
+    return platform_with(tmp_path, form, str(path), logs, more), path
+
+
+def platform_with(
+    tmp_path: Path, form: str, path: str, logs: dict[str, str] | None = None, more: str = ""
+) -> Platform:
+    """The same, with a table at this path, or in a bucket."""
     policy = POLICY + TABLE.format(form=form, path=path, more=more)
-    return make_platform(
-        tmp_path, logs or {"t-0": "basic-none", "t-1": "txn-1-mixed"}, policy
-    ), path
+    return make_platform(tmp_path, logs or {"t-0": "basic-none", "t-1": "txn-1-mixed"}, policy)
 
 
 def update(platform: Platform, *topics: str) -> dg.ExecuteInProcessResult:

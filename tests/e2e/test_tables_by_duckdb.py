@@ -7,10 +7,13 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from logwright.tables.merge import MergeLimits
+from tests.bucket.servers import NAME, environment, in_a_process
 from tests.e2e.rest_catalog import served
 from tests.packaging.building import uv
 from tests.table_rows import Rows, expected_rows
@@ -23,7 +26,7 @@ EXTENSIONS = ("httpfs", "avro", "iceberg", "delta")
 """In the order in which they are loaded: the second half needs the first."""
 RECORDS = 150
 READ = """
-import json, sys
+import json, os, sys
 from pathlib import Path
 import duckdb, duckdb_ext
 
@@ -36,6 +39,14 @@ for name in extensions:
 if attach:
     options = f"TYPE iceberg, AUTHORIZATION_TYPE none, ENDPOINT '{attach}'"
     connection.execute(f"ATTACH '' AS rest ({options})")
+if "AWS_ENDPOINT_URL" in os.environ:
+    key, secret, end = (os.environ[f"AWS_{name}"] for name in (
+        "ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "ENDPOINT_URL"))
+    end = end.removeprefix("http://")
+    connection.execute(
+        f"CREATE SECRET (TYPE s3, KEY_ID '{key}', SECRET '{secret}', ENDPOINT '{end}',"
+        " URL_STYLE 'path', USE_SSL false, REGION 'us-east-1')"
+    )
 query = f'SELECT partition, "offset", hex(key), hex(value) FROM {table} ORDER BY 1, 2'
 print(json.dumps(connection.execute(query).fetchall()))
 """
@@ -87,6 +98,26 @@ def test_another_engine_reads_the_table(tmp_path: Path, python: Path, form: str,
         f"delta_scan('{table}')" if form == "delta" else f"iceberg_scan('{newest_metadata(table)}')"
     )
     assert expected_rows(log_dir, "t") == read_rows(python, source)
+
+
+def test_another_engine_reads_from_a_bucket(
+    tmp_path: Path, python: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table of Delta on an S3 server, with deletion vectors."""
+    pairs = random_pairs(random.Random(seed), 420, keys=120)
+    url, deleted = f"s3://{NAME}/t", 0
+    limits = MergeLimits(small_bytes=0, files=8, deleted_share=0.9)
+    with in_a_process() as port:
+        for name, value in environment(port).items():
+            monkeypatch.setenv(name, value)
+        where = replace(place("delta", url, buckets=2), limits=limits)
+        for end in (360, 380, 400, 420):
+            log_dir = write_logs(tmp_path / f"logs-{end}", {0: pairs[:end]})
+            snapshot = update(where, log_dir).result.snapshot
+            assert snapshot is not None
+            deleted += sum(snapshot.deleted.values())
+        assert deleted
+        assert expected_rows(log_dir, "t") == read_rows(python, f"delta_scan('{url}')")
 
 
 def test_another_engine_reads_a_rest_catalog(tmp_path: Path, python: Path, seed: int) -> None:

@@ -11,6 +11,7 @@ PARTS: Final = ("tests/unit/tables/test_parts.py",)
 FORMATS: Final = ("tests/unit/tables/test_formats.py",)
 VERSIONS: Final = ("tests/unit/tables/test_versions.py",)
 MERGE: Final = ("tests/unit/tables/test_merge.py",)
+IN_BUCKET: Final = ("tests/unit/tables/test_in_bucket.py",)
 WRITERS: Final = ("tests/unit/tables/test_two_writers.py",)
 DURABLE: Final = ("tests/unit/test_durable.py",)
 DIED: Final = ("tests/unit/tables/test_died.py",)
@@ -124,8 +125,8 @@ TABLES: Final = (
     Fault(
         family="table: deletion vectors of versions that are read",
         file="tables/delta.py",
-        right='            if info["timestamp"] < before_ms:\n                break',
-        wrong="            break",
+        right='            if info["timestamp"] < before_ms:\n                names = earlier',
+        wrong="            names = earlier",
         tests=VERSIONS,
     ),
     Fault(
@@ -197,5 +198,19 @@ TABLES: Final = (
         right="        equal=rows + refused == live,",
         wrong="        equal=True,",
         tests=PARTS,
+    ),
+    Fault(
+        family="table in a bucket: another's commit is taken for one's own",
+        file="tables/files.py",
+        right="            if there == content:\n",
+        wrong="            if there:\n",
+        tests=IN_BUCKET,
+    ),
+    Fault(
+        family="table in a bucket: a file that a writer may be about to name goes",
+        file="tables/delta.py",
+        right="        return unused & (named | old)",
+        wrong="        return unused",
+        tests=IN_BUCKET,
     ),
 )

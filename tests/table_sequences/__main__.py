@@ -3,7 +3,7 @@
 Prints how many, how long, what happened, and each difference with the shortest sequence that shows
 it; the exit status is 1 if there is one. With ``--kafka`` half of the cleanings are by Kafka's own
 cleaner, with ``--spark`` Spark writes to tables of Parquet, too, with ``--unique topic`` all tables
-have one row of a key in the whole topic.
+have one row of a key in the whole topic, with ``--bucket`` all are of Delta in a bucket.
 """
 
 from __future__ import annotations
@@ -39,13 +39,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--spark", action="store_true")
+    parser.add_argument("--bucket", action="store_true")
     parser.add_argument("--unique", choices=["partition", "topic"])
     chosen = parser.parse_args(arguments)
     total, start = Figures(), time.monotonic()
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
         waiting = [
             pool.submit(
-                run_share, *chunk, kafka=chosen.kafka, spark=chosen.spark, unique=chosen.unique
+                run_share,
+                *chunk,
+                kafka=chosen.kafka,
+                spark=chosen.spark,
+                unique=chosen.unique,
+                bucket=chosen.bucket,
             )
             for chunk in _chunks(chosen.seed, chosen.count)
         ]

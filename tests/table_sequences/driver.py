@@ -33,7 +33,7 @@ from tests.table_deaths import Died, counted
 from tests.table_rows import files_with, table_rows
 from tests.table_sequences import world as logs
 from tests.table_sequences.others import OTHERS, Act, parquet_by_spark
-from tests.table_sequences.world import World, make_world
+from tests.table_sequences.world import World, form_of, make_world
 
 LONGEST: Final = 14
 DEEPEST: Final = 60
@@ -98,12 +98,14 @@ class Setting:
         kafka: Kafka's own cleaner; None: it does not.
         more: acts of other programs, as `OTHERS`: of Spark.
         unique: where a key has one row in all tables; None: it is drawn.
+        bucket: all tables are of Delta, in a bucket.
     """
 
     scratch: Path
     kafka: KafkaCleaner | None = None
     more: dict[str, dict[str, tuple[int, Act]]] = field(default_factory=dict)
     unique: Unique | None = None
+    bucket: bool = False
 
 
 Operation = tuple[str, int]
@@ -113,7 +115,7 @@ Operation = tuple[str, int]
 def drawn(seed: int, setting: Setting) -> tuple[Operation, ...]:
     """The acts of a seed."""
     draw = random.Random(seed)
-    form = ("parquet", "delta", "iceberg")[seed % 3]
+    form = form_of(seed, bucket=setting.bucket)
     others = {**OTHERS[form], **setting.more.get(form, {})}
     whole = sum(weight for weight, _ in others.values())
     weights = {name: float(weight) for name, (weight, _) in _LOGS.items()}
@@ -132,7 +134,9 @@ def run(
     setting.scratch.mkdir(parents=True)
     figures.sequences += 1
     try:
-        world = make_world(seed, setting.scratch, setting.kafka, setting.unique)
+        world = make_world(
+            seed, setting.scratch, setting.kafka, setting.unique, bucket=setting.bucket
+        )
         judge = _Judge(world, figures)
         judge.update(random.Random(seed), dies=False)
         for name, choice in (*operations, ("update", seed * 7)):
@@ -170,6 +174,8 @@ class _Judge:
         else:
             acts = {**OTHERS[world.form], **setting.more.get(world.form, {})}
             self.changed = True
+            if name == "other lost commit":  # what only that one named
+                world.orphans |= _files_in(world) if world.bucket else set()
             try:
                 acts[name.removeprefix("other ")][1](world, draw)
             except Exception as error:  # noqa: BLE001 -- the other program's, of many libraries
@@ -202,6 +208,7 @@ class _Judge:
     def _die(self, draw: random.Random) -> None:
         with pytest.MonkeyPatch.context() as patch, counted(patch) as effects:
             effects.dies_at = draw.randint(1, DEEPEST)
+            before = _files_in(self.world)
             try:
                 self._update(0, 3)
             except Died:
@@ -209,6 +216,10 @@ class _Judge:
             except LogwrightError:
                 if not self.changed:
                     raise
+            if self.world.bucket:
+                log = "".join(one.read_text() for one in self.world.table.rglob("*.json"))
+                new = _files_in(self.world) - before
+                self.world.orphans |= {name for name in new if Path(name).stem not in log}
 
     def _update(self, small_bytes: int, files: int) -> TopicUpdate:
         world = self.world
@@ -251,7 +262,8 @@ class _Judge:
         snapshot = done.result.snapshot
         if snapshot is None or snapshot.rows != len(whole):
             raise Difference(f"it says {snapshot and snapshot.rows} rows of {len(whole)}")
-        kept = (_keys_in(world.table) | _keys_in(hidden_of(world.table))) & world.erased
+        folders = (world.table, hidden_of(world.table))
+        kept = {key for one in folders for key in _keys_in(one, world.orphans)} & world.erased
         if kept:
             raise Difference(f"files still have erased keys: {sorted(kept)}")
 
@@ -260,10 +272,23 @@ def _only(some: Sequence[object], others: Sequence[object]) -> list[object]:
     return [one for one in some if one not in others][:3]
 
 
-def _keys_in(table: Path) -> set[str]:
-    """The keys in all files, whether a version needs them or not."""
+def _keys_in(table: Path, orphans: set[str]) -> set[str]:
+    """The keys in all files but some, whether a version needs them or not."""
     keys = [f"key-{number:02}" for number in range(logs.KEYS)]
-    return {key for key in keys if files_with(table, key.encode())}
+    return {
+        key
+        for key in keys
+        if any(Path(one).name not in orphans for one in files_with(table, key.encode()))
+    }
+
+
+def _files_in(world: World) -> set[str]:
+    """The names of files with rows, or heads."""
+    return {
+        path.name
+        for folder in (world.table, hidden_of(world.table))
+        for path in folder.rglob("*.parquet")
+    }
 
 
 def shrunk(seed: int, operations: tuple[Operation, ...], setting: Setting) -> tuple[Operation, ...]:
@@ -298,7 +323,13 @@ def run_many(
 
 
 def run_share(
-    first: int, count: int, *, kafka: bool, spark: bool, unique: Unique | None
+    first: int,
+    count: int,
+    *,
+    kafka: bool,
+    spark: bool,
+    unique: Unique | None,
+    bucket: bool = False,
 ) -> Figures:
     """`run_many` of this number of seeds, by a process of its own. Effects: may start JVMs; prints
     each difference.
@@ -314,7 +345,9 @@ def run_share(
             (scratch / "events").mkdir()
             session = stack.enter_context(observed_session(scratch / "events")).spark
             more = {"parquet": {"Spark": (4, parquet_by_spark(session))}}
-        setting = Setting(scratch=scratch / "work", kafka=cleaner, more=more, unique=unique)
+        setting = Setting(
+            scratch=scratch / "work", kafka=cleaner, more=more, unique=unique, bucket=bucket
+        )
         return run_many(range(first, first + count), setting, say=_say)
 
 

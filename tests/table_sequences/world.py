@@ -88,6 +88,8 @@ class World:
         erases: records were erased since the last update.
         unread: partition, key and offset of tombstones that count in the whole topic, and that may
             be gone since before an update could read them: nobody can know of them.
+        bucket: the table is in a bucket, which is a directory of this machine.
+        orphans: files of killed updates that no version named: in a bucket they stay for 7 days.
     """
 
     root: Path
@@ -103,6 +105,8 @@ class World:
     erased: set[str] = field(default_factory=set)
     erases: bool = False
     unread: set[tuple[int, str, int]] = field(default_factory=set)
+    bucket: bool = False
+    orphans: set[str] = field(default_factory=set)
 
     @property
     def table(self) -> Path:
@@ -118,7 +122,7 @@ class World:
         """The table, with limits that delete rows of small files too."""
         where = place(
             self.form,
-            self.table,
+            f"file://{self.table}" if self.bucket else self.table,
             buckets=self.buckets,
             keep_versions_ms=self.keep_ms,
             update_mode=self.mode,
@@ -183,12 +187,22 @@ class World:
             log.held, log.is_cut = log.end, False
 
 
+def form_of(seed: int, *, bucket: bool) -> str:
+    """The format of a seed."""
+    return "delta" if bucket else ("parquet", "delta", "iceberg")[seed % 3]
+
+
 def make_world(
-    seed: int, root: Path, kafka: KafkaCleaner | None, unique: Unique | None = None
+    seed: int,
+    root: Path,
+    kafka: KafkaCleaner | None,
+    unique: Unique | None = None,
+    *,
+    bucket: bool = False,
 ) -> World:
     """The world of a seed, with a topic that has records. Effects: makes its directories."""
     draw = random.Random(seed)
-    form = ("parquet", "delta", "iceberg")[seed % 3]
+    form = form_of(seed, bucket=bucket)
     world = World(
         root=root,
         form=form,
@@ -197,6 +211,7 @@ def make_world(
         buckets=draw.randint(1, 3),
         now=1_760_000_000_000,
         kafka=kafka,
+        bucket=bucket,
     )
     (root / "tables").mkdir(parents=True)
     for name in ("a", "b"):

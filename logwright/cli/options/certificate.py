@@ -9,7 +9,7 @@ import click
 
 from logwright.cli.options.common import declare, directory_options, dry_run_option, run
 from logwright.cli.options.keys import SearchOptions, key_options, search_options
-from logwright.cli.options.parameters import Time
+from logwright.cli.options.parameters import TableDirectory, Time
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
@@ -61,7 +61,7 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     "--table",
     "tables",
     metavar="DIR",
-    type=_PATH,
+    type=TableDirectory(),
     multiple=True,
     help="A Parquet, Delta or Iceberg table; repeatable.",
 )

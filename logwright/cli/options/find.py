@@ -9,7 +9,7 @@ import click
 
 from logwright.cli.options.common import declare, directory_options, dry_run_option
 from logwright.cli.options.keys import SearchOptions, key_options, search_options
-from logwright.cli.options.parameters import Time
+from logwright.cli.options.parameters import TablePath, Time
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
@@ -23,7 +23,7 @@ class Given(SearchOptions):
 
     more_dirs: tuple[Place, ...]
     tier: RemoteSegments | None
-    tables: tuple[Path, ...]
+    tables: tuple[Path | str, ...]
     forecast: bool
     deadline_ms: int | None
     threads: int | None
@@ -36,9 +36,9 @@ class Given(SearchOptions):
     "--table",
     "tables",
     metavar="PATH",
-    type=_PATH,
+    type=TablePath(),
     multiple=True,
-    help="A Parquet, Delta or Iceberg table; repeatable.",
+    help="A Parquet, Delta or Iceberg table, also in a bucket; repeatable.",
 )
 @click.option(
     "--forecast",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypedDict
 import click
 
 from logwright.cli.options.common import declare, dry_run_option, topic_options
-from logwright.cli.options.parameters import LateChoice, Time
+from logwright.cli.options.parameters import LateChoice, TablePath, Time
 
 if TYPE_CHECKING:
     from logwright.config.table import Unique, UpdateMode
@@ -30,7 +30,7 @@ class Given(TypedDict):
     """Values of the options below, as click passes them."""
 
     topics: tuple[str, ...]
-    to: Path
+    to: Path | str
     form_of_table: str | None
     key: str | None
     value: str | None
@@ -45,15 +45,15 @@ class Given(TypedDict):
 @click.option(
     "--to",
     metavar="PATH",
-    type=click.Path(path_type=Path),
+    type=TablePath(),
     required=True,
-    help="Directory of the table.",
+    help="Directory of the table, or URL of one in a bucket.",
 )
 @click.option(
     "--format",
     "form_of_table",
     type=LateChoice("logwright.config.table", lambda table: table.FORMATS),
-    help="Format [default: from --policies, else parquet].",
+    help="Format [default: from --policies, else parquet; in a bucket delta].",
 )
 @click.option(
     "--key",

@@ -6,11 +6,13 @@ import importlib
 import os
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
+from logwright.bucket.store import is_in_bucket
 from logwright.config.kafka_version import BY_NAME
 from logwright.format.names import TopicPartition
 from logwright.times import duration_ms, time_ms
@@ -114,6 +116,41 @@ class LogDir(click.Path):
 
         del param, ctx
         return place_of(os.fspath(value))
+
+
+class TablePath(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """A path of this machine, or the URL of a prefix in a bucket."""
+
+    name = "path"
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Path | str:
+        """Return the path, or the URL as a text."""
+        del param, ctx
+        text = os.fspath(value)
+        return text if is_in_bucket(text) else Path(text)
+
+
+class TableDirectory(TablePath):
+    """A directory of this machine: the URL of a bucket is refused by name."""
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> Path:
+        """Return the path."""
+        path = super().convert(value, param, ctx)
+        if isinstance(path, Path):
+            return path
+        if not path.startswith("file:///"):
+            self.fail("a certificate has no account of a table in a bucket: search it by `find`")
+        return Path(path.removeprefix("file://"))
 
 
 class Partition(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4

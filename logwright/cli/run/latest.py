@@ -56,7 +56,15 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     (topic,) = given["topics"]
     request = request.of(narrowed(request.place, topic=topic))
     columns = None if given["columns"] is None else _columns(given["columns"], given)
-    _require_outside(given["to"], request.place)
+    to = given["to"]
+    if isinstance(to, Path):
+        _require_outside(to, request.place)
+    elif columns is not None:
+        raise PreconditionError(
+            f"--to {to}: --columns does not write into a bucket: a part of its files would look"
+            " like all of them.",
+            remedy="Give a directory of this machine, or leave out --columns for a table of Delta.",
+        )
     partitions = _partitions(request, topic)
     point = _point(given["offsets"], given["time_ms"], partitions)
     with reading(request.place):
@@ -67,8 +75,8 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         if request.dry_run:
             _show_plans(request, plans)
             return 0
-        if columns is not None:
-            _show(request, plans, _write(request, plans, given["to"], columns))
+        if columns is not None and isinstance(to, Path):
+            _show(request, plans, _write(request, plans, to, columns))
             return 0
         is_past = bool(point.offsets) or point.time_ms is not None
         return write_table(request, given, logs, is_past=is_past)

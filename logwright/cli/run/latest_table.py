@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import Any, Final
 
 import click
 from pydantic import ValidationError
 
+from logwright.bucket.store import Bucket
 from logwright.cli.options.latest import Given
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.config.decoding import Decoding, ScalarSpec, spec_of
 from logwright.config.spec import Spec
-from logwright.config.table import TopicTable, tables_of
+from logwright.config.table import FORMATS, TopicTable, tables_of
 from logwright.config.values import plain_message
 from logwright.decode.look import look_at
-from logwright.errors import PreconditionError, QualityError
+from logwright.errors import PolicyError, PreconditionError, QualityError
 from logwright.latest.model import LatestPlan
 from logwright.log.model import ReadableLog
 from logwright.running.picture import Bound
@@ -34,6 +35,9 @@ from logwright.tables.topic import (
     update_topic,
 )
 from logwright.tables.work import PartitionResult
+
+_IN_BUCKET: Final = "delta"
+"""The format of tables in a bucket."""
 
 
 def write_table(
@@ -89,11 +93,40 @@ def _place(request: Request, topic: str, given: Given) -> LocatedTable:
     for name in ("update_mode", "unique"):
         if given[name] is not None:
             chosen[name] = given[name]
+    in_bucket = isinstance(given["to"], str)
+    if in_bucket:
+        _require_in_bucket(given["to"], given["form_of_table"])
+        chosen["format"] = given["form_of_table"] or _IN_BUCKET
+        chosen.pop("identifier", None)
     table = TopicTable(path=str(given["to"]), **({"format": "parquet"} | chosen))
     decoding = _decoding(given, Decoding() if entry is None else entry.decoding)
     table = table.model_copy(update={"key": decoding.key, "value": decoding.value})
     base = request.policies_dir or Path()
     return LocatedTable(topic=topic, table=table, catalog={}, base=base)
+
+
+def _require_in_bucket(to: Path | str, form: str | None) -> None:
+    """Require what a table in a bucket needs.
+
+    Raises:
+        PolicyError, MissingExtra: not a URL of a bucket, or the extra `bucket` is not installed.
+        PreconditionError: a table of this format cannot be there.
+    """
+    url = str(Bucket.of(str(to)))
+    if url.count("/") < len("s//"):
+        raise PolicyError(f"--to {url}: a table needs a path in the bucket.", remedy="Give one.")
+    if form in (None, _IN_BUCKET):
+        return
+    if FORMATS[form].in_catalog:
+        raise PreconditionError(
+            f"--to {url}: the catalog of a table of {form} is a file, which cannot be in a bucket.",
+            remedy="Give --format delta, or the topic's policies a table with a `catalog`.",
+        )
+    raise PreconditionError(
+        f"--to {url}: a table of {form} replaces its files by renames, one process at a time; a"
+        " bucket has neither renames nor locks.",
+        remedy="Give --format delta.",
+    )
 
 
 def _of_catalog(request: Request, entry: TopicTable, given: Given) -> dict[str, Any]:

@@ -9,22 +9,21 @@ from __future__ import annotations
 
 import os
 import re
-import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
 import numpy as np
 
-from logwright.config.table import hidden_of
 from logwright.erasure.find.columns import scan_parquet
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.result import SearchResult, Unsearched
 from logwright.erasure.find.table_files import Texts, add_texts, beginning, references, table_texts
+from logwright.erasure.find.table_place import TablePlace, table_place
 from logwright.erasure.find.texts import RowHit, scan_texts
 from logwright.erasure.keys import KeySet
-from logwright.errors import StalePlan, not_regular, unreadable
+from logwright.errors import StalePlan, unreadable
 from logwright.format.names import TopicPartition
 
 _PARTITION: Final = re.compile(r"(?:^|/)partition=(\d{1,10})/")
@@ -35,36 +34,36 @@ _NO_KEYS: Final = "it has no column of keys as bytes or text"
 _READ_BYTES: Final = 1 << 20
 ATTEMPTS: Final = 3
 """How often a table is read whose files change meanwhile."""
-_Listed = tuple[Path, str | None, tuple[int, ...]]
-"""A path, why it is not read, and what shows that it is the one that was listed."""
 
 
 def search_table_files(
-    root: Path, keys: KeySet, *, patterns: tuple[bytes, ...] = (), topic: str = ""
+    root: Path | str, keys: KeySet, *, patterns: tuple[bytes, ...] = (), topic: str = ""
 ) -> SearchResult:
     """Search a table's files, or one file. Effects: reads them.
 
     Args:
+        root: a path, or the URL of a prefix in a bucket.
         patterns: byte patterns that are searched in all columns of bytes and text, too.
         topic: of the table; empty: requests of all topics count.
 
     Raises:
         MissingExtra: a library that reads the files is not installed.
-        UnreadableFile: there is no such file or directory.
+        UnreadableFile: there is no such file or directory, or the bucket does not answer.
         StalePlan: its files change all the time.
     """
-    for _ in range(ATTEMPTS):
-        table = _Table(root, keys, patterns, topic)
-        below = _files_of(root)
-        table.there = frozenset(path.name for path, problem, _ in below if problem is None)
-        for path, problem, _ in below:
-            table.add(path, problem)
-        if _files_of(root) == below:
-            table.found.findings.sort(key=lambda one: (one.path, one.request))
-            return table.found
+    with table_place(root) as place:
+        for _ in range(ATTEMPTS):
+            table = _Table(place, keys, patterns, topic)
+            below = place.listing()
+            table.there = frozenset(path.name for path, problem, _ in below if problem is None)
+            for path, problem, _ in below:
+                table.add(path, problem)
+            if place.listing() == below:
+                table.found.findings.sort(key=lambda one: (one.path, one.request))
+                return table.found
     raise StalePlan(
         "its files change while they are searched.",
-        path=root,
+        path=place.place,
         remedy="Stop the programs that change it, then search again.",
     )
 
@@ -72,14 +71,16 @@ def search_table_files(
 class _Table:
     """The search of one table."""
 
-    def __init__(self, root: Path, keys: KeySet, patterns: tuple[bytes, ...], topic: str) -> None:
-        self._root = root
+    def __init__(
+        self, place: TablePlace, keys: KeySet, patterns: tuple[bytes, ...], topic: str
+    ) -> None:
+        self._place, self._root = place, place.root
         self._keys = keys
         self._patterns = patterns
         self._topic = topic
         self.there: frozenset[str] = frozenset()
         self._elsewhere: set[str] = set()
-        self.found = SearchResult(directory=root)
+        self.found = SearchResult(directory=place.place)
 
     def add(self, path: Path, problem: str | None) -> None:
         """Search one file."""
@@ -89,7 +90,8 @@ class _Table:
         looked: Looked = "searched"
         if problem is None:
             try:
-                looked, problem = self._search(path, (relative, partition))
+                with self._place.opened(path) as opened:
+                    looked, problem = self._search(opened, (relative, partition))
             except OSError as error:
                 problem = unreadable(error, path).problem
             self.found.files += 1
@@ -136,7 +138,7 @@ class _Table:
             local = not text.startswith("/") and colon and scheme != "file"
             path = text if local else _path_of(unquote(rest if colon else text), root)
             directory = path.rpartition("/")[0]
-            inside = f"{path}/".startswith(f"{root}/")
+            inside = f"{path}/".startswith(f"{root}/") or self._place.has(text)
             if inside or directory in self._elsewhere or not (local or os.path.lexists(path)):
                 continue
             self._elsewhere.add(directory)
@@ -170,52 +172,6 @@ class _Table:
 def _path_of(text: str, root: str) -> str:
     """Return the absolute path that a text names; one without a slash first is below the table."""
     return os.path.normpath(f"/{text.lstrip('/')}" if text.startswith("/") else f"{root}/{text}")
-
-
-def _files_of(root: Path) -> list[_Listed]:
-    """Return the files of a table, those next to it too, or the file itself. Effects: lists."""
-    keys = hidden_of(Path(os.path.abspath(root)))  # noqa: PTH100 -- resolve() would follow symlinks
-    return [*_files_below(root), *(_files_below(keys) if os.path.lexists(keys) else ())]
-
-
-def _files_below(root: Path) -> Iterator[_Listed]:
-    """Yield what is below a directory, or the file itself, sorted. Effects: lists directories;
-    links are not followed.
-    """
-    try:
-        status = root.lstat()
-    except OSError as error:
-        raise unreadable(error, root) from error
-    if stat.S_ISREG(status.st_mode):
-        yield root, None, _stamp(status)
-    elif not stat.S_ISDIR(status.st_mode):
-        raise not_regular(root)
-    else:
-        yield from _in_directory(root)
-
-
-def _in_directory(directory: Path) -> Iterator[_Listed]:
-    try:
-        paths = sorted(directory.iterdir())
-    except OSError as error:
-        yield directory, unreadable(error, directory).problem, ()
-        return
-    for path in paths:
-        try:
-            status = path.lstat()
-        except FileNotFoundError:
-            continue  # the listing is compared with one that is made after the search
-        mode, stamp = status.st_mode, _stamp(status)
-        if stat.S_ISDIR(mode):
-            yield from _in_directory(path)
-        elif stat.S_ISLNK(mode):
-            yield path, "it is a symbolic link, which is not followed", stamp
-        else:
-            yield path, None if stat.S_ISREG(mode) else "it is not a regular file", stamp
-
-
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _head(path: Path) -> bytes:

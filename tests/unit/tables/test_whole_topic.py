@@ -12,6 +12,7 @@ from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.keys import KeySet
 from logwright.errors import StalePlan
 from logwright.tables.compare import compare_topic, keys_in_several
+from logwright.tables.files import hidden_in
 from logwright.tables.model import OtherForm
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.topic import LocatedTable, open_store, update_topic
@@ -57,7 +58,7 @@ def require_equal(where: LocatedTable, log_dir: Path) -> None:
     refused = open_store(where, quarantine=True)
     quarantine = Quarantine(store=refused, topic="t", work=where.base)
     compared = compare_topic(
-        store, snapshot, quarantine, topic_logs(log_dir), hidden_of(where.directory)
+        store, snapshot, quarantine, topic_logs(log_dir), hidden_in(where.files)
     )
     assert sorted(snapshot.progress) == [one.partition for one in compared]
     assert all(one.equal for one in compared), compared
