@@ -31,6 +31,7 @@ EPOCH_MARGIN: Final = 1_000
 """How much newer the epoch of the new quorum is than all that were seen: a broker follows no leader
 of an epoch that is older than what it has noted, and its note may be in none of the directories."""
 MAX_KRAFT_VERSION: Final = 1
+METADATA_VERSION: Final = "metadata.version"
 
 
 def committed(survivors: Sequence[Survivor]) -> Proof | None:
@@ -141,6 +142,7 @@ def plan_directory(
 
     Raises:
         PreconditionError: the quorum is there, or something that is needed is not known.
+        CorruptLogError: the state is too short.
     """
     if verdict.has_quorum:
         whole = ", ".join(str(one) for one in sorted(verdict.whole))
@@ -150,6 +152,14 @@ def plan_directory(
             path=verdict.source.log_dir,
             remedy="Start these controllers, and nothing is lost. If they cannot be started, give"
             " fewer directories. Nothing was changed.",
+        )
+    if METADATA_VERSION not in verdict.state.image.features:
+        raise CorruptLogError(
+            f"the state ends at offset {verdict.state.end_offset}, before the cluster has a"
+            f" {METADATA_VERSION}: no controller starts from it.",
+            path=verdict.source.log_dir,
+            remedy="Give other directories: each controller and each broker has the metadata log."
+            " Nothing was changed.",
         )
     node = _node(verdict, node_id)
     if verdict.cluster_id is None:

@@ -35,12 +35,16 @@ _START: Final = Offset(0)
 _MOST_NOTE_BYTES: Final = 65_536
 
 
-def read_survivor(log_dir: Path, proof: Proof | None = None) -> Survivor:
+def read_survivor(
+    log_dir: Path, proof: Proof | None = None, *, applied: Offset = _START
+) -> Survivor:
     """Read a directory. Effects: reads it.
 
     Args:
         log_dir: the directory with ``meta.properties`` and ``__cluster_metadata-0``.
         proof: what another directory proves to be committed.
+        applied: end of the state of another directory: of what follows a damage, only records from
+            there on are counted.
 
     Raises:
         NotALogDir: there is no such directory, or no metadata log in it.
@@ -62,7 +66,7 @@ def read_survivor(log_dir: Path, proof: Proof | None = None) -> Survivor:
         if snapshot is None and (not bases or bases[0] > _START):
             later = _later(directory, names, Tally(), _START)
             return replace(empty, later=later, damages=tuple(damages))
-        after = _log(directory, bases, builder, note, damages)
+        after = _log(directory, bases, builder, note, damages, applied)
     except LogwrightError as error:
         return replace(empty, damages=tuple(damages), error=error)
     state = builder.state(snapshot)
@@ -138,6 +142,7 @@ def _log(
     builder: Builder,
     note: Note | None,
     damages: list[Damage],
+    applied: Offset,
 ) -> Tally:
     """Apply the log from the builder's end on, and return the whole records after a damage.
 
@@ -155,14 +160,15 @@ def _log(
             damages.append(Damage(file.path, None, f"{problem} {builder.end_offset}."))
             is_broken = True
         if is_broken:
-            _count(after, file.batches(base), builder.end_offset)
+            _count(after, file.batches(base), max(applied, builder.end_offset))
         else:
             newest_epoch = note.epoch if note is not None and base == wanted[-1] else None
             _append(file, builder, newest_epoch)
             is_broken = file.damage is not None
         if file.damage is not None:
             damages.append(file.damage)
-            _count(after, file.after_damage(builder.end_offset), builder.end_offset)
+            start = max(applied, builder.end_offset)
+            _count(after, file.after_damage(builder.end_offset), start)
     return after
 
 

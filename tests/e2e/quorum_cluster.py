@@ -34,12 +34,13 @@ _SETTINGS: Final = {
     "offsets.topic.replication.factor": "1",
     "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.enable": "false",
+    "initial.broker.registration.timeout.ms": "240000",
     "num.network.threads": "2",
     "num.io.threads": "2",
-    "broker.session.timeout.ms": "6000",
+    "broker.session.timeout.ms": "9000",
     "broker.heartbeat.interval.ms": "500",
-    "controller.quorum.election.timeout.ms": "500",
-    "controller.quorum.fetch.timeout.ms": "1500",
+    "controller.quorum.election.timeout.ms": "2000",
+    "controller.quorum.fetch.timeout.ms": "8000",
 }
 
 
@@ -189,7 +190,7 @@ class QuorumCluster:
         producer = Producer({"bootstrap.servers": self.bootstrap, "log_level": 0})
         errors: list[Any] = []
         for value in values:
-            producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
+            producer.produce(topic, value, value, on_delivery=lambda error, _: errors.append(error))
         assert 0 == producer.flush(IN_TIME)
         assert {None} == set(errors)
 

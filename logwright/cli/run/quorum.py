@@ -18,14 +18,13 @@ from logwright.cli.wording import counted
 from logwright.errors import CorruptLogError
 from logwright.place.model import Place
 from logwright.quorum.model import Endpoint, KindCount, NewDirectory, Survivor, Verdict
-from logwright.quorum.plan import judge, plan_directory
+from logwright.quorum.plan import METADATA_VERSION, judge, plan_directory
 from logwright.quorum.read import read_survivors
 from logwright.quorum.write import new_directory_id, write_directory
 from logwright.reading import reading
 
 _ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[^:/\[\]]+):([0-9]{1,5})")
 _MOST_PORT: Final = 65_535
-METADATA_VERSION: Final = "metadata.version"
 
 
 def run(
