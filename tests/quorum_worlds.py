@@ -160,7 +160,7 @@ def make_world(rng: random.Random, root: Path) -> World:
     ends = [one.end for one in world.log if one.end >= proved[-1]]
     world.committed = rng.choice(ends)
     for node in NODES:
-        _write_node(rng, world, models, root / f"node-{node}", node)
+        _write_random_node(rng, world, models, root / f"node-{node}", node)
     for node in NODES:
         for _ in range(rng.choice((0, 1, 1, 2, 3))):
             if damage(rng, root / f"node-{node}"):
@@ -234,11 +234,10 @@ def _make_log(rng: random.Random, world: World) -> dict[int, _Model]:
     return models
 
 
-def _write_node(
+def _write_random_node(
     rng: random.Random, world: World, models: dict[int, _Model], log_dir: Path, node: int
 ) -> None:
-    directory = log_dir / "__cluster_metadata-0"
-    directory.mkdir(parents=True)
+    """Write a part of the log, in segments, with snapshots."""
     ends = [one.end for one in world.log]
     end = world.end if node == 1 else rng.choice(ends[len(ends) // 2 :])
     world.ends[node] = end
@@ -247,19 +246,37 @@ def _write_node(
         one.end for one in own if one.end <= world.committed and _is_settled(world, one.end)
     ]
     snapshots = sorted(rng.sample(possible, min(len(possible), rng.randrange(3))))
-    for at in snapshots:
-        _write_snapshot(world, models[at], directory, at)
     start = snapshots[0] if snapshots and rng.random() < 0.5 else 0
-    content, first = b"", start
-    for one in own:
-        if one.base < start:
-            continue
-        if content and rng.random() < 0.1:
-            (directory / f"{first:020d}.log").write_bytes(content)
-            content, first = b"", one.base
-        content += one.content
-    (directory / f"{first:020d}.log").write_bytes(content)
-    epoch = world.log[-1].epoch if node == 1 else own[-1].epoch
+    own = [one for one in own if one.base >= start]
+    rolls = [one.base for one in own[1:] if rng.random() < 0.1]
+    write_node(world, {at: models[at] for at in snapshots}, log_dir, node, own, rolls)
+
+
+def write_node(
+    world: World,
+    snapshots: dict[int, _Model],
+    log_dir: Path,
+    node: int,
+    log: list[Batch],
+    rolls: list[int],
+) -> None:
+    """Write the directory of a node.
+
+    Args:
+        snapshots: end offset → state.
+        rolls: base offsets of segments after the first.
+    """
+    directory = log_dir / "__cluster_metadata-0"
+    directory.mkdir(parents=True)
+    for at, model in snapshots.items():
+        _write_snapshot(world, model, directory, at)
+    first = log[0].base if log else max(snapshots)
+    segments = {base: b"" for base in (first, *rolls)}
+    for one in log:
+        segments[max(base for base in segments if base <= one.base)] += one.content
+    for base, content in segments.items():
+        (directory / f"{base:020d}.log").write_bytes(content)
+    epoch = world.log[-1].epoch if node == 1 or not log else log[-1].epoch
     note: dict[str, object] = {"leaderId": 1, "leaderEpoch": epoch, "votedId": -1}
     if world.kraft_version:
         note |= {"votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA", "data_version": 1}

@@ -58,6 +58,7 @@ class Builder:
         Raises:
             LogwrightError: a record is inconsistent or of an unknown version.
         """
+        self.timestamp_ms = batch.header.max_timestamp
         if batch.header.is_control:
             self._control(batch)
             return

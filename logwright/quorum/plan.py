@@ -205,6 +205,11 @@ def _voter(
 ) -> Voter | None:
     """Return the only voter; None with kraft.version 0."""
     if state.kraft_version == 0:
+        if endpoint is not None:
+            raise PreconditionError(
+                "kraft.version is 0: where controllers listen is in the properties of the nodes.",
+                remedy="Leave out --endpoint. Nothing was changed.",
+            )
         return None
     if state.kraft_version > MAX_KRAFT_VERSION:
         raise UnsupportedFormatError(

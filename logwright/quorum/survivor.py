@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from logwright.errors import CorruptBatch, LogwrightError
+from logwright.errors import CorruptBatch, LogwrightError, NotALogDir
 from logwright.format.control import ControlType
 from logwright.format.names import LOG, segment_file_name
 from logwright.metadata.files import Snapshot, segments, snapshots
@@ -50,8 +50,14 @@ def read_survivor(
         NotALogDir: there is no such directory, or no metadata log in it.
     """
     directory = log_dir / METADATA_DIRECTORY
-    with open_log_dir(log_dir):
-        pass
+    with open_log_dir(log_dir) as opened:
+        if METADATA_DIRECTORY not in opened.names():
+            raise NotALogDir(
+                f"has no {METADATA_DIRECTORY}.",
+                path=log_dir,
+                remedy="Give the directory of metadata.log.dir, or the first one of log.dirs."
+                " Nothing was changed.",
+            )
     with open_log_dir(directory) as opened:
         names = opened.names()
     damages: list[Damage] = []

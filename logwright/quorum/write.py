@@ -127,7 +127,7 @@ def _write_snapshot(file: BinaryIO, verdict: Verdict, new: NewDirectory) -> None
     offset = Offset(len(head))
     records = (one for batch in _source_batches(verdict) for one in batch.records)
     for group in _grouped(_happened(records)):
-        file.write(_batch(group, offset, state.epoch, 0))
+        file.write(_batch(group, offset, state, 0))
         offset = Offset(offset + len(group))
     file.write(_control_batch([(ControlType.SNAPSHOT_FOOTER, serialize_footer())], offset, state))
 
@@ -216,26 +216,31 @@ def _control_batch(controls: list[tuple[ControlType, bytes]], base: Offset, stat
         )
         for kind, value in controls
     ]
-    return _batch(records, base, state.epoch, CONTROL)
+    return _batch(records, base, state, CONTROL)
 
 
-def _batch(records: list[Record], base: Offset, epoch: int, attributes: int) -> bytes:
-    """Return an uncompressed batch of these records, with offsets from its base on."""
+def _batch(records: list[Record], base: Offset, state: State, attributes: int) -> bytes:
+    """Return an uncompressed batch of these records, with offsets from its base on. A snapshot's
+    batch has one time for all of its records (RecordsIterator.readRecord).
+    """
     header = RecordBatch(
         base_offset=base,
         batch_length=0,
-        partition_leader_epoch=epoch,
+        partition_leader_epoch=state.epoch,
         crc=0,
         attributes=attributes,
         last_offset_delta=len(records) - 1,
-        base_timestamp=records[0].timestamp_ms,
-        max_timestamp=max(one.timestamp_ms for one in records),
+        base_timestamp=state.timestamp_ms,
+        max_timestamp=state.timestamp_ms,
         producer_id=NO_PRODUCER_ID,
         producer_epoch=-1,
         base_sequence=NO_SEQUENCE,
         records_count=len(records),
     )
-    placed = (replace(one, offset=Offset(at)) for at, one in enumerate(records, base))
+    placed = (
+        replace(one, offset=Offset(at), timestamp_ms=state.timestamp_ms)
+        for at, one in enumerate(records, base)
+    )
     return serialize_batch(header, encode_records(header, placed))
 
 
