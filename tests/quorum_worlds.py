@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -30,6 +31,7 @@ from tests.metadata_builder import (
     uuid_text,
 )
 
+METADATA: Final = "__cluster_metadata-0"
 CLUSTER: Final = "MkU3OEVBNTcwNTJENDM2Qk"
 NODES: Final = (1, 2, 3)
 VOTERS: Final = tuple(
@@ -170,8 +172,7 @@ def make_world(rng: random.Random, root: Path) -> World:
 
 def _make_log(rng: random.Random, world: World) -> dict[int, _Model]:
     """Make the batches; the model at each batch's end."""
-    model, next_topic = _Model(), 1
-    pending: _Model | None = None
+    writer = _Writer(rng)
     models: dict[int, _Model] = {}
     base = 0
 
@@ -179,8 +180,8 @@ def _make_log(rng: random.Random, world: World) -> dict[int, _Model]:
         nonlocal base
         world.log.append(batch)
         base = batch.end
-        models[base] = model.copy()
-        world.states[base] = model.state()
+        models[base] = writer.model.copy()
+        world.states[base] = writer.model.state()
 
     for epoch in sorted(rng.sample(range(1, 9), rng.randint(1, 4))):
         controls = [(ControlType.LEADER_CHANGE, b"\x00" * 9)]
@@ -190,48 +191,64 @@ def _make_log(rng: random.Random, world: World) -> dict[int, _Model]:
                 (ControlType.KRAFT_VOTERS, serialize_voters(VOTERS)),
             ]
         add(control_batch(base, controls, epoch))
-        for number in range(rng.randrange(1 if base < 4 else 0, 25)):
-            values: list[bytes] = []
-            kinds: list[str] = []
-            target = model if pending is None else pending
-            if base < 4 and number == 0:
-                values, kinds = [feature("metadata.version", 25)], ["FeatureLevelRecord"]
-            choice = rng.random()
-            if choice < 0.15:
-                values.append(NO_OP)
-                kinds.append("NoOpRecord")
-            elif choice < 0.25 and pending is None:
-                pending = model.copy()
-                values.append(BEGIN)
-                kinds.append("BeginTransactionRecord")
-            elif choice < 0.4 and pending is not None:
-                happens = rng.random() < 0.5
-                values.append(END if happens else ABORT)
-                kinds.append("EndTransactionRecord" if happens else "AbortTransactionRecord")
-                if happens:
-                    model = pending
-                pending = None
-            elif choice < 0.6 or not target.topics:
-                name, partitions = f"t{next_topic}", rng.randint(1, 4)
-                target.topics[next_topic] = (name, partitions)
-                values.append(topic(name, next_topic))
-                values += [partition(next_topic, at, [11]) for at in range(partitions)]
-                kinds += ["TopicRecord", *["PartitionRecord"] * partitions]
-                next_topic += 1
-            elif choice < 0.9:
-                name = rng.choice(list(target.topics.values()))[0]
-                key, text = rng.choice(("retention.ms", "segment.ms")), str(rng.randrange(1000))
-                target.configs.setdefault(name, {})[key] = text
-                values.append(config(2, name, key, text))
-                kinds.append("ConfigRecord")
-            else:
-                gone = rng.choice(list(target.topics))
-                target.configs.pop(target.topics.pop(gone)[0], None)
-                values.append(remove_topic(gone))
-                kinds.append("RemoveTopicRecord")
-            (content,) = batches(base, values)
-            add(Batch(base, epoch, with_epoch(content, epoch), tuple(values), tuple(kinds)))
+        is_first = len(world.log) == 1
+        for number in range(rng.randrange(1 if is_first else 0, 25)):
+            changes = [(feature("metadata.version", 25), "FeatureLevelRecord")]
+            changes = [*(changes if is_first and number == 0 else []), *writer.changes()]
+            values, kinds = zip(*changes, strict=True)
+            (content,) = batches(base, list(values))
+            add(Batch(base, epoch, with_epoch(content, epoch), values, kinds))
     return models
+
+
+class _Writer:
+    """Makes random records, and keeps the model."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.model = _Model()
+        self.pending: _Model | None = None
+        self.next_topic = 1
+
+    def changes(self) -> list[tuple[bytes, str]]:
+        """Records of a batch, and their kinds."""
+        target = self.model if self.pending is None else self.pending
+        choice = self.rng.random()
+        if choice < 0.15:
+            return [(NO_OP, "NoOpRecord")]
+        if choice < 0.25 and self.pending is None:
+            self.pending = self.model.copy()
+            return [(BEGIN, "BeginTransactionRecord")]
+        if choice < 0.4 and self.pending is not None:
+            return [self._end(self.pending)]
+        if choice < 0.6 or not target.topics:
+            return self._create(target)
+        return [self._set(target) if choice < 0.9 else self._remove(target)]
+
+    def _end(self, pending: _Model) -> tuple[bytes, str]:
+        self.pending = None
+        if self.rng.random() < 0.5:
+            return (ABORT, "AbortTransactionRecord")
+        self.model = pending
+        return (END, "EndTransactionRecord")
+
+    def _create(self, target: _Model) -> list[tuple[bytes, str]]:
+        number, self.next_topic = self.next_topic, self.next_topic + 1
+        name, partitions = f"t{number}", self.rng.randint(1, 4)
+        target.topics[number] = (name, partitions)
+        made = [(partition(number, at, [11]), "PartitionRecord") for at in range(partitions)]
+        return [(topic(name, number), "TopicRecord"), *made]
+
+    def _set(self, target: _Model) -> tuple[bytes, str]:
+        name = self.rng.choice(list(target.topics.values()))[0]
+        key, text = self.rng.choice(("retention.ms", "segment.ms")), str(self.rng.randrange(1000))
+        target.configs.setdefault(name, {})[key] = text
+        return (config(2, name, key, text), "ConfigRecord")
+
+    def _remove(self, target: _Model) -> tuple[bytes, str]:
+        gone = self.rng.choice(list(target.topics))
+        target.configs.pop(target.topics.pop(gone)[0], None)
+        return (remove_topic(gone), "RemoveTopicRecord")
 
 
 def _write_random_node(
@@ -249,29 +266,22 @@ def _write_random_node(
     start = snapshots[0] if snapshots and rng.random() < 0.5 else 0
     own = [one for one in own if one.base >= start]
     rolls = [one.base for one in own[1:] if rng.random() < 0.1]
-    write_node(world, {at: models[at] for at in snapshots}, log_dir, node, own, rolls)
+    write_node(world, log_dir, node, own, rolls)
+    for at in snapshots:
+        _write_snapshot(world, models[at], log_dir / METADATA, at)
 
 
 def write_node(
     world: World,
-    snapshots: dict[int, _Model],
     log_dir: Path,
     node: int,
     log: list[Batch],
-    rolls: list[int],
+    rolls: Sequence[int] = (),
 ) -> None:
-    """Write the directory of a node.
-
-    Args:
-        snapshots: end offset → state.
-        rolls: base offsets of segments after the first.
-    """
-    directory = log_dir / "__cluster_metadata-0"
+    """Write the directory of a node; `rolls`: base offsets of the segments after the first."""
+    directory = log_dir / METADATA
     directory.mkdir(parents=True)
-    for at, model in snapshots.items():
-        _write_snapshot(world, model, directory, at)
-    first = log[0].base if log else max(snapshots)
-    segments = {base: b"" for base in (first, *rolls)}
+    segments = dict.fromkeys((log[0].base if log else world.ends[node], *rolls), b"")
     for one in log:
         segments[max(base for base in segments if base <= one.base)] += one.content
     for base, content in segments.items():

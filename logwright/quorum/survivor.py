@@ -10,13 +10,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from logwright.errors import CorruptBatch, LogwrightError, NotALogDir
+from logwright.errors import CorruptBatch, LogwrightError, NotALogDir, UnreadableFile
 from logwright.format.control import ControlType
 from logwright.format.names import LOG, segment_file_name
 from logwright.metadata.files import Snapshot, segments, snapshots
@@ -72,7 +72,8 @@ def read_survivor(
         if snapshot is None and (not bases or bases[0] > _START):
             later = _later(directory, names, Tally(), _START)
             return replace(empty, later=later, damages=tuple(damages))
-        after = _log(directory, bases, builder, note, damages, applied)
+        paths = {base: directory / segment_file_name(base, LOG) for base in bases}
+        after = _log(paths, builder, note, applied, damages)
     except LogwrightError as error:
         return replace(empty, damages=tuple(damages), error=error)
     state = builder.state(snapshot)
@@ -124,7 +125,7 @@ def _snapshot(
                 kinds = [kind for kind, _ in batch.controls] if batch.header.is_control else []
                 frame = [*frame[:1], *(kinds or [ControlType.UNKNOWN])]
                 builder.load(batch, snapshot)
-        except CorruptBatch as error:
+        except (CorruptBatch, UnreadableFile) as error:
             damages.append(Damage(path, None, error.problem))
             continue
         if file.damage is not None:
@@ -143,24 +144,28 @@ def _is_framed(frame: list[ControlType]) -> bool:
 
 
 def _log(
-    directory: Path,
-    bases: list[Offset],
+    paths: Mapping[Offset, Path],
     builder: Builder,
     note: Note | None,
-    damages: list[Damage],
     applied: Offset,
+    damages: list[Damage],
 ) -> Tally:
     """Apply the log from the builder's end on, and return the whole records after a damage.
 
     Raises:
-        LogwrightError: a record is inconsistent or of an unknown version; a file cannot be read.
+        LogwrightError: a record is inconsistent or of an unknown version.
     """
     after = Tally()
-    wanted = [base for base in bases if base <= builder.end_offset][-1:]
-    wanted += [base for base in bases if base > builder.end_offset]
+    wanted = [base for base in paths if base <= builder.end_offset][-1:]
+    wanted += [base for base in paths if base > builder.end_offset]
     is_broken = False
     for base in wanted:
-        file = LogFile(directory / segment_file_name(base, LOG), base)
+        try:
+            file = LogFile(paths[base], base)
+        except UnreadableFile as error:
+            damages.append(Damage(paths[base], None, error.problem))
+            is_broken = True
+            continue
         if not is_broken and base > builder.end_offset:
             problem = f"the segment starts at offset {base}, the log before it ends at"
             damages.append(Damage(file.path, None, f"{problem} {builder.end_offset}."))

@@ -31,7 +31,6 @@ def test_random_worlds(tmp_path: Path, group: int) -> None:
         nodes = sorted(rng.sample(NODES, rng.randint(1, 3)))
         outcomes[check(world, root, nodes, seed)] += 1
     assert outcomes[0] > WORLDS // GROUPS // 3
-    print(outcomes)
 
 
 def check(world: World, root: Path, nodes: list[int], seed: int) -> int:

@@ -16,6 +16,7 @@ from logwright.cli.request import local_directory
 from logwright.cli.statuses import STOPPED
 from logwright.cli.wording import counted
 from logwright.errors import CorruptLogError
+from logwright.metadata.find import METADATA_DIRECTORY
 from logwright.place.model import Place
 from logwright.quorum.model import Endpoint, KindCount, NewDirectory, Survivor, Verdict
 from logwright.quorum.plan import METADATA_VERSION, judge, plan_directory
@@ -219,7 +220,6 @@ def _kinds(kinds: Sequence[KindCount]) -> list[dict[str, object]]:
 def _show_new(output: Output, verdict: Verdict, new: NewDirectory, *, written: bool) -> None:
     """Print what the new directory has, and what to do with it. Effects: writes to stdout."""
     voter = new.voter
-    quorum = "controller.quorum.voters" if voter is None else "controller.quorum.bootstrap.servers"
     first = (
         f"{new.directory}: {'written' if written else 'to be written'}: node {new.node_id} of"
         f" cluster {new.cluster_id} as the only voter, epoch {new.epoch}, with all before offset"
@@ -228,9 +228,11 @@ def _show_new(output: Output, verdict: Verdict, new: NewDirectory, *, written: b
     lines = [first]
     if written:
         lines.append(
-            f"Set metadata.log.dir={new.directory} in the properties of node {new.node_id} (or"
-            f" log.dirs, if it is no broker), and in {quorum} of all nodes only this controller."
+            f"Start node {new.node_id} with log.dirs={new.directory}; if it is a broker, too, move"
+            f" {METADATA_DIRECTORY} out of its log.dirs, and set metadata.log.dir={new.directory}."
         )
+    if written and voter is None:
+        lines.append(f"Set controller.quorum.voters to node {new.node_id} alone on all nodes.")
     output.result(
         "\n".join(lines),
         directory=str(new.directory),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import random
 import shutil
@@ -67,7 +68,7 @@ def quorum(level: int, tmp_path: Path) -> Path:
     """Three whole directories, ``node-1`` to ``node-3``."""
     one = world(kraft_version=level)
     for node in (1, 2, 3):
-        write_node(one, {}, tmp_path / f"node-{node}", node, one.log, [])
+        write_node(one, tmp_path / f"node-{node}", node, one.log)
     return tmp_path
 
 
@@ -316,11 +317,12 @@ STEPS = ("open", "mkdir", "fsync", "link", "rename", "unlink")
 """Of `os`: what writes a directory."""
 
 
-def _killed_at(number: int, words: list[object]) -> int:
-    """Run the command in a process that is killed before a step; its wait status."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload([__name__, "logwright.cli.run.quorum"])
+
+
+def _dying(number: int, words: list[object]) -> None:
+    """Run the command, and be killed before a step."""
     left = [number]
     for name in STEPS:
         real = getattr(os, name)
@@ -332,7 +334,16 @@ def _killed_at(number: int, words: list[object]) -> int:
             return _real(*given, **options)
 
         setattr(os, name, step)
-    os._exit(call(*words).status)
+    os._exit(call(*map(str, words)).status)
+
+
+def killed_at(number: int, words: list[object]) -> int:
+    """The exit code of a process that runs the command and is killed before a step."""
+    process = FORKS.Process(target=_dying, args=(number, words))
+    process.start()
+    process.join()
+    assert process.exitcode is not None
+    return process.exitcode
 
 
 def test_killed_at_each_step(tmp_path: Path) -> None:
@@ -341,19 +352,19 @@ def test_killed_at_each_step(tmp_path: Path) -> None:
     """
     one = world()
     node = tmp_path / "node-1"
-    write_node(one, {}, node, 1, one.log, [])
+    write_node(one, node, 1, one.log)
     before = tree(node)
     killed = 0
     for number in range(1000):
         new = tmp_path / f"new-{number}"
         words = ["quorum", node, "--to", new, *YES]
-        status = _killed_at(number, words)
+        status = killed_at(number, words)
         assert before == tree(node)
         if new.exists():
             metadata = read_metadata(new / METADATA)
             assert {"t"} == set(metadata.topics)
-        if not os.WIFSIGNALED(status):
-            assert 0 == os.waitstatus_to_exitcode(status)
+        if status != -signal.SIGKILL:
+            assert 0 == status
             break
         killed += 1
         if not new.exists():
