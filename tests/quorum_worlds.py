@@ -170,6 +170,13 @@ def make_world(rng: random.Random, root: Path) -> World:
     return world
 
 
+def make_log(rng: random.Random, *, kraft_version: int) -> World:
+    """A log that no node has yet."""
+    world = World(kraft_version=kraft_version)
+    _make_log(rng, world)
+    return world
+
+
 def _make_log(rng: random.Random, world: World) -> dict[int, _Model]:
     """Make the batches; the model at each batch's end."""
     writer = _Writer(rng)
@@ -260,7 +267,7 @@ def _write_random_node(
     world.ends[node] = end
     own = [one for one in world.log if one.end <= end]
     possible = [
-        one.end for one in own if one.end <= world.committed and _is_settled(world, one.end)
+        batch.end for batch in own if batch.end <= world.committed and _is_settled(world, batch.end)
     ]
     snapshots = sorted(rng.sample(possible, min(len(possible), rng.randrange(3))))
     start = snapshots[0] if snapshots and rng.random() < 0.5 else 0
@@ -282,8 +289,8 @@ def write_node(
     directory = log_dir / METADATA
     directory.mkdir(parents=True)
     segments = dict.fromkeys((log[0].base if log else world.ends[node], *rolls), b"")
-    for one in log:
-        segments[max(base for base in segments if base <= one.base)] += one.content
+    for batch in log:
+        segments[max(base for base in segments if base <= batch.base)] += batch.content
     for base, content in segments.items():
         (directory / f"{base:020d}.log").write_bytes(content)
     epoch = world.log[-1].epoch if node == 1 or not log else log[-1].epoch

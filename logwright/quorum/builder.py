@@ -83,8 +83,8 @@ class Builder:
         epoch = batch.header.partition_leader_epoch
         self._check_epoch(batch)
         keys = [
-            (one.offset, CONTROL if batch.header.is_control else api_key(one.value))
-            for one in batch.records
+            (raw.offset, CONTROL if batch.header.is_control else api_key(raw.value))
+            for raw in batch.records
         ]
         if batch.header.is_control:
             self._control(batch)

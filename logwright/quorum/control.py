@@ -51,15 +51,15 @@ def parse_voters(value: bytes | None) -> tuple[Voter, ...]:
     """
     return tuple(
         Voter(
-            node_id=one["id"],
-            directory_id=one["directory"],
+            node_id=voter["id"],
+            directory_id=voter["directory"],
             endpoints=tuple(
-                Endpoint(each["name"], each["host"], each["port"]) for each in one["endpoints"]
+                Endpoint(each["name"], each["host"], each["port"]) for each in voter["endpoints"]
             ),
-            min_version=one["range"]["min"],
-            max_version=one["range"]["max"],
+            min_version=voter["range"]["min"],
+            max_version=voter["range"]["max"],
         )
-        for one in _read(_VOTERS, value)["voters"]
+        for voter in _read(_VOTERS, value)["voters"]
     )
 
 
@@ -83,14 +83,14 @@ def _read(message: Message, value: bytes | None) -> dict[str, Any]:
 def serialize_voters(voters: tuple[Voter, ...]) -> bytes:
     """Return the value of a KRAFT_VOTERS record."""
     content = struct.pack(">h", VERSION) + _varint(len(voters) + 1)
-    for one in voters:
-        content += struct.pack(">i", one.node_id)
-        content += base64.urlsafe_b64decode(f"{one.directory_id}==")
-        content += _varint(len(one.endpoints) + 1)
-        for endpoint in one.endpoints:
+    for voter in voters:
+        content += struct.pack(">i", voter.node_id)
+        content += base64.urlsafe_b64decode(f"{voter.directory_id}==")
+        content += _varint(len(voter.endpoints) + 1)
+        for endpoint in voter.endpoints:
             content += _string(endpoint.name) + _string(endpoint.host)
             content += struct.pack(">H", endpoint.port) + _NO_TAGS
-        content += struct.pack(">hh", one.min_version, one.max_version) + _NO_TAGS
+        content += struct.pack(">hh", voter.min_version, voter.max_version) + _NO_TAGS
         content += _NO_TAGS
     return content + _NO_TAGS
 

@@ -31,6 +31,10 @@ EPOCH_MARGIN: Final = 1_000
 """How much newer the epoch of the new quorum is than all that were seen: a broker follows no leader
 of an epoch that is older than what it has noted, and its note may be in none of the directories."""
 MAX_KRAFT_VERSION: Final = 1
+OTHERS: Final = (
+    "Give other directories: each controller and each broker has the metadata log. Nothing was"
+    " changed."
+)
 METADATA_VERSION: Final = "metadata.version"
 
 
@@ -89,8 +93,7 @@ def _newest(survivors: Sequence[Survivor]) -> tuple[Survivor, State]:
         "no directory has a state of the cluster's metadata: neither a whole snapshot, nor a log"
         " from offset 0 on.",
         path=survivors[0].log_dir,
-        remedy="Give other directories: each controller and each broker has the metadata log."
-        " Nothing was changed.",
+        remedy=OTHERS,
     )
 
 
@@ -158,8 +161,7 @@ def plan_directory(
             f"the state ends at offset {verdict.state.end_offset}, before the cluster has a"
             f" {METADATA_VERSION}: no controller starts from it.",
             path=verdict.source.log_dir,
-            remedy="Give other directories: each controller and each broker has the metadata log."
-            " Nothing was changed.",
+            remedy=OTHERS,
         )
     node = _node(verdict, node_id)
     if verdict.cluster_id is None:

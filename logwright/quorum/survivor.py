@@ -62,12 +62,11 @@ def read_survivor(
         names = opened.names()
     damages: list[Damage] = []
     ids, note = _ids(log_dir, damages), _note(directory, damages)
-    found = snapshots(names)
     empty = Survivor(
         log_dir=log_dir, ids=ids, note=note, state=None, later=None, damages=tuple(damages)
     )
     try:
-        builder, snapshot = _snapshot(directory, found, proof, damages)
+        builder, snapshot = _snapshot(directory, snapshots(names), proof, damages)
         bases = segments(names)
         if snapshot is None and (not bases or bases[0] > _START):
             later = _later(directory, names, Tally(), _START)
@@ -210,7 +209,8 @@ def _count(tally: Tally, batches: Iterable[ReadBatch], start: Offset) -> None:
     for batch in batches:
         with suppress(LogwrightError):
             keys = [
-                CONTROL if batch.header.is_control else api_key(one.value) for one in batch.records
+                CONTROL if batch.header.is_control else api_key(record.value)
+                for record in batch.records
             ]
             offsets = [one.offset for one in batch.records]
             tally.add(one for one in zip(offsets, keys, strict=True) if one[0] >= start)
@@ -224,10 +224,10 @@ def _later(directory: Path, names: list[str], after: Tally, end: Offset) -> Late
         for base in segments(names)
     ]
     proofs += [
-        Proof(one.end_offset, f"the snapshot {directory / one.name}") for one in snapshots(names)
+        Proof(each.end_offset, f"the snapshot {directory / each.name}") for each in snapshots(names)
     ]
     proofs += [
-        Proof(Offset(one.last_offset + 1), f"whole batches in {directory}") for one in records
+        Proof(Offset(kind.last_offset + 1), f"whole batches in {directory}") for kind in records
     ]
     newest = max(proofs, default=Proof(_START, ""))
     if newest.end_offset <= end:

@@ -238,8 +238,8 @@ def _batch(records: list[Record], base: Offset, state: State, attributes: int) -
         records_count=len(records),
     )
     placed = (
-        replace(one, offset=Offset(at), timestamp_ms=state.timestamp_ms)
-        for at, one in enumerate(records, base)
+        replace(record, offset=Offset(at), timestamp_ms=state.timestamp_ms)
+        for at, record in enumerate(records, base)
     )
     return serialize_batch(header, encode_records(header, placed))
 

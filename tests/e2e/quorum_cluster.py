@@ -53,7 +53,11 @@ def directory_id() -> str:
 
 
 class QuorumCluster:
-    """The cluster. Effects: processes, which end with the context."""
+    """The cluster. Effects: processes, which end with the context.
+
+    Attributes:
+        start_seconds: how long it took to start.
+    """
 
     def __init__(self, work: Path, *, dynamic: bool, **settings: str) -> None:
         self.work = work
@@ -71,9 +75,11 @@ class QuorumCluster:
         self._format(ids)
 
     def __enter__(self) -> Self:
+        began = time.monotonic()
         for node in (*CONTROLLERS, BROKER):
             self.start(node)
         self.wait_for_topics(set())
+        self.start_seconds = time.monotonic() - began
         return self
 
     def __exit__(

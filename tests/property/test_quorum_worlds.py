@@ -45,9 +45,9 @@ def check(world: World, root: Path, nodes: list[int], seed: int) -> int:
     where = f"seed {seed}, nodes {nodes}: {answer.out} {answer.err}"
     assert before == {each: tree(each) for each in dirs}, where
     verdicts = [line for line in answer.lines if "committedOffset" in line]
-    for one in verdicts:
-        no_more_than_there_is(world, one, where)
-        no_less_than_is_whole(world, one, nodes, where)
+    for each in verdicts:
+        no_more_than_there_is(world, each, where)
+        no_less_than_is_whole(world, each, nodes, where)
     assert new.exists() == (answer.status == 0), where
     if answer.status == 0:
         written_state(world, new, verdicts[0], where)
@@ -70,35 +70,40 @@ def refused(
         assert world.damaged & set(nodes), where
 
 
-def no_more_than_there_is(world: World, one: dict[str, Any], where: str) -> None:
+def no_more_than_there_is(world: World, judged: dict[str, Any], where: str) -> None:
     """Offsets, epoch and kinds are those of the log."""
-    end, committed = one["endOffset"], one["committedOffset"]
+    end, committed = judged["endOffset"], judged["committedOffset"]
     assert end in world.states, where
     assert end <= world.end, where
-    assert world.epoch_before(end) == one["epoch"], where
+    assert world.epoch_before(end) == judged["epoch"], where
     assert committed <= world.committed, where
-    uncertain = {kind["kind"]: kind["records"] for kind in one["perhapsNotCommitted"]}
+    uncertain = {kind["kind"]: kind["records"] for kind in judged["perhapsNotCommitted"]}
     assert dict(world.kinds(committed, end)) == uncertain, where
     state = world.states[end]
-    assert (len(state.topics), sum(state.topics.values())) == (one["topics"], one["partitions"])
-    lost = one["lostBefore"]
+    assert (len(state.topics), sum(state.topics.values())) == (
+        judged["topics"],
+        judged["partitions"],
+    )
+    lost = judged["lostBefore"]
     assert lost is None or end < lost <= world.end, where
     there = world.kinds(end, world.end)
-    for kind in one["notApplied"]:
+    for kind in judged["notApplied"]:
         assert kind["records"] <= there[kind["kind"]], where
 
 
-def no_less_than_is_whole(world: World, one: dict[str, Any], nodes: list[int], where: str) -> None:
-    """The state of a directory without damage is not passed over."""
+def no_less_than_is_whole(
+    world: World, judged: dict[str, Any], nodes: list[int], where: str
+) -> None:
+    """The state of a directory without damage is not left out."""
     whole = [world.ends[node] for node in nodes if node not in world.damaged]
-    assert one["endOffset"] >= max(whole, default=0), where
+    assert judged["endOffset"] >= max(whole, default=0), where
 
 
-def written_state(world: World, new: Path, one: dict[str, Any], where: str) -> None:
+def written_state(world: World, new: Path, judged: dict[str, Any], where: str) -> None:
     """The new directory has the state at the offset that was named."""
     metadata = read_metadata(new / "__cluster_metadata-0")
-    state = world.states[one["endOffset"]]
-    assert one["endOffset"] == metadata.end_offset, where
+    state = world.states[judged["endOffset"]]
+    assert judged["endOffset"] == metadata.end_offset, where
     topics = {name: len(each.partitions) for name, each in metadata.topics.items()}
     configs = {
         name: {key: entry.value for key, entry in pairs.items()}

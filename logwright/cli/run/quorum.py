@@ -200,20 +200,20 @@ def _lost_lines(verdict: Verdict) -> list[str]:
 
 def _kind_lines(kinds: Sequence[KindCount]) -> list[str]:
     return [
-        f"  {one.records} {one.kind}, offsets {one.first_offset} to {one.last_offset}"
-        for one in kinds
+        f"  {kind.records} {kind.kind}, offsets {kind.first_offset} to {kind.last_offset}"
+        for kind in kinds
     ]
 
 
 def _kinds(kinds: Sequence[KindCount]) -> list[dict[str, object]]:
     return [
         {
-            "kind": one.kind,
-            "records": one.records,
-            "firstOffset": one.first_offset,
-            "lastOffset": one.last_offset,
+            "kind": kind.kind,
+            "records": kind.records,
+            "firstOffset": kind.first_offset,
+            "lastOffset": kind.last_offset,
         }
-        for one in kinds
+        for kind in kinds
     ]
 
 

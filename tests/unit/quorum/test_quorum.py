@@ -18,7 +18,16 @@ from logwright.metadata.read import read_metadata
 from logwright.quorum.control import parse_voters, serialize_voters
 from logwright.quorum.model import Endpoint
 from tests.e2e.command import call, tree
-from tests.metadata_builder import BEGIN, batches, config, feature, partition, topic
+from tests.log_builder import LogBuilder
+from tests.metadata_builder import (
+    BEGIN,
+    batches,
+    config,
+    feature,
+    partition,
+    topic,
+    uuid_text,
+)
 from tests.quorum_worlds import (
     CLUSTER,
     VOTERS,
@@ -35,25 +44,25 @@ YES = ("--yes", "--output", "json")
 
 def world(*, kraft_version: int = 1) -> World:
     """Two epochs: a topic in the first; in the second a setting, which is perhaps not committed."""
-    one = World(kraft_version=kraft_version)
+    made = World(kraft_version=kraft_version)
 
     def add(values: list[bytes], epoch: int, *kinds: str) -> None:
-        base = one.log[-1].end
+        base = made.log[-1].end
         content = with_epoch(batches(base, values)[0], epoch)
-        one.log.append(Batch(base, epoch, content, tuple(values), kinds))
+        made.log.append(Batch(base, epoch, content, tuple(values), kinds))
 
     change = (ControlType.LEADER_CHANGE, b"\x00" * 9)
     voters = [
         (ControlType.KRAFT_VERSION, bytes.fromhex("0000000100")),
         (ControlType.KRAFT_VOTERS, serialize_voters(VOTERS)),
     ]
-    one.log.append(control_batch(0, [change, *(voters if kraft_version else [])], 1))
+    made.log.append(control_batch(0, [change, *(voters if kraft_version else [])], 1))
     kinds = ("FeatureLevelRecord", "TopicRecord", "PartitionRecord")
     add([feature("metadata.version", 25), topic("t", 1), partition(1, 0, [11])], 1, *kinds)
-    one.log.append(control_batch(one.log[-1].end, [change], 3))
+    made.log.append(control_batch(made.log[-1].end, [change], 3))
     add([config(2, "t", "retention.ms", "5")], 3, "ConfigRecord")
     add([config(2, "t", "segment.ms", "6")], 3, "ConfigRecord")
-    return one
+    return made
 
 
 @pytest.fixture(params=[0, 1])
@@ -66,17 +75,17 @@ def level(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def quorum(level: int, tmp_path: Path) -> Path:
     """Three whole directories, ``node-1`` to ``node-3``."""
-    one = world(kraft_version=level)
+    made = world(kraft_version=level)
     for node in (1, 2, 3):
-        write_node(one, tmp_path / f"node-{node}", node, one.log)
+        write_node(made, tmp_path / f"node-{node}", node, made.log)
     return tmp_path
 
 
 def verdict(*words: object) -> dict[str, Any]:
     """What all directories say together."""
     answer = call("quorum", *map(str, words), "--output", "json")
-    (found,) = [line for line in answer.lines if "committedOffset" in line]
-    return found
+    (line_of_all,) = [line for line in answer.lines if "committedOffset" in line]
+    return line_of_all
 
 
 def position(level: int, number: int) -> int:
@@ -91,15 +100,15 @@ def log_of(log_dir: Path) -> Path:
 
 def test_what_is_left(quorum: Path) -> None:
     """A record of an epoch proves that all before the epoch was committed, and its first batch."""
-    said = verdict(quorum / "node-1")
-    end, start = said["endOffset"], said["committedOffset"]
-    assert (3, start + 2) == (said["epoch"], end)
+    judged = verdict(quorum / "node-1")
+    end, start = judged["endOffset"], judged["committedOffset"]
+    assert (3, start + 2) == (judged["epoch"], end)
     kinds = {"kind": "ConfigRecord", "records": 2, "firstOffset": start, "lastOffset": end - 1}
-    assert [kinds] == said["perhapsNotCommitted"]
-    assert "a record of the leader of epoch 3" == said["committedBy"]
-    assert (1, 1, [1, 2, 3]) == (said["topics"], said["partitions"], said["voters"])
-    assert not said["hasQuorum"]
-    assert said["lostBefore"] is None
+    assert [kinds] == judged["perhapsNotCommitted"]
+    assert "a record of the leader of epoch 3" == judged["committedBy"]
+    assert (1, 1, [1, 2, 3]) == (judged["topics"], judged["partitions"], judged["voters"])
+    assert not judged["hasQuorum"]
+    assert judged["lostBefore"] is None
 
 
 def test_text(quorum: Path) -> None:
@@ -117,10 +126,10 @@ def test_an_epoch_that_has_only_begun_proves_nothing(quorum: Path, level: int) -
     path = log_of(quorum / "node-1")
     whole = verdict(quorum / "node-1")
     path.write_bytes(path.read_bytes()[: position(level, 3)])
-    said = verdict(quorum / "node-1")
-    assert said["endOffset"] == whole["committedOffset"]
-    assert said["committedOffset"] < said["endOffset"] - 1
-    assert said["committedBy"] == "a record of the leader of epoch 1"
+    judged = verdict(quorum / "node-1")
+    assert judged["endOffset"] == whole["committedOffset"]
+    assert judged["committedOffset"] < judged["endOffset"] - 1
+    assert judged["committedBy"] == "a record of the leader of epoch 1"
 
 
 def test_a_majority_is_a_quorum(quorum: Path) -> None:
@@ -152,10 +161,10 @@ def test_the_new_directory(quorum: Path) -> None:
     metadata = read_metadata(quorum / "new" / METADATA)
     assert (CLUSTER, written["endOffset"]) == (metadata.cluster_id, metadata.end_offset)
     assert {"retention.ms", "segment.ms"} == set(metadata.topic_configs["t"])
-    said = verdict(quorum / "new")
-    assert said["endOffset"] == said["committedOffset"]
-    if said["kraftVersion"]:
-        assert [1] == said["voters"]
+    judged = verdict(quorum / "new")
+    assert judged["endOffset"] == judged["committedOffset"]
+    if judged["kraftVersion"]:
+        assert [1] == judged["voters"]
         assert [{"name": "CONTROLLER", "host": "host-1", "port": 9093}] == written["endpoints"]
     assert written["epoch"] > 3
     meta = (quorum / "new/meta.properties").read_text()
@@ -183,10 +192,10 @@ def test_what_a_damage_hides(quorum: Path, level: int) -> None:
     path.write_bytes(content)
     answer = call("quorum", quorum / "node-1", "--output", "json")
     assert 3 == answer.status
-    said = verdict(quorum / "node-1")
-    assert said["lostBefore"] == 3 + said["endOffset"] + 3
+    judged = verdict(quorum / "node-1")
+    assert judged["lostBefore"] == 3 + judged["endOffset"] + 3
     assert {("control", 1), ("ConfigRecord", 2)} == {
-        (one["kind"], one["records"]) for one in said["notApplied"]
+        (kind["kind"], kind["records"]) for kind in judged["notApplied"]
     }
     refusal = call("quorum", quorum / "node-1", "--to", quorum / "new", *YES)
     assert 3 == refusal.status
@@ -194,20 +203,20 @@ def test_what_a_damage_hides(quorum: Path, level: int) -> None:
 
 
 def test_an_epoch_that_nobody_began(quorum: Path, level: int) -> None:
-    """The CRC does not cover the epoch: a batch with a new one is no batch of a leader."""
+    """The CRC does not cover the epoch: a batch with a new one is not of a leader."""
     path = log_of(quorum / "node-1")
     content = bytearray(path.read_bytes())
     content[position(level, 4) + 15] ^= 4
     path.write_bytes(content)
-    whole, said = verdict(quorum / "node-2"), verdict(quorum / "node-1")
-    assert (whole["endOffset"] - 1, 3) == (said["endOffset"], said["epoch"])
+    whole, judged = verdict(quorum / "node-2"), verdict(quorum / "node-1")
+    assert (whole["endOffset"] - 1, 3) == (judged["endOffset"], judged["epoch"])
 
 
 def test_an_endpoint_is_needed(quorum: Path) -> None:
     """Of a node that was no voter the log does not say where it listens."""
     words = ("quorum", quorum / "node-1", "--to", quorum / "new", "--node-id", 7)
-    said = verdict(quorum / "node-1")
-    if said["kraftVersion"]:
+    judged = verdict(quorum / "node-1")
+    if judged["kraftVersion"]:
         refused = call(*words, *YES)
         assert (5, True) == (refused.status, "Give --endpoint" in refused.err)
         answer = call(*words, "--endpoint", "C://[::1]:99", *YES)
@@ -301,16 +310,33 @@ def test_voters_are_read_as_they_are_written() -> None:
             for _ in range(rng.randrange(4))
         )
         voters = tuple(
-            type(one)(
+            type(voter)(
                 node_id=rng.randrange(1 << 31),
-                directory_id=one.directory_id,
+                directory_id=voter.directory_id,
                 endpoints=endpoints,
                 min_version=0,
                 max_version=1,
             )
-            for one in VOTERS * rng.randrange(50)
+            for voter in VOTERS * rng.randrange(50)
         )
         assert voters == parse_voters(serialize_voters(voters))
+
+
+def test_the_documented_commands(quorum: Path, tmp_path: Path) -> None:
+    """Of the runbook: of a controller and a broker, with a stray log in the broker's directory."""
+    controller, broker = quorum / "node-1", quorum / "node-2"
+    meta = broker / "meta.properties"
+    meta.write_text(meta.read_text().replace("node.id=2", "node.id=11"))
+    log = LogBuilder(broker, "unknown-0")
+    log.segment(0).batch(0, [("a", "1")])
+    log.write()
+    (log.directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(9)}\n")
+    assert 0 == call("quorum", controller, broker).status
+    new = tmp_path / "rescued"
+    assert 0 == call("quorum", controller, broker, "--to", new, "--yes").status
+    shown = call("inspect", broker, "--metadata", new / METADATA)
+    assert 0 == shown.status
+    assert "unknown to the cluster" in shown.out + shown.err
 
 
 STEPS = ("open", "mkdir", "fsync", "link", "rename", "unlink")
@@ -350,9 +376,9 @@ def test_killed_at_each_step(tmp_path: Path) -> None:
     """The old directory is as it was, the new one is whole or absent, and the next call writes it
     in spite of what the killed one left.
     """
-    one = world()
+    made = world()
     node = tmp_path / "node-1"
-    write_node(one, node, 1, one.log)
+    write_node(made, node, 1, made.log)
     before = tree(node)
     killed = 0
     for number in range(1000):
