@@ -139,7 +139,7 @@ def plan_directory(
     """Return what the new directory is to have.
 
     Args:
-        directory_id: a new one, so that the old directory is no voter any more.
+        directory_id: a new one, so that the old directory no longer has the voter.
         node_id: of the controller that will start from it; None: the node of the source.
         endpoint: where it listens; None: as the log says of this node.
 
@@ -224,7 +224,7 @@ def _voter(
         endpoints = (endpoint,)
     if not endpoints:
         raise PreconditionError(
-            f"node {node_id} is no voter, so the log does not have where it listens.",
+            f"node {node_id} was not a voter, so the log does not have where it listens.",
             remedy="Give --endpoint NAME://HOST:PORT, as in the controller's advertised.listeners."
             " Nothing was changed.",
         )
