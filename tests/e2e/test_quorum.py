@@ -198,7 +198,7 @@ def lagging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[QuorumCl
         filled(cluster)
         late_node = next(node for node in CONTROLLERS if node != cluster.leader())
         cluster.kill(late_node)
-        cluster.make_topic("late", 2, retention_ms="1234567")
+        cluster.make_topic("late", retention_ms="1234567")
         cluster.produce("late", ["z"])
         cluster.kill_all()
         yield cluster, late_node
@@ -230,7 +230,7 @@ def test_a_controller_that_lags_is_left(lagging: tuple[QuorumCluster, int], tmp_
     assert (first["endOffset"], end) == (second["endOffset"], second["lostBefore"])
     lost = logged(truth, second["endOffset"], end, cluster)
     assert dict(lost) == kinds(second["notApplied"])
-    assert (1, 2) == (lost["TopicRecord"], lost["PartitionRecord"])
+    assert (1, 1) == (lost["TopicRecord"], lost["PartitionRecord"])
     uncertain = logged(truth, first["committedOffset"], first["endOffset"], cluster)
     assert dict(uncertain) == kinds(first["perhapsNotCommitted"])
 
