@@ -72,6 +72,17 @@ ELSEWHERE: Final = {
         ),
         ("tests/unit/cli/test_tier.py", "test_the_documented_commands"),
     ),
+    **dict.fromkeys(
+        (
+            "logwright quorum /var/lib/kafka/controller /srv/broker-2/data",
+            (
+                "logwright quorum /var/lib/kafka/controller /srv/broker-2/data"
+                " --to /var/lib/kafka/rescued --yes"
+            ),
+            "logwright inspect LOG_DIR --metadata /var/lib/kafka/rescued/__cluster_metadata-0",
+        ),
+        ("tests/unit/quorum/test_quorum.py", "test_the_documented_commands"),
+    ),
     "logwright move LOG_DIR TOPIC-N --abandon": (
         "tests/unit/cli/test_move.py",
         "test_open_move_is_told_of",

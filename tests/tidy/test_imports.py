@@ -67,6 +67,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.latest",
         "logwright.maintenance",
         "logwright.rescue",
+        "logwright.quorum",
     ),
     ("logwright.audit",),
     ("logwright.erasure",),

@@ -44,6 +44,8 @@ NO_CLAIM = (
     "Search without --forecast, or stop the broker.",
     "Kafka refuses it too. Write tombstones",
     "Kafka cannot open it either; restore it.",
+    "each controller and each broker has the metadata log",
+    "Give a directory of a broker, too.",
 )
 """Remedies that name a broker without saying what one would do to the files. The last two: Kafka's
 rule for DeleteRecords, and a file above 2 GiB, which no index of Kafka's can point into."""

@@ -241,9 +241,9 @@ _OPTIONS: Final = (
 )
 
 
-_YES: Final = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 dry_run_option: Final = click.option("--dry-run", is_flag=True, help="Stop after the plan.")
-_CHANGING: Final = (_YES, dry_run_option)
+_CHANGING: Final = (yes_option, dry_run_option)
 
 like_kafka_option: Final = click.option(
     "--like-kafka",

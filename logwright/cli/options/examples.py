@@ -1,7 +1,8 @@
 """Up to three examples of each command, which its help shows. A test runs each of them.
 
 ``/kafka/data`` is a log directory of a stopped broker, ``/kafka/data2`` another one of the same
-broker, ``/backup/data`` an earlier copy.
+broker, ``/backup/data`` an earlier copy; ``/kafka/controller`` and ``/kafka/broker`` are what is
+left of a cluster without a quorum.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ EXAMPLES: Final = MappingProxyType(
         "undo": ("/kafka/data orders-0 --dry-run", "/kafka/data orders-0 --yes"),
         "recover": ("/kafka/data --dry-run", "/kafka/data --yes"),
         "doctor": ("/kafka/data /kafka/data2", "/kafka/data --output json"),
+        "quorum": (
+            "/kafka/controller /kafka/broker",
+            "/kafka/controller --to /kafka/rescued --yes",
+            "/kafka/broker --to /kafka/rescued --node-id 1 --dry-run",
+        ),
         "verify": (
             "/kafka/data",
             "/kafka/data orders-0 --output json",

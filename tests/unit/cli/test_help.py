@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import shlex
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from logwright.cli.main import main
 from logwright.cli.options.examples import EXAMPLES
 from tests.log_builder import LogBuilder
+from tests.quorum_worlds import make_log, write_node
 
 NAMES = tuple(main.list_commands(click.Context(main)))
 ROOT = Path(__file__).parents[3]
@@ -95,6 +97,9 @@ def test_examples_work(
     log.segment(4).batch(4, [("c", "1")])
     log.write()
     assert 0 == run(tmp_path, "roll /kafka/data --force --yes")  # with a producer snapshot
+    world = make_log(random.Random(1), kraft_version=0)
+    for node, directory in ((1, "controller"), (11, "broker")):
+        write_node(world, tmp_path / "kafka" / directory, node, world.log)
     shutil.copytree(tmp_path / "kafka" / "data", tmp_path / "backup" / "data")
     (tmp_path / "kafka" / "data2").mkdir()
     (tmp_path / "kafka" / "data2" / "meta.properties").write_text("version=1\n")
