@@ -87,13 +87,17 @@ def session_settings(
     if numba_cache_directory is not None:
         settings["spark.executorEnv.NUMBA_CACHE_DIR"] = str(numba_cache_directory)
     if event_log_directory is not None:
-        settings |= {
-            "spark.eventLog.enabled": "true",
-            "spark.eventLog.dir": event_log_directory.resolve().as_uri(),
-            "spark.eventLog.rolling.enabled": "false",
-            "spark.eventLog.compress": "false",
-        }
+        settings |= _event_log(event_log_directory)
     return settings
+
+
+def _event_log(directory: Path) -> dict[str, str]:
+    return {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": directory.resolve().as_uri(),
+        "spark.eventLog.rolling.enabled": "false",
+        "spark.eventLog.compress": "false",
+    }
 
 
 def prepare_environment(*, is_local: bool = False) -> None:
