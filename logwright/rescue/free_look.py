@@ -151,17 +151,22 @@ def compaction_plan(
 
 
 def compaction_step(plan: CleanPlan) -> FreeStep:
-    """Return what a cleaning needs and frees, at most: its output is not larger than its input."""
+    """Return what a cleaning needs and frees, at most: its output is not larger than its input.
+    Effects: looks at its files.
+    """
     bound = plan.compaction.first_uncleanable_offset
     below = [one for one in plan.log.sealed if one.base_offset < bound]
     size = sum(one.log_bytes + one.index_bytes + one.timeindex_bytes for one in below)
+    names = (segment_file_name(one.base_offset, each) for one in below for each in SEGMENT_SUFFIXES)
+    looked = [blocks_of(plan.log.directory / name) for name in names]
     return FreeStep(
         kind="compaction",
         log_dir=plan.log.log_dir,
         name=plan.log.partition.directory_name,
-        bytes=ByteCount(size),
+        bytes=ByteCount(sum(blocks for blocks, _ in looked)),
         files=len(below),
         need=size + _margin(size),
+        linked=sum(linked for _, linked in looked),
         detail=f"{len(below)} segments below {bound}; what goes is not known before",
     )
 
