@@ -126,8 +126,20 @@ def oldest_needed(
     while count < len(freed_bytes) and freed < missing:
         freed += freed_bytes[count]
         count += 1
+    return first_segments(plan, count), ByteCount(freed)
+
+
+def sealed_only(plan: RetentionPlan) -> RetentionPlan:
+    """Return a retention that keeps the active segment: to delete it takes a roll, which needs
+    room.
+    """
+    return first_segments(plan, len(plan.deleted) - plan.rolls)
+
+
+def first_segments(plan: RetentionPlan, count: int) -> RetentionPlan:
+    """Return a retention of this many of its segments, the oldest ones."""
     if count == len(plan.deleted):
-        return plan, ByteCount(freed)
+        return plan
     first = plan.log.segments[count].base_offset
     start = max(plan.log.log_start_offset, first)
     return replace(
@@ -137,4 +149,4 @@ def oldest_needed(
         log_start_offset=start,
         checkpointed_start=start if start > first else None,
         rolls=False,
-    ), ByteCount(freed)
+    )

@@ -25,7 +25,7 @@ from logwright.log.load import observe
 from logwright.log.log_dir import list_marked
 from logwright.place.files import open_log_dir
 from logwright.purge.commit import purge_locked, purge_partition
-from logwright.rescue.free import FreeStep, oldest_needed
+from logwright.rescue.free import FreeStep, oldest_needed, sealed_only
 from logwright.rescue.free_look import EVER, segment_bytes
 from logwright.retention.commit import retain_locked
 from logwright.retention.plan import RetentionPlan, plan_retention
@@ -117,13 +117,14 @@ def plan_oldest(
     now_ms: TimestampMs,
     high_watermark: HighWatermark,
 ) -> RetentionPlan:
-    """Return the retention of a log on which nobody else works. Effects: reads.
+    """Return the retention of a log on which nobody else works; its active segment stays. Effects:
+    reads.
 
     Raises:
         LogwrightError: as `observe` and `plan_retention`.
     """
     log = observe(log_dir, partition, high_watermark=high_watermark)
-    return plan_retention(log, config, now_ms=now_ms)
+    return sealed_only(plan_retention(log, config, now_ms=now_ms))
 
 
 def retain_needed(plan: RetentionPlan, files: FileSystem, missing: int) -> int:

@@ -68,6 +68,14 @@ def test_retention_frees_what_was_asked_and_no_more(full: Disk) -> None:
     assert not (full.log_dir / "t-0" / ".logwright").exists()
 
 
+def test_the_active_segment_stays(full: Disk) -> None:
+    """All segments are due, and more is asked for than they have: a roll would need room."""
+    answer = call("rescue", full.log_dir, "--free", 1 << 20, "--yes", *DELETES, *EXPIRED, *LATER)
+    assert 5 == answer.status
+    assert [SEGMENTS * 10] == bases(full)
+    assert SEGMENTS * SEGMENT_BYTES == free_bytes(full)
+
+
 def test_dry_run_changes_nothing(full: Disk) -> None:
     answer = call("rescue", full.log_dir, "--free", 4096, "--dry-run", *DELETES, *EXPIRED, *LATER)
     assert 0 == answer.status, answer.err
