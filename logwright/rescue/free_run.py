@@ -76,7 +76,7 @@ def alone(log_dir: Path, first: Callable[[], Path | None] = lambda: None) -> Ite
             raise LogDirLocked(
                 "a broker or another logwright process holds this lock.",
                 path=log_dir / BROKER_LOCK,
-                remedy="Stop the broker, or wait for the other process, then run it again.",
+                remedy="Wait for the other process to end, then run it again.",
             )
         with held(file):
             yield files

@@ -53,14 +53,14 @@ def free_bytes(made: Disk) -> int:
 
 def test_retention_frees_what_was_asked_and_no_more(full: Disk) -> None:
     """With no byte free: the oldest segments go, as many as are needed."""
-    asked = 4 * SEGMENT_BYTES
-    answer = call("rescue", full.log_dir, "--free", asked, "--yes", *DELETES, *EXPIRED, *LATER)
+    size = 4 * SEGMENT_BYTES
+    answer = call("rescue", full.log_dir, "--free", size, "--yes", *DELETES, *EXPIRED, *LATER)
     assert 0 == answer.status, answer.err
-    assert asked == free_bytes(full)
+    assert size == free_bytes(full)
     assert list(range(40, 121, 10)) == bases(full)
     assert {
-        "askedBytes": asked,
-        "freeBytes": asked,
+        "askedBytes": size,
+        "freeBytes": size,
         "freeBytesBefore": 0,
         "reached": True,
     }.items() <= (answer.lines[-1].items())

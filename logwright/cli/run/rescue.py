@@ -101,7 +101,7 @@ def run(
     by_device: dict[int, list[Request]] = {}
     for one in requests:
         local_directory(one.place)
-        one.partitions()  # refuses what is no log directory
+        one.partitions()  # refuses what is not a log directory
         by_device.setdefault(one.log_dir.stat().st_dev, []).append(one)
     short = []
     for own in by_device.values():
