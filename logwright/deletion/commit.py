@@ -187,17 +187,37 @@ def purge_deleted(
         StepFailed: a step failed; the next purge continues.
     """
     with lock_log_dir(log_dir), RealFileSystem(log_dir) as files:
-        listing = list_deleted(log_dir)
-        plans = plan_purge_logs(
-            listing, now_ms=now_ms, delay_ms=delay_ms, named=named, directories=directories
+        return purge_deleted_locked(
+            log_dir,
+            files,
+            now_ms=now_ms,
+            delay_ms=delay_ms,
+            named=named,
+            directories=directories,
         )
-        done = tuple(
-            _purge(log_dir, plan, files, now_ms=now_ms, delay_ms=delay_ms) if plan.goes else plan
-            for plan in plans
-        )
-        gone = {plan.directory for plan in done if plan.goes}
-        with lock_checkpoints(log_dir), room_or_without("compacting the record of deletions"):
-            _forget(list_deleted(log_dir), gone, files)
+
+
+def purge_deleted_locked(
+    log_dir: Path,
+    files: FileSystem,
+    *,
+    now_ms: TimestampMs,
+    delay_ms: int,
+    named: Collection[TopicPartition] | None = None,
+    directories: Collection[str] | None = None,
+) -> tuple[PurgedLog, ...]:
+    """Purge like `purge_deleted`; the caller holds a lock of the log directory."""
+    listing = list_deleted(log_dir)
+    plans = plan_purge_logs(
+        listing, now_ms=now_ms, delay_ms=delay_ms, named=named, directories=directories
+    )
+    done = tuple(
+        _purge(log_dir, plan, files, now_ms=now_ms, delay_ms=delay_ms) if plan.goes else plan
+        for plan in plans
+    )
+    gone = {plan.directory for plan in done if plan.goes}
+    with lock_checkpoints(log_dir), room_or_without("compacting the record of deletions"):
+        _forget(list_deleted(log_dir), gone, files)
     return done
 
 

@@ -84,7 +84,7 @@ def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
         if parse_deleted_directory_name(marked.name) is None or only not in (None, marked.name):
             continue
         with suppress(FileNotFoundError, NotALogDir):  # another purge has removed it
-            directories[marked.name] = _look(log_dir, marked, deletions.get(marked.name))
+            directories[marked.name] = look_at(log_dir, marked, deletions.get(marked.name))
     return DeletedListing(
         log_dir=log_dir,
         record=record,
@@ -94,7 +94,12 @@ def list_deleted(log_dir: Path, *, only: str | None = None) -> DeletedListing:
     )
 
 
-def _look(log_dir: Path, named: MarkedDirectory, record: DeletedLog | None) -> DeletedDirectory:
+def look_at(log_dir: Path, named: MarkedDirectory, record: DeletedLog | None) -> DeletedDirectory:
+    """Return a deleted or stray log's directory as a purge sees it. Effects: lists it.
+
+    Raises:
+        FileNotFoundError, NotALogDir: it is not there.
+    """
     path = log_dir / named.name
     at_ms = deleted_at_ms(path, record)
     tree = list_tree(path)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
+    from logwright.steps.filesystem import FileSystem
     from logwright.units import TimestampMs
 
 _LOG = logging.getLogger(__name__)
@@ -45,16 +46,35 @@ def purge_partition(
         Paused: it is paused, so that retired files can still be restored.
         StepFailed: a file could not be removed.
     """
-    with lock_log_dir(log_dir), lock_partition(log_dir, partition):
+    with (
+        lock_log_dir(log_dir),
+        lock_partition(log_dir, partition),
+        RealFileSystem(log_dir) as files,
+    ):
         refuse_held(log_dir, partition, now_ms, force=True)
-        listing = list_partition(log_dir / partition.directory_name)
-        plan = plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms)
-        with RealFileSystem(log_dir) as fs:
-            execute(plan.steps, fs)
-            with room_or_without("compacting the deletion ledger, which the next purge does"):
-                execute(plan.ledger, fs)
-        with open_partition_dir(log_dir, partition) as directory:
-            account = account_of(listing, stamp_files(directory))
+        return purge_locked(
+            log_dir, partition, files, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms
+        )
+
+
+def purge_locked(
+    log_dir: Path,
+    partition: TopicPartition,
+    files: FileSystem,
+    *,
+    now_ms: TimestampMs,
+    file_delete_delay_ms: int,
+) -> PurgeResult:
+    """Purge like `purge_partition`, also a log that is paused; the caller keeps everybody else off
+    it.
+    """
+    listing = list_partition(log_dir / partition.directory_name)
+    plan = plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms)
+    execute(plan.steps, files)
+    with room_or_without("compacting the deletion ledger, which the next purge does"):
+        execute(plan.ledger, files)
+    with open_partition_dir(log_dir, partition) as directory:
+        account = account_of(listing, stamp_files(directory))
     _LOG.info(
         "purged topic_partition=%s files=%d bytes=%d pending=%d",
         partition,

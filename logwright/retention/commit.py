@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from logwright.log.model import PartitionLog
     from logwright.observe import HighWatermark
     from logwright.place.model import AnyPlace
+    from logwright.steps.filesystem import FileSystem
     from logwright.steps.step import FileStep
     from logwright.units import TimestampMs
 
@@ -83,36 +84,52 @@ def retain_partition(
         StepFailed: a step failed; the log is the old one, the new one, or the old one without some
             of its oldest segments.
     """
+    with live_log(plan.log) as files:
+        return retain_locked(plan, roll, files)
+
+
+def retain_locked(
+    plan: RetentionPlan,
+    roll: Callable[[PartitionLog], tuple[FileStep, ...]],
+    files: FileSystem,
+    *,
+    undoable: bool = True,
+) -> RetentionAccount:
+    """Execute the plan like `retain_partition`; the caller keeps everybody else off the log.
+
+    Args:
+        undoable: record what an undo needs. Without it nothing is written to the ledger.
+    """
     log = plan.log
     log_dir, partition = log.log_dir, log.partition
     entries = dict(log.fingerprint.checkpoints)
-    with live_log(log) as files:
-        refuse_held(log_dir, partition, plan.now_ms, force=plan.past_quarantine)
-        newest_ms = require_old(plan)
-        path = log.directory / LEADER_EPOCH_CHECKPOINT
-        content = partition_file(log_dir, partition, LEADER_EPOCH_CHECKPOINT)
-        epochs = parse_leader_epochs(content or b"", path)
-        if plan.rolls:
-            execute(roll(log), files)
-        if plan.checkpointed_start is not None:
-            start = {LOG_START_OFFSET_CHECKPOINT: plan.checkpointed_start}
-            set_offsets(log_dir, partition, start, files)
-        with open_partition_dir(log_dir, partition) as directory:
-            present = stamp_files(directory)
-        identity = f"{plan.now_ms}-{secrets.token_hex(4)}"
-        facts = undo_facts(plan, epochs, entries)
-        origin = Origin(operation="retain", id=identity, facts=facts)
-        record, renames = retire_segments(plan, present, origin)
+    refuse_held(log_dir, partition, plan.now_ms, force=plan.past_quarantine)
+    newest_ms = require_old(plan)
+    path = log.directory / LEADER_EPOCH_CHECKPOINT
+    content = partition_file(log_dir, partition, LEADER_EPOCH_CHECKPOINT)
+    epochs = parse_leader_epochs(content or b"", path)
+    if plan.rolls:
+        execute(roll(log), files)
+    if plan.checkpointed_start not in {None, entries[LOG_START_OFFSET_CHECKPOINT]}:
+        start = {LOG_START_OFFSET_CHECKPOINT: plan.checkpointed_start}
+        set_offsets(log_dir, partition, start, files)
+    with open_partition_dir(log_dir, partition) as directory:
+        present = stamp_files(directory)
+    identity = f"{plan.now_ms}-{secrets.token_hex(4)}"
+    facts = undo_facts(plan, epochs, entries)
+    origin = Origin(operation="retain", id=identity, facts=facts)
+    record, renames = retire_segments(plan, present, origin)
+    if undoable:
         with room_or_without("the record for an undo"):
             execute(record, files)
-        execute(renames, files)
-        trimmed = trimmed_epochs(epochs, plan.log_start_offset)
-        with room_or_without("trimming the leader epochs"):
-            execute(set_leader_epochs(log.directory, content, trimmed), files)
-        with room_or_without("the recovery point"):
-            set_offsets(log_dir, partition, _final_offsets(plan, entries), files)
-        with open_partition_dir(log_dir, partition) as directory:
-            account = account_of(log, stamp_files(directory), newest_ms)
+    execute(renames, files)
+    trimmed = trimmed_epochs(epochs, plan.log_start_offset)
+    with room_or_without("trimming the leader epochs"):
+        execute(set_leader_epochs(log.directory, content, trimmed), files)
+    with room_or_without("the recovery point"):
+        set_offsets(log_dir, partition, _final_offsets(plan, entries), files)
+    with open_partition_dir(log_dir, partition) as directory:
+        account = account_of(log, stamp_files(directory), newest_ms)
     _LOG.info(
         "retained topic_partition=%s deleted=%d bytes=%d log_start_offset=%d",
         partition,

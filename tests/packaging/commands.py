@@ -54,6 +54,7 @@ CALLS = (
     Call("recover {log_dir} --yes"),
     Call("doctor {log_dir}"),
     Call("quorum {log_dir}"),
+    Call("rescue {log_dir} --free 1 --yes"),
     Call("verify {log_dir}"),
     Call("audit {log_dir} {other}"),
     Call("ingest {log_dir} --from {rows} --topic t --yes", "spark"),

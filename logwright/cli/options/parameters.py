@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 from collections.abc import Callable, Iterable
 from datetime import tzinfo
 from pathlib import Path
@@ -84,6 +85,23 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic since clic
         if found_ms is None:
             self.fail(f"{value!r} is not a duration such as 90s, 30m, 2h or 7d", param, ctx)
         return found_ms
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
+    """A number of bytes such as ``4096``, ``500MiB`` or ``20GiB``."""
+
+    name = "SIZE"
+    _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Return the bytes."""
+        matched = re.fullmatch(r"([0-9]{1,15})(?:\.([0-9]))?([KMGT]iB|B)?", str(value), re.ASCII)
+        if matched is None:
+            self.fail(f"{value!r} is not a size such as 4096, 500MiB or 20GiB", param, ctx)
+        tenths = int(matched[1]) * 10 + int(matched[2] or 0)
+        return tenths * (1 << 10 * self._UNITS.index(matched[3] or "B")) // 10
 
 
 class LateChoice(click.Choice):  # type: ignore[type-arg]  # generic since click 8.4

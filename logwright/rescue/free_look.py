@@ -1,0 +1,225 @@
+"""Look for what frees space: each function returns steps of `logwright.rescue.free` for one log
+directory. Sizes are those of blocks: a sparse file frees less than its length.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from logwright.compaction.model import CleaningOptions
+from logwright.deletion.observe import list_deleted
+from logwright.deletion.plan import plan_purge_logs
+from logwright.errors import LogwrightError
+from logwright.format.names import SEGMENT_SUFFIXES, segment_file_name
+from logwright.log.log_dir import list_marked
+from logwright.log.tree import list_tree
+from logwright.purge.observe import list_partition
+from logwright.purge.plan import plan_purge
+from logwright.rescue.free import FreeStep, Kind, Space
+from logwright.steps.step import Unlink
+from logwright.sweep.plan import plan_cleaning
+from logwright.units import INT64_MAX, ByteCount, TimestampMs
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from logwright.compaction.model import CleanPlan
+    from logwright.format.names import TopicPartition
+    from logwright.observe import HighWatermark
+    from logwright.retention.plan import RetentionPlan
+    from logwright.sweep.plan import Settings
+
+EVER: Final = TimestampMs(INT64_MAX)
+"""The clock by which every delay is over."""
+_BLOCK_BYTES: Final = 512
+"""The unit of st_blocks, whatever the file system's is."""
+AS_CLEANER: Final = CleaningOptions(force=True, like_kafka=True)
+"""Due or not, and without a roll, which would need room."""
+
+
+def space_of(directory: Path) -> Space:
+    """Return the file system of a directory, by statvfs(3). Effects: asks it."""
+    status = os.statvfs(directory)
+    return Space(
+        device=directory.stat().st_dev,
+        total=ByteCount(status.f_blocks * status.f_frsize),
+        free=ByteCount(status.f_bavail * status.f_frsize),
+    )
+
+
+def blocks_of(path: Path | str) -> tuple[ByteCount, bool]:
+    """Return the bytes that removing a file frees, and whether it has another name, which keeps
+    them. Effects: looks.
+    """
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return ByteCount(0), False
+    linked = status.st_nlink > 1
+    return ByteCount(0 if linked else status.st_blocks * _BLOCK_BYTES), linked
+
+
+def purge_step(
+    log_dir: Path, partition: TopicPartition, kind: Kind, *, now_ms: TimestampMs, delay_ms: int
+) -> FreeStep | None:
+    """Return what a purge by this clock frees, None if it has nothing to remove. Effects: lists.
+
+    Raises:
+        LogwrightError: as `list_partition` and `plan_purge`.
+    """
+    directory = log_dir / partition.directory_name
+    plan = plan_purge(list_partition(directory), now_ms=now_ms, file_delete_delay_ms=delay_ms)
+    paths = [step.path for step in plan.steps if isinstance(step, Unlink)]
+    return _step(kind, directory, paths, f"{len(plan.result.removed)} retired files")
+
+
+def deleted_steps(
+    log_dir: Path, kind: Kind, *, now_ms: TimestampMs, delay_ms: int
+) -> list[FreeStep]:
+    """Return the deleted logs that a purge by this clock removes. Effects: lists them."""
+    listing = list_deleted(log_dir)
+    steps = []
+    for log in plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=None):
+        if log.goes:
+            one = listing.directories[log.directory]
+            steps.append(_step(kind, one.path, (*one.logs, *one.others), "a deleted log"))
+    return [step for step in steps if step is not None]
+
+
+def stray_steps(log_dir: Path, named: Collection[str]) -> list[FreeStep]:
+    """Return the stray logs that were named, by directory. Effects: lists them."""
+    steps = []
+    for marked in list_marked(log_dir):
+        if marked.mark == "stray" and marked.name in named:
+            path = log_dir / marked.name
+            files = [path / name for name in list_tree(path).files]
+            steps.append(_step("due", path, files, "a stray log that was named"))
+    return [step for step in steps if step is not None]
+
+
+def retention_step(plan: RetentionPlan, kind: Kind) -> FreeStep | None:
+    """Return what a retention frees, None if it deletes nothing. Effects: looks at its files."""
+    files = [path for verdict in plan.deleted for path in segment_paths(plan, verdict.base_offset)]
+    last = plan.deleted[-1].reason if plan.deleted else ""
+    detail = f"{len(plan.deleted)} segments below {plan.log_start_offset}; the last one: {last}"
+    return _step(kind, plan.log.directory, files, detail)
+
+
+def segment_paths(plan: RetentionPlan, base_offset: int) -> list[Path]:
+    """Return the files that a segment may have."""
+    names = (segment_file_name(base_offset, suffix) for suffix in SEGMENT_SUFFIXES)
+    return [plan.log.directory / name for name in names]
+
+
+def segment_bytes(plan: RetentionPlan) -> list[int]:
+    """Return what each segment of a retention frees. Effects: looks at its files."""
+    return [
+        sum(blocks_of(path)[0] for path in segment_paths(plan, verdict.base_offset))
+        for verdict in plan.deleted
+    ]
+
+
+def compaction_plan(
+    log_dir: Path,
+    partition: TopicPartition,
+    settings: Settings,
+    *,
+    now_ms: TimestampMs,
+    high_watermark: HighWatermark,
+) -> CleanPlan | None:
+    """Return the cleaning of a compacted log, due or not, without a roll; None if there is nothing
+    to clean. Effects: reads.
+
+    Raises:
+        LogwrightError: as `plan_cleaning`.
+    """
+    config, cleaner = settings
+    if not config.compact or cleaner.off is not None:
+        return None
+    plan = plan_cleaning(
+        log_dir,
+        partition,
+        settings,
+        now_ms=now_ms,
+        options=AS_CLEANER,
+        high_watermark=high_watermark,
+    )
+    return plan if plan.clean else None
+
+
+def compaction_step(plan: CleanPlan) -> FreeStep:
+    """Return what a cleaning needs and frees, at most: its output is not larger than its input.
+    Effects: looks at its files.
+    """
+    bound = plan.compaction.first_uncleanable_offset
+    below = [one for one in plan.log.sealed if one.base_offset < bound]
+    size = sum(one.log_bytes + one.index_bytes + one.timeindex_bytes for one in below)
+    names = (segment_file_name(one.base_offset, each) for one in below for each in SEGMENT_SUFFIXES)
+    looked = [blocks_of(plan.log.directory / name) for name in names]
+    return FreeStep(
+        kind="compaction",
+        log_dir=plan.log.log_dir,
+        name=plan.log.partition.directory_name,
+        bytes=ByteCount(sum(blocks for blocks, _ in looked)),
+        files=len(below),
+        need=size + _margin(size),
+        linked=sum(linked for _, linked in looked),
+        detail=f"{len(below)} segments below {bound}; what goes is not known before",
+    )
+
+
+def _margin(size: int) -> int:
+    """Return what a rebuilt batch and the ledger may take more."""
+    return size // 50 + (1 << 16)
+
+
+def _step(kind: Kind, directory: Path, files: Iterable[Path | str], detail: str) -> FreeStep | None:
+    looked = [blocks_of(path) for path in files if os.path.lexists(path)]
+    if not looked:
+        return None
+    return FreeStep(
+        kind=kind,
+        log_dir=directory.parent,
+        name=directory.name,
+        bytes=ByteCount(sum(size for size, _ in looked)),
+        files=len(looked),
+        linked=sum(linked for _, linked in looked),
+        detail=detail,
+    )
+
+
+def held_open(device: int) -> list[tuple[int, ByteCount]]:
+    """Return the processes that hold files open which have no name any more, with their bytes: the
+    space is free when they close them. Only of processes that this user may look at. Effects: reads
+    /proc.
+    """
+    sizes: dict[int, int] = {}
+    for process in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208
+        seen: set[int] = set()
+        with suppress(OSError):
+            for file in os.listdir(f"/proc/{process}/fd"):  # noqa: PTH208
+                with suppress(OSError):
+                    status = os.stat(f"/proc/{process}/fd/{file}")  # noqa: PTH116
+                    is_gone = status.st_dev == device and not status.st_nlink
+                    if is_gone and status.st_ino not in seen:
+                        seen.add(status.st_ino)
+                        size = status.st_blocks * _BLOCK_BYTES
+                        sizes[int(process)] = sizes.get(int(process), 0) + size
+    return [(process, ByteCount(size)) for process, size in sorted(sizes.items()) if size]
+
+
+def first_file(log_dir: Path, steps: Iterable[FreeStep]) -> Path | None:
+    """Return one retired file with blocks of its own that is due, None if there is none. Effects:
+    lists.
+    """
+    for step in steps:
+        if step.log_dir == log_dir and step.kind in {"due", "retired"}:
+            with suppress(LogwrightError):
+                for file in list_partition(log_dir / step.name).files:
+                    path = log_dir / step.name / file.name
+                    if file.name.endswith(".deleted") and blocks_of(path)[0]:
+                        return path
+    return None
