@@ -5,14 +5,17 @@
 2. The root of each: `logwright.recovery.root`. A malformed checkpoint stops a start.
 3. Each log: its loading is simulated as Kafka does it (`logwright.recovery.load`, like_kafka). What
    makes the loading fail stops a start; what it removes is lost.
+4. The cluster's metadata log, and which logs it gives this broker: `logwright.rescue.cluster`.
+5. The rights of the broker's user, and the space of the file systems: `rights` and `space`.
 
-Nothing is changed. What could not be read, or is of an old message format, is not judged; other
-things that a start needs are not looked at (`logwright.rescue.model.NOT_LOOKED_AT`).
+Nothing is changed. What could not be read, or is of an old message format, is not judged; what else
+a start needs is named in the verdict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -44,10 +47,14 @@ from logwright.recovery.observe import marked_logs
 from logwright.recovery.root import MOST_PROPERTIES_BYTES
 from logwright.recovery.segments import ENDS
 from logwright.rescue.checkpoints import epochs_read, offsets_of, offsets_read
-from logwright.rescue.model import Effect, StartFinding, StartVerdict
+from logwright.rescue.cluster import LOG_LOST, ClusterState, read_cluster, strays
+from logwright.rescue.model import NEVER_LOOKED_AT, Effect, StartFinding, StartVerdict
+from logwright.rescue.rights import User, judge_rights
+from logwright.rescue.space import spaces
 from logwright.units import INT32_MAX, ByteCount, TimestampMs
 
 _AS_KAFKA: Final = RecoveryOptions(like_kafka=True)
+_DEFAULTS: Final = TopicConfig()
 _RECOVER: Final = "Run `logwright recover`, which writes a new one and keeps a copy."
 _KEEPS: Final = "Run `logwright recover` before: it keeps what it cuts."
 _NO_ID: Final = "Remove it: the log is kept aside as -stray then."
@@ -61,41 +68,90 @@ _IGNORED: Final = "A broker starts as if the file had no entry."
 _READ: Final = "A broker reads it all the same."
 
 
-def judge_start(log_dirs: Sequence[Path], *, now_ms: TimestampMs) -> StartVerdict:
+def judge_start(
+    log_dirs: Sequence[Path],
+    *,
+    now_ms: TimestampMs,
+    user: User | None = None,
+    metadata: Path | None = None,
+) -> StartVerdict:
     """Return whether a broker starts on these log directories. Effects: reads them.
 
     Args:
         log_dirs: all of the broker's.
         now_ms: the clock of the start, for what expires.
+        user: who starts the broker; None: nobody's rights are looked at.
+        metadata: the directory of the metadata log; None: as `read_cluster` finds it.
 
     Raises:
         UnreadableFile: one cannot be listed.
         LogDirLocked: an append or a recovery works on one.
     """
     findings = list(_identities(log_dirs))
+    cluster = read_cluster(log_dirs, metadata, now_ms=now_ms)
     plans = []
+    stray: set[Path] = set()
     for log_dir in log_dirs:
-        try:
-            partitions = list_partitions(log_dir)
-        except NotALogDir:  # without any log; it is found not to be formatted
+        plan = _plan_of(log_dir, now_ms)
+        if plan is None:
             continue
-        plan = plan_directory(
-            log_dir,
-            partitions,
-            lambda _: TopicConfig(),
-            now_ms=now_ms,
-            options=_AS_KAFKA,
-            marked=[one.name for one in marked_logs(log_dir)],
-            checkpoints=_checkpoints(log_dir),
-        )
         plans.append(plan)
         findings += _of_directory(plan)
-    findings += _twice(plans)
+        if cluster.metadata is not None:
+            named = list(strays(log_dir, _names(plan), cluster.metadata))
+            stray.update(log_dir / name for name, _ in named)
+            findings += [finding for _, finding in named]
+        if user is not None:
+            names = [*_names(plan), *_metadata_in(cluster, log_dir)]
+            findings += judge_rights(log_dir, names, user)
+    findings += _twice(plans, stray)
+    findings += [*cluster.findings, *_of_metadata(cluster.plan)]
+    known, lacking = spaces(plans, is_root=user is not None and user.uid == 0)
+    nobody = () if user is not None else ("rights and owners: there is no meta.properties",)
     return StartVerdict(
         log_dirs=tuple(log_dirs),
         logs=sum(len(_names(plan)) for plan in plans),
-        findings=tuple(findings),
+        findings=(*findings, *lacking),
+        space=known,
+        user=None if user is None else user.name,
+        not_looked_at=(*cluster.not_looked_at, *nobody, *NEVER_LOOKED_AT),
     )
+
+
+def _plan_of(log_dir: Path, now_ms: TimestampMs) -> DirectoryPlan | None:
+    """Return the simulated loading of a directory; None without any log: it is found not to be
+    formatted. Effects: reads it.
+    """
+    try:
+        partitions = list_partitions(log_dir)
+    except NotALogDir:
+        return None
+    return plan_directory(
+        log_dir,
+        partitions,
+        lambda _: _DEFAULTS,
+        now_ms=now_ms,
+        options=_AS_KAFKA,
+        marked=[one.name for one in marked_logs(log_dir)],
+        checkpoints=_checkpoints(log_dir),
+    )
+
+
+def _metadata_in(cluster: ClusterState, log_dir: Path) -> tuple[str, ...]:
+    path = cluster.path
+    is_here = path is not None and path.parent == log_dir.absolute()
+    return (path.name,) if path is not None and is_here else ()
+
+
+def _of_metadata(plan: RecoveryPlan | None) -> Iterator[StartFinding]:
+    """Yield what the loading of the metadata log changes; `recover` leaves that log alone."""
+    for finding in () if plan is None else _of_log(plan):
+        if finding.effect != "loses":
+            yield finding
+            continue
+        yield replace(
+            finding, problem=f"{finding.problem}{LOG_LOST}", remedy="Copy the directory before."
+        )
 
 
 def _checkpoints(log_dir: Path) -> Checkpoints:
@@ -227,13 +283,15 @@ def _of_epochs(path: Path, content: bytes) -> StartFinding:
     return StartFinding(path=path, problem=problem, effect="stops", remedy=_RECOVER)
 
 
-def _twice(plans: Iterable[DirectoryPlan]) -> Iterator[StartFinding]:
-    """Yield partitions of which two directories have a log, or a future log."""
+def _twice(plans: Iterable[DirectoryPlan], stray: Collection[Path]) -> Iterator[StartFinding]:
+    """Yield partitions of which two directories have a log, or a future log; `stray` ones get
+    another name before that is looked at.
+    """
     seen: dict[tuple[str, bool], Path] = {}
     for plan in plans:
         for name in _names(plan):
             is_future = name.endswith(FUTURE_DIRECTORY)
-            if name.endswith(STRAY_DIRECTORY):
+            if name.endswith(STRAY_DIRECTORY) or plan.log_dir / name in stray:
                 continue
             key = (name.rpartition(".")[0] if is_future else name, is_future)
             first = seen.setdefault(key, plan.log_dir / name)

@@ -181,6 +181,7 @@ CASES = {
     ),
     "partition.metadata: not there": Case(
         do=lambda _, log: (log / "partition.metadata").unlink(),
+        says="starts, and sets a log aside",
     ),
     "leader epochs: zeros": written("LOG/leader-epoch-checkpoint", ZEROS, OFFLINE, "line 1"),
     "leader epochs: another count": written(
