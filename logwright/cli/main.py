@@ -30,6 +30,7 @@ _COMMANDS: Final = MappingProxyType(
         "undo": "Revert the last compaction, retention or deletion of a log.",
         "recover": "Repair logs after a crash: leftovers, torn tails, missing indexes.",
         "doctor": "Show whether a broker starts on its log directories, and what it loses.",
+        "rescue": "Do what doctor says, so that a broker starts; nothing is deleted.",
         "verify": "Check every batch, index entry and checkpoint, or compare two directories.",
         "audit": "Compare what the replicas in several log directories serve.",
         "ingest": "Append rows from files to a topic, each file once.",

@@ -83,7 +83,7 @@ def read_cluster(
     try:
         metadata = read_metadata(path)
     except LogwrightError as error:
-        finding = StartFinding.of(error, _effect_of(error, path), path)
+        finding = StartFinding.of(error, _effect_of(error, path), path, about="cluster")
         explained = replace(finding, problem=f"{finding.problem}{LOG_LOST}", remedy=_COPY)
         return ClusterState(
             path=path,
@@ -124,6 +124,7 @@ def _places(
             path=second,
             problem=f"{paths[0]} is a metadata log, too: a node uses one of them.",
             effect="not judged",
+            about="cluster",
             remedy="Give the one in metadata.log.dir, or in the first of log.dirs, with"
             " --metadata; the other is left of an earlier configuration.",
         )
@@ -147,13 +148,14 @@ def _loading(path: Path, now_ms: TimestampMs) -> tuple[RecoveryPlan | None, list
             options=RecoveryOptions(like_kafka=True),
         )
     except LogwrightError as error:
-        return None, [*findings, StartFinding.of(error, "stops", path)]
+        return None, [*findings, StartFinding.of(error, "stops", path, about="cluster")]
     if seen.topic_id_problem is not None:
         findings.append(
             StartFinding(
                 path=path / "partition.metadata",
                 problem=seen.topic_id_problem,
                 effect="stops",
+                about="cluster",
                 remedy="Remove it: the node writes a new one.",
             )
         )
@@ -165,7 +167,7 @@ def _quorum_state(path: Path) -> Iterator[StartFinding]:
         read_quorum_leader(path)
     except LogwrightError as error:
         yield replace(
-            StartFinding.of(error, "stops", path / QUORUM_STATE),
+            StartFinding.of(error, "stops", path / QUORUM_STATE, about="cluster"),
             remedy="Move it away, unless the cluster has other controllers and this is one: its"
             " vote is forgotten then. The node writes a new one.",
         )
@@ -179,6 +181,7 @@ def _passed_over(path: Path, metadata: ClusterMetadata) -> Iterator[StartFinding
                 path=path / newest.name,
                 problem="the snapshot is not whole.",
                 effect="stops",
+                about="cluster",
                 remedy="Move it away: the log has all that is in it.",
             )
 
@@ -227,6 +230,7 @@ def _stray(path: Path, reason: str, metadata: ClusterMetadata) -> StartFinding:
         problem=f"a broker renames it to -stray, and does not serve it: {reason}, by the metadata"
         f" up to offset {metadata.end_offset}.",
         effect="sets aside",
+        about="cluster",
         remedy="If it is of the topic, write the topic's id into its partition.metadata before:"
         " `logwright rescue` does so where it is proved.",
     )

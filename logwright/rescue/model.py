@@ -21,6 +21,10 @@ Effect = Literal["stops", "loses", "sets aside", "repairs", "not judged"]
 not serve then; it succeeds without a loss; or that is not known, since a file could not be read, or
 is of an old message format.
 """
+About = Literal["log", "root", "node", "twin", "cluster", "machine"]
+"""What a finding is about: a log's files; the root's files and directories; the ids of the
+directories; two logs of one partition; the cluster's metadata; rights and space.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,18 +40,22 @@ class StartFinding:
     path: Path
     problem: str
     effect: Effect
+    about: About = "log"
     remedy: str | None = None
     bytes: int = 0
     first_offset: int | None = None
     end_offset: int | None = None
 
     @classmethod
-    def of(cls, error: LogwrightError, effect: Effect, path: Path) -> StartFinding:
+    def of(
+        cls, error: LogwrightError, effect: Effect, path: Path, *, about: About = "log"
+    ) -> StartFinding:
         """Return what an error says; `path`: if it names none."""
         return cls(
             path=path if error.path is None else Path(str(error.path)),
             problem=error.problem,
             effect=effect,
+            about=about,
             remedy=error.remedy,
         )
 

@@ -155,6 +155,7 @@ def _refused(needs: dict[Path, int], user: User, effect: Effect) -> Iterator[Sta
         f" {status.st_uid}:{status.st_gid}, its mode {stat.S_IMODE(status.st_mode):04o}."
         + (_LATER if effect == "not judged" else ""),
         effect=effect,
+        about="machine",
         remedy=f"Give {user.name} the right to pass it."
         if need == _SEARCH
         else f"Give it to {user.name}: `chown -R {user.name} {top}`.",

@@ -95,4 +95,6 @@ def _lacks(log_dir: Path, space: FileSystemSpace) -> Iterator[StartFinding]:
             f" {space.needed_bytes}: a write fails, and the directory goes offline."
         )
     if problem:
-        yield StartFinding(path=log_dir, problem=problem, effect="stops", remedy=remedy)
+        yield StartFinding(
+            path=log_dir, problem=problem, effect="stops", about="machine", remedy=remedy
+        )

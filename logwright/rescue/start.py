@@ -14,7 +14,7 @@ a start needs is named in the verdict.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -60,12 +60,17 @@ _KEEPS: Final = "Run `logwright recover` before: it keeps what it cuts."
 _NO_ID: Final = "Remove it: the log is kept aside as -stray then."
 _FORMAT: Final = "Run `kafka-storage.sh format --ignore-formatted` with the cluster's id."
 _ONE_OF_TWO: Final = (
-    "Compare both, and move one out of its log directory: the one that ends earlier, as a rule."
+    "Compare both, and move one out of its log directory, with `logwright rescue --set-aside`: the"
+    " one that ends earlier, as a rule."
 )
 _UNCERTAIN: Final = (f"{ENDS['crc']}.", f"{MISLEADING}.")
 """Another magic byte, since no CRC is looked at here; and a look-up that may succeed by chance."""
-_IGNORED: Final = "A broker starts as if the file had no entry."
 _READ: Final = "A broker reads it all the same."
+_STARTS_WITH: Final = {
+    "fails": "",
+    "ignores": " A broker starts as if the file had no entry.",
+    "reads": f" {_READ}",
+}
 
 
 def judge_start(
@@ -150,7 +155,10 @@ def _of_metadata(plan: RecoveryPlan | None) -> Iterator[StartFinding]:
             yield finding
             continue
         yield replace(
-            finding, problem=f"{finding.problem}{LOG_LOST}", remedy="Copy the directory before."
+            finding,
+            about="cluster",
+            problem=f"{finding.problem}{LOG_LOST}",
+            remedy="Copy the directory before.",
         )
 
 
@@ -185,6 +193,7 @@ def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
                 path=path,
                 problem="there is no such file: the directory is not formatted.",
                 effect="stops",
+                about="node",
                 remedy=_FORMAT,
             )
             continue
@@ -201,6 +210,7 @@ def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
                     path=path,
                     problem=f"it has {same} {key} as {where}.",
                     effect="stops",
+                    about="node",
                     remedy="Name only the directories of one node in log.dirs.",
                 )
 
@@ -208,16 +218,19 @@ def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
 def _of_directory(plan: DirectoryPlan) -> Iterator[StartFinding]:
     for name, problem in plan.root.malformed.items():
         path = plan.log_dir / name
-        match offsets_read(name, map_file(path).tobytes()):
-            case "fails":
-                yield StartFinding(path=path, problem=problem, effect="stops", remedy=_RECOVER)
-            case "ignores":
-                yield StartFinding(path=path, problem=f"{problem} {_IGNORED}", effect="repairs")
-            case "reads":
-                yield StartFinding(path=path, problem=f"{problem} {_READ}", effect="repairs")
+        does = offsets_read(name, map_file(path).tobytes())
+        effect: Effect = "stops" if does == "fails" else "repairs"
+        yield StartFinding(
+            path=path,
+            problem=f"{problem}{_STARTS_WITH[does]}",
+            effect=effect,
+            about="root",
+            remedy=_RECOVER if effect == "stops" else None,
+        )
     names = set(_names(plan))
     for error in plan.root.problems:
-        yield StartFinding.of(error, _effect_of_problem(error, names), plan.log_dir)
+        effect = _effect_of_problem(error, names)
+        yield StartFinding.of(error, effect, plan.log_dir, about="root")
     failures = {one.directory_name: error for one, error in plan.failures.items()}
     for name, failure in {**failures, **plan.marked_failures}.items():
         directory = plan.log_dir / name
@@ -288,7 +301,9 @@ def _twice(plans: Iterable[DirectoryPlan], stray: Collection[Path]) -> Iterator[
     another name before that is looked at.
     """
     seen: dict[tuple[str, bool], Path] = {}
+    ends: dict[Path, int] = {}
     for plan in plans:
+        ends.update((log.observed.directory, log.log_end_offset) for log in plan.plans)
         for name in _names(plan):
             is_future = name.endswith(FUTURE_DIRECTORY)
             if name.endswith(STRAY_DIRECTORY) or plan.log_dir / name in stray:
@@ -298,7 +313,16 @@ def _twice(plans: Iterable[DirectoryPlan], stray: Collection[Path]) -> Iterator[
             if first.parent != plan.log_dir:
                 yield StartFinding(
                     path=plan.log_dir / name,
-                    problem=f"{first} is a log of the same partition.",
+                    problem=f"{first} is a log of the same partition."
+                    f"{_ends(first, plan.log_dir / name, ends)}",
                     effect="stops",
+                    about="twin",
                     remedy=_ONE_OF_TWO,
                 )
+
+
+def _ends(first: Path, second: Path, ends: Mapping[Path, int]) -> str:
+    """Return a sentence about where two logs end, if both are known."""
+    if first not in ends or second not in ends:
+        return ""
+    return f" That one ends at offset {ends[first]}, this one at {ends[second]}."

@@ -42,6 +42,7 @@ EXAMPLES: Final = MappingProxyType(
         "undo": ("/kafka/data orders-0 --dry-run", "/kafka/data orders-0 --yes"),
         "recover": ("/kafka/data --dry-run", "/kafka/data --yes"),
         "doctor": ("/kafka/data /kafka/data2", "/kafka/data --output json"),
+        "rescue": ("/kafka/data /kafka/data2 --dry-run", "/kafka/data --yes"),
         "verify": (
             "/kafka/data",
             "/kafka/data orders-0 --output json",

@@ -22,7 +22,7 @@ from logwright.rescue.start import judge_start
 from logwright.units import TimestampMs
 
 _NS_PER_MS: Final = 1_000_000
-_STATUS: Final = {
+STATUS: Final = {
     True: 0,
     False: PreconditionError.exit_status,
     None: UnsupportedFormatError.exit_status,
@@ -53,7 +53,7 @@ def run(
         who = owner_of(directories) if user is None else user_named(user)
         verdict = judge_start(directories, now_ms=clock_ms, user=who, metadata=metadata)
     show_verdict(output, verdict)
-    return _STATUS[verdict.starts]
+    return STATUS[verdict.starts]
 
 
 def local_directories(log_dirs: Sequence[Place]) -> list[Path]:
