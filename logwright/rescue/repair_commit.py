@@ -229,6 +229,11 @@ def _undo_steps(log_dir: Path, done: Done) -> Iterator[FileStep]:
         if done.kind == "moved out":
             yield RemoveDir(target.parent, missing_ok=True, full_ok=True)
         return
+    if exists(path) and path.samefile(
+        target
+    ):  # nothing replaced it, or another step's copy is back
+        yield from (Unlink(target), FsyncDir(target.parent))
+        return
     _refuse_changed(done, path)
     marker = log_dir / CLEAN_SHUTDOWN_MARKER
     yield from (Unlink(marker, missing_ok=True), FsyncDir(log_dir))

@@ -166,6 +166,7 @@ def _formatted(log_dir: Path) -> None:
 
 PREPARED: Final[dict[str, Callable[[Path], None]]] = {
     "doctor": _formatted,
+    "rescue": _formatted,
     "undo": _cleaned,
     "resume": _paused,
     "recover": _killed,

@@ -53,6 +53,7 @@ CALLS = (
     Call("undo {log_dir} t-0 --yes"),
     Call("recover {log_dir} --yes"),
     Call("doctor {log_dir}"),
+    Call("rescue {log_dir} --yes"),
     Call("verify {log_dir}"),
     Call("audit {log_dir} {other}"),
     Call("ingest {log_dir} --from {rows} --topic t --yes", "spark"),
