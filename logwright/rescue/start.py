@@ -14,7 +14,7 @@ a start needs is named in the verdict.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -35,6 +35,7 @@ from logwright.format.names import (
     STRAY_DIRECTORY,
     TopicPartition,
 )
+from logwright.garbage import rare_collections
 from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
 from logwright.log.kinds import file_kinds
 from logwright.log.load import META_PROPERTIES, list_partitions
@@ -131,15 +132,16 @@ def _plan_of(log_dir: Path, now_ms: TimestampMs) -> DirectoryPlan | None:
         partitions = list_partitions(log_dir)
     except NotALogDir:
         return None
-    return plan_directory(
-        log_dir,
-        partitions,
-        lambda _: _DEFAULTS,
-        now_ms=now_ms,
-        options=_AS_KAFKA,
-        marked=[one.name for one in marked_logs(log_dir)],
-        checkpoints=_checkpoints(log_dir),
-    )
+    with rare_collections():
+        return plan_directory(
+            log_dir,
+            partitions,
+            lambda _: _DEFAULTS,
+            now_ms=now_ms,
+            options=_AS_KAFKA,
+            marked=[one.name for one in marked_logs(log_dir)],
+            checkpoints=_checkpoints(log_dir),
+        )
 
 
 def _metadata_in(cluster: ClusterState, log_dir: Path) -> tuple[str, ...]:
@@ -300,29 +302,37 @@ def _twice(plans: Iterable[DirectoryPlan], stray: Collection[Path]) -> Iterator[
     """Yield partitions of which two directories have a log, or a future log; `stray` ones get
     another name before that is looked at.
     """
-    seen: dict[tuple[str, bool], Path] = {}
-    ends: dict[Path, int] = {}
+    seen: dict[tuple[str, bool], DirectoryPlan] = {}
     for plan in plans:
-        ends.update((log.observed.directory, log.log_end_offset) for log in plan.plans)
+        aside = {path.name for path in stray if path.parent == plan.log_dir}
         for name in _names(plan):
-            is_future = name.endswith(FUTURE_DIRECTORY)
-            if name.endswith(STRAY_DIRECTORY) or plan.log_dir / name in stray:
+            if name.endswith(STRAY_DIRECTORY) or name in aside:
                 continue
-            key = (name.rpartition(".")[0] if is_future else name, is_future)
-            first = seen.setdefault(key, plan.log_dir / name)
-            if first.parent != plan.log_dir:
-                yield StartFinding(
-                    path=plan.log_dir / name,
-                    problem=f"{first} is a log of the same partition."
-                    f"{_ends(first, plan.log_dir / name, ends)}",
-                    effect="stops",
-                    about="twin",
-                    remedy=_ONE_OF_TWO,
-                )
+            key = _key(name)
+            first = seen.setdefault(key, plan)
+            if first is not plan:
+                yield _twin(first, plan, key)
 
 
-def _ends(first: Path, second: Path, ends: Mapping[Path, int]) -> str:
-    """Return a sentence about where two logs end, if both are known."""
-    if first not in ends or second not in ends:
-        return ""
-    return f" That one ends at offset {ends[first]}, this one at {ends[second]}."
+def _twin(first: DirectoryPlan, second: DirectoryPlan, key: tuple[str, bool]) -> StartFinding:
+    paths, ends = [], []
+    for plan in (first, second):
+        name = next(name for name in _names(plan) if _key(name) == key)
+        paths.append(plan.log_dir / name)
+        ends += [log.log_end_offset for log in plan.plans if log.name == name]
+    where = ""
+    if len(ends) > 1:
+        where = f" That one ends at offset {ends[0]}, this one at {ends[1]}."
+    return StartFinding(
+        path=paths[1],
+        problem=f"{paths[0]} is a log of the same partition.{where}",
+        effect="stops",
+        about="twin",
+        remedy=_ONE_OF_TWO,
+    )
+
+
+def _key(name: str) -> tuple[str, bool]:
+    """Return what two directories of one partition have in common; a future log is another one."""
+    is_future = name.endswith(FUTURE_DIRECTORY)
+    return (name.rpartition(".")[0] if is_future else name, is_future)

@@ -33,7 +33,7 @@ FOUND = {
     "certificate": {0, 6},
     "verify-certificate": {0, 6},
 }
-"""Exit statuses other than 0, which say what is in the logs, and of `doctor` and `rescue` in the root."""
+"""Exit statuses other than 0, which say what is in the logs, and whether a broker starts."""
 POLICY = "version: 1\ntopics: [{name: orders, cleanup.policy: 'compact,delete'}]\n"
 
 

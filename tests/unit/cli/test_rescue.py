@@ -211,9 +211,8 @@ def test_an_interrupted_undo(call: Call, log_dir: Path, tmp_path: Path) -> None:
             if row["stamp"]:
                 row["stamp"][2] = (copy / row["path"]).stat().st_ino
         (copy / JOURNAL).write_text(json.dumps(rows))
-        with interrupted(Fault("kill", at), place) as fault:
-            with suppress(Crash):
-                call("rescue", copy, "--undo", "--yes")
+        with interrupted(Fault("kill", at), place) as fault, suppress(Crash):
+            call("rescue", copy, "--undo", "--yes")
         answer = call("rescue", copy, "--undo", "--yes")
         assert 0 == answer.status, (at, answer.out)
         after = content(copy)
