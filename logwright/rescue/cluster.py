@@ -189,9 +189,8 @@ def _passed_over(path: Path, metadata: ClusterMetadata) -> Iterator[StartFinding
 def _effect_of(error: LogwrightError, path: Path) -> Literal["stops", "sets aside"]:
     """An unreadable snapshot stops the node; a log that cannot be read is cut."""
     newest = snapshots(names_in(path))[:1]
-    of_snapshot = error.path is not None and Path(str(error.path)).name in [
-        one.name for one in newest
-    ]
+    name = "" if error.path is None else Path(str(error.path)).name
+    of_snapshot = name in [snapshot.name for snapshot in newest]
     return "stops" if of_snapshot else "sets aside"
 
 

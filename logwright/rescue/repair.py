@@ -155,7 +155,7 @@ class _Planner:
             repair = self._move(log_dir, path, "named with --set-aside.")
             if repair is not None:
                 return repair
-            raise PolicyError(f"it cannot be moved to {_beside(log_dir)}.", path=path)
+            raise PolicyError(f"it cannot be moved to {_rescued(log_dir)}.", path=path)
         if is_regular(path) and log_dir in (path.parent, path.parent.parent):
             return self._aside("set aside", log_dir, path, "named with --set-aside.")
         raise PolicyError(
@@ -226,12 +226,12 @@ class _Planner:
 
     def _move(self, log_dir: Path, path: Path, why: str) -> Repair | None:
         """Return the step that moves a directory out; None if it cannot be renamed to there."""
-        beside = _beside(log_dir)
+        rescued = _rescued(log_dir)
         if log_dir.parent == log_dir or log_dir.parent.stat().st_dev != path.lstat().st_dev:
             return None
-        if exists(beside) and not is_directory(beside):
+        if exists(rescued) and not is_directory(rescued):
             return None
-        target = beside / f"{self.now_ms}-{path.name}"
+        target = rescued / f"{self.now_ms}-{path.name}"
         return Repair(log_dir=log_dir, kind="moved out", path=path, why=why, target=target)
 
     def _aside(self, kind: Kind, log_dir: Path, path: Path, why: str) -> Repair:
@@ -243,7 +243,7 @@ class _Planner:
     def _identity(self, log_dir: Path, problem: str) -> Iterator[Repair]:
         """Yield the step that writes ``meta.properties``, if what was in it is proved: by the
         broker's other directories, which agree, and what is left of the file. A directory without
-        a log is left alone: it may be that its disk is not mounted.
+        a log is skipped: it may be that its disk is not mounted.
         """
         path = log_dir / META_PROPERTIES
         content = map_file(path)[:_MOST_BYTES].tobytes() if is_regular(path) else b""
@@ -299,7 +299,7 @@ class _Planner:
         return free.pop() if len(free) == 1 else None
 
 
-def _beside(log_dir: Path) -> Path:
+def _rescued(log_dir: Path) -> Path:
     return log_dir.with_name(f"{log_dir.name}{RESCUED}")
 
 

@@ -110,14 +110,14 @@ def _show_sentence(output: Output, verdict: StartVerdict) -> None:
         setAside=aside,
         user=verdict.user,
         space=[
-            {"logDir": str(each), "freeBytes": one.free_bytes, "neededBytes": one.needed_bytes}
-            for each, one in verdict.space.items()
+            {"logDir": str(each), "freeBytes": space.free_bytes, "neededBytes": space.needed_bytes}
+            for each, space in verdict.space.items()
         ],
         notLookedAt=list(verdict.not_looked_at),
     )
-    for each, one in verdict.space.items():
+    for each, space in verdict.space.items():
         output.message(
-            f"{each}: {human_bytes(one.free_bytes)} free, the start needs about"
-            f" {human_bytes(one.needed_bytes)}."
+            f"{each}: {human_bytes(space.free_bytes)} free, the start needs about"
+            f" {human_bytes(space.needed_bytes)}."
         )
     output.message(f"Not looked at: {'; '.join(verdict.not_looked_at)}.")

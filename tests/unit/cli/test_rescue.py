@@ -136,7 +136,7 @@ def test_two_logs_of_a_partition(call: Call, log_dir: Path, other: Path) -> None
 
 
 def test_a_topic_id(call: Call, log_dir: Path) -> None:
-    """The metadata's, if it gives the log to this node; else the log is left alone."""
+    """The metadata's, if it gives the log to this node; else nothing is written."""
     MetadataBuilder(log_dir).segment(0, [topic("t", 5), partition(5, 0, [1])])
     path = log_dir / "t-0/partition.metadata"
     assert "sets 1 log aside" in call("doctor", log_dir).out
