@@ -144,6 +144,8 @@ def _dry_run(rescue: _Rescue) -> int:
         recoveries = rescue.plan_recoveries(plan.to_recover)
     _show_plan(rescue.output, plan, recoveries)
     _show_by_hand(rescue.output, plan)
+    if not plan.steps and not recoveries:
+        rescue.output.text("Nothing to do.")
     return STATUS[verdict.starts]
 
 
@@ -268,6 +270,8 @@ def _undo(rescue: _Rescue) -> int:
         steps = read_journal(log_dir)
         for step in reversed(steps):
             rescue.output.text(f"undo: {log_dir / step.path}: {step.kind}")
+        if not steps:
+            rescue.output.text(f"{log_dir}: nothing to undo.")
         if rescue.dry_run or not steps:
             continue
         rescue.ask(f"Undo {counted(len(steps), 'step')} in {log_dir}?")
