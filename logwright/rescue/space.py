@@ -20,6 +20,7 @@ from logwright.rescue.model import FileSystemSpace, StartFinding
 
 _EPOCH_BYTES: Final = 32
 """Of a line, and of what is above the lines."""
+_CUTS: Final = " Do not try: a loading that cannot write its indexes then cuts intact records."
 _FREE: Final = (
     "Free space first: `logwright purge` removes what is due, and needs none; or give the file"
     " system more."
@@ -43,7 +44,8 @@ def spaces(
     for on_one in by_device.values():
         space = _space_of(on_one, is_root=is_root)
         known.update((plan.log_dir, space) for plan in on_one)
-        findings += _lacks(on_one[0].log_dir, space)
+        recovers = any(log.repairs for plan in on_one for log in plan.plans)
+        findings += _lacks(on_one[0].log_dir, space, recovers=recovers)
     return known, tuple(findings)
 
 
@@ -83,7 +85,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _lacks(log_dir: Path, space: FileSystemSpace) -> Iterator[StartFinding]:
+def _lacks(log_dir: Path, space: FileSystemSpace, *, recovers: bool) -> Iterator[StartFinding]:
     problem, remedy = "", _FREE
     if space.is_read_only:
         problem, remedy = "its file system is mounted read-only.", "Mount it for writing."
@@ -93,6 +95,7 @@ def _lacks(log_dir: Path, space: FileSystemSpace) -> Iterator[StartFinding]:
         problem = (
             f"its file system has {space.free_bytes} bytes free, and the start needs about"
             f" {space.needed_bytes}: a write fails, and the directory goes offline."
+            f"{_CUTS if recovers else ''}"
         )
     if problem:
         yield StartFinding(
