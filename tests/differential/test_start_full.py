@@ -47,9 +47,9 @@ def test_records_are_cut(tmp_path: Path) -> None:
         text=True,
         check=True,
     )
-    said = (tmp_path / "said").read_text()
-    assert "A broker does not start" in said
-    assert "then cuts intact records" in said
+    doctor = (tmp_path / "said").read_text()
+    assert "A broker does not start" in doctor
+    assert "then cuts intact records" in doctor
     whole = (tmp_path / "logs/t-0" / f"{2:020d}.log").stat().st_size
     answer = json.loads((tmp_path / "answer").read_text().splitlines()[0])
     assert 2 == answer["logs"]["t-0"]["endOffset"]
