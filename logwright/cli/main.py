@@ -31,7 +31,7 @@ _COMMANDS: Final = MappingProxyType(
         "recover": "Repair logs after a crash: leftovers, torn tails, missing indexes.",
         "doctor": "Show whether a broker starts on its log directories, and what it loses.",
         "quorum": "Show what is left of a cluster's metadata, and write a controller's directory.",
-        "rescue": "Free a full disk, what costs nothing first.",
+        "rescue": "Do what doctor says, so that a broker starts; or free a full disk.",
         "verify": "Check every batch, index entry and checkpoint, or compare two directories.",
         "audit": "Compare what the replicas in several log directories serve.",
         "ingest": "Append rows from files to a topic, each file once.",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from logwright.format.names import (
@@ -108,8 +109,13 @@ class FileKinds:
 
 def file_kinds(names: Iterable[str]) -> FileKinds:
     """Sort the names of a partition directory's plain files by kind."""
+    return _kinds_of(tuple(sorted(names)))
+
+
+@lru_cache(maxsize=4)  # a recovery asks several times about one directory
+def _kinds_of(names: tuple[str, ...]) -> FileKinds:
     by_kind: defaultdict[str, list[str]] = defaultdict(list)
-    for name in sorted(names):
+    for name in names:
         usual = _USUAL.fullmatch(name)
         kind = file_place("log", name).kind if usual is None else usual.lastgroup
         by_kind[kind or ""].append(name)

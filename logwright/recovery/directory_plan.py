@@ -140,7 +140,7 @@ def plan_directory(
         config = settings(partition.topic)
         return plan_recovery(
             observe_log(log_dir, partition, name, offsets),
-            ledger=_content(log_dir / name / WORK_DIRECTORY / LEDGER) or b"",
+            ledger=_content(f"{log_dir}/{name}/{WORK_DIRECTORY}/{LEDGER}") or b"",
             now_ms=now_ms,
             expiration_ms=config.producer_id_expiration_ms,
             index_interval_bytes=config.index_interval_bytes,
@@ -173,5 +173,6 @@ def plan_directory(
     )
 
 
-def _content(path: Path) -> bytes | None:
-    return map_file(path).tobytes() if os.path.lexists(path) else None
+def _content(path: Path | str) -> bytes | None:
+    """Return a file's content, None without it; text where there are many."""
+    return map_file(Path(path)).tobytes() if os.path.lexists(path) else None

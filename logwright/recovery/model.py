@@ -81,6 +81,7 @@ class Observed:
         topic_id_problem: why a broker does not read its ``partition.metadata``; None if it does, or
             if there is none.
         clean_shutdown: the log directory has the broker's marker.
+        directory: the partition's directory.
     """
 
     log_dir: Path
@@ -92,11 +93,10 @@ class Observed:
     topic_id_problem: str | None
     checkpoints: Checkpoints
     clean_shutdown: bool
+    directory: Path = field(init=False)
 
-    @property
-    def directory(self) -> Path:
-        """The partition's directory."""
-        return self.log_dir / self.name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "directory", self.log_dir / self.name)
 
     @property
     def log_start_offset(self) -> Offset:

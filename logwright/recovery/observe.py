@@ -101,20 +101,23 @@ def observe(
             remedy="Nothing was changed. Move it away: a broker fails on it, or takes it for"
             " another file.",
         )
-    epochs = _epochs(log_dir / name / LEADER_EPOCH_CHECKPOINT)
-    topic_id = log_dir / name / PARTITION_METADATA
+    where = log_dir / name
+    has_epochs = LEADER_EPOCH_CHECKPOINT in stamps
+    epochs = _epochs(where / LEADER_EPOCH_CHECKPOINT) if has_epochs else None
     return Observed(
         log_dir=log_dir,
         partition=partition,
         name=name,
         stamps=stamps,
         epochs=epochs,
-        epochs_malformed=LEADER_EPOCH_CHECKPOINT in stamps and epochs is None,
+        epochs_malformed=has_epochs and epochs is None,
         topic_id_problem=(
-            topic_id_problem(map_file(topic_id).tobytes()) if PARTITION_METADATA in stamps else None
+            topic_id_problem(map_file(where / PARTITION_METADATA).tobytes())
+            if PARTITION_METADATA in stamps
+            else None
         ),
         checkpoints=checkpoints,
-        clean_shutdown=(log_dir / CLEAN_SHUTDOWN_MARKER).exists(),
+        clean_shutdown=os.path.exists(f"{log_dir}/{CLEAN_SHUTDOWN_MARKER}"),  # noqa: PTH110 -- of each log
     )
 
 
@@ -163,8 +166,6 @@ def left_out(
 
 
 def _epochs(path: Path) -> tuple[LeaderEpoch, ...] | None:
-    if not path.exists():
-        return None
     try:
         return parse_leader_epochs(map_file(path).tobytes(), path)
     except (CorruptCheckpoint, UnsupportedFormatError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -9,16 +10,20 @@ from typing import Final, Literal
 from logwright.errors import LogwrightError
 from logwright.units import ByteCount
 
-NOT_LOOKED_AT: Final = (
-    "the cluster's metadata log",
-    "which logs the metadata gives this broker",
-    "rights and owners",
-    "free space",
+NEVER_LOOKED_AT: Final = (
+    "the broker's own settings and its JVM",
+    "access control lists, and limits of open files",
+    "its network and the cluster's other nodes",
 )
 """What a start needs, too."""
-Effect = Literal["stops", "loses", "repairs", "not judged"]
-"""What the start does: it fails; it succeeds without some records, or without a loss; or that is
-not known, since a file could not be read, or is of an old message format.
+Effect = Literal["stops", "loses", "sets aside", "repairs", "not judged"]
+"""What the start does: it fails; it succeeds without some records; it renames a log, which it does
+not serve then; it succeeds without a loss; or that is not known, since a file could not be read, or
+is of an old message format.
+"""
+About = Literal["log", "root", "node", "twin", "cluster", "machine"]
+"""What a finding is about: a log's files; the root's files and directories; the ids of the
+directories; two logs of one partition; the cluster's metadata; rights and space.
 """
 
 
@@ -35,34 +40,59 @@ class StartFinding:
     path: Path
     problem: str
     effect: Effect
+    about: About = "log"
     remedy: str | None = None
     bytes: int = 0
     first_offset: int | None = None
     end_offset: int | None = None
 
     @classmethod
-    def of(cls, error: LogwrightError, effect: Effect, path: Path) -> StartFinding:
+    def of(
+        cls, error: LogwrightError, effect: Effect, path: Path, *, about: About = "log"
+    ) -> StartFinding:
         """Return what an error says; `path`: if it names none."""
         return cls(
             path=path if error.path is None else Path(str(error.path)),
             problem=error.problem,
             effect=effect,
+            about=about,
             remedy=error.remedy,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystemSpace:
+    """The space of a log directory's file system.
+
+    Attributes:
+        free_bytes: for the broker's user. needed_bytes: what a start writes, about.
+        has_inodes: a file can be made.
+    """
+
+    free_bytes: int
+    needed_bytes: int
+    has_inodes: bool
+    is_read_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartVerdict:
-    """Whether a broker starts, by what was looked at: see `NOT_LOOKED_AT`.
+    """Whether a broker starts, by what was looked at.
 
     Attributes:
         log_dirs: which were looked at. logs: how many logs they have that a broker loads.
         findings: in the order of the directories, and of the names in them.
+        space: of the file systems of the log directories that exist.
+        user: whose rights were looked at; None: nobody's.
+        not_looked_at: what else a start needs, in phrases.
     """
 
     log_dirs: tuple[Path, ...]
     logs: int
     findings: tuple[StartFinding, ...]
+    space: Mapping[Path, FileSystemSpace]
+    user: str | None
+    not_looked_at: tuple[str, ...]
 
     @property
     def starts(self) -> bool | None:

@@ -5,14 +5,17 @@
 2. The root of each: `logwright.recovery.root`. A malformed checkpoint stops a start.
 3. Each log: its loading is simulated as Kafka does it (`logwright.recovery.load`, like_kafka). What
    makes the loading fail stops a start; what it removes is lost.
+4. The cluster's metadata log, and which logs it gives this broker: `logwright.rescue.cluster`.
+5. The rights of the broker's user, and the space of the file systems: `rights` and `space`.
 
-Nothing is changed. What could not be read, or is of an old message format, is not judged; other
-things that a start needs are not looked at (`logwright.rescue.model.NOT_LOOKED_AT`).
+Nothing is changed. What could not be read, or is of an old message format, is not judged; what else
+a start needs is named in the verdict.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +35,7 @@ from logwright.format.names import (
     STRAY_DIRECTORY,
     TopicPartition,
 )
+from logwright.garbage import rare_collections
 from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
 from logwright.log.kinds import file_kinds
 from logwright.log.load import META_PROPERTIES, list_partitions
@@ -44,58 +48,120 @@ from logwright.recovery.observe import marked_logs
 from logwright.recovery.root import MOST_PROPERTIES_BYTES
 from logwright.recovery.segments import ENDS
 from logwright.rescue.checkpoints import epochs_read, offsets_of, offsets_read
-from logwright.rescue.model import Effect, StartFinding, StartVerdict
+from logwright.rescue.cluster import LOG_LOST, ClusterState, read_cluster, strays
+from logwright.rescue.model import NEVER_LOOKED_AT, Effect, StartFinding, StartVerdict
+from logwright.rescue.rights import User, judge_rights
+from logwright.rescue.space import spaces
 from logwright.units import INT32_MAX, ByteCount, TimestampMs
 
 _AS_KAFKA: Final = RecoveryOptions(like_kafka=True)
+_DEFAULTS: Final = TopicConfig()
 _RECOVER: Final = "Run `logwright recover`, which writes a new one and keeps a copy."
 _KEEPS: Final = "Run `logwright recover` before: it keeps what it cuts."
 _NO_ID: Final = "Remove it: the log is kept aside as -stray then."
 _FORMAT: Final = "Run `kafka-storage.sh format --ignore-formatted` with the cluster's id."
 _ONE_OF_TWO: Final = (
-    "Compare both, and move one out of its log directory: the one that ends earlier, as a rule."
+    "Compare both, and move one out of its log directory, with `logwright rescue --set-aside`: the"
+    " one that ends earlier, as a rule."
 )
 _UNCERTAIN: Final = (f"{ENDS['crc']}.", f"{MISLEADING}.")
 """Another magic byte, since no CRC is looked at here; and a look-up that may succeed by chance."""
-_IGNORED: Final = "A broker starts as if the file had no entry."
 _READ: Final = "A broker reads it all the same."
+_STARTS_WITH: Final = {
+    "fails": "",
+    "ignores": " A broker starts as if the file had no entry.",
+    "reads": f" {_READ}",
+}
 
 
-def judge_start(log_dirs: Sequence[Path], *, now_ms: TimestampMs) -> StartVerdict:
+def judge_start(
+    log_dirs: Sequence[Path],
+    *,
+    now_ms: TimestampMs,
+    user: User | None = None,
+    metadata: Path | None = None,
+) -> StartVerdict:
     """Return whether a broker starts on these log directories. Effects: reads them.
 
     Args:
         log_dirs: all of the broker's.
         now_ms: the clock of the start, for what expires.
+        user: who starts the broker; None: nobody's rights are looked at.
+        metadata: the directory of the metadata log; None: as `read_cluster` finds it.
 
     Raises:
         UnreadableFile: one cannot be listed.
         LogDirLocked: an append or a recovery works on one.
     """
     findings = list(_identities(log_dirs))
+    cluster = read_cluster(log_dirs, metadata, now_ms=now_ms)
     plans = []
+    stray: set[Path] = set()
     for log_dir in log_dirs:
-        try:
-            partitions = list_partitions(log_dir)
-        except NotALogDir:  # without any log; it is found not to be formatted
+        plan = _plan_of(log_dir, now_ms)
+        if plan is None:
             continue
-        plan = plan_directory(
+        plans.append(plan)
+        findings += _of_directory(plan)
+        if cluster.metadata is not None:
+            named = list(strays(log_dir, _names(plan), cluster.metadata))
+            stray.update(log_dir / name for name, _ in named)
+            findings += [finding for _, finding in named]
+        if user is not None:
+            names = [*_names(plan), *_metadata_in(cluster, log_dir)]
+            findings += judge_rights(log_dir, names, user)
+    findings += _twice(plans, stray)
+    findings += [*cluster.findings, *_of_metadata(cluster.plan)]
+    known, lacking = spaces(plans, is_root=user is not None and user.uid == 0)
+    nobody = () if user is not None else ("rights and owners: there is no meta.properties",)
+    return StartVerdict(
+        log_dirs=tuple(log_dirs),
+        logs=sum(len(_names(plan)) for plan in plans),
+        findings=(*findings, *lacking),
+        space=known,
+        user=None if user is None else user.name,
+        not_looked_at=(*cluster.not_looked_at, *nobody, *NEVER_LOOKED_AT),
+    )
+
+
+def _plan_of(log_dir: Path, now_ms: TimestampMs) -> DirectoryPlan | None:
+    """Return the simulated loading of a directory; None without any log: it is found not to be
+    formatted. Effects: reads it.
+    """
+    try:
+        partitions = list_partitions(log_dir)
+    except NotALogDir:
+        return None
+    with rare_collections():
+        return plan_directory(
             log_dir,
             partitions,
-            lambda _: TopicConfig(),
+            lambda _: _DEFAULTS,
             now_ms=now_ms,
             options=_AS_KAFKA,
             marked=[one.name for one in marked_logs(log_dir)],
             checkpoints=_checkpoints(log_dir),
         )
-        plans.append(plan)
-        findings += _of_directory(plan)
-    findings += _twice(plans)
-    return StartVerdict(
-        log_dirs=tuple(log_dirs),
-        logs=sum(len(_names(plan)) for plan in plans),
-        findings=tuple(findings),
-    )
+
+
+def _metadata_in(cluster: ClusterState, log_dir: Path) -> tuple[str, ...]:
+    path = cluster.path
+    is_here = path is not None and path.parent == log_dir.absolute()
+    return (path.name,) if path is not None and is_here else ()
+
+
+def _of_metadata(plan: RecoveryPlan | None) -> Iterator[StartFinding]:
+    """Yield what the loading of the metadata log changes; `recover` leaves that log alone."""
+    for finding in () if plan is None else _of_log(plan):
+        if finding.effect != "loses":
+            yield finding
+            continue
+        yield replace(
+            finding,
+            about="cluster",
+            problem=f"{finding.problem}{LOG_LOST}",
+            remedy="Copy the directory before.",
+        )
 
 
 def _checkpoints(log_dir: Path) -> Checkpoints:
@@ -129,6 +195,7 @@ def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
                 path=path,
                 problem="there is no such file: the directory is not formatted.",
                 effect="stops",
+                about="node",
                 remedy=_FORMAT,
             )
             continue
@@ -145,6 +212,7 @@ def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
                     path=path,
                     problem=f"it has {same} {key} as {where}.",
                     effect="stops",
+                    about="node",
                     remedy="Name only the directories of one node in log.dirs.",
                 )
 
@@ -152,16 +220,19 @@ def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
 def _of_directory(plan: DirectoryPlan) -> Iterator[StartFinding]:
     for name, problem in plan.root.malformed.items():
         path = plan.log_dir / name
-        match offsets_read(name, map_file(path).tobytes()):
-            case "fails":
-                yield StartFinding(path=path, problem=problem, effect="stops", remedy=_RECOVER)
-            case "ignores":
-                yield StartFinding(path=path, problem=f"{problem} {_IGNORED}", effect="repairs")
-            case "reads":
-                yield StartFinding(path=path, problem=f"{problem} {_READ}", effect="repairs")
+        does = offsets_read(name, map_file(path).tobytes())
+        effect: Effect = "stops" if does == "fails" else "repairs"
+        yield StartFinding(
+            path=path,
+            problem=f"{problem}{_STARTS_WITH[does]}",
+            effect=effect,
+            about="root",
+            remedy=_RECOVER if effect == "stops" else None,
+        )
     names = set(_names(plan))
     for error in plan.root.problems:
-        yield StartFinding.of(error, _effect_of_problem(error, names), plan.log_dir)
+        effect = _effect_of_problem(error, names)
+        yield StartFinding.of(error, effect, plan.log_dir, about="root")
     failures = {one.directory_name: error for one, error in plan.failures.items()}
     for name, failure in {**failures, **plan.marked_failures}.items():
         directory = plan.log_dir / name
@@ -227,20 +298,41 @@ def _of_epochs(path: Path, content: bytes) -> StartFinding:
     return StartFinding(path=path, problem=problem, effect="stops", remedy=_RECOVER)
 
 
-def _twice(plans: Iterable[DirectoryPlan]) -> Iterator[StartFinding]:
-    """Yield partitions of which two directories have a log, or a future log."""
-    seen: dict[tuple[str, bool], Path] = {}
+def _twice(plans: Iterable[DirectoryPlan], stray: Collection[Path]) -> Iterator[StartFinding]:
+    """Yield partitions of which two directories have a log, or a future log; `stray` ones get
+    another name before that is looked at.
+    """
+    seen: dict[tuple[str, bool], DirectoryPlan] = {}
     for plan in plans:
+        aside = {path.name for path in stray if path.parent == plan.log_dir}
         for name in _names(plan):
-            is_future = name.endswith(FUTURE_DIRECTORY)
-            if name.endswith(STRAY_DIRECTORY):
+            if name.endswith(STRAY_DIRECTORY) or name in aside:
                 continue
-            key = (name.rpartition(".")[0] if is_future else name, is_future)
-            first = seen.setdefault(key, plan.log_dir / name)
-            if first.parent != plan.log_dir:
-                yield StartFinding(
-                    path=plan.log_dir / name,
-                    problem=f"{first} is a log of the same partition.",
-                    effect="stops",
-                    remedy=_ONE_OF_TWO,
-                )
+            key = _key(name)
+            first = seen.setdefault(key, plan)
+            if first is not plan:
+                yield _twin(first, plan, key)
+
+
+def _twin(first: DirectoryPlan, second: DirectoryPlan, key: tuple[str, bool]) -> StartFinding:
+    paths, ends = [], []
+    for plan in (first, second):
+        name = next(name for name in _names(plan) if _key(name) == key)
+        paths.append(plan.log_dir / name)
+        ends += [log.log_end_offset for log in plan.plans if log.name == name]
+    where = ""
+    if len(ends) > 1:
+        where = f" That one ends at offset {ends[0]}, this one at {ends[1]}."
+    return StartFinding(
+        path=paths[1],
+        problem=f"{paths[0]} is a log of the same partition.{where}",
+        effect="stops",
+        about="twin",
+        remedy=_ONE_OF_TWO,
+    )
+
+
+def _key(name: str) -> tuple[str, bool]:
+    """Return what two directories of one partition have in common; a future log is another one."""
+    is_future = name.endswith(FUTURE_DIRECTORY)
+    return (name.rpartition(".")[0] if is_future else name, is_future)

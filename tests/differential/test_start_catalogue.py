@@ -1,5 +1,6 @@
 """Damages of a log directory, one by one: Kafka's start before, what `doctor` says, what it names
-as the remedy, and Kafka's start after it. No record is lost but those whose bytes are gone.
+as the remedy, and Kafka's start after it; the same with `rescue`, which is then undone. No record
+is lost but those whose bytes are gone.
 """
 
 from __future__ import annotations
@@ -181,6 +182,7 @@ CASES = {
     ),
     "partition.metadata: not there": Case(
         do=lambda _, log: (log / "partition.metadata").unlink(),
+        says="starts, and sets a log aside",
     ),
     "leader epochs: zeros": written("LOG/leader-epoch-checkpoint", ZEROS, OFFLINE, "line 1"),
     "leader epochs: another count": written(
@@ -270,6 +272,95 @@ def test_a_damage(name: str, world: World, server: OracleServer, tmp_path: Path)
         assert case.lost == missing(world.whole, root, log)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_a_rescue(name: str, world: World, server: OracleServer, tmp_path: Path) -> None:
+    """Kafka starts afterwards, with all records that there are; what was in the way is kept, and an
+    undo brings it back.
+    """
+    case, log = CASES[name], min(world.logs)
+    root = shutil.copytree(world.whole, tmp_path / "root", copy_function=shutil.copy2)
+    case.do(root, root / log)
+    log_dirs = [root]
+    if case.cure == "ids":
+        log_dirs.append(sibling(tmp_path))
+    named = [root / path_of(case, log)] if name in NAMED else []
+    before = contents(root)
+    arguments = [*log_dirs, *(part for path in named for part in ("--set-aside", path))]
+    planned = call("rescue", *arguments, "--dry-run", "--now", NOW_MS)
+    assert before == contents(root)
+    assert (5 if case.cure else 0) == planned.status
+    done = call("rescue", *arguments, "--yes", "--now", NOW_MS)
+    assert 0 == done.status, (done.out, done.err)
+    assert "by hand: " not in done.out
+    assert not start(server, root, tmp_path / "after")
+    assert case.lost == missing(world.whole, root, log)
+    again = call("rescue", *log_dirs, "--yes", "--now", NOW_MS)
+    assert again.out.startswith("Nothing to do.") or name in KEPT_LOSS, again.out
+    if case.path and case.cure:
+        assert 0 == call("rescue", *log_dirs, "--undo", "--yes").status
+        shown = contents(root)
+        path = path_of(case, log)
+        assert shown[path] == before[path]
+
+
+NAMED = ("one partition twice", "two moves of one partition")
+"""Which log of two is kept, nobody but an operator decides."""
+KEPT_LOSS = ("a bit flipped in the first segment", "a log start offset above the log")
+"""A rescue leaves the log as it is without --accept-loss."""
+
+
+def path_of(case: Case, log: str) -> str:
+    """The path that a case is about, below the log directory."""
+    return case.path.replace("LOG0", f"{log[:-1]}0{log[-1]}").replace("LOG", log)
+
+
+def sibling(place: Path) -> Path:
+    """Another directory of the broker, without a log."""
+    root = place / "second"
+    root.mkdir()
+    other = META.replace("YWJjZGVmZ2hpamtsbW5vcA", "b3RoZXItZGlyZWN0b3J5LQ")
+    (root / "meta.properties").write_text(other)
+    (root / MARKER).write_text('{"version":0,"brokerEpoch":7}')
+    return root
+
+
+def contents(root: Path) -> dict[str, bytes | None]:
+    """All files and directories below a directory, without its lock."""
+    return {
+        str(path.relative_to(root)): path.read_bytes() if path.is_file() else None
+        for path in sorted(root.rglob("*"))
+        if path.name != ".lock"
+    }
+
+
+def test_a_loss_that_is_accepted(world: World, server: OracleServer, tmp_path: Path) -> None:
+    """What is removed is counted, and kept."""
+    log = min(world.logs)
+    root = shutil.copytree(world.whole, tmp_path / "root", copy_function=shutil.copy2)
+    flipped(root, root / log)
+    refused = call("rescue", root, "--yes", "--now", NOW_MS)
+    assert 0 == missing(world.whole, root, log)
+    assert "--accept-loss allows it" in refused.err
+    done = call("rescue", root, "--yes", "--accept-loss", "--now", NOW_MS)
+    assert (0, True) == (done.status, "removed bytes are kept in" in done.out), done.err
+    assert missing(world.whole, root, log) > 0
+    assert not start(server, root, tmp_path / "after")
+
+
+def test_a_wrong_log_start_offset(world: World, server: OracleServer, tmp_path: Path) -> None:
+    """Without the checkpoint the log begins with its first segment: nothing is removed."""
+    log = min(world.logs)
+    root = shutil.copytree(world.whole, tmp_path / "root", copy_function=shutil.copy2)
+    beyond(root, root / log)
+    assert "and removes" in call("doctor", root, "--now", NOW_MS).out
+    path = root / CHECKPOINTS[1]
+    done = call("rescue", root, "--set-aside", path, "--yes", "--now", NOW_MS)
+    assert (0, False) == (done.status, "and removes" in done.out)
+    booted = shutil.copytree(root, tmp_path / "after", copy_function=shutil.copy2)
+    assert "bootFailed" not in server.boot(booted, NOW_MS)
+    assert 0 == missing(world.whole, booted, log)
+
+
 def start(server: OracleServer, root: Path, copy: Path) -> str:
     """What Kafka's start says, on a copy; empty if it starts."""
     answer = server.boot(shutil.copytree(root, copy, copy_function=shutil.copy2), NOW_MS)
@@ -278,7 +369,7 @@ def start(server: OracleServer, root: Path, copy: Path) -> str:
 
 def cure(case: Case, root: Path, log: str, away: Path) -> None:
     """Do what the remedy says."""
-    path = root / case.path.replace("LOG0", f"{log[:-1]}0{log[-1]}").replace("LOG", log)
+    path = root / path_of(case, log)
     match case.cure:
         case "recover":
             assert 0 == call("recover", root, "--yes", "--now", NOW_MS).status

@@ -41,6 +41,10 @@ DELETE: Final = ("--config", "cleanup.policy=delete", "--config", "retention.byt
 BOTH: Final = ("--config", "cleanup.policy=compact,delete", "--config", "retention.bytes=1000")
 
 ELSEWHERE: Final = {
+    "logwright rescue LOG_DIR --set-aside DIR --yes": (
+        "tests/unit/cli/test_rescue.py",
+        "test_two_logs_of_a_partition",
+    ),
     "logwright archive LOG_DIR --bootstrap HOST:PORT --topic T": (
         "tests/e2e/test_archive.py",
         "test_a_topic_is_copied_and_the_copy_goes_on",
@@ -177,6 +181,7 @@ def _formatted(log_dir: Path) -> None:
 
 PREPARED: Final[dict[str, Callable[[Path], None]]] = {
     "doctor": _formatted,
+    "rescue": _formatted,
     "undo": _cleaned,
     "resume": _paused,
     "recover": _killed,

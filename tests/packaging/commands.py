@@ -55,6 +55,7 @@ CALLS = (
     Call("doctor {log_dir}"),
     Call("quorum {log_dir}"),
     Call("rescue {log_dir} --free 1 --yes"),
+    Call("rescue {log_dir} --yes"),
     Call("verify {log_dir}"),
     Call("audit {log_dir} {other}"),
     Call("ingest {log_dir} --from {rows} --topic t --yes", "spark"),

@@ -34,6 +34,7 @@ WEIGHTS: Final = {
     "erase": 10,
     "running": 10,
     "follower": 6,
+    "rescue": 6,
 }
 THEMES: Final = (
     tuple(WEIGHTS),
@@ -49,6 +50,7 @@ THEMES: Final = (
     ("table", "erase", "move", "table", "ingest"),
     ("running", "clean", "ingest", "roll", "retain", "erase"),
     ("follower", "clean", "retain", "erase", "undo"),
+    ("rescue", "clean", "broker-crash", "move", "undo"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
@@ -78,6 +80,7 @@ DEEPEST: Final = {
     "roll": 12,
     "pause": 4,
     "erase": 140,
+    "rescue": 40,
 }
 """The last call that a fault comes before, of most of them; of others 20."""
 

@@ -26,6 +26,7 @@ from tests.sequences.content import Content
 from tests.sequences.drawing import Operation, drawn
 from tests.sequences.faults import NO_FAULT, interrupted
 from tests.sequences.operations import OPERATIONS, Step, move_on
+from tests.sequences.rescues import rescue_now
 from tests.sequences.world import (
     NAMES,
     Difference,
@@ -149,7 +150,7 @@ def _perform(
         world.maybe[other.name] = tuple(other.done())
     if ended == "done" and operation.kind in ("ingest", "archive"):
         world.logs[step.name].taking = None
-    leave = (died and operation.left) or operation.kind == "broker-crash"
+    leave = (died and operation.left and not world.stopped) or operation.kind == "broker-crash"
     if leave and following is not None:
         world.left[step.name] = operation.kind
         return
@@ -217,6 +218,8 @@ def _expect(world: World, step: Step, operation: Operation, ended: str, *, died:
 
 def _settle(world: World) -> None:
     """Bring the disk to where it can be compared, and compare."""
+    if world.stopped:
+        rescue_now(world)
     if world.moving is not None:
         _end_move(world)
     repair(world)

@@ -47,6 +47,7 @@ from tests.sequences.content import (
 from tests.sequences.followers import follower
 from tests.sequences.ingests import archive, ingest
 from tests.sequences.reading import bases_of
+from tests.sequences.rescues import rescue
 from tests.sequences.running import running
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.tables import table
@@ -397,6 +398,7 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "erase": erase,
     "running": running,
     "follower": follower,
+    "rescue": rescue,
     "broker-crash": broker_crash,
     "broker": broker,
 }

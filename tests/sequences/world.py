@@ -114,6 +114,7 @@ class World:
         left: by log the operation that was interrupted, whose leftovers may still be there.
         kafka: answers for Kafka's own code; None where it is not asked.
         seen: what Kafka's consumers got, if it loaded the directory just now.
+        stopped: something may keep a broker from starting: a rescue is not done.
     """
 
     root: Path
@@ -124,6 +125,7 @@ class World:
     left: dict[str, str] = field(default_factory=dict)
     kafka: OracleServer | None = None
     seen: dict[str, Content] | None = None
+    stopped: bool = False
 
     @property
     def first(self) -> Path:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import click
 
-from logwright.cli.options.common import declare, now_option
+from logwright.cli.options.common import declare, metadata_option, now_option
 from logwright.cli.options.parameters import LogDir, log_format_option, output_option
 
 
 @declare("doctor")
 @click.argument("log_dirs", metavar="LOG_DIR [LOG_DIR ...]", nargs=-1, required=True, type=LogDir())
+@click.option(
+    "--user",
+    metavar="NAME",
+    help="Who starts the broker, by name or number [default: the owner of meta.properties].",
+)
+@metadata_option
 @now_option
 @output_option
 @log_format_option

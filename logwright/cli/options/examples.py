@@ -42,12 +42,16 @@ EXAMPLES: Final = MappingProxyType(
         "delete": ("/kafka/data orders-0 --dry-run", "/kafka/data orders-0 --yes"),
         "undo": ("/kafka/data orders-0 --dry-run", "/kafka/data orders-0 --yes"),
         "recover": ("/kafka/data --dry-run", "/kafka/data --yes"),
-        "rescue": ("/kafka/data --free 20GiB --dry-run", "/kafka/data --free 20GiB --yes"),
         "doctor": ("/kafka/data /kafka/data2", "/kafka/data --output json"),
         "quorum": (
             "/kafka/controller /kafka/broker",
             "/kafka/controller --to /kafka/rescued --yes",
             "/kafka/broker --to /kafka/rescued --node-id 1 --dry-run",
+        ),
+        "rescue": (
+            "/kafka/data /kafka/data2 --dry-run",
+            "/kafka/data --yes",
+            "/kafka/data --free 20GiB --dry-run",
         ),
         "verify": (
             "/kafka/data",

@@ -55,7 +55,7 @@ class _Rescue:
     """
 
     requests: Sequence[Request]
-    asked: int
+    goal: int
     reserve: int | None
     strays: frozenset[str]
     tighter: dict[str, dict[str, int]]
@@ -77,7 +77,7 @@ class _Rescue:
     @property
     def missing(self) -> int:
         """Bytes that are to be freed yet; 0 or less if none are. Effects: as `space`."""
-        return self.asked - self.space.free
+        return self.goal - self.space.free
 
     @property
     def kept_free(self) -> int:
@@ -85,17 +85,28 @@ class _Rescue:
         return self.space.reserve if self.reserve is None else self.reserve
 
 
-def run(
+def free_disk(
     request: Request,
-    *,
     more_dirs: tuple[Place, ...],
-    asked: int,
+    *,
+    goal: int,
     reserve: int | None,
     strays: tuple[str, ...],
     tighter: tuple[tuple[str, str], ...],
 ) -> None:
-    """Run the command."""
-    request.require_terminal()
+    """Free the file systems of some log directories. Effects: removes files, unless it is a dry
+    run; output.
+
+    Args:
+        request: of the first log directory; more_dirs: the others.
+        goal: bytes that shall be free on each of their file systems.
+        reserve: what a compaction leaves free, bytes.
+        strays: names of directories of stray logs that may go.
+        tighter: topics with another retention than their own.
+
+    Raises:
+        DiskFull: fewer bytes are free in the end.
+    """
     requests = [request, *map(request.of, more_dirs)]
     limits = _limits(tighter)
     by_device: dict[int, list[Request]] = {}
@@ -107,7 +118,7 @@ def run(
     for own in by_device.values():
         rescue = _Rescue(
             requests=own,
-            asked=asked,
+            goal=goal,
             reserve=reserve,
             strays=frozenset(strays),
             tighter=limits,
@@ -118,7 +129,7 @@ def run(
     if short:
         free = short[0].space.free
         raise DiskFull(
-            f"{free} bytes are free, and {asked} were asked for: nothing that is left may go.",
+            f"{free} bytes are free, and {goal} were asked for: nothing that is left may go.",
             path=short[0].requests[0].log_dir,
             remedy=_NOTHING_LEFT,
         )
@@ -357,7 +368,7 @@ def _show_plan(rescue: _Rescue, steps: Sequence[FreeStep], chosen: Sequence[Free
     output, space = rescue.requests[0].output, rescue.space
     output.message(
         f"{human_bytes(space.free)} of {human_bytes(space.total)} are free,"
-        f" {human_bytes(rescue.asked)} were asked for."
+        f" {human_bytes(rescue.goal)} were asked for."
     )
     picked = set(map(_key, chosen))
     output.show(
@@ -400,13 +411,13 @@ def _show_end(rescue: _Rescue, before: int, seconds: float) -> None:
         )
     output.result(
         f"{human_bytes(space.free)} are free, {human_bytes(before)} were;"
-        f" {human_bytes(rescue.asked)} were asked for. At the worst moment"
+        f" {human_bytes(rescue.goal)} were asked for. At the worst moment"
         f" {human_bytes(rescue.lowest)} were free.",
-        askedBytes=rescue.asked,
+        askedBytes=rescue.goal,
         freeBytes=space.free,
         freeBytesBefore=before,
         lowestFreeBytes=rescue.lowest,
-        reached=space.free >= rescue.asked,
+        reached=space.free >= rescue.goal,
         seconds=round(seconds, 3),
         heldOpen=[{"process": process, "bytes": size} for process, size in holders],
     )

@@ -232,7 +232,7 @@ _PROVERS: Final[tuple[tuple[re.Pattern[str], Prover], ...]] = tuple(
         (r"partition\.metadata", _topic_id),
         (r"meta\.properties", _properties),
         (r"\.kafka_cleanshutdown|\.logwright-cleanshutdown.*|quorum-state", _json),
-        (r"\.logwright-(?:topics|ingests|state)\.json|manifest\.json", _json),
+        (r"\.logwright-(?:topics|ingests|state|rescue)\.json|manifest\.json", _json),
         (r"\.logwright-deleted-logs\.jsonl|deletions\.jsonl", _lines),
         (r"ingest\.json|erased\.json", _lines),
         (r"\.logwright-damaged-.*", _damaged),

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import pwd
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.log_builder import LogBuilder
+from tests.metadata_builder import MetadataBuilder, partition, topic, uuid_text
 from tests.property.accidents import META, write_old_log
+from tests.rights import NOBODY, mounting
 from tests.running_dirs import running
 from tests.unit.cli.conftest import Call
 
+LOGWRIGHT = Path(sys.executable).with_name("logwright")
 CHECKPOINT = "replication-offset-checkpoint"
 
 
@@ -36,8 +42,12 @@ def test_a_broker_starts(call: Call, log_dir: Path) -> None:
     answer = call("doctor", log_dir)
     assert 0 == answer.status, answer.err
     assert [f"By its files a broker starts: 1 log in {log_dir}."] == answer.out.splitlines()
-    assert "Not looked at: the cluster's metadata log, " in answer.err
-    assert "free space" in call("doctor", log_dir, "--output", "json").lines[-1]["notLookedAt"]
+    assert "Not looked at: the cluster's metadata log and which logs it gives" in answer.err
+    last = call("doctor", log_dir, "--output", "json").lines[-1]
+    assert "the broker's own settings and its JVM" in last["notLookedAt"]
+    (space,) = last["space"]
+    assert space["freeBytes"] > space["neededBytes"] > 0
+    assert "the start needs about" in answer.err
     assert before == content(log_dir)
 
 
@@ -125,3 +135,97 @@ def test_a_broker_that_runs(call: Call, log_dir: Path) -> None:
         answer = call("doctor", log_dir)
     assert 5 == answer.status
     assert "holds this lock" in answer.err
+
+
+def test_rights(call: Call, log_dir: Path) -> None:
+    """Another user may not read the log; root may, and is not asked instead of it."""
+    path = log_dir / "t-0" / f"{0:020d}.log"
+    for each in (log_dir, *log_dir.rglob("*")):
+        each.chmod(0o777)
+    path.chmod(0o600)
+    answer = call("doctor", log_dir, "--user", str(NOBODY))
+    assert 5 == answer.status
+    assert f"does not start: {path}: the user " in answer.out
+    assert "may not read and write it" in answer.out
+    assert f"chown -R {pwd.getpwuid(NOBODY).pw_name} {path}`" in answer.out
+    assert 0 == call("doctor", log_dir, "--user", "root").status
+    assert "there is no user no-such-user" in call("doctor", log_dir, "--user", "no-such-user").err
+
+
+def write_topic_id(log_dir: Path, number: int) -> None:
+    """Of t, that is `number` in the metadata."""
+    text = f"version: 0\ntopic_id: {uuid_text(number)}"
+    (log_dir / "t-0/partition.metadata").write_text(text)
+
+
+def test_what_the_metadata_gives(call: Call, log_dir: Path) -> None:
+    """A log of a topic that is not known, of another one, without an id, and of another node."""
+    builder = MetadataBuilder(log_dir)
+    builder.segment(0, [topic("t", 5), partition(5, 0, [1]), topic("u", 6)])
+    write_topic_id(log_dir, 5)
+    answer = call("doctor", log_dir)
+    assert 0 == answer.status
+    assert f"By its files a broker starts: 1 log in {log_dir}." == answer.out.strip()
+    assert "which logs" not in answer.err
+    for number, words in ((7, "is unknown to the cluster"), (6, "belongs to the topic u")):
+        write_topic_id(log_dir, number)
+        answer = call("doctor", log_dir)
+        assert 0 == answer.status
+        assert f"starts, and sets a log aside: {log_dir / 't-0'}: " in answer.out
+        assert words in answer.out
+        assert "By its files a broker starts, and sets 1 log aside" in answer.out
+    (log_dir / "t-0/partition.metadata").unlink()
+    assert "no topic id" in call("doctor", log_dir).out
+    write_topic_id(log_dir, 5)
+    other_node = META.replace("node.id=1", "node.id=2")
+    (log_dir / "meta.properties").write_text(other_node)
+    assert "node 2 has no replica of it" in call("doctor", log_dir).out
+
+
+def test_the_metadata_log(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """Damaged, without a quorum's state, twice, in another directory."""
+    builder = MetadataBuilder(log_dir)
+    builder.segment(0, [topic("t", 5)], [partition(5, 0, [1])])
+    write_topic_id(log_dir, 5)
+    state = builder.path / "quorum-state"
+    state.write_bytes(bytes(20))
+    answer = call("doctor", log_dir)
+    assert 5 == answer.status
+    assert f"does not start: {state}: " in answer.out
+    state.unlink()
+    snapshot = builder.path / f"{1:020d}-{1:010d}.checkpoint"
+    snapshot.write_bytes(bytes(100))
+    answer = call("doctor", log_dir)
+    assert (5, True) == (answer.status, f"does not start: {snapshot}: " in answer.out)
+    snapshot.unlink()
+    shutil.copytree(log_dir, tmp_path / "other")
+    shutil.rmtree(tmp_path / "other/t-0")
+    identity = META.replace("directory.id=YWJj", "directory.id=YYJj")
+    (tmp_path / "other/meta.properties").write_text(identity)
+    answer = call("doctor", log_dir, tmp_path / "other")
+    assert (4, True) == (answer.status, "is a metadata log, too" in answer.out), answer.out
+    shutil.rmtree(builder.path)
+    answer = call("doctor", log_dir, tmp_path / "other")
+    assert 0 == answer.status
+    assert "whether metadata.log.dir, or else the first of log.dirs, is" in answer.err
+    content = bytearray((tmp_path / "other/__cluster_metadata-0" / f"{0:020d}.log").read_bytes())
+    content[70] ^= 1
+    (tmp_path / "other/__cluster_metadata-0" / f"{0:020d}.log").write_bytes(content)
+    answer = call("doctor", log_dir, tmp_path / "other")
+    assert "the topics made since are not known" in answer.out
+    assert "its metadata log could not be read" in answer.err
+
+
+@pytest.mark.needs_rights("mounting")
+def test_a_full_file_system(log_dir: Path) -> None:
+    """Nothing is free: a broker cannot write its checkpoints."""
+    words = mounting()
+    assert words is not None
+    script = (
+        'mkdir "$0/full" && mount -t tmpfs -o size=1m none "$0/full" && cp -r "$1" "$0/full/logs"'
+        ' && cat /dev/zero > "$0/full/fill" 2>/dev/null; "$2" doctor "$0/full/logs"'
+    )
+    command = [*words, "sh", "-c", script, log_dir.parent, log_dir, LOGWRIGHT]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert 5 == ended.returncode, ended.stderr
+    assert "its file system has 0 bytes free, and the start needs about" in ended.stdout

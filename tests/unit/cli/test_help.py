@@ -29,12 +29,13 @@ NEEDS_MORE = {"demo", "rolling"}
 it needs a cluster."""
 FOUND = {
     "doctor": {5},
+    "rescue": {5},
     "find": {8, 10},
     "erase": {0, 8, 9},
     "certificate": {0, 6},
     "verify-certificate": {0, 6},
 }
-"""Exit statuses other than 0, which say what is in the logs, and of `doctor` in the root."""
+"""Exit statuses other than 0, which say what is in the logs, and whether a broker starts."""
 POLICY = "version: 1\ntopics: [{name: orders, cleanup.policy: 'compact,delete'}]\n"
 
 

@@ -1,0 +1,235 @@
+"""What a broker makes of the cluster's metadata log, and which logs that gives it.
+
+A node that starts loads ``__cluster_metadata-0`` as after an unclean stop: it cuts the log at the
+first batch that is not whole. It stops at an unreadable ``quorum-state`` or newest snapshot (found
+out with Kafka 4.3.0's own start). A broker then renames each log that the metadata does not give it
+to ``-stray`` (LogManager.isStrayReplica). The only controller of a cluster that has lost its
+metadata does so with all of them; another node fetches the rest from the leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Literal
+
+from logwright.config.topic import TopicConfig
+from logwright.errors import LogwrightError
+from logwright.format.names import TopicPartition
+from logwright.log.checkpoints import NO_ENTRIES
+from logwright.log.topic_id import read_topic_id
+from logwright.metadata.files import snapshots
+from logwright.metadata.find import METADATA_DIRECTORY, find_metadata
+from logwright.metadata.model import ClusterMetadata, DirectoryIds
+from logwright.metadata.places import stray_reason
+from logwright.metadata.quorum import QUORUM_STATE, read_quorum_leader
+from logwright.metadata.read import read_directory_ids, read_metadata
+from logwright.place.files import exists, is_directory, names_in, open_log_dir
+from logwright.recovery.model import RecoveryOptions, RecoveryPlan
+from logwright.recovery.observe import observe
+from logwright.recovery.plan import plan_recovery
+from logwright.rescue.model import StartFinding
+from logwright.units import TimestampMs
+
+METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
+LOG_LOST: Final = (
+    " Unless another controller has it, the topics made since are not known, and a broker renames"
+    " their logs to -stray."
+)
+_COPY: Final = (
+    "Do not start: restore it from a copy. If the cluster has other controllers, move the whole"
+    " directory away; the node fetches it again."
+)
+_UNREAD: Final = "which logs the metadata gives this broker: its metadata log could not be read"
+_NONE: Final = "the cluster's metadata log and which logs it gives this broker: none is here"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterState:
+    """What was read of the cluster's metadata.
+
+    Attributes:
+        path: of the metadata log; None if there is none.
+        metadata: what is in it; None if it could not be read.
+        plan: its loading; None if that fails.
+        findings: what is wrong with it.
+        not_looked_at: phrases.
+    """
+
+    path: Path | None
+    metadata: ClusterMetadata | None
+    plan: RecoveryPlan | None
+    findings: tuple[StartFinding, ...]
+    not_looked_at: tuple[str, ...]
+
+
+def read_cluster(
+    log_dirs: Sequence[Path], given: Path | None, *, now_ms: TimestampMs
+) -> ClusterState:
+    """Read the metadata log of the node whose directories these are. Effects: reads it.
+
+    Args:
+        given: its directory; None: in one of the log directories, or in a directory of the same
+            node next to one.
+    """
+    paths, problems = _places(log_dirs, given)
+    if not paths:
+        return ClusterState(
+            path=None, metadata=None, plan=None, findings=problems, not_looked_at=(_NONE,)
+        )
+    path = paths[0]
+    plan, findings = _loading(path, now_ms)
+    try:
+        metadata = read_metadata(path)
+    except LogwrightError as error:
+        finding = StartFinding.of(error, _effect_of(error, path), path, about="cluster")
+        explained = replace(finding, problem=f"{finding.problem}{LOG_LOST}", remedy=_COPY)
+        return ClusterState(
+            path=path,
+            metadata=None,
+            plan=plan,
+            findings=(*problems, *findings, explained),
+            not_looked_at=(_UNREAD,),
+        )
+    findings += _passed_over(path, metadata)
+    first = log_dirs[0] / METADATA_DIRECTORY
+    where = f"whether metadata.log.dir, or else the first of log.dirs, is {path.parent}"
+    return ClusterState(
+        path=path,
+        metadata=metadata,
+        plan=plan,
+        findings=(*problems, *findings),
+        not_looked_at=() if given is not None or path == first else (where,),
+    )
+
+
+def _places(
+    log_dirs: Sequence[Path], given: Path | None
+) -> tuple[list[Path], tuple[StartFinding, ...]]:
+    """Return the metadata logs, and a finding if there are two. Other directories of the node are
+    searched only if these have none: a copy of it may be one of them.
+    """
+    if given is not None:
+        return [given], ()
+    paths = [path for log_dir in log_dirs if is_directory(path := log_dir / METADATA_DIRECTORY)]
+    if not paths:
+        try:
+            other = find_metadata(log_dirs[0])
+        except LogwrightError:  # also found to be malformed; or not known which one it is
+            other = None
+        return ([other] if isinstance(other, Path) else []), ()
+    two = tuple(
+        StartFinding(
+            path=second,
+            problem=f"{paths[0]} is a metadata log, too: a node uses one of them.",
+            effect="not judged",
+            about="cluster",
+            remedy="Give the one in metadata.log.dir, or in the first of log.dirs, with"
+            " --metadata; the other is left of an earlier configuration.",
+        )
+        for second in paths[1:]
+    )
+    return paths, two
+
+
+def _loading(path: Path, now_ms: TimestampMs) -> tuple[RecoveryPlan | None, list[StartFinding]]:
+    """Simulate the loading of the metadata log's segments, as after an unclean stop."""
+    findings = list(_quorum_state(path))
+    try:
+        seen = observe(path.parent, METADATA_PARTITION, NO_ENTRIES, name=path.name)
+        config = TopicConfig()
+        plan = plan_recovery(
+            replace(seen, clean_shutdown=False, topic_id_problem=None),
+            ledger=b"",
+            now_ms=now_ms,
+            expiration_ms=config.producer_id_expiration_ms,
+            index_interval_bytes=config.index_interval_bytes,
+            options=RecoveryOptions(like_kafka=True),
+        )
+    except LogwrightError as error:
+        return None, [*findings, StartFinding.of(error, "stops", path, about="cluster")]
+    if seen.topic_id_problem is not None:
+        findings.append(
+            StartFinding(
+                path=path / "partition.metadata",
+                problem=seen.topic_id_problem,
+                effect="stops",
+                about="cluster",
+                remedy="Remove it: the node writes a new one.",
+            )
+        )
+    return plan, findings
+
+
+def _quorum_state(path: Path) -> Iterator[StartFinding]:
+    try:
+        read_quorum_leader(path)
+    except LogwrightError as error:
+        yield replace(
+            StartFinding.of(error, "stops", path / QUORUM_STATE, about="cluster"),
+            remedy="Move it away, unless the cluster has other controllers and this is one: its"
+            " vote is forgotten then. The node writes a new one.",
+        )
+
+
+def _passed_over(path: Path, metadata: ClusterMetadata) -> Iterator[StartFinding]:
+    """Yield the newest snapshot if it is not whole: the node reads no older one, as we do."""
+    for newest in snapshots(names_in(path))[:1]:
+        if newest.name != metadata.snapshot:
+            yield StartFinding(
+                path=path / newest.name,
+                problem="the snapshot is not whole.",
+                effect="stops",
+                about="cluster",
+                remedy="Move it away: the log has all that is in it.",
+            )
+
+
+def _effect_of(error: LogwrightError, path: Path) -> Literal["stops", "sets aside"]:
+    """An unreadable snapshot stops the node; a log that cannot be read is cut."""
+    newest = snapshots(names_in(path))[:1]
+    name = "" if error.path is None else Path(str(error.path)).name
+    of_snapshot = name in [snapshot.name for snapshot in newest]
+    return "stops" if of_snapshot else "sets aside"
+
+
+def strays(
+    log_dir: Path, names: Iterable[str], metadata: ClusterMetadata
+) -> Iterator[tuple[str, StartFinding]]:
+    """Yield the name of each log that a broker renames to ``-stray``, and why. Effects: reads the
+    logs' topic ids.
+
+    Args:
+        names: of the directories of partitions that a broker loads.
+    """
+    try:
+        ids = read_directory_ids(log_dir)
+    except LogwrightError:  # found to be malformed
+        return
+    node_only = DirectoryIds(cluster_id=ids.cluster_id, node_id=ids.node_id, directory_id=None)
+    with open_log_dir(log_dir) as parent:
+        for name in names:
+            partition = TopicPartition.parse(name)
+            if partition is None or not exists(log_dir / name):
+                continue
+            try:
+                with parent.open_dir(name) as directory:
+                    topic_id = read_topic_id(directory)
+            except LogwrightError:  # found to be unreadable
+                continue
+            reason = stray_reason(partition, topic_id, metadata, node_only)
+            if reason is not None:
+                yield name, _stray(log_dir / name, reason, metadata)
+
+
+def _stray(path: Path, reason: str, metadata: ClusterMetadata) -> StartFinding:
+    return StartFinding(
+        path=path,
+        problem=f"a broker renames it to -stray, and does not serve it: {reason}, by the metadata"
+        f" up to offset {metadata.end_offset}.",
+        effect="sets aside",
+        about="cluster",
+        remedy="If it is of the topic, write the topic's id into its partition.metadata before:"
+        " `logwright rescue` does so where it is proved.",
+    )

@@ -1,0 +1,81 @@
+"""What stops a broker, in sequences, and the rescue that makes it start again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from tests.e2e.command import call
+from tests.property.accidents import META
+from tests.sequences.step import Step, pick, unchanged
+from tests.sequences.world import (
+    COMPACTED,
+    RETAINED,
+    TAKEN_IN,
+    Difference,
+    RecoveryFails,
+    World,
+    repair,
+)
+
+_OTHER_ID: Final = "b3RoZXItZGlyZWN0b3J5LQ"
+_STRANGER: Final = "backup"
+
+
+def rescue(world: World, choice: int) -> Step:
+    """Something stops a broker: a strange directory or file, a malformed checkpoint. A rescue takes
+    it out of the way, killed or not, and no log changes for its consumers.
+    """
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
+    log = world.logs[name]
+
+    def run() -> None:
+        repair(world)
+        _format(world)
+        _damage(log.where, name, choice)
+        world.stopped = True
+        rescue_now(world)
+
+    return Step(name, run, unchanged(world, name))
+
+
+def rescue_now(world: World) -> None:
+    """Rescue both directories; nothing then stops a broker. Effects: changes them.
+
+    Raises:
+        RecoveryFails: it ends in another way.
+    """
+    log_dirs = (world.first, world.second)
+    done = call("rescue", *log_dirs, "--yes", "--now", world.now)
+    if done.status:
+        raise RecoveryFails(f"rescue: {done.status}: {done.out} {done.err}")
+    if (world.first / _STRANGER).exists() or (world.second / _STRANGER).exists():
+        raise Difference("rescue leaves what stops a broker")
+    world.stopped = False
+
+
+def _format(world: World) -> None:
+    for log_dir, content in (
+        (world.first, META),
+        (world.second, META.replace("YWJjZGVmZ2hpamtsbW5vcA", _OTHER_ID)),
+    ):
+        if not (log_dir / "meta.properties").exists():
+            (log_dir / "meta.properties").write_text(content)
+
+
+def _damage(log_dir: Path, name: str, choice: int) -> None:
+    kind = choice % 4
+    if kind == 0:
+        (log_dir / _STRANGER).mkdir(exist_ok=True)
+    elif kind == 1 and (log_dir / name).is_dir():
+        (log_dir / name / "x.log").write_bytes(b"")
+    elif kind == 2:
+        _garble(log_dir / "recovery-point-offset-checkpoint")
+    else:
+        _garble(log_dir / "cleaner-offset-checkpoint")
+
+
+def _garble(path: Path) -> None:
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_bytes(bytes(20))
+    fresh.rename(path)

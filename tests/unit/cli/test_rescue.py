@@ -1,0 +1,224 @@
+"""``logwright rescue``: what it does, what it leaves to an operator, its undo, and a death."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.crash.filesystems import Crash
+from tests.log_builder import LogBuilder
+from tests.metadata_builder import MetadataBuilder, partition, topic, uuid_text
+from tests.property.accidents import META
+from tests.sequences.faults import Fault, interrupted
+from tests.unit.cli.conftest import Call
+
+CHECKPOINT = "cleaner-offset-checkpoint"
+OTHER_ID = "b3RoZXItZGlyZWN0b3J5LQ"
+OWN_ID = "YWJjZGVmZ2hpamtsbW5vcA"
+JOURNAL = ".logwright-rescue.json"
+NOW = ("--now", 1_760_100_000_000)
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """A log in a directory that a broker left cleanly."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1"), ("b", "2")])
+    log.segment(2).batch(2, [("a", "3")]).batch(3, [("b", "4")])
+    log.write(producers=True, high_watermark=4)
+    (tmp_path / "logs/meta.properties").write_text(META)
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Another directory of the same broker."""
+    path = tmp_path / "other"
+    path.mkdir()
+    (path / "meta.properties").write_text(META.replace(OWN_ID, OTHER_ID))
+    (path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":7}')
+    return path
+
+
+def content(log_dir: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(log_dir)): path.read_bytes() if path.is_file() else None
+        for path in log_dir.rglob("*")
+        if path.name != ".lock"
+    }
+
+
+def damage(log_dir: Path) -> None:
+    """What all steps but one are for."""
+    (log_dir / "backup").mkdir()
+    (log_dir / "t-0/x.log").write_bytes(b"x")
+    (log_dir / CHECKPOINT).write_bytes(bytes(20))
+    (log_dir / "t-0/leader-epoch-checkpoint").write_bytes(b"y")
+
+
+def test_steps_are_shown_and_done(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """A dry run changes nothing; nothing is deleted; an undo brings all back."""
+    damage(log_dir)
+    before = content(log_dir)
+    planned = call("rescue", log_dir, "--dry-run", *NOW)
+    assert (5, before) == (planned.status, content(log_dir))
+    assert f"rename {log_dir / 'backup'} to {tmp_path / 'logs.rescued'}/" in planned.out
+    assert f"recover {log_dir}" in planned.out
+    assert 2 == call("rescue", log_dir).status
+    done = call("rescue", log_dir, "--yes", "--output", "json", *NOW)
+    assert (0, True) == (done.status, done.lines[-1]["starts"]), done.err
+    kept = [*log_dir.glob(".logwright-damaged-*"), *(tmp_path / "logs.rescued").iterdir()]
+    assert 4 == len(kept)
+    assert {b"x", b"y", bytes(20)} == {path.read_bytes() for path in kept if path.is_file()}
+    assert call("rescue", log_dir, "--yes").out.startswith("Nothing to do.")
+    assert 0 == call("rescue", log_dir, "--undo", "--yes").status
+    after = content(log_dir)
+    assert [] == [
+        name for name in before if before[name] != after.get(name) and "clean" not in name
+    ]
+    assert before[CHECKPOINT] == after[CHECKPOINT]
+    assert not (tmp_path / "logs.rescued").exists()
+    assert not (log_dir / JOURNAL).exists()
+
+
+def test_meta_properties_that_are_proved(call: Call, log_dir: Path, other: Path) -> None:
+    """By another directory of the broker, and the metadata for the directory's id."""
+    number = int.from_bytes(b"abcdefghijklmnop", "big")
+    others = int.from_bytes(b"other-directory-", "big")
+    MetadataBuilder(other).segment(
+        0, [topic("t", 5), partition(5, 0, [1], [number]), partition(5, 1, [1], [others])]
+    )
+    (log_dir / "t-0/partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(5)}")
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\nclus")
+    assert 5 == call("doctor", log_dir, other).status
+    done = call("rescue", log_dir, other, "--yes", *NOW)
+    assert 0 == done.status, done.out
+    lines = set((log_dir / "meta.properties").read_text().splitlines())
+    assert set(META.splitlines()) == lines
+    assert 0 == call("rescue", log_dir, "--undo", "--yes").status
+    assert "clus" == (log_dir / "meta.properties").read_text().splitlines()[-1]
+
+
+def test_meta_properties_that_are_not_proved(call: Call, log_dir: Path, other: Path) -> None:
+    """No other directory, another node, another id left, a directory without a log."""
+    path = log_dir / "meta.properties"
+    path.unlink()
+    alone = call("rescue", log_dir, "--yes")
+    assert (5, False) == (alone.status, path.exists())
+    assert f"by hand: {path}: " in alone.out
+    path.write_text("version=1\nnode.id=2\nclus")
+    assert 5 == call("rescue", log_dir, other, "--yes").status
+    assert "node.id=2" in path.read_text()
+    shutil.rmtree(log_dir / "t-0")
+    path.unlink()
+    assert 5 == call("rescue", log_dir, other, "--yes").status
+    assert not path.exists()
+
+
+def test_two_logs_of_a_partition(call: Call, log_dir: Path, other: Path) -> None:
+    """Nothing is done before an operator names the one to set aside."""
+    shutil.copytree(log_dir / "t-0", other / "t-0")
+    answer = call("rescue", log_dir, other, "--yes")
+    assert (5, True) == (answer.status, (other / "t-0").is_dir())
+    assert "That one ends at offset 4, this one at 4." in answer.out
+    named = ("--set-aside", other / "t-0")
+    assert 0 == call("rescue", log_dir, other, *named, "--yes").status
+    assert not (other / "t-0").exists()
+    assert (log_dir / "t-0").is_dir()
+    assert 0 == call("rescue", log_dir, other, "--undo", "--yes").status
+    assert (other / "t-0").is_dir()
+    for wrong in (other / "none", log_dir.parent, log_dir):
+        assert 0 != call("rescue", log_dir, other, "--set-aside", wrong, "--yes").status
+
+
+def test_a_topic_id(call: Call, log_dir: Path) -> None:
+    """The metadata's, if it gives the log to this node; else nothing is written."""
+    MetadataBuilder(log_dir).segment(0, [topic("t", 5), partition(5, 0, [1])])
+    path = log_dir / "t-0/partition.metadata"
+    assert "sets 1 log aside" in call("doctor", log_dir).out
+    assert 0 == call("rescue", log_dir, "--yes").status
+    assert f"version: 0\ntopic_id: {uuid_text(5)}" == path.read_text()
+    assert 0 == call("rescue", log_dir, "--undo", "--yes").status
+    assert not path.exists()
+    path.write_text(f"version: 0\ntopic_id: {uuid_text(6)}")
+    answer = call("rescue", log_dir, "--yes")
+    assert f"by hand: {path.parent}: a broker renames it to -stray" in answer.out
+    assert uuid_text(6) in path.read_text()
+
+
+def test_an_undo_that_is_refused(call: Call, log_dir: Path) -> None:
+    """What changed since, a name that is taken, a journal that is not one."""
+    damage(log_dir)
+    assert 0 == call("rescue", log_dir, "--yes", *NOW).status
+    (log_dir / CHECKPOINT).write_text("0\n0\n")
+    (log_dir / "backup").mkdir()
+    answer = call("rescue", log_dir, "--undo", "--yes")
+    assert 5 == answer.status
+    assert "it changed since the rescue" in answer.out
+    assert "its name is taken" in answer.out
+    assert "0\n0\n" == (log_dir / CHECKPOINT).read_text()
+    left = json.loads((log_dir / JOURNAL).read_text())["steps"]
+    assert {CHECKPOINT, "backup"} == {step["path"] for step in left}
+    for wrong in ("x", '{"steps": [{"kind": "set aside", "path": "../a", "target": "b"}]}'):
+        (log_dir / JOURNAL).write_text(wrong)
+        assert "is not the journal of a rescue" in call("rescue", log_dir, "--undo", "--yes").err
+
+
+def test_a_death_at_every_call(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """Run again it ends; no segment is ever another; what was in the way is kept."""
+    damage(log_dir)
+    segments = {name: each for name, each in content(log_dir / "t-0").items() if "0.log" in name}
+    deaths = 0
+    for at in range(1, 200):
+        copy = shutil.copytree(log_dir, tmp_path / "copies" / str(at) / "logs")
+        with interrupted(Fault("kill", at), copy.parent) as fault:
+            try:
+                call("rescue", copy, "--yes", *NOW)
+            except Crash:
+                deaths += 1
+        killed = content(copy / "t-0")
+        assert segments == {name: killed[name] for name in segments}
+        done = call("rescue", copy, "--yes", "--now", NOW[1] + 1)
+        assert 0 == done.status, (at, done.out, done.err)
+        kept = {path.read_bytes() for path in copy.glob(".logwright-damaged-*")}
+        assert {b"x", b"y", bytes(20)} <= kept
+        assert [] == [*copy.glob("backup")]
+        assert 1 == len([*copy.with_name("logs.rescued").iterdir()])
+        undone = call("rescue", copy, "--undo", "--yes")
+        assert 0 == undone.status, (at, undone.out)
+        assert {"backup", "t-0/x.log"} <= content(copy).keys()
+        if not fault.happened:
+            break
+        shutil.rmtree(copy.parent)
+    assert deaths > 20
+
+
+def test_an_interrupted_undo(call: Call, log_dir: Path, tmp_path: Path) -> None:
+    """Run again it ends, wherever it was killed."""
+    damage(log_dir)
+    before = content(log_dir)
+    assert 0 == call("rescue", log_dir, "--yes", *NOW).status
+    for at in range(1, 100):
+        place = tmp_path / "copies" / str(at)
+        copy = shutil.copytree(log_dir, place / "logs", copy_function=shutil.copy2)
+        shutil.copytree(log_dir.with_name("logs.rescued"), place / "logs.rescued")
+        rows = json.loads((copy / JOURNAL).read_text().replace(str(log_dir), str(copy)))
+        for row in rows["steps"]:
+            if row["stamp"]:
+                row["stamp"][2] = (copy / row["path"]).stat().st_ino
+        (copy / JOURNAL).write_text(json.dumps(rows))
+        with interrupted(Fault("kill", at), place) as fault, suppress(Crash):
+            call("rescue", copy, "--undo", "--yes")
+        answer = call("rescue", copy, "--undo", "--yes")
+        assert 0 == answer.status, (at, answer.out)
+        after = content(copy)
+        assert before[CHECKPOINT] == after[CHECKPOINT]
+        assert {"backup", "t-0/x.log"} <= after.keys()
+        assert b"y" == after["t-0/leader-epoch-checkpoint"]
+        if not fault.happened:
+            return
+    raise AssertionError
