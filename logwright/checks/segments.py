@@ -21,6 +21,7 @@ from logwright.checks.model import (
     OutputFacts,
     SegmentFacts,
 )
+from logwright.compaction.legacy import mark_expired
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
 from logwright.format.names import LOG, segment_file_name
@@ -90,13 +91,15 @@ def open_pairs(
 def open_sources(plan: CleanPlan, bases: Set[int], files: MappedFiles) -> dict[int, Source]:
     """Open segments of the log, by base offset. Effects and errors: see `open_source`."""
     directory = plan.log.directory_text
-    return {
-        segment.base_offset: open_source(
-            directory, segment, files, end_offset=following.base_offset, first_ordinal=0
-        )
-        for segment, following in pairwise(plan.rolled_log.segments)
-        if segment.base_offset in bases
-    }
+    sources = {}
+    for segment, following in pairwise(plan.rolled_log.segments):
+        if segment.base_offset in bases:
+            source = open_source(
+                directory, segment, files, end_offset=following.base_offset, first_ordinal=0
+            )
+            mark_expired(source, segment, plan)
+            sources[int(segment.base_offset)] = source
+    return sources
 
 
 def _open_pair(

@@ -125,6 +125,16 @@ class MappedFile:
             finally:
                 os.close(descriptor)
 
+    def with_content(self, content: NDArray[np.uint8]) -> ConvertedFile:
+        """Return the file with other bytes, uint8[n]."""
+        return ConvertedFile(
+            path=self.path,
+            bytes=len(content),
+            _seen=self._seen,
+            _files=self._files,
+            content=content,
+        )
+
     def require(self, planned: FileStamp) -> None:
         """Require that it is the file that was planned.
 
@@ -133,6 +143,25 @@ class MappedFile:
         """
         if self._seen != planned[1:]:
             raise StalePlan("has been written or replaced.", path=self.path, remedy="Plan again.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedFile(MappedFile):
+    """A segment whose bytes are others than its file's: those in format v2.
+
+    Attributes:
+        content: uint8[bytes].
+    """
+
+    content: NDArray[np.uint8]
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """uint8[bytes], read-only."""
+        return self.content
+
+    def release(self) -> None:
+        """Do nothing: they are in no file with a name."""
 
 
 def _map(
