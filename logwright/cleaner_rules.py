@@ -61,7 +61,8 @@ from numpy.typing import NDArray
 
 from logwright.config.kafka_version import KafkaVersion
 from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
-from logwright.format.scan import ABORT, COMMIT, LEGACY_EXPIRED
+from logwright.format.legacy import LEGACY_EXPIRED
+from logwright.format.scan import ABORT, COMMIT
 from logwright.kernel import inline_kernel
 from logwright.units import INT64_MAX
 

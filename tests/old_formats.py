@@ -174,11 +174,16 @@ def last_offset(batch: bytes) -> int:
     return first if batch[16] < 2 else first + int.from_bytes(batch[23:27], "big")
 
 
-def write_random_log(random: Random, log_dir: Path) -> int:
-    """A log of old formats as an upgraded broker has it, without its indexes; some batches may be
-    of format v2. Effects: writes it. Return the log end offset.
+def write_random_log(
+    random: Random, log_dir: Path, name: str = PARTITION, *, indexed: bool = False
+) -> int:
+    """A log of old formats as an upgraded broker has it; some batches may be of format v2. Effects:
+    writes it. Return the log end offset.
+
+    Args:
+        indexed: with empty indexes, which are right for small segments; else without any.
     """
-    directory = log_dir / PARTITION
+    directory = log_dir / name
     directory.mkdir(parents=True)
     # Kafka makes an empty one for whichever log it opens.
     (directory / "leader-epoch-checkpoint").touch()
@@ -206,6 +211,9 @@ def write_random_log(random: Random, log_dir: Path) -> int:
             offset += 1
             continue
         path.write_bytes(content)
+        if indexed:
+            path.with_suffix(".index").touch()
+            path.with_suffix(".timeindex").touch()
         time_ms = START_MS + random.randrange(100_000_000)
         os.utime(path, ns=(time_ms * 1_000_000, time_ms * 1_000_000))
         offset = max(offset, base + 1)

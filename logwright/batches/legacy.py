@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from logwright.errors import CorruptBatch, DiskFull, LogwrightError
 from logwright.format.batch import LOG_OVERHEAD_BYTES, MAGIC, MAGIC_AT, parse_batch
-from logwright.format.legacy import SMALLEST_BYTES, in_format_v2, is_whole, legacy_batch_at
-from logwright.format.scan import LEGACY, scan_piece, scan_segment, scan_whatever
+from logwright.format.legacy import LEGACY, SMALLEST_BYTES, in_format_v2, is_whole, legacy_batch_at
+from logwright.format.scan import scan_piece, scan_segment, scan_whatever
 from logwright.place.mapped import ConvertedFile, MappedFile
 
 RUN_BYTES: Final = 4 * 1024 * 1024
@@ -32,12 +32,14 @@ class Run(NamedTuple):
     """Old batches that follow each other, in format v2.
 
     Attributes:
-        content: the batches. end: the position after the last one that it has.
+        content: the batches. places: where each begins in the file.
+        end: the position after the last one that it has.
         next_offset: the smallest that a batch after it can have.
         problem: what is wrong with the batch at the end; None if nothing is, or it is not old.
     """
 
     content: bytes
+    places: list[int]
     end: int
     next_offset: int
     problem: LogwrightError | None
@@ -69,6 +71,7 @@ def convert_run(
     """
     content: memoryview = data.data
     parts: list[bytes] = []
+    places: list[int] = []
     position, end = span
     next_offset, end_offset = offsets
     while position < end and position - span[0] < most_bytes and is_legacy_at(data, position):
@@ -83,10 +86,11 @@ def convert_run(
                 )
         except CorruptBatch as error:
             problem = CorruptBatch(error.problem, path=path, position=position, remedy=_REFUSED)
-            return Run(b"".join(parts), position, next_offset, problem)
+            return Run(b"".join(parts), places, position, next_offset, problem)
         parts.append(batch)
+        places.append(position)
         position, next_offset = after, header.last_offset + 1
-    return Run(b"".join(parts), position, next_offset, None)
+    return Run(b"".join(parts), places, position, next_offset, None)
 
 
 def _converted(content: memoryview) -> bytes:
@@ -129,8 +133,7 @@ def converted_log(
                 bounds = (next_offset, end_offset)
                 run = convert_run(data, path, (position, len(data)), offsets=bounds)
                 content, problem, after = run.content, run.problem, run.end
-                rows = len(scan_whatever(np.frombuffer(content, dtype=np.uint8), path))
-                next_offset = run.next_offset
+                rows, next_offset = len(run.places), run.next_offset
             else:
                 batches, after, problem = scan_piece(
                     data,

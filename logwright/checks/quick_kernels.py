@@ -8,7 +8,8 @@ import numpy as np
 
 from logwright.checks.kernels import blame, note_kind, note_time, same_bytes, time_of
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
-from logwright.format.scan import NOT_LEGACY, has_right_crc
+from logwright.format.legacy import NOT_LEGACY
+from logwright.format.scan import has_right_crc
 from logwright.format.walk import (
     OFFSET_DELTA,
     OK,

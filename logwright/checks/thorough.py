@@ -35,7 +35,8 @@ from logwright.checks.segments import (
 )
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.format.batch import DELETE_HORIZON
-from logwright.format.scan import LEGACY_EXPIRED, NOT_LEGACY, bad_crcs
+from logwright.format.legacy import LEGACY_EXPIRED, NOT_LEGACY
+from logwright.format.scan import bad_crcs
 from logwright.format.walk import OK
 from logwright.place.mapped import MappedFiles
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from logwright.batches.source import Source
 from logwright.compaction.model import ReadablePlan
-from logwright.format.scan import LEGACY, LEGACY_EXPIRED
+from logwright.format.legacy import LEGACY, LEGACY_EXPIRED
 from logwright.log.model import Segment
 from logwright.units import TimestampMs
 

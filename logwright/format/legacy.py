@@ -56,6 +56,11 @@ from logwright.format.record import encode_varint
 from logwright.kernel import inline_kernel, kernel
 from logwright.units import INT32_MAX, INT64_MAX, Offset, TimestampMs
 
+NOT_LEGACY: Final = 0
+LEGACY: Final = 1
+"""In the column `legacy` of a batch: it is, or was, of format v0 or v1."""
+LEGACY_EXPIRED: Final = 2
+"""It was, and its tombstones may go."""
 NO_EPOCH: Final = -1
 """As leader epoch: a message has none."""
 SMALLEST_BYTES: Final = (26, 34)

@@ -30,7 +30,7 @@ from logwright.format.batch import (
 )
 from logwright.format.codec import LARGEST_GROWTH, LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
 from logwright.format.crc import prefetch, span_crc32c
-from logwright.format.legacy import fill_legacy, is_legacy, is_legacy_magic
+from logwright.format.legacy import LEGACY, NOT_LEGACY, fill_legacy, is_legacy, is_legacy_magic
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import read_record
 from logwright.kernel import inline_kernel, kernel
@@ -68,13 +68,9 @@ BATCH: Final = np.dtype(
 `control_type` is the type of a control batch's record, -1 for any other batch. `first_ordinal` is
 the number of its first record among all records of a cleaning. A cleaning fills in the smallest
 timestamp, the number of tombstones, the digest and number of mapped keys, and the flags. `legacy`:
-`NOT_LEGACY`, or what the batch was before it was put in format v2.
+`legacy.NOT_LEGACY`, or what the batch was before it was put in format v2.
 """
-NOT_LEGACY: Final = 0
-LEGACY: Final = 1
-"""It was of format v0 or v1."""
-LEGACY_EXPIRED: Final = 2
-"""It was, and its tombstones may go."""
+
 
 ABORT: Final = 0
 COMMIT: Final = 1
@@ -110,8 +106,8 @@ _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
     ),
     _MAGIC: (
         UnsupportedFormatError,
-        "the record batch's magic is not 2.",
-        f"{_REFUSED} Magic 0 and 1 are written by brokers before 0.11; others are unknown.",
+        "the record batch's magic is unknown, or of an old message format without its CRC.",
+        f"{_REFUSED} Restore the segment.",
     ),
     _CODEC: (
         UnsupportedFormatError,

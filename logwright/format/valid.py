@@ -23,10 +23,9 @@ from logwright.format.batch import (
     LOG_OVERHEAD_BYTES,
 )
 from logwright.format.crc import crc32c, span_crc32c
-from logwright.format.legacy import NO_EPOCH, fill_legacy, is_legacy, is_legacy_magic
+from logwright.format.legacy import LEGACY, NO_EPOCH, fill_legacy, is_legacy, is_legacy_magic
 from logwright.format.scan import (
     BATCH,
-    LEGACY,
     LENGTH,
     OTHER_MAGIC,
     SMALL,

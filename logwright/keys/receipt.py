@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from logwright.cleaner_rules import EXPIRED, NULL_KEY, TOMBSTONE
 from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
-from logwright.format.scan import LEGACY_EXPIRED
+from logwright.format.legacy import LEGACY_EXPIRED
 from logwright.kernel import inline_kernel, kernel
 from logwright.keys.offset_map import find_slot, has_bit, ordinal_at
 

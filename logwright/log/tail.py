@@ -147,7 +147,9 @@ def log_end_offset(
         if len(window) - start < size:
             window, window_at, start = _window(file, position, size, left), position, 0
         first, last = _check_batch(window[start : start + size], position, path)
-        if indexed is not None and last != indexed:
+        is_legacy = window[start + _MAGIC_AT] < MAGIC
+        # Old brokers named the first offset of what they appended, which no header has.
+        if indexed is not None and last != indexed and not (is_legacy and indexed < last):
             raise CorruptIndex(
                 f"the last index entry names offset {indexed}, the batch at byte {position} of the"
                 f" .log ends at {last}.",

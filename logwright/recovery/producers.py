@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.errors import CorruptBatch, CorruptProducerSnapshot, UnsupportedFormatError
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.names import SNAPSHOT, parse_segment_file_name, segment_file_name
-from logwright.format.scan import NOT_LEGACY
 from logwright.format.snapshot import ProducerEntry, parse_snapshot, serialize_snapshot
 from logwright.format.valid import ValidBatches
 from logwright.log.producers import Replay, active_producers, replay_batches

@@ -18,7 +18,7 @@ NOT_LOOKED_AT: Final = (
 """What a start needs, too."""
 Effect = Literal["stops", "loses", "repairs", "not judged"]
 """What the start does: it fails; it succeeds without some records, or without a loss; or that is
-not known, since a file could not be read, or is of an old message format.
+not known, since a file could not be read, or is of an unknown format.
 """
 
 

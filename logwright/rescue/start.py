@@ -6,7 +6,7 @@
 3. Each log: its loading is simulated as Kafka does it (`logwright.recovery.load`, like_kafka). What
    makes the loading fail stops a start; what it removes is lost.
 
-Nothing is changed. What could not be read, or is of an old message format, is not judged; other
+Nothing is changed. What could not be read, or is of an unknown format, is not judged; other
 things that a start needs are not looked at (`logwright.rescue.model.NOT_LOOKED_AT`).
 """
 

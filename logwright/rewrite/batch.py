@@ -26,7 +26,7 @@ from logwright.format.batch import (
     LOG_OVERHEAD_BYTES,
 )
 from logwright.format.crc import copy_span, span_crc32c
-from logwright.format.scan import NOT_LEGACY
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.walk import (
     put_int,
     put_varint,
@@ -196,8 +196,8 @@ def write_records(out: Any, at: int, source: Any, summary: Any, kept: Any) -> in
 
 @kernel
 def rebase_records(out: Any, end: int, summary: Any) -> Any:
-    """Make the offsets of the records in out[:end] relative to the first of them, as Kafka does with
-    batches of old formats; set the summary's deltas. Return where the records end now.
+    """Make the offsets of the records in out[:end] relative to the first of them, as Kafka does
+    with batches of old formats; set the summary's deltas. Return where the records end now.
 
     No record becomes longer, so they are moved where they are.
     """

@@ -20,8 +20,8 @@ from logwright.batches.unpack import NOT_GIVEN, is_packed, open_records
 from logwright.cleaner_rules import DELETE, RETAIN, RETAIN_EMPTY, batch_fate
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.crc import prefetch_span
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.native_codec import pack, packed_bound
-from logwright.format.scan import NOT_LEGACY
 from logwright.kernel import kernel
 from logwright.keys.offset_map import count_dead, set_bit
 from logwright.rewrite.batch import (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from logwright.batches.outcomes import outdated_snapshot
 from logwright.cleaner_rules import is_last_before, is_last_of_producer
 from logwright.format.batch import CONTROL
-from logwright.format.scan import NOT_LEGACY
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.snapshot import ProducerEntry
 from logwright.log.model import ReadableLog
 

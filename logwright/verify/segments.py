@@ -20,9 +20,9 @@ from logwright.format.index import (
     parse_time_index,
     parse_txn_index,
 )
-from logwright.format.legacy import legacy_batch_at, legacy_records
+from logwright.format.legacy import NOT_LEGACY, legacy_batch_at, legacy_records
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
-from logwright.format.scan import NOT_LEGACY, bad_crcs
+from logwright.format.scan import bad_crcs
 from logwright.format.valid import valid_batches
 from logwright.format.walk import TRAILING
 from logwright.place.files import exists

@@ -33,6 +33,7 @@ from tests.property.long_form import main
 
 EXPIRATION_MS = 86_400_000
 DAY_MS = 86_400_000
+NOW = ("--now", str(NOW_MS))
 
 
 def settings(random: Random) -> dict[str, str]:
@@ -111,15 +112,8 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
         (before / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":7}')
     for copy in (theirs, ours):
         shutil.copytree(before, copy, copy_function=shutil.copy2)
-    answer = _ask(server, "recover", theirs, config)
-    if "loadFailed" in answer:
-        return f"WRONG: load: {answer['loadFailed']}"
-    now = ("--now", str(NOW_MS))
-    problem = run_ours("recover", ours, config, "--like-kafka", *now)
-    if problem is not None:
+    if problem := _recover(server, theirs, ours, config):
         return f"WRONG: recover: {problem}"
-    if found := differences(theirs, ours):
-        return f"WRONG: recover: {found}"
     for each in (theirs, ours):
         _set_times(each / PARTITION, before / PARTITION)
     if random.random() < 0.3:
@@ -127,17 +121,64 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
         for each in (theirs, ours):
             content = f"0\n1\nt 0 {first_dirty}\n"
             (each / "cleaner-offset-checkpoint").write_text(content)
+    if problem := _expire(random, server, (theirs, ours), scratch, config):
+        return f"WRONG: retain: {problem}"
+    return _clean(server, theirs, ours, config)
+
+
+def _recover(server: OracleServer, theirs: Path, ours: Path, config: dict[str, str]) -> object:
+    answer = _ask(server, "recover", theirs, config)
+    if "loadFailed" in answer:
+        return answer["loadFailed"]
+    problem = run_ours("recover", ours, config, "--like-kafka", *NOW)
+    return problem or differences(theirs, ours)
+
+
+def _expire(
+    random: Random,
+    server: OracleServer,
+    logs: tuple[Path, Path],
+    scratch: Path,
+    config: dict[str, str],
+) -> object:
+    """Delete old segments of copies. Effects: makes them."""
+    theirs, ours = (
+        Path(shutil.copytree(log, scratch / f"{log.name}-expired", copy_function=shutil.copy2))
+        for log in logs
+    )
+    retention = {
+        **config,
+        "cleanup.policy": "delete",
+        "retention.ms": str(NOW_MS - START_MS - random.randrange(-1, 100_000_000)),
+        "retention.bytes": str(random.choice((-1, -1, 3000, 10_000))),
+    }
+    server.ask(
+        {
+            "request": "manager",
+            "logDir": str(theirs),
+            "config": retention,
+            "topics": {},
+            "now": NOW_MS,
+            "producerIdExpirationMs": EXPIRATION_MS,
+            "retain": True,
+        }
+    )
+    problem = run_ours("retain", ours, retention, "--high-watermark", "end", *NOW)
+    kept = [sorted(path.name for path in (log / PARTITION).glob("*.log")) for log in (theirs, ours)]
+    return problem or (kept if kept[0] != kept[1] else None)
+
+
+def _clean(server: OracleServer, theirs: Path, ours: Path, config: dict[str, str]) -> str:
     answer = _ask(server, "clean", theirs, config)
     cleaner = ("--like-kafka", "--force", "--kafka-version", kafka(), "--high-watermark", "end")
-    problem = run_ours("clean", ours, config, *cleaner, *now)
+    problem = run_ours("clean", ours, config, *cleaner, *NOW)
     if problem is not None:
         return f"WRONG: clean: {problem} (Kafka: {answer.get('failed', 'cleans')})"
     if "failed" in answer:
         known = "Empty batches are only supported" in answer["failed"]
         return "kafka fails" if known else f"WRONG: Kafka: {answer['failed']}"
-    if found := differences(theirs, ours):
-        return f"WRONG: clean: {config} {found}"
-    return "same"
+    found = differences(theirs, ours)
+    return f"WRONG: clean: {config} {found}" if found else "same"
 
 
 def run(count: int, seed: int) -> Iterator[tuple[str, str]]:
