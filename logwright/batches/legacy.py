@@ -9,19 +9,17 @@ memory is bounded however large a log is.
 
 from __future__ import annotations
 
-import mmap
-import tempfile
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.errors import CorruptBatch, DiskFull, LogwrightError
+from logwright.errors import CorruptBatch, LogwrightError
 from logwright.format.batch import LOG_OVERHEAD_BYTES, MAGIC, MAGIC_AT, parse_batch
 from logwright.format.legacy import LEGACY, SMALLEST_BYTES, in_format_v2, is_whole, legacy_batch_at
 from logwright.format.scan import scan_piece, scan_segment, scan_whatever
-from logwright.place.mapped import ConvertedFile, MappedFile
+from logwright.place.mapped import ConvertedFile, MappedFile, in_a_file
 
 RUN_BYTES: Final = 4 * 1024 * 1024
 """About how many bytes of old batches are converted at once."""
@@ -157,26 +155,3 @@ def converted_log(
     )
     batches["legacy"][np.concatenate(was_old)] = LEGACY
     return log.with_content(content), batches
-
-
-def in_a_file(contents: Iterable[bytes]) -> NDArray[np.uint8]:
-    """Return some bytes as uint8[n], read-only, that are mapped from an unnamed temporary file.
-    Effects: writes it; the system removes it when nobody holds the array.
-
-    Raises:
-        DiskFull: there is no room for it.
-    """
-    directory = tempfile.gettempdir()
-    try:
-        with tempfile.TemporaryFile(dir=directory) as file:
-            size = sum(map(file.write, contents))
-            file.flush()
-            if not size:
-                return np.zeros(0, dtype=np.uint8)
-            return np.frombuffer(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ), np.uint8)
-    except OSError as error:
-        raise DiskFull(
-            f"no temporary file could be written for a log of an old message format ({error}).",
-            path=directory,
-            remedy="Make room there, or set TMPDIR to another directory.",
-        ) from error

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.batches.legacy import convert_run, converted_rows, in_a_file, is_legacy_at
+from logwright.batches.legacy import convert_run, converted_rows, is_legacy_at
 from logwright.errors import LogwrightError, StalePlan
 from logwright.format.scan import scan_piece
 from logwright.place.files import open_bytes
-from logwright.place.mapped import MappedFile
+from logwright.place.mapped import MappedFile, in_a_file
 from logwright.place.model import Bytes, FileStamp, PlaceOrText
 
 PIECE_BYTES: Final = 4 * 1024 * 1024

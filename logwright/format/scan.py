@@ -234,8 +234,10 @@ def _refused_header(data: Any, position: int, end: int, size: int) -> int:
 @kernel
 def _most_records(batch: Any) -> Any:
     """Return the maximum number of records of a batch, from its size, its codec's maximum ratio and
-    the decompression limit.
+    the decompression limit. One of an old format counts as one record.
     """
+    if batch.legacy != NOT_LEGACY:
+        return np.int64(1)
     payload = (batch.size - HEADER_BYTES) * LARGEST_GROWTH[batch.attributes & CODEC_MASK]
     if batch.attributes & CODEC_MASK != 0:
         payload = min(payload, max(np.int64(SMALLEST_LIMIT_BYTES), LIMIT_FACTOR * batch.size))
@@ -323,7 +325,7 @@ def _check_header(
         span = np.int64(read_int32(data, batch.position + 23))
     if span < 0 or batch.count < 0 or batch.count > span + 1:
         return np.int64(_BAD_COUNT)
-    if batch.legacy == NOT_LEGACY and batch.count > _most_records(batch):
+    if batch.count > _most_records(batch):
         return np.int64(_NO_ROOM)
     # No addition, which could overflow.
     if batch.base_offset < next_offset or batch.base_offset >= end_offset:

@@ -5,7 +5,7 @@
    left and before a truncated batch; a length below 14 is corrupt.
 2. A batch is valid if it is at least as long as its header and its CRC is correct. CRC, magic, base
    offset and leader epoch are not covered by the CRC. Batches of format v0 and v1 have a CRC of
-   their own kind, which is always checked: it is what tells them from one whose magic is damaged.
+   their own kind, which is always checked: it shows that the magic is not damaged.
 3. Kafka does not check the order of offsets here; a caller can request it.
 """
 

@@ -44,7 +44,7 @@ _SMALLEST: Final = (*SMALLEST_BYTES, HEADER_BYTES)
 
 def looked_at_bytes(header: bytes, log_bytes: int) -> int:
     """Return how many bytes of a segment's first batch `first_batch_max_timestamp` looks at: of one
-    of an old format all, since only its CRC tells it from one whose magic is damaged.
+    of an old format all, since only its CRC shows that its magic is not damaged.
     """
     if len(header) <= _MAGIC_AT or header[_MAGIC_AT] >= MAGIC:
         return len(header)

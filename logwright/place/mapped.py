@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import tempfile
 from collections import OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.errors import StalePlan
+from logwright.errors import DiskFull, StalePlan
 from logwright.place.files import open_bytes
 from logwright.place.model import FileStamp, PlaceOrText
 
@@ -162,6 +165,29 @@ class ConvertedFile(MappedFile):
 
     def release(self) -> None:
         """Do nothing: they are in no file with a name."""
+
+
+def in_a_file(contents: Iterable[bytes]) -> NDArray[np.uint8]:
+    """Return some bytes as uint8[n], read-only, that are mapped from an unnamed temporary file.
+    Effects: writes it; the system removes it when nobody holds the array.
+
+    Raises:
+        DiskFull: there is no room for it.
+    """
+    directory = tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            size = sum(map(file.write, contents))
+            file.flush()
+            if not size:
+                return np.zeros(0, dtype=np.uint8)
+            return np.frombuffer(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ), np.uint8)
+    except OSError as error:
+        raise DiskFull(
+            f"no temporary file could be written for a log of an old message format ({error}).",
+            path=directory,
+            remedy="Make room there, or set TMPDIR to another directory.",
+        ) from error
 
 
 def _map(

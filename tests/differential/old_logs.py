@@ -1,4 +1,4 @@
-"""Random logs of message formats v0 and v1: recovered, cleaned and expired by Kafka and by us.
+"""Random logs of message formats v0 and v1, recovered, cleaned and expired by Kafka and logwright.
 
     python -m tests.differential.old_logs --count N --seed S [--kafka 4.4]
 
@@ -177,8 +177,8 @@ def _clean(server: OracleServer, theirs: Path, ours: Path, config: dict[str, str
     if "failed" in answer:
         known = "Empty batches are only supported" in answer["failed"]
         return "kafka fails" if known else f"WRONG: Kafka: {answer['failed']}"
-    found = differences(theirs, ours)
-    return f"WRONG: clean: {config} {found}" if found else "same"
+    differing = differences(theirs, ours)
+    return f"WRONG: clean: {config} {differing}" if differing else "same"
 
 
 def run(count: int, seed: int) -> Iterator[tuple[str, str]]:

@@ -88,8 +88,8 @@ def test_commands_read_them(log_dir: Path) -> None:
         assert expected == {row["key"]: row["offset"] for row in rows}
         keys = log_dir.parent / "keys"
         keys.write_bytes(b"\n".join(sorted(expected)))
-        found = CliRunner().invoke(main, ["find", str(log_dir), "--keys", str(keys)])
-        assert 8 == found.exit_code, found.output
+        answer = CliRunner().invoke(main, ["find", str(log_dir), "--keys", str(keys)])
+        assert 8 == answer.exit_code, answer.output
 
 
 @pytest.mark.oracle

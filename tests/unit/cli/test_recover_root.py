@@ -232,7 +232,8 @@ def test_an_old_format_is_recovered(call: Call, log_dir: Path, magic: int) -> No
     assert 0 == call("recover", log_dir, *NOW).status
     assert (log_dir / MARKER).exists()
     assert "old-0: no problems found" in call("verify", log_dir).out
-    compact = ("--config", "cleanup.policy=compact", "--force", "--roll")
+    assert 0 == call("roll", log_dir, "old-0", *NOW, "--force").status
+    compact = ("--config", "cleanup.policy=compact", "--force")
     assert 0 == call("clean", log_dir, "old-0", *NOW, *compact).status
     dumped = [json.loads(line) for line in call("dump", log_dir, "old-0").out.splitlines()]
     batches = [line for line in dumped if line["type"] == "batch"]
