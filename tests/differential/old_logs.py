@@ -123,7 +123,8 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
             (each / "cleaner-offset-checkpoint").write_text(content)
     if problem := _expire(random, server, (theirs, ours), scratch, config):
         return f"WRONG: retain: {problem}"
-    return _clean(server, theirs, ours, config)
+    checks = random.choice(("quick", "thorough"))
+    return _clean(server, theirs, ours, config, checks)
 
 
 def _recover(server: OracleServer, theirs: Path, ours: Path, config: dict[str, str]) -> object:
@@ -168,9 +169,12 @@ def _expire(
     return problem or (kept if kept[0] != kept[1] else None)
 
 
-def _clean(server: OracleServer, theirs: Path, ours: Path, config: dict[str, str]) -> str:
+def _clean(
+    server: OracleServer, theirs: Path, ours: Path, config: dict[str, str], checks: str
+) -> str:
     answer = _ask(server, "clean", theirs, config)
     cleaner = ("--like-kafka", "--force", "--kafka-version", kafka(), "--high-watermark", "end")
+    cleaner += ("--checks", checks)
     problem = run_ours("clean", ours, config, *cleaner, *NOW)
     if problem is not None:
         return f"WRONG: clean: {problem} (Kafka: {answer.get('failed', 'cleans')})"
