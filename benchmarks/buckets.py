@@ -237,7 +237,7 @@ class _Cleaned:
 
 def _by_cluster(log: BenchLog, number: int, work: Path, *, split: bool) -> _Cleaned:
     """Clean some logs in a bucket by a cluster of its own. Effects: uploads them, cleans them."""
-    name = f"{log.name}-{number}-{split:d}"
+    name = f"{log.directory.name}-{number}-{split:d}"
     url = f"s3://{NAME}/workers-{name}"
     _call("upload", log.directory, "--to", url)
     words = ["--engine", "spark", "--scratch", "copies", *(["--split-bytes", "0"] * split)]

@@ -1,4 +1,5 @@
-"""The retention rules of Kafka's cleaner for batches of magic 2; both passes call them.
+"""The retention rules of Kafka's cleaner; both passes call them. Batches of formats v0 and v1 are
+read as of v2; what differs for them is said.
 
 A record is judged by the first rule that applies (Cleaner.shouldRetainRecord); `keys/read.py`
 calls 2, 3, 4 and 6, then 5:
@@ -10,6 +11,7 @@ calls 2, 3, 4 and 6, then 5:
 5. A record is removed if the map holds a later one with its key (`is_superseded`).
 6. A tombstone is removed once now is at or past its batch's delete horizon (KIP-534;
    `delete_horizon_reached`); until then, and without a horizon, it stays. So do all other records.
+   In a batch of an old format it goes if its segment is old enough (`compaction.legacy`).
 
 A batch (Cleaner.checkBatchRetention, MemoryRecords.filterTo):
 
@@ -21,9 +23,11 @@ A batch (Cleaner.checkBatchRetention, MemoryRecords.filterTo):
 9. The header of a batch stays, even if the batch is discarded, when it is the last of an active
    producer, for its sequence number (Cleaner.isBatchLastRecordOfProducer), or when it ends where an
    end is kept: at the end of the cleaned range until Kafka 4.3, at the high watermark from 4.4 on
-   (KAFKA-20452; `end_kept`). Either is enough: `rewrite.kept_ends` sets ``keep_empty``.
+   (KAFKA-20452; `end_kept`). Either is enough: `rewrite.kept_ends` sets ``keep_empty``. That of a
+   batch of an old format never stays: there Kafka's cleaner fails.
 10. A batch without a retained record is deleted or stays as a header (9); one that retains all of
-    its records and gets no horizon is copied as it is; any other is rebuilt (`batch_fate`).
+    its records and gets no horizon is copied as it is; any other is rebuilt (`batch_fate`). Of an
+   old format a rebuilt batch begins and ends at its first and last record.
 
 A transaction (CleanedTransactionMetadata); batches are visited in the order of the log:
 
@@ -57,6 +61,7 @@ from numpy.typing import NDArray
 
 from logwright.config.kafka_version import KafkaVersion
 from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
+from logwright.format.legacy import LEGACY_EXPIRED
 from logwright.format.scan import ABORT, COMMIT
 from logwright.kernel import inline_kernel
 from logwright.units import INT64_MAX
@@ -111,6 +116,7 @@ def delete_horizon_reached(batch: Any, now_ms: int, removable_end: int) -> Any:
     what may be removed (14).
     """
     reached = has_delete_horizon(batch) and batch.base_timestamp <= now_ms
+    reached = reached or batch.legacy == LEGACY_EXPIRED
     return reached and batch.last_offset < removable_end
 
 

@@ -13,10 +13,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.legacy import convert_run, converted_rows, is_legacy_at
 from logwright.errors import LogwrightError, StalePlan
 from logwright.format.scan import scan_piece
 from logwright.place.files import open_bytes
-from logwright.place.mapped import MappedFile
+from logwright.place.mapped import MappedFile, in_a_file
 from logwright.place.model import Bytes, FileStamp, PlaceOrText
 
 PIECE_BYTES: Final = 4 * 1024 * 1024
@@ -55,6 +56,11 @@ class Piece(NamedTuple):
     data: NDArray[np.uint8]
     batches: NDArray[np.void]
     end: int
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether the batches are of an old format: then `data` are not the file's bytes."""
+        return bool(self.batches["legacy"].any())
 
 
 @contextmanager
@@ -109,6 +115,10 @@ class SegmentFile(NamedTuple):
             end_offset=self.part.end_offset,
             piece_bytes=len(self.buffer),
         )
+        if problem is not None and is_legacy_at(data, after):
+            if not len(batches):
+                return _legacy_piece(self, data, (0, position), next_offset)
+            problem = None  # the next piece has them
         if problem is not None:
             problem.position = position + (problem.position or 0)
         return Piece(self.path, position, data, batches, position + after), problem
@@ -135,12 +145,42 @@ class MappedSegment(NamedTuple):
             end_offset=self.part.end_offset,
             piece_bytes=PIECE_BYTES,
         )
+        if problem is not None and is_legacy_at(data, after):
+            if not len(batches):
+                return _legacy_piece(self, data, (position, 0), next_offset)
+            problem = None  # the next piece has them
         return Piece(self.path, 0, data, batches, after), problem
 
     def int32_at(self, position: int) -> int:
         """Return a big-endian int32 at a position."""
         content = self.log.data[position : position + 4].tobytes()
         return int.from_bytes(content, "big", signed=True)
+
+
+def _legacy_piece(
+    file: SegmentFile | MappedSegment,
+    data: NDArray[np.uint8],
+    begin: tuple[int, int],
+    next_offset: int,
+) -> tuple[Piece, LogwrightError | None]:
+    """Return the next batches if they are of an old format, converted; see `SegmentFile.piece`.
+
+    Args:
+        data: uint8[n], a part of the file. begin: (position of the batches there, of `data` in the
+            file).
+    """
+    (start, shift), part = begin, file.part
+    bounds = (next_offset, part.end_offset)
+    run = convert_run(data, file.path, (start, min(len(data), part.end - shift)), offsets=bounds)
+    stays = isinstance(file, MappedSegment)
+    content = in_a_file([run.content]) if stays else np.frombuffer(run.content, dtype=np.uint8)
+    batches = converted_rows(content, file.path)
+    problem = None if len(batches) else run.problem
+    if len(data) < part.end - shift and not len(batches):
+        problem = None  # the batch may be longer than this part of the file
+    if problem is not None:
+        problem.position = shift + (problem.position or 0)
+    return Piece(file.path, start + shift, content, batches, shift + run.end), problem
 
 
 @contextmanager

@@ -9,13 +9,15 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.legacy import converted_log, is_legacy_at
 from logwright.batches.status import OK, StoppedAt, require_readable
 from logwright.batches.unpack import NOT_GIVEN, Workspace, open_batches, remove_obstacle
+from logwright.errors import UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_segment
 from logwright.log.model import ReadableLog, Segment
-from logwright.place.mapped import MappedFile, MappedFiles
+from logwright.place.mapped import ConvertedFile, MappedFile, MappedFiles
 from logwright.place.model import PlaceOrText, below
 
 WINDOW_BYTES: Final = 2 * 1024 * 1024
@@ -54,6 +56,11 @@ class Source:
     def data(self) -> NDArray[np.uint8]:
         """uint8[bytes], a read-only map of the file; errors: see `MappedFile.data`."""
         return self.log.data
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether batches of it are of an old format: then its bytes are not the file's."""
+        return isinstance(self.log, ConvertedFile)
 
     @property
     def records(self) -> int:
@@ -130,7 +137,8 @@ def open_source(
     end_offset: int,
     first_ordinal: int,
 ) -> Source:
-    """Map a segment and read its batch headers. Effects: maps the file.
+    """Map a segment and read its batch headers. Effects: maps the file; one with batches of old
+    formats is read and converted, see `converted_log`.
 
     Args:
         directory: the partition's; as text, since making a path costs as much as mapping a file.
@@ -139,19 +147,23 @@ def open_source(
         first_ordinal: number of the first record.
 
     Raises:
-        UnreadableFile, StalePlan, CorruptBatch, UnsupportedFormatError: see `map_file` and
-        `scan_segment`.
+        UnreadableFile, StalePlan, CorruptBatch, UnsupportedFormatError, DiskFull: see `map_file`,
+        `scan_segment` and `converted_log`.
     """
     path = below(directory, segment_file_name(segment.base_offset, LOG))
     log = files.open(path, expected_bytes=segment.log_bytes)
-    batches = scan_segment(
-        log.data,
-        path,
-        base_offset=segment.base_offset,
-        end_offset=end_offset,
-        first_ordinal=first_ordinal,
-    )
-    return Source(base_offset=segment.base_offset, log=log, batches=batches)
+    base = segment.base_offset
+    try:
+        batches = scan_segment(
+            log.data, path, base_offset=base, end_offset=end_offset, first_ordinal=first_ordinal
+        )
+    except UnsupportedFormatError as error:
+        if not is_legacy_at(log.data, error.position or 0):
+            raise
+        log, batches = converted_log(
+            log, base_offset=base, end_offset=end_offset, first_ordinal=first_ordinal
+        )
+    return Source(base_offset=base, log=log, batches=batches)
 
 
 def each_source(log: ReadableLog) -> Iterator[Source]:

@@ -64,7 +64,7 @@ FAULTS: Final = {
     scan.TORN: Fault("the file ends inside a record batch"),
     scan.LENGTH: Fault("the record batch's length is invalid; what follows cannot be read"),
     scan.OTHER_MAGIC: Fault(
-        "the record batch's magic is not 2: an old message format, or corrupt",
+        "the record batch's magic is unknown, or of an old message format without its CRC",
         UnsupportedFormatError,
     ),
     scan.SMALL: Fault("the record batch's CRC is wrong"),

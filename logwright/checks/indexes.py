@@ -14,6 +14,7 @@ from logwright.format.index import (
     parse_offset_index,
     parse_time_index,
 )
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.names import INDEX, TIMEINDEX, segment_file_name
 from logwright.place.mapped import map_file
 from logwright.rewrite.model import StagedSegment
@@ -45,7 +46,7 @@ def wrong_offset_entries(
     entries: NDArray[np.int64], batches: NDArray[np.void]
 ) -> NDArray[np.bool_]:
     """Return which entries do not ascend, or are not the last offset of the batch at their
-    position.
+    position; of one of an old format, none of its offsets.
 
     Args:
         entries: int64[n, 2] of offset and position.
@@ -55,9 +56,12 @@ def wrong_offset_entries(
     rows = np.searchsorted(batches["position"], positions)
     right = rows < len(batches)
     rows = rows[right]
-    right[right] = (batches["position"][rows] == positions[right]) & (
-        batches["last_offset"][rows] == offsets[right]
-    )
+    named, lasts = offsets[right], batches["last_offset"]
+    is_last = lasts[rows] == named
+    # Old brokers named the first offset of what they appended.
+    first = np.where(rows > 0, lasts[np.maximum(rows - 1, 0)] + 1, 0)
+    is_inside = (batches["legacy"][rows] != NOT_LEGACY) & (first <= named) & (named <= lasts[rows])
+    right[right] = (batches["position"][rows] == positions[right]) & (is_last | is_inside)
     right[1:] &= np.diff(offsets) > 0
     wrong: NDArray[np.bool_] = ~right
     return wrong

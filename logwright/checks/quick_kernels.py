@@ -8,6 +8,7 @@ import numpy as np
 
 from logwright.checks.kernels import blame, note_kind, note_time, same_bytes, time_of
 from logwright.format.batch import CODEC_MASK, CONTROL, DELETE_HORIZON, HEADER_BYTES
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.scan import has_right_crc
 from logwright.format.walk import (
     OFFSET_DELTA,
@@ -72,7 +73,7 @@ class Limits(NamedTuple):
 
 @kernel
 def find_partners(staged: Any, batches: Any, number: int, source_of: Any, partners: Any) -> None:
-    """Set number and row of the source batch of each staged one that has its base offset.
+    """Set number and row of the source batch of each staged one: that of its base offset.
 
     Args:
         staged, batches: BATCH[n] and BATCH[m], ascending.
@@ -89,6 +90,13 @@ def find_partners(staged: Any, batches: Any, number: int, source_of: Any, partne
                 high = middle
         if low < len(batches) and batches[low].base_offset == staged[row].base_offset:
             source_of[row], partners[row] = number, low
+            continue
+        # One of an old format begins at the first record that it keeps.
+        before = low - 1
+        if before < 0 or batches[before].legacy == NOT_LEGACY:
+            continue
+        if staged[row].base_offset <= batches[before].last_offset:
+            source_of[row], partners[row] = number, before
 
 
 @kernel
@@ -197,7 +205,7 @@ def _sum_records(records: Any, batch: Any, last_mapped: int, sums: Any, facts: A
         offset, timestamp = batch.base_offset + delta, time_of(batch, record.time_delta)
         note_time(facts, timestamp)
         note_kind(facts, offset, length, record.value_length)
-        sums.content += content_of(data, record.rest, position, offset, timestamp)
+        sums.content += content_of(data, record.tail, position, offset, timestamp)
         if length >= 0 and offset <= last_mapped and batch.attributes & CONTROL == 0:
             sums.mapped += np.uint64(1)
     return np.int64(OK) if position == end or batch.count == 0 else np.int64(TRAILING)
@@ -206,7 +214,7 @@ def _sum_records(records: Any, batch: Any, last_mapped: int, sums: Any, facts: A
 @kernel
 def _headers_agree(data: Any, batch: Any, source_data: Any, source: Any, horizon_ms: int) -> Any:
     """Return whether leader epoch, last offset, producer and flags are the source's, and the delete
-    horizon is the source's or the one that this cleaning sets.
+    horizon is the source's or the one that this cleaning sets. One of an old format may end before.
     """
     at, start_at = batch.position, source.position
     for start, end in (
@@ -214,8 +222,11 @@ def _headers_agree(data: Any, batch: Any, source_data: Any, source: Any, horizon
         (_LAST_OFFSET_DELTA, _LAST_OFFSET_DELTA + 4),
         (_PRODUCER, _PRODUCER_END),
     ):
-        if not same_bytes(data, at + start, source_data, start_at + start, end - start):
+        is_same = same_bytes(data, at + start, source_data, start_at + start, end - start)
+        if not is_same and (start != _LAST_OFFSET_DELTA or source.legacy == NOT_LEGACY):
             return False
+    if batch.last_offset > source.last_offset:
+        return False
     if (batch.attributes ^ source.attributes) & _FLAGS != 0:
         return False
     if batch.count == 0:

@@ -23,6 +23,7 @@ from logwright.checks.model import (
 )
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, CONTROL, TRANSACTIONAL
+from logwright.format.legacy import LEGACY_EXPIRED
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_whatever
 from logwright.place.mapped import MappedFiles
@@ -90,13 +91,30 @@ def open_pairs(
 def open_sources(plan: CleanPlan, bases: Set[int], files: MappedFiles) -> dict[int, Source]:
     """Open segments of the log, by base offset. Effects and errors: see `open_source`."""
     directory = plan.log.directory_text
-    return {
-        segment.base_offset: open_source(
-            directory, segment, files, end_offset=following.base_offset, first_ordinal=0
-        )
-        for segment, following in pairwise(plan.rolled_log.segments)
-        if segment.base_offset in bases
-    }
+    sources = {}
+    for segment, following in pairwise(plan.rolled_log.segments):
+        if segment.base_offset in bases:
+            source = open_source(
+                directory, segment, files, end_offset=following.base_offset, first_ordinal=0
+            )
+            if source.is_converted and _is_old_enough(plan, segment.modified_ns):
+                source.batches["legacy"] *= LEGACY_EXPIRED
+            sources[int(segment.base_offset)] = source
+    return sources
+
+
+def _is_old_enough(plan: CleanPlan, modified_ns: int) -> bool:
+    """Return whether the tombstones of old formats may go of a segment that was modified then:
+    ``delete.retention.ms`` before the last segment of the clean section. The build has this rule
+    separately (`logwright.compaction.legacy`).
+    """
+    times = [
+        each.modified_ns // 1_000_000
+        for each in plan.rolled_log.segments
+        if each.base_offset < plan.compaction.first_dirty_offset
+    ]
+    bound = times[-1] - plan.config.delete_retention_ms if times else 0
+    return modified_ns // 1_000_000 <= bound
 
 
 def _open_pair(

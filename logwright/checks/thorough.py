@@ -35,6 +35,7 @@ from logwright.checks.segments import (
 )
 from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.format.batch import DELETE_HORIZON
+from logwright.format.legacy import LEGACY_EXPIRED, NOT_LEGACY
 from logwright.format.scan import bad_crcs
 from logwright.format.walk import OK
 from logwright.place.mapped import MappedFiles
@@ -170,7 +171,7 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
     ):
         batches = source.batches
         _, rows, source_rows = np.intersect1d(
-            staged.batches["base_offset"], batches["base_offset"], return_indices=True
+            _bases_in(staged.batches, batches), batches["base_offset"], return_indices=True
         )
         known[rows] = True
         readable = pair.readable[rows]
@@ -187,6 +188,20 @@ def _match_batches(task: _Examination, matched: _Matched) -> None:
             task.verdicts.blame(LATEST_VALUE_PER_KEY, int(batches[row]["last_offset"]))
     for row in np.flatnonzero(~known & pair.readable):
         task.verdicts.blame(SURVIVORS_IDENTICAL, int(staged.batches[row]["base_offset"]))
+
+
+def _bases_in(staged: NDArray[np.void], batches: NDArray[np.void]) -> NDArray[np.int64]:
+    """Return the base offset in the source of each staged batch, int64[n]: one of an old format
+    begins at the first record that it keeps.
+    """
+    bases: NDArray[np.int64] = staged["base_offset"].copy()
+    if not batches["legacy"].any():
+        return bases
+    at = np.searchsorted(batches["base_offset"], bases, side="right") - 1
+    holds = (at >= 0) & (batches["legacy"][at] != NOT_LEGACY)
+    holds &= batches["last_offset"][at] >= bases
+    bases[holds] = batches["base_offset"][at[holds]]
+    return bases
 
 
 def _check_sources(task: _Examination, matched: _Matched, keys: KeyTable, *, compare: bool) -> None:
@@ -241,6 +256,7 @@ def _expiring(task: _Examination, source: Source) -> NDArray[np.int64]:
         return np.arange(len(batches))
     has_horizon = (batches["attributes"] & DELETE_HORIZON) != 0
     reached = has_horizon & (batches["base_timestamp"] <= task.plan.now_ms)
+    reached |= batches["legacy"] == LEGACY_EXPIRED
     return np.flatnonzero(reached & (batches["last_offset"] < task.plan.removal.end))
 
 

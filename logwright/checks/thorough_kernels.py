@@ -181,7 +181,7 @@ def _merge_records(sides: Any, last_mapped: int, survivors: Any, latest: Any) ->
     for _ in range(source.count):
         if not pending and remaining > 0:
             record = read_record(left, position, end)
-            position, rest = record.stop, record.rest
+            position, rest = record.stop, record.tail
             if position < 0:
                 return position
             offset = batch.base_offset + record.delta
@@ -189,7 +189,7 @@ def _merge_records(sides: Any, last_mapped: int, survivors: Any, latest: Any) ->
             remaining -= 1
             pending = True
         original = read_record(right, source_position, source_end)
-        source_position, at = original.stop, original.rest
+        source_position, at = original.stop, original.tail
         if source_position < 0:
             return source_position
         source_offset = source.base_offset + original.delta

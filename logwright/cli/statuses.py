@@ -13,7 +13,7 @@ EXIT_STATUSES: Final = MappingProxyType(
         1: "a bug in logwright, with a traceback",
         2: "a setting or an option is invalid",
         3: "corrupt data, a fault that a check found, or a record that a broker would refuse",
-        4: "an unsupported format: an old message format, an unknown codec, tiered storage",
+        4: "an unsupported format: an unknown message format or codec, tiered storage",
         5: "a precondition is not met: a lock, disk space, the log changed, no clean shutdown",
         6: "something that was made or signed fails its check",
         7: "a file operation or a hook failed in the middle, or Spark died",

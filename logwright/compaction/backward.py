@@ -93,7 +93,8 @@ class Rebuilder:
 
 def new_rebuilder(plan: ReadablePlan, sources: list[Source], *, threads: int) -> Rebuilder | None:
     """Return what rebuilds batches if the log is to be read backwards: by one thread, if most of
-    its bytes are compressed, and the map need not end where Kafka's would. Next to a log that is
+    its bytes are compressed and none of an old format, and the map need not end where Kafka's
+    would. Next to a log that is
     only read nothing is kept.
     """
     directory = plan.log.directory
@@ -102,6 +103,7 @@ def new_rebuilder(plan: ReadablePlan, sources: list[Source], *, threads: int) ->
         or threads > 1
         or plan.options.like_kafka
         or not _mostly_compressed(sources)
+        or any(source.is_converted for source in sources)
     ):
         return None
     output_bytes = sum(source.log.bytes for source in sources)

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from logwright.batches.runtime import Progress, Runtime
 from logwright.batches.source import Source, open_source
 from logwright.compaction.backward import Rebuilder, map_backwards, new_rebuilder
+from logwright.compaction.legacy import mark_expired
 from logwright.compaction.model import ReadablePlan
 from logwright.compaction.plan import group_segments
 from logwright.compaction.transactions import (
@@ -125,6 +126,7 @@ def open_sources(plan: ReadablePlan, files: MappedFiles | None = None) -> list[S
             end_offset=following.base_offset,
             first_ordinal=ordinal,
         )
+        mark_expired(source, segment, plan)
         ordinal += source.records
         sources.append(source)
     return sources
@@ -321,7 +323,9 @@ def _map_once(task: _Pass, work: list[Rows], mode: MapMode) -> tuple[int, int] |
 
 def _leaving(task: _Pass) -> receipts.Leaving:
     """Return which batches have tombstones that may go, by the receipt's own rule."""
-    if not any(source.attributes & DELETE_HORIZON for source in task.sources):
+    if not any(
+        source.attributes & DELETE_HORIZON or source.is_converted for source in task.sources
+    ):
         return receipts.NOTHING_LEAVES
     batches = [source.batches for source in task.sources]
     return receipts.leaving(batches, task.plan.now_ms, task.plan.removal.end)

@@ -39,7 +39,7 @@ def decoded_lines(lines: Iterable[Line], decode: Decode) -> Iterator[Line]:
     are.
     """
     for line in lines:
-        if line["type"] == "batch" and not line["control"]:
+        if line["type"] == "batch" and not line.get("control"):
             decode(line["records"])
         yield line
 
@@ -90,7 +90,7 @@ def content(text: str | None) -> bytes | None:
 def records_in(lines: Iterable[Line]) -> Iterator[list[Line]]:
     """Yield the records of each batch of data among the lines of `dump_partition`."""
     for line in lines:
-        if line["type"] == "batch" and not line["control"]:
+        if line["type"] == "batch" and not line.get("control"):
             yield line["records"]
 
 

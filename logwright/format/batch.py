@@ -261,14 +261,7 @@ def walk_batches(buffer: bytes | memoryview, *, in_memory: bool = False) -> Iter
 
 
 def unsupported_magic(magic: int, position: int) -> UnsupportedFormatError:
-    """Return the error for a batch whose magic is not 2."""
-    if magic in (0, 1):
-        return UnsupportedFormatError(
-            f"the record batch has the old message format v{magic}.",
-            position=position,
-            remedy="The log was not changed: only format v2 is handled. A broker loads it,"
-            " and recovers and cleans it itself.",
-        )
+    """Return the error for a batch whose magic is not one that can be there."""
     return UnsupportedFormatError(
         f"the record batch's magic {magic} is unknown.",
         position=position,

@@ -62,13 +62,16 @@ def compress_lz4(records: memoryview) -> bytes:
     return b"".join(parts)
 
 
-def decompress_lz4(payload: memoryview, limit: int) -> bytes:
+def decompress_lz4(payload: memoryview, limit: int, *, check_header: bool = True) -> bytes:
     """Decompress one frame to at most `limit` bytes.
+
+    Args:
+        check_header: false for messages of format v0, whose frames have a wrong HC.
 
     Raises:
         ValueError: the frame is malformed, truncated, followed by other bytes, or too large.
     """
-    flags, largest_block, position = _read_header(payload)
+    flags, largest_block, position = _read_header(payload, check=check_header)
     parts: list[bytes] = []
     left = limit
     while True:
@@ -98,7 +101,7 @@ def decompress_lz4(payload: memoryview, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _read_header(payload: memoryview) -> tuple[int, int, int]:
+def _read_header(payload: memoryview, *, check: bool) -> tuple[int, int, int]:
     """Return (flags, largest block in bytes, position of the first block)."""
     if payload[: len(_WRITTEN_HEADER)] == _WRITTEN_HEADER and len(payload) > len(_WRITTEN_HEADER):
         return _INDEPENDENT | _VERSION, _WRITTEN_BLOCK_BYTES, len(_WRITTEN_HEADER)
@@ -117,7 +120,7 @@ def _read_header(payload: memoryview) -> tuple[int, int, int]:
     end = 14 if flags & _CONTENT_SIZE else 6
     if end >= len(payload):
         raise ValueError("lz4: the frame's header is truncated")
-    if payload[end] != (xxhash32(payload[4:end]) >> 8) & 0xFF:
+    if check and payload[end] != (xxhash32(payload[4:end]) >> 8) & 0xFF:
         raise ValueError("lz4: the frame header's checksum is wrong")
     return flags, 1 << (2 * code + 8), end + 1
 

@@ -30,6 +30,7 @@ from logwright.format.batch import (
 )
 from logwright.format.codec import LARGEST_GROWTH, LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
 from logwright.format.crc import prefetch, span_crc32c
+from logwright.format.legacy import LEGACY, NOT_LEGACY, fill_legacy, is_legacy, is_legacy_magic
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import read_record
 from logwright.kernel import inline_kernel, kernel
@@ -58,6 +59,7 @@ BATCH: Final = np.dtype(
         ("discard", np.bool_),
         ("keep_empty", np.bool_),
         ("empty_marker", np.bool_),
+        ("legacy", np.uint8),
     ],
     align=True,
 )
@@ -65,8 +67,10 @@ BATCH: Final = np.dtype(
 
 `control_type` is the type of a control batch's record, -1 for any other batch. `first_ordinal` is
 the number of its first record among all records of a cleaning. A cleaning fills in the smallest
-timestamp, the number of tombstones, the digest and number of mapped keys, and the flags.
+timestamp, the number of tombstones, the digest and number of mapped keys, and the flags. `legacy`:
+`legacy.NOT_LEGACY`, or what the batch was before it was put in format v2.
 """
+
 
 ABORT: Final = 0
 COMMIT: Final = 1
@@ -102,8 +106,8 @@ _PROBLEMS: Final[dict[int, tuple[type[LogwrightError], str, str]]] = {
     ),
     _MAGIC: (
         UnsupportedFormatError,
-        "the record batch's magic is not 2.",
-        f"{_REFUSED} Magic 0 and 1 are written by brokers before 0.11; others are unknown.",
+        "the record batch's magic is unknown, or of an old message format without its CRC.",
+        f"{_REFUSED} Restore the segment.",
     ),
     _CODEC: (
         UnsupportedFormatError,
@@ -218,7 +222,8 @@ def next_batch(data: Any, position: int, end: int) -> Any:
 @kernel
 def _refused_header(data: Any, position: int, end: int, size: int) -> int:
     """Return why there is not a whole batch at a position: a magic other than 2 is named first."""
-    if position + HEADER_BYTES > end:
+    is_whole = LOG_OVERHEAD_BYTES + SMALLEST_LEGACY_LENGTH <= size <= end - position
+    if position + HEADER_BYTES > end and not (is_whole and is_legacy_magic(data, position)):
         return np.int64(_TRUNCATED)
     # A length of 0 is not an old format: a power loss or a preallocation left zeros.
     if size > LOG_OVERHEAD_BYTES and data[position + 16] != MAGIC:
@@ -229,8 +234,10 @@ def _refused_header(data: Any, position: int, end: int, size: int) -> int:
 @kernel
 def _most_records(batch: Any) -> Any:
     """Return the maximum number of records of a batch, from its size, its codec's maximum ratio and
-    the decompression limit.
+    the decompression limit. One of an old format counts as one record.
     """
+    if batch.legacy != NOT_LEGACY:
+        return np.int64(1)
     payload = (batch.size - HEADER_BYTES) * LARGEST_GROWTH[batch.attributes & CODEC_MASK]
     if batch.attributes & CODEC_MASK != 0:
         payload = min(payload, max(np.int64(SMALLEST_LIMIT_BYTES), LIMIT_FACTOR * batch.size))
@@ -256,16 +263,18 @@ def control_type(data: Any, batch: Any) -> int:
 @kernel
 def _read_headers(
     data: Any,
-    base_offset: int,
-    end_offset: int,
+    bounds: Any,
     first_ordinal: int,
     batches: Any,
     row: int,
     position: int,
 ) -> tuple[int, int, int]:
     """Fill `batches` from a row and a position on. Return (row, position, status) of the first that
-    is refused or has no room, or of the end. An end offset below 0 means no bound.
+    is refused or has no room, or of the end.
+
+    `bounds`: (base offset, end offset, below 0 for no bound; whether old formats are read).
     """
+    base_offset, end_offset, reads_legacy = bounds
     end, ordinal = np.int64(len(data)), np.int64(first_ordinal)
     next_offset = np.int64(base_offset)
     if row > 0:
@@ -275,13 +284,18 @@ def _read_headers(
         if row == len(batches):
             return row, position, np.int64(_ROWS_FULL)
         size, status = next_batch(data, position, end)
-        if status != WHOLE:
+        legacy = reads_legacy and status == OTHER_MAGIC and is_legacy_magic(data, position)
+        if status != WHOLE and not (legacy and is_legacy(data, position, size)):
             return row, position, _refused_header(data, position, end, size)
         # Batches are much alike in size. Where the next ones begin is not known, but their pages
         # are: most of the time is spent to find these in memory.
         prefetch(data, position + _BATCHES_AHEAD * size)
         batch = batches[row]
-        fill_batch(batch, data, position, size)
+        if legacy:
+            fill_legacy(batch, data, position, size)
+            batch.legacy = LEGACY
+        else:
+            fill_batch(batch, data, position, size)
         batch.first_ordinal = ordinal
         if end_offset >= 0:
             status = _check_header(data, batch, base_offset, next_offset, end_offset)
@@ -306,7 +320,9 @@ def _check_header(
         batch.control_type = control_type(data, batch)
         if batch.control_type < 0:
             return np.int64(_CONTROL)
-    span = np.int64(read_int32(data, batch.position + 23))
+    span = batch.last_offset - batch.base_offset
+    if batch.legacy == NOT_LEGACY:
+        span = np.int64(read_int32(data, batch.position + 23))
     if span < 0 or batch.count < 0 or batch.count > span + 1:
         return np.int64(_BAD_COUNT)
     if batch.count > _most_records(batch):
@@ -322,7 +338,12 @@ def _check_header(
 
 
 def _scan(
-    data: NDArray[np.uint8], base_offset: int, end_offset: int, first_ordinal: int
+    data: NDArray[np.uint8],
+    base_offset: int,
+    end_offset: int,
+    first_ordinal: int,
+    *,
+    legacy: bool = False,
 ) -> tuple[NDArray[np.void], int, int]:
     """Return BATCH[n], the batches before the first that is refused, its position, and why it is;
     at the end of the data that, and `_OK`.
@@ -334,7 +355,7 @@ def _scan(
             expected = row * len(data) // position + row
             batches = np.concatenate((batches, np.zeros(min(expected, 7 * row), dtype=BATCH)))
         row, position, status = _read_headers(
-            data, base_offset, end_offset, first_ordinal, batches, row, position
+            data, (base_offset, end_offset, legacy), first_ordinal, batches, row, position
         )
     rows = batches[:row]
     return rows if 2 * row > len(batches) else rows.copy(), int(position), int(status)
@@ -368,6 +389,7 @@ def scan_segment(
     base_offset: int,
     end_offset: int,
     first_ordinal: int = 0,
+    headers_only: bool = False,
 ) -> NDArray[np.void]:
     """Return the batches of one segment.
 
@@ -377,6 +399,8 @@ def scan_segment(
         base_offset: base offset of the segment.
         end_offset: exclusive upper bound of all offsets (the next segment's base offset).
         first_ordinal: number of the first record.
+        headers_only: the caller reads no records, so batches of old formats are taken, too, as
+            `fill_legacy` notes them.
 
     Returns:
         BATCH[batches], ascending.
@@ -385,7 +409,9 @@ def scan_segment(
         CorruptBatch: a length, count or offset is wrong, or the last batch is truncated.
         UnsupportedFormatError: a magic, codec or producer feature that is not supported.
     """
-    batches, position, status = _scan(data, base_offset, end_offset, first_ordinal)
+    batches, position, status = _scan(
+        data, base_offset, end_offset, first_ordinal, legacy=headers_only
+    )
     if status != _OK:
         raise _refuse(status, path, position)
     return batches
@@ -399,6 +425,7 @@ def scan_piece(
     next_offset: int,
     end_offset: int,
     piece_bytes: int,
+    headers_only: bool = False,
 ) -> tuple[NDArray[np.void], int, LogwrightError | None]:
     """Return BATCH[n], the batches of the next part of a segment, at least one unless something is
     wrong; the position after them; and what is wrong with the batch there, None if it was not read.
@@ -409,11 +436,12 @@ def scan_piece(
         next_offset: the smallest that the first batch may have.
         end_offset: exclusive upper bound of all offsets.
         piece_bytes: about how many bytes the batches have.
+        headers_only: see `scan_segment`.
     """
     start, end = span
     while True:
         part = data[start : min(start + piece_bytes, end)]
-        batches, reached, status = _scan(part, next_offset, end_offset, 0)
+        batches, reached, status = _scan(part, next_offset, end_offset, 0, legacy=headers_only)
         if len(batches) or status != _TRUNCATED or start + piece_bytes >= end:
             break
         piece_bytes *= 2

@@ -4,13 +4,13 @@
 1. Walk the length fields like FileLogInputStream: end without an error when 17 bytes or fewer are
    left and before a truncated batch; a length below 14 is corrupt.
 2. A batch is valid if it is at least as long as its header and its CRC is correct. CRC, magic, base
-   offset and leader epoch are not covered by the CRC.
+   offset and leader epoch are not covered by the CRC. Batches of format v0 and v1 have a CRC of
+   their own kind, which is always checked: it shows that the magic is not damaged.
 3. Kafka does not check the order of offsets here; a caller can request it.
 """
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -21,9 +21,9 @@ from logwright.format.batch import (
     CRC_START,
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
-    MAGIC,
 )
 from logwright.format.crc import crc32c, span_crc32c
+from logwright.format.legacy import LEGACY, NO_EPOCH, fill_legacy, is_legacy, is_legacy_magic
 from logwright.format.scan import (
     BATCH,
     LENGTH,
@@ -66,7 +66,7 @@ class ValidBatches:
     """The valid part of a segment.
 
     Attributes:
-        batches: BATCH[n]; `control_type` is not set.
+        batches: BATCH[n]; `control_type` is not set. Of a `legacy` one see `fill_legacy`.
         epochs: int32[n], partitionLeaderEpoch of each batch.
         valid_bytes: size of the valid part.
         end: why it ends there.
@@ -95,15 +95,22 @@ def _walk(
         if row == len(batches):
             return row, position, -1
         size, status = next_batch(data, position, end)
-        if status != WHOLE:
-            return row, position, status
-        if rule[0] != 0:
-            computed = np.int64(span_crc32c(data, position + 21, position + size))
-            if computed != read_uint32(data, position + 17):
-                return row, position, _CRC
         batch = batches[row]
-        fill_batch(batch, data, position, size)
-        epochs[row] = read_int32(data, position + 12)
+        if status == OTHER_MAGIC and is_legacy_magic(data, position):
+            if not is_legacy(data, position, size):
+                return row, position, _CRC
+            fill_legacy(batch, data, position, size)
+            batch.legacy = LEGACY
+            epochs[row] = NO_EPOCH
+        elif status != WHOLE:
+            return row, position, status
+        else:
+            if rule[0] != 0:
+                computed = np.int64(span_crc32c(data, position + 21, position + size))
+                if computed != read_uint32(data, position + 17):
+                    return row, position, _CRC
+            fill_batch(batch, data, position, size)
+            epochs[row] = read_int32(data, position + 12)
         if rule[1] != 0:
             first, last = batch.base_offset, batch.last_offset
             if first < next_offset or last < first or last >= bound:
@@ -133,7 +140,7 @@ def valid_batches(
         base_offset: base offset of the segment.
         end_offset: offsets must be ascending and below it; None: like Kafka, do not check their
             order.
-        check_crcs: false for bytes that were checked before.
+        check_crcs: false for bytes that were checked before; of format v2.
         check_range: require that every last offset fits into the segment's index.
     """
     bounds = (0, 0, 0) if end_offset is None else (1, base_offset, end_offset)
@@ -158,14 +165,12 @@ def valid_batches(
 
 
 def _is_of_other_magic(data: NDArray[np.uint8], position: int) -> bool:
-    """Return whether the CRC confirms the magic: CRC-32 from the magic on for v0 and v1, else that
-    of v2. If not, it is a corrupt batch of v2.
+    """Return whether the CRC, that of v2, confirms a magic above 2. If not, it is a corrupt batch
+    of v2.
     """
     head = data[position : position + HEADER_BYTES].tobytes()
     size = int.from_bytes(head[8:12], "big") + LOG_OVERHEAD_BYTES
     content = data[position : position + size].tobytes()
-    if head[16] < MAGIC:
-        return zlib.crc32(content[16:]) == int.from_bytes(head[12:16], "big")
     if head[16] > _LARGEST_MAGIC or size < HEADER_BYTES:
         return False
     return crc32c(content[CRC_START:]) == int.from_bytes(head[17:21], "big")

@@ -103,6 +103,7 @@ class RecordHead(NamedTuple):
         stop: the position after the record, or a status below 0; then all else has no meaning.
         time_delta: ms. rest: the position after it.
         delta: of the offset.
+        tail: the position after that.
         key, key_length: the key's position and length, -1 for null.
     """
 
@@ -110,6 +111,7 @@ class RecordHead(NamedTuple):
     time_delta: int
     rest: int
     delta: int
+    tail: int
     key: int
     key_length: int
 
@@ -126,6 +128,7 @@ class RecordAt(NamedTuple):
     time_delta: int
     rest: int
     delta: int
+    tail: int
     key: int
     key_length: int
     value: int
@@ -136,13 +139,13 @@ class RecordAt(NamedTuple):
 @inline_kernel
 def _no_head(status: int) -> Any:
     zero = np.int64(0)
-    return np.int64(status), RecordHead(np.int64(status), zero, zero, zero, zero, zero)
+    return np.int64(status), RecordHead(np.int64(status), zero, zero, zero, zero, zero, zero)
 
 
 @inline_kernel
 def _no_record(status: int) -> Any:
     zero = np.int64(0)
-    return RecordAt(np.int64(status), zero, zero, zero, zero, zero, zero, zero, zero)
+    return RecordAt(np.int64(status), zero, zero, zero, zero, zero, zero, zero, zero, zero)
 
 
 @inline_kernel
@@ -166,7 +169,7 @@ def read_head(data: Any, at: int, end: int) -> Any:
     if key_length < -1 or key_length > stop - key:
         return _no_head(LENGTH)
     # With a status of its own, which is constant here, a caller's test of it costs nothing.
-    return np.int64(OK), RecordHead(stop, time_delta, rest, delta, key, key_length)
+    return np.int64(OK), RecordHead(stop, time_delta, rest, delta, position, key, key_length)
 
 
 @inline_kernel
@@ -193,6 +196,7 @@ def read_record(data: Any, at: int, end: int) -> Any:
         head.time_delta,
         head.rest,
         head.delta,
+        head.tail,
         head.key,
         head.key_length,
         value,

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from logwright.cleaner_rules import EXPIRED, NULL_KEY, TOMBSTONE
 from logwright.format.batch import DELETE_HORIZON, LOG_APPEND_TIME
+from logwright.format.legacy import LEGACY_EXPIRED
 from logwright.kernel import inline_kernel, kernel
 from logwright.keys.offset_map import find_slot, has_bit, ordinal_at
 
@@ -86,8 +87,8 @@ def horizon_reached(batch: Any, now_ms: int, removable_end: int) -> Any:
     """Decide whether the tombstones of a batch may go (KIP-534, docs/adr/0030). The checks have
     this rule separately: they would not notice a fault in a rule that they share with the passes.
     """
-    has_horizon = batch.attributes & DELETE_HORIZON != 0
-    return has_horizon and batch.base_timestamp <= now_ms and batch.last_offset < removable_end
+    reached = batch.attributes & DELETE_HORIZON != 0 and batch.base_timestamp <= now_ms
+    return (reached or batch.legacy == LEGACY_EXPIRED) and batch.last_offset < removable_end
 
 
 @kernel

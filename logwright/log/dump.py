@@ -21,12 +21,17 @@ from logwright.format.batch import (
     RecordBatch,
     crc_is_valid,
     parse_batch,
-    unsupported_magic,
     walk_batches,
 )
 from logwright.format.codec import CODEC_NAMES, CodecError
 from logwright.format.control import parse_control_key, parse_marker_value
 from logwright.format.index import parse_offset_index, parse_time_index, parse_txn_index
+from logwright.format.legacy import (
+    LegacyRecord,
+    is_whole,
+    legacy_batch_at,
+    legacy_records,
+)
 from logwright.format.names import (
     INDEX,
     LOG,
@@ -80,7 +85,7 @@ def dump_partition(log_dir: Place, partition: TopicPartition) -> Iterator[Line]:
         NotALogDir: there is no such directory.
         UnreadableFile: a file cannot be opened or is not a regular file.
         UncleanLogDir: a segment's or snapshot's name is not an offset.
-        UnsupportedFormatError: a batch or snapshot of a version that is not handled.
+        UnsupportedFormatError: a snapshot of a version that is not handled.
         CorruptProducerSnapshot: a snapshot is malformed.
     """
     with open_partition_dir(log_dir, partition) as directory:
@@ -90,15 +95,7 @@ def dump_partition(log_dir: Place, partition: TopicPartition) -> Iterator[Line]:
             if name.endswith(LOG):
                 stem = name.removesuffix(LOG)
                 base_offset = _offset(directory, name)
-                try:
-                    yield from segment_lines(directory.read(name), base_offset=base_offset)
-                except UnsupportedFormatError as error:
-                    raise UnsupportedFormatError(
-                        error.problem,
-                        path=directory.path / name,
-                        position=error.position,
-                        remedy=error.remedy,
-                    ) from error
+                yield from segment_lines(directory.read(name), base_offset=base_offset)
                 for suffix in (INDEX, TIMEINDEX, TXNINDEX):
                     if stem + suffix in present:
                         content = directory.read(stem + suffix)
@@ -125,17 +122,16 @@ def _offset(directory: OpenDir, name: str) -> int:
 
 
 def segment_lines(content: bytes, *, base_offset: int) -> Iterator[Line]:
-    """Yield the lines of one `.log` file's content.
-
-    Raises:
-        UnsupportedFormatError: a batch of magic 0 or 1.
-    """
+    """Yield the lines of one `.log` file's content."""
     yield {"type": "segment", "segment": base_offset, "bytes": len(content)}
     position = 0
     try:
         for span in _spans(content):
-            if span.magic != MAGIC:
-                raise unsupported_magic(span.magic, span.position)
+            if span.magic < MAGIC:
+                line, legacy = _legacy_batch(base_offset, content, span)
+                position = span.position + span.bytes
+                yield line | {"records": legacy if line["valid"] else []}
+                continue
             line, batch = _batch(base_offset, content, span)
             position = span.position + span.bytes
             records = _records(batch, content[span.position : position], valid=line["valid"])
@@ -162,6 +158,41 @@ def _spans(content: bytes) -> Iterator[BatchSpan]:
         yield from walk_batches(content, in_memory=True)
     except (CorruptBatch, UnsupportedFormatError) as error:
         raise _ReadingStopped(_CORRUPT) from error
+
+
+def _legacy_batch(base_offset: int, content: bytes, span: BatchSpan) -> tuple[Line, list[Line]]:
+    """Return the line of a batch of format v0 or v1, and its records'."""
+    whole = memoryview(content)[span.position : span.position + span.bytes]
+    try:
+        batch = legacy_batch_at(whole)
+        records = legacy_records(batch)
+    except CorruptBatch as error:
+        undecodable = isinstance(error.__cause__, CodecError)
+        raise _ReadingStopped(_UNDECODABLE if undecodable else _INVALID) from error
+    kind = "LogAppendTime" if batch.is_log_append_time else "CreateTime"
+    line: Line = {
+        "type": "batch",
+        "segment": base_offset,
+        "position": span.position,
+        "sizeInBytes": span.bytes,
+        "baseOffset": records[0].offset,
+        "lastOffset": batch.offset,
+        "magic": batch.magic,
+        "compression": CODEC_NAMES[batch.codec],
+        "timestampType": kind if batch.magic else "NoTimestampType",
+        "valid": is_whole(whole),
+        "maxTimestamp": batch.timestamp,
+    }
+    return line, [_legacy_record(record) for record in records]
+
+
+def _legacy_record(record: LegacyRecord) -> Line:
+    return {
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": _base64(record.key),
+        "value": _base64(record.value),
+    }
 
 
 def _batch(base_offset: int, content: bytes, span: BatchSpan) -> tuple[Line, RecordBatch]:
@@ -283,7 +314,7 @@ def _producer(entry: ProducerEntry) -> Line:
     return line
 
 
-def _base64(content: bytes | None) -> str | None:
+def _base64(content: bytes | memoryview | None) -> str | None:
     return None if content is None else base64.b64encode(content).decode("ascii")
 
 

@@ -40,7 +40,7 @@ from logwright.log.model import (
 )
 from logwright.log.producers import Producers, first_batch_at, load_producers
 from logwright.log.recovered import is_recovered
-from logwright.log.tail import first_batch_max_timestamp, log_end_offset
+from logwright.log.tail import first_batch_max_timestamp, log_end_offset, looked_at_bytes
 from logwright.place.files import open_log_dir, open_partition_dir
 from logwright.place.model import (
     AnyPlace,
@@ -311,6 +311,9 @@ def _segment(
     first: TimestampMs | None = None
     if log_bytes:
         header = directory.read_part(name, 0, HEADER_BYTES)
+        looked_at = looked_at_bytes(header, log_bytes)
+        if looked_at > len(header):
+            header = directory.read_part(name, 0, looked_at)
         first = first_batch_max_timestamp(
             header, base_offset=base, log_bytes=log_bytes, path=directory.file(name)
         )

@@ -165,7 +165,9 @@ def first_batch_at(
             continue
         path = below(directory, segment_file_name(segment.base_offset, LOG))
         data = map_file(path, expected_bytes=segment.log_bytes)
-        rows = scan_segment(data, path, base_offset=segment.base_offset, end_offset=end)
+        rows = scan_segment(
+            data, path, base_offset=segment.base_offset, end_offset=end, headers_only=True
+        )
         reaching = np.flatnonzero(rows["last_offset"] >= offset)
         if reaching.size:
             return Offset(int(rows["base_offset"][reaching[0]]))
@@ -202,7 +204,9 @@ def _replay_segment(
 ) -> None:
     path = below(directory, segment_file_name(segment.base_offset, LOG))
     data = map_file(path, expected_bytes=segment.log_bytes)
-    rows = scan_segment(data, path, base_offset=segment.base_offset, end_offset=end)
+    rows = scan_segment(
+        data, path, base_offset=segment.base_offset, end_offset=end, headers_only=True
+    )
     replay_batches(replayed, data, rows[rows["last_offset"] >= start])
 
 

@@ -1,10 +1,10 @@
 """The record that a log was recovered in a directory that did not get its clean-shutdown marker.
 
-One log of an old format, or a directory that stops a broker, keeps the whole log directory without
-its marker. The other logs are as a clean stop leaves them once they are recovered. The record says
-so for one log, and only as long as all of its files are the same: it holds a digest of their names,
-sizes, times and inodes. A broker that loads the log changes them, since it enlarges the indexes of
-the last segment.
+One log of an unknown format, or a directory that stops a broker, keeps the whole log directory
+without its marker. The other logs are as a clean stop leaves them once they are recovered. The
+record says so for one log, and only as long as all of its files are the same: it holds a digest of
+their names, sizes, times and inodes. A broker that loads the log changes them, since it enlarges
+the indexes of the last segment.
 """
 
 from __future__ import annotations

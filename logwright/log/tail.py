@@ -16,11 +16,12 @@ from logwright.format.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
     MAGIC,
-    RecordBatch,
+    NO_TIMESTAMP,
     crc_is_valid,
     parse_batch,
     unsupported_magic,
 )
+from logwright.format.legacy import SMALLEST_BYTES, is_whole
 from logwright.place.model import Bytes
 from logwright.units import INT32_MAX, Offset, TimestampMs
 
@@ -31,10 +32,24 @@ RECOVER: Final = (
     "The log was left untouched. `logwright recover` cuts the log before the first bad batch, as a"
     " broker does that starts without .kafka_cleanshutdown; or restore the segment."
 )
+_OFFSET: Final = struct.Struct(">q")
 _LENGTH: Final = struct.Struct(">i")
 _LENGTH_AT: Final = 8
 _MAGIC_AT: Final = 16
 _FIRST: Final = struct.Struct(">qi4xb6xi8xq18x")
+_FIRST_LEGACY: Final = struct.Struct(">q8xbxq")
+_SMALLEST: Final = (*SMALLEST_BYTES, HEADER_BYTES)
+"""Bytes of the smallest batch, by its magic."""
+
+
+def looked_at_bytes(header: bytes, log_bytes: int) -> int:
+    """Return how many bytes of a segment's first batch `first_batch_max_timestamp` looks at: of one
+    of an old format all, since only its CRC shows that its magic is not damaged.
+    """
+    if len(header) <= _MAGIC_AT or header[_MAGIC_AT] >= MAGIC:
+        return len(header)
+    (length,) = _LENGTH.unpack_from(header, _LENGTH_AT)
+    return int(min(max(length + LOG_OVERHEAD_BYTES, len(header)), log_bytes))
 
 
 def first_batch_max_timestamp(
@@ -43,16 +58,23 @@ def first_batch_max_timestamp(
     """Return the maxTimestamp of a segment's first batch (LogSegment.loadFirstBatchTimestamp).
 
     Args:
-        header: the first 61 bytes of the `.log`, or all of it.
+        header: the first 61 bytes of the `.log`, or all of it; or `looked_at_bytes`.
         base_offset: the segment's.
         log_bytes: size of the `.log`, above 0.
         path: of the `.log`.
 
     Raises:
         CorruptBatch: the batch does not fit into the file or the segment.
-        UnsupportedFormatError: its magic is not 2, or its offsets are too far from the segment's.
+        UnsupportedFormatError: its magic is above 2, or its offsets are too far from the segment's.
     """
-    check_batch_start(header, 0, log_bytes, path)
+    size = check_batch_start(header, 0, log_bytes, path)
+    if header[_MAGIC_AT] < MAGIC:
+        if not is_whole(memoryview(header)[:size]):
+            raise _wrong_crc(0, path)
+        # Of a wrapper only its last offset is known without its messages.
+        offset, magic, timestamp = _FIRST_LEGACY.unpack_from(header)
+        _check_offsets(offset, offset, base_offset, 0, path)
+        return TimestampMs(timestamp if magic else NO_TIMESTAMP)
     offset, _, _, delta, timestamp = _FIRST.unpack_from(header)
     _check_offsets(offset, offset + delta, base_offset, 0, path)
     return TimestampMs(timestamp)
@@ -69,16 +91,17 @@ def check_batch_start(start: bytes | memoryview, position: int, left: int, path:
 
     Raises:
         CorruptBatch: the batch is cut off, or its length impossible, as in a zero-filled tail.
-        UnsupportedFormatError: its magic is not 2.
+        UnsupportedFormatError: its magic is above 2.
     """
     if len(start) >= LOG_OVERHEAD_BYTES:
         (length,) = _LENGTH.unpack_from(start, _LENGTH_AT)
-        if len(start) > _MAGIC_AT and length > 0 and start[_MAGIC_AT] != MAGIC:
+        if len(start) > _MAGIC_AT and length > 0 and start[_MAGIC_AT] > MAGIC:
             error = unsupported_magic(start[_MAGIC_AT], position)
             raise UnsupportedFormatError(
                 error.problem, path=path, position=position, remedy=error.remedy
             )
-        if length < HEADER_BYTES - LOG_OVERHEAD_BYTES:
+        magic = start[_MAGIC_AT] if len(start) > _MAGIC_AT else MAGIC
+        if length < _SMALLEST[min(magic, MAGIC)] - LOG_OVERHEAD_BYTES:
             zeros = not any(start)
             problem = "zeros follow the last batch." if zeros else f"a batch's length is {length}."
             raise CorruptBatch(problem, path=path, position=position, remedy=RECOVER)
@@ -107,7 +130,7 @@ def log_end_offset(
     Raises:
         CorruptBatch: a batch of the tail is cut off, malformed, out of order or fails its CRC.
         CorruptIndex: the entry does not name the batch at its position.
-        UnsupportedFormatError: a batch's magic is not 2.
+        UnsupportedFormatError: a batch's magic is above 2.
     """
     position = 0 if last_entry is None else last_entry[1]
     indexed = None if last_entry is None else last_entry[0]
@@ -123,19 +146,21 @@ def log_end_offset(
         size = check_batch_start(window[start : start + HEADER_BYTES], position, left, path)
         if len(window) - start < size:
             window, window_at, start = _window(file, position, size, left), position, 0
-        batch = _check_batch(window[start : start + size], position, path)
-        if indexed is not None and batch.last_offset != indexed:
+        first, last = _check_batch(window[start : start + size], position, path)
+        is_legacy = window[start + _MAGIC_AT] < MAGIC
+        # Old brokers named the first offset of what they appended, which no header has.
+        if indexed is not None and last != indexed and not (is_legacy and indexed < last):
             raise CorruptIndex(
                 f"the last index entry names offset {indexed}, the batch at byte {position} of the"
-                f" .log ends at {batch.last_offset}.",
+                f" .log ends at {last}.",
                 path=path.removesuffix(".log") + ".index",
                 remedy="`logwright recover` rebuilds it.",
             )
         indexed = None
-        _check_offsets(batch.base_offset, batch.last_offset, last_offset + 1, position, path)
-        if batch.last_offset - base_offset > INT32_MAX:
+        _check_offsets(first, last, last_offset + 1, position, path)
+        if last - base_offset > INT32_MAX:
             raise _too_far(position, path)
-        last_offset = batch.last_offset
+        last_offset = last
         position += size
     return Offset(last_offset + 1)
 
@@ -145,16 +170,26 @@ def _window(file: Bytes, position: int, size: int, left: int) -> memoryview:
     return memoryview(file.span(position, max(size, min(WINDOW_BYTES, left))))
 
 
-def _check_batch(content: memoryview, position: int, path: str) -> RecordBatch:
-    if len(content) < HEADER_BYTES:
+def _check_batch(content: memoryview, position: int, path: str) -> tuple[int, int]:
+    """Return first and last offset of a whole batch; of a wrapper the last one for both."""
+    if len(content) < min(_SMALLEST):
         # The file has become shorter since its size was taken.
         raise CorruptBatch("the record batch is truncated.", path=path, position=position)
-    batch = parse_batch(content)
-    if len(content) != batch.size_bytes or not crc_is_valid(batch, content):
-        raise CorruptBatch(
-            "the record batch's CRC is wrong.", path=path, position=position, remedy=RECOVER
-        )
-    return batch
+    if content[_MAGIC_AT] < MAGIC:
+        right = is_whole(content)
+        offsets = 2 * _OFFSET.unpack_from(content)
+    else:
+        batch = parse_batch(content)
+        right = len(content) == batch.size_bytes and crc_is_valid(batch, content)
+        offsets = batch.base_offset, batch.last_offset
+    if not right:
+        raise _wrong_crc(position, path)
+    return offsets
+
+
+def _wrong_crc(position: int, path: str) -> CorruptBatch:
+    problem = "the record batch's CRC is wrong."
+    return CorruptBatch(problem, path=path, position=position, remedy=RECOVER)
 
 
 def _check_offsets(first: int, last: int, smallest: int, position: int, path: str) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import tempfile
 from collections import OrderedDict
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.errors import StalePlan
+from logwright.errors import DiskFull, StalePlan
 from logwright.place.files import open_bytes
 from logwright.place.model import FileStamp, PlaceOrText
 
@@ -125,6 +128,16 @@ class MappedFile:
             finally:
                 os.close(descriptor)
 
+    def with_content(self, content: NDArray[np.uint8]) -> ConvertedFile:
+        """Return the file with other bytes, uint8[n]."""
+        return ConvertedFile(
+            path=self.path,
+            bytes=len(content),
+            _seen=self._seen,
+            _files=self._files,
+            content=content,
+        )
+
     def require(self, planned: FileStamp) -> None:
         """Require that it is the file that was planned.
 
@@ -133,6 +146,48 @@ class MappedFile:
         """
         if self._seen != planned[1:]:
             raise StalePlan("has been written or replaced.", path=self.path, remedy="Plan again.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertedFile(MappedFile):
+    """A segment whose bytes are others than its file's: those in format v2.
+
+    Attributes:
+        content: uint8[bytes].
+    """
+
+    content: NDArray[np.uint8]
+
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """uint8[bytes], read-only."""
+        return self.content
+
+    def release(self) -> None:
+        """Do nothing: they are in no file with a name."""
+
+
+def in_a_file(contents: Iterable[bytes]) -> NDArray[np.uint8]:
+    """Return some bytes as uint8[n], read-only, that are mapped from an unnamed temporary file.
+    Effects: writes it; the system removes it when nobody holds the array.
+
+    Raises:
+        DiskFull: there is no room for it.
+    """
+    directory = tempfile.gettempdir()
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            size = sum(map(file.write, contents))
+            file.flush()
+            if not size:
+                return np.zeros(0, dtype=np.uint8)
+            return np.frombuffer(mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ), np.uint8)
+    except OSError as error:
+        raise DiskFull(
+            f"no temporary file could be written for a log of an old message format ({error}).",
+            path=directory,
+            remedy="Make room there, or set TMPDIR to another directory.",
+        ) from error
 
 
 def _map(

@@ -63,7 +63,8 @@ class Pieces:
                 log = self._open(part.base_offset)
                 file = MappedSegment(self._path(part.base_offset), log, part)
                 for piece in self._of_part(part, file):
-                    yield Source(base_offset=part.base_offset, log=log, batches=piece.batches)
+                    own = log.with_content(piece.data) if piece.is_converted else log
+                    yield Source(base_offset=part.base_offset, log=own, batches=piece.batches)
 
     def in_memory(self) -> Iterator[Piece]:
         """Yield the pieces, each valid until the next. Effects: reads the segments.
@@ -199,6 +200,7 @@ class Pieces:
                     next_offset=next_offset,
                     end_offset=end_offset,
                     piece_bytes=AHEAD_BYTES,
+                    headers_only=True,
                 )
                 self._seen = (base, position)
                 if len(batches):

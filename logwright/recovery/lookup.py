@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.index import parse_offset_index
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.names import INDEX
 from logwright.format.valid import ValidBatches
 from logwright.log.producers import Replay
@@ -100,4 +101,6 @@ def _names_batch(
         return True
     named, position = below[-1].tolist()
     at = valid.batches[valid.batches["position"] == position]
+    if len(at) and at[0]["legacy"] != NOT_LEGACY:  # its first offset is not in its header
+        return bool(named <= int(at[0]["last_offset"]))
     return bool(len(at)) and int(at[0]["base_offset"]) <= named

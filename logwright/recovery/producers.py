@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.errors import CorruptBatch, CorruptProducerSnapshot, UnsupportedFormatError
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.names import SNAPSHOT, parse_segment_file_name, segment_file_name
 from logwright.format.snapshot import ProducerEntry, parse_snapshot, serialize_snapshot
 from logwright.format.valid import ValidBatches
@@ -146,15 +147,18 @@ class ProducerState:
         self.take_snapshot()
 
     def append(self, valid: ValidBatches, segment: LoadedSegment, rows: int) -> None:
-        """Continue with the first `rows` batches of a segment.
+        """Continue with the first `rows` batches of a segment. Those of old formats know nothing
+        of producers: a broker skips them (LogSegment.recover).
 
         Raises:
             CorruptBatch: a control batch cannot be read.
         """
-        if not rows:
+        replayed = valid.batches[:rows]
+        replayed = replayed[replayed["legacy"] == NOT_LEGACY]
+        if not len(replayed):
             return
-        self._replay_rows(segment, valid.batches[:rows])
-        self.end_offset = int(valid.batches[rows - 1]["last_offset"]) + 1
+        self._replay_rows(segment, replayed)
+        self.end_offset = int(replayed[-1]["last_offset"]) + 1
 
     def take_snapshot(self) -> None:
         """Set a snapshot at the end offset, if it is after the last one."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from logwright.errors import UnsupportedFormatError
 from logwright.format.batch import MAGIC_AT, unsupported_magic
 from logwright.format.index import AbortedTransaction
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.scan import bad_crcs
 from logwright.format.valid import End, ValidBatches, valid_batches
 from logwright.place.mapped import map_file
@@ -22,7 +23,7 @@ ENDS: Final[dict[End, str]] = {
     "torn": "the record batch is cut off",
     "length": "the record batch's length is impossible, as in a zero-filled tail",
     "crc": "the record batch's CRC is wrong",
-    "magic": "the record batch's magic is not 2",
+    "magic": "the record batch's magic is unknown",
     "order": "the record batch's offsets do not follow those before it, or reach into the next"
     " segment",
     "range": "the record batch's offsets are too far from the segment's base offset",
@@ -134,4 +135,5 @@ class LoadedSegment:
         """
         valid = self.batches(check_crcs=False)
         tail = valid.batches["position"] >= valid.valid_bytes - _TAIL_BYTES
+        tail &= valid.batches["legacy"] == NOT_LEGACY  # the CRCs of others were checked
         return valid.end == "whole" and not bad_crcs(self.data(), valid.batches[tail])

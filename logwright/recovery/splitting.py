@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from logwright.errors import CorruptBatch
+from logwright.format.legacy import NOT_LEGACY, legacy_batch_at, legacy_records
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.valid import valid_batches
 from logwright.place.mapped import map_file
@@ -73,17 +74,17 @@ def parts_of(
     if valid.end == "order" or (like_kafka and valid.end != "whole"):
         raise _unsplittable(segment, valid.valid_bytes, ENDS[valid.end])
     rows = valid.batches
-    firsts, lasts = rows["base_offset"], rows["last_offset"]
+    lasts = rows["last_offset"]
     if like_kafka and int(lasts[-1]) - segment.base_offset <= INT32_MAX:
         position = int(rows[-1]["position"])
         raise _unsplittable(segment, position, "the last record batch's offsets do not overflow")
     parts: list[LoadedSegment] = []
     row = 0
     while row < len(rows):
-        distances = lasts[row:] - firsts[row]
+        base, begin = _first_offset(segment, rows[row]), int(rows[row]["position"])
+        distances = lasts[row:] - base
         misfits = np.flatnonzero((distances < 0) | (distances > INT32_MAX))
         count = int(misfits[0]) if len(misfits) else len(rows) - row
-        base, begin = int(firsts[row]), int(rows[row]["position"])
         previous = parts[-1].base_offset if parts else segment.base_offset - 1
         name = segment_file_name(base, LOG)
         taken = base != segment.base_offset and name in present
@@ -108,6 +109,22 @@ def parts_of(
     for part, after in pairwise(parts):
         part.end_offset = None if like_kafka else after.base_offset
     return parts
+
+
+def _first_offset(segment: LoadedSegment, batch: np.void) -> int:
+    """Return the base offset of a batch; of an old format its records have it. Effects: reads it.
+
+    Raises:
+        CorruptBatch: its records cannot be read.
+    """
+    if batch["legacy"] == NOT_LEGACY:
+        return int(batch["base_offset"])
+    position = int(batch["position"])
+    content = segment.data()[position : position + int(batch["size"])]
+    try:
+        return legacy_records(legacy_batch_at(content.data))[0].offset
+    except CorruptBatch as error:
+        raise _unsplittable(segment, position, error.problem.removesuffix(".")) from error
 
 
 def index_transactions(parts: list[LoadedSegment], state: ProducerState) -> None:

@@ -19,7 +19,7 @@ NEVER_LOOKED_AT: Final = (
 Effect = Literal["stops", "loses", "sets aside", "repairs", "not judged"]
 """What the start does: it fails; it succeeds without some records; it renames a log, which it does
 not serve then; it succeeds without a loss; or that is not known, since a file could not be read, or
-is of an old message format.
+is of an unknown format.
 """
 About = Literal["log", "root", "node", "twin", "cluster", "machine"]
 """What a finding is about: a log's files; the root's files and directories; the ids of the

@@ -8,7 +8,7 @@
 4. The cluster's metadata log, and which logs it gives this broker: `logwright.rescue.cluster`.
 5. The rights of the broker's user, and the space of the file systems: `rights` and `space`.
 
-Nothing is changed. What could not be read, or is of an old message format, is not judged; what else
+Nothing is changed. What could not be read, or is of an unknown format, is not judged; what else
 a start needs is named in the verdict.
 """
 

@@ -47,6 +47,7 @@ def require_old(plan: RetentionPlan) -> dict[Offset, TimestampMs]:
             path,
             base_offset=base,
             end_offset=ends.get(base, log.log_end_offset),
+            headers_only=True,
         )
         newest = TimestampMs(int(batches["max_timestamp"].max()))
         read[base] = newest

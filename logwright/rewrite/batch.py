@@ -26,9 +26,11 @@ from logwright.format.batch import (
     LOG_OVERHEAD_BYTES,
 )
 from logwright.format.crc import copy_span, span_crc32c
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.walk import (
     put_int,
     put_varint,
+    read_record,
     read_varint,
     read_varlong,
     step_over,
@@ -40,11 +42,20 @@ from logwright.keys.offset_map import has_bit
 SUMMARY: Final = np.dtype(
     [
         (name, "<i8")
-        for name in ("kept", "has_tombstone", "base_timestamp", "max_timestamp", "sets_horizon")
+        for name in (
+            "kept",
+            "has_tombstone",
+            "base_timestamp",
+            "max_timestamp",
+            "sets_horizon",
+            "first_delta",
+            "last_delta",
+        )
     ]
 )
 """The summary of a rebuilt batch: records kept; 1 if one of them is a tombstone; its base and max
-timestamp, ms; 1 if it gets a delete horizon."""
+timestamp, ms; 1 if it gets a delete horizon; its base and last offset, by their distances from the
+base offset that it had."""
 
 NO_HORIZON: Final = -1
 """As delete horizon: no batch gets one, as in an erasure."""
@@ -163,6 +174,7 @@ def summarise(
     summary.max_timestamp = batch.max_timestamp if append_time else largest
     summary.sets_horizon = sets_horizon
     summary.base_timestamp = rebuilt_base_timestamp(batch, sets_horizon, horizon_ms, first)
+    summary.first_delta, summary.last_delta = 0, batch.last_offset - batch.base_offset
 
 
 @kernel
@@ -182,6 +194,34 @@ def write_records(out: Any, at: int, source: Any, summary: Any, kept: Any) -> in
     return at
 
 
+@kernel
+def rebase_records(out: Any, end: int, summary: Any) -> Any:
+    """Make the offsets of the records in out[:end] relative to the first of them, as Kafka does
+    with batches of old formats; set the summary's deltas. Return where the records end now.
+
+    No record becomes longer, so they are moved where they are.
+    """
+    source, at, first = np.int64(0), np.int64(0), np.int64(-1)
+    for _ in range(summary.kept):
+        record = read_record(out, source, end)
+        if record.stop < 0:
+            break
+        first = record.delta if first < 0 else first
+        delta, time_delta = record.delta - first, record.time_delta
+        length = 1 + varint_bytes(time_delta) + varint_bytes(delta) + record.stop - record.tail
+        summary.last_delta = record.delta
+        at = put_varint(out, at, length)
+        out[at] = np.uint8(0)
+        at = put_varint(out, at + 1, time_delta)
+        at = put_varint(out, at, delta)
+        for index in range(record.stop - record.tail):
+            out[at + index] = out[record.tail + index]
+        at += record.stop - record.tail
+        source = record.stop
+    summary.first_delta = max(first, np.int64(0))
+    return at
+
+
 @inline_kernel
 def summarise_empty(batch: Any, summary: Any) -> None:
     """Set the summary of a batch that stays without records."""
@@ -190,6 +230,7 @@ def summarise_empty(batch: Any, summary: Any) -> None:
     summary.base_timestamp = -1
     summary.max_timestamp = batch.max_timestamp
     summary.sets_horizon = 0
+    summary.first_delta, summary.last_delta = 0, batch.last_offset - batch.base_offset
 
 
 @kernel
@@ -205,6 +246,9 @@ def finish_batch(out: Any, at: int, end: int, data: Any, batch: Any, summary: An
         attributes &= ~np.int64(CODEC_MASK | DELETE_HORIZON)
         base_timestamp = np.int64(-1)
         max_timestamp = np.int64(batch.max_timestamp)
+    if batch.legacy != NOT_LEGACY:
+        put_int(out, at, batch.base_offset + summary.first_delta, 8)
+        put_int(out, at + 23, summary.last_delta - summary.first_delta, 4)
     put_int(out, at + 8, end - at - LOG_OVERHEAD_BYTES, 4)
     put_int(out, at + 21, attributes & np.int64(0xFF), 2)
     put_int(out, at + 27, base_timestamp, 8)

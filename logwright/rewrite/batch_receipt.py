@@ -65,7 +65,7 @@ def new_receipt(hash_key: tuple[int, int], last_mapped_offset: int) -> BatchRece
 
 @inline_kernel
 def content_of(data: Any, rest: int, stop: int, offset: int, timestamp: int) -> Any:
-    """Return 64 bits for a record, whose bytes after its timestamp are data[rest:stop].
+    """Return 64 bits for a record, whose bytes after its offset are data[rest:stop].
 
     Each word of eight bytes has its own number, so that none depends on the one before: the CPU
     takes several at a time. The sum of the words notices what a half that is 0 hides of the other.
@@ -116,7 +116,7 @@ def add_batch(source: Any, span: Any, batch: Any, dead: Any, kept: int, receipt:
             timestamp = (
                 batch.max_timestamp if append_time else batch.base_timestamp + record.time_delta
             )
-            sums.content += content_of(source, record.rest, position, offset, timestamp)
+            sums.content += content_of(source, record.tail, position, offset, timestamp)
         has_key = length >= 0 and not is_control and offset <= receipt.last_mapped
         if has_key and goes == is_summed:
             hash1 = siphash64(source, record.key, length, key[0], key[1])

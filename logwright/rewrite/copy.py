@@ -20,12 +20,14 @@ from logwright.batches.unpack import NOT_GIVEN, is_packed, open_records
 from logwright.cleaner_rules import DELETE, RETAIN, RETAIN_EMPTY, batch_fate
 from logwright.format.batch import CODEC_MASK, CONTROL, HEADER_BYTES
 from logwright.format.crc import prefetch_span
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.native_codec import pack, packed_bound
 from logwright.kernel import kernel
 from logwright.keys.offset_map import count_dead, set_bit
 from logwright.rewrite.batch import (
     copy_bytes,
     finish_batch,
+    rebase_records,
     summarise,
     summarise_empty,
     write_records,
@@ -91,7 +93,8 @@ def place_rebuilt(
     state.records += summary.kept
     state.rebuilt += 1
     state.horizons += summary.sets_horizon
-    note_batch(output, interval, batch.last_offset, end - at, summary.max_timestamp)
+    last_offset = batch.base_offset + summary.last_delta
+    note_batch(output, interval, last_offset, end - at, summary.max_timestamp)
 
 
 @kernel
@@ -145,6 +148,8 @@ def _place_packed(
     if state.needed > len(plain):
         return PLAIN_FULL
     written = write_records(plain, np.int64(0), source, summary, space.kept)
+    if batch.legacy != NOT_LEGACY:
+        written = rebase_records(plain, written, summary)
     state.needed = HEADER_BYTES + packed_bound(written)
     if state.buffered + state.needed > len(output.buffer):
         return BUFFER_FULL

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from logwright.batches.outcomes import outdated_snapshot
 from logwright.cleaner_rules import is_last_before, is_last_of_producer
 from logwright.format.batch import CONTROL
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.snapshot import ProducerEntry
 from logwright.log.model import ReadableLog
 
@@ -38,7 +39,7 @@ def keep_ends(
     if producers:
         keep[:] = _last_of_producer(log, batches, producers)
     if len(batches) and is_last_before(int(batches["last_offset"][-1]), end_offset):
-        keep[-1] = True
+        keep[-1] = batches["legacy"][-1] == NOT_LEGACY
 
 
 def _last_of_producer(

@@ -119,7 +119,9 @@ def unchanged_segment(
         interval_bytes: ``index.interval.bytes``.
     """
     segment, source = group[0]
-    if len(group) > 1 or facts.changes or segment.base_offset == log.active.base_offset:
+    if len(group) > 1 or facts.changes or source.is_converted:
+        return None
+    if segment.base_offset == log.active.base_offset:
         return None
     path = log.directory / segment_file_name(segment.base_offset, TXNINDEX)
     entries = serialize_txn_index(aborted) if aborted else None

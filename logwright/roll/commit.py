@@ -75,7 +75,11 @@ def sealing_steps(log: PartitionLog, decision: RollDecision) -> tuple[FileStep, 
     path = log.directory / segment_file_name(log.active.base_offset, LOG)
     data = map_file(path, expected_bytes=log.active.log_bytes)
     batches = scan_segment(
-        data, path, base_offset=log.active.base_offset, end_offset=log.log_end_offset
+        data,
+        path,
+        base_offset=log.active.base_offset,
+        end_offset=log.log_end_offset,
+        headers_only=True,
     )
     timestamps = batches["max_timestamp"]
     largest = int(np.argmax(timestamps))

@@ -20,6 +20,7 @@ from logwright.format.batch import (
 )
 from logwright.format.control import ControlType, parse_control_key
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, TXN_ENTRY_BYTES
+from logwright.format.legacy import SMALLEST_BYTES, is_whole
 from logwright.format.record import read_records
 from logwright.units import INT64_MAX, Offset
 
@@ -115,19 +116,23 @@ def _walk(
     size, expected, first = log.seen[0], base_offset, True
     while position < size:
         header = log.span(position, HEADER_BYTES)
-        if len(header) < HEADER_BYTES or header[MAGIC_AT] != MAGIC:
+        if len(header) <= MAGIC_AT or header[MAGIC_AT] > MAGIC:
             break
         offset, length, _ = _START.unpack_from(header)
         whole = LOG_OVERHEAD_BYTES + length
-        if length < HEADER_BYTES - LOG_OVERHEAD_BYTES or position + whole > size:
+        is_old = header[MAGIC_AT] < MAGIC
+        smallest = min(SMALLEST_BYTES) if is_old else HEADER_BYTES
+        if whole < smallest or position + whole > size:
             break
-        batch = parse_batch(header)
-        last = batch.last_offset
-        if offset < expected or last < offset or (first and named not in (None, last)):
+        last = offset if is_old else parse_batch(header).last_offset
+        # Old brokers named the first offset of what they appended, which no header has.
+        is_named = not first or named in (None, last) or (is_old and (named or 0) < last)
+        if offset < expected or last < offset or not is_named:
             break
         if last >= bound:
             return End(position, Offset(expected), Offset(min(bound, offset)), reached=True)
-        if not crc_is_valid(batch, log.span(position, whole)):
+        content = memoryview(log.span(position, whole))
+        if not (is_whole(content) if is_old else crc_is_valid(parse_batch(header), content)):
             break
         position, expected, first = position + whole, last + 1, False
     if first:
@@ -141,7 +146,11 @@ def has_abort(log: Bytes, size: int) -> bool:
     """
     position = 0
     while position < size:
-        batch = parse_batch(log.span(position, HEADER_BYTES))
+        header = log.span(position, HEADER_BYTES)
+        if header[MAGIC_AT] < MAGIC:  # of an old format, which has no markers
+            position += LOG_OVERHEAD_BYTES + int.from_bytes(header[8:12], "big")
+            continue
+        batch = parse_batch(header)
         whole = LOG_OVERHEAD_BYTES + batch.batch_length
         if batch.is_control and batch.records_count:
             records = read_records(batch, log.span(position, whole))

@@ -20,6 +20,7 @@ from logwright.format.index import (
     parse_time_index,
     parse_txn_index,
 )
+from logwright.format.legacy import NOT_LEGACY, legacy_batch_at, legacy_records
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.format.scan import bad_crcs
 from logwright.format.valid import valid_batches
@@ -48,7 +49,7 @@ def check_segment(directory: Place, base_offset: int, end_offset: int) -> tuple[
 
     Raises:
         UnreadableFile: a file cannot be read.
-        UnsupportedFormatError: a batch has an old message format, which is not checked.
+        UnsupportedFormatError: a batch's magic is above 2: it is not checked.
     """
     path = directory / segment_file_name(base_offset, LOG)
     log = MappedFiles().open(path)
@@ -63,14 +64,19 @@ def check_segment(directory: Place, base_offset: int, end_offset: int) -> tuple[
     counts = batches["count"].astype(np.int64)
     batches["first_ordinal"] = np.cumsum(counts) - counts
     faults = []
-    damaged = set(bad_crcs(data, batches))
+    is_old = batches["legacy"] != NOT_LEGACY
+    others = np.flatnonzero(~is_old)
+    damaged = {int(others[row]) for row in bad_crcs(data, batches[others])}
     for row in sorted(damaged):
         position, offset = int(batches[row]["position"]), int(batches[row]["base_offset"])
         problem = f"the CRC of the record batch at offset {offset} is wrong"
         faults.append(Fault(path=path, position=position, problem=problem))
-    readable = np.setdiff1d(np.arange(len(batches)), sorted(damaged))
+    readable = np.setdiff1d(others, sorted(damaged))
     source = Source(base_offset=base_offset, log=log, batches=batches)
     faults += _unreadable_records(source, readable)
+    for row in np.flatnonzero(is_old).tolist():
+        after = int(batches[row - 1]["last_offset"]) if row else base_offset - 1
+        faults += _legacy_fault(source, row, after)
     if valid.end != "whole":
         faults.append(Fault(path=path, position=valid.valid_bytes, problem=ENDS[valid.end]))
     faults += _check_indexes(directory, base_offset, batches)
@@ -106,6 +112,24 @@ def _record_fault(source: Source, row: int) -> list[Fault]:
     if not problem:
         return []
     return [Fault(path=source.path, position=int(batch["position"]), problem=problem)]
+
+
+def _legacy_fault(source: Source, row: int, after: int) -> list[Fault]:
+    """Return what is wrong inside one batch of an old format, if anything: its first record must be
+    after this offset. Its CRC is right.
+    """
+    batch = source.batches[row]
+    position = int(batch["position"])
+    content = source.data[position : position + int(batch["size"])]
+    try:
+        records = legacy_records(legacy_batch_at(content.data))
+    except CorruptBatch as error:
+        problem = error.problem.removesuffix(".")
+        return [Fault(path=source.path, position=position, problem=problem)]
+    if records[0].offset > after:
+        return []
+    problem = f"the offsets of the records at offset {records[-1].offset} do not ascend"
+    return [Fault(path=source.path, position=position, problem=problem)]
 
 
 def _problem(source: Source, rows: NDArray[np.int64]) -> str:

@@ -231,8 +231,8 @@ def zero_filled(log: Path) -> int:
 
 DAMAGES = {
     "a flipped bit": Damage(do=bit_flipped, kind=CorruptBatch, words="CRC"),
-    "magic 0": Damage(do=magic(0), kind=UnsupportedFormatError, words="magic|format v0"),
-    "magic 1": Damage(do=magic(1), kind=UnsupportedFormatError, words="magic|format v1"),
+    "magic 0": Damage(do=magic(0), kind=CorruptBatch, words="CRC"),
+    "magic 1": Damage(do=magic(1), kind=CorruptBatch, words="CRC"),
     "magic 3": Damage(do=magic(3), kind=UnsupportedFormatError, words="magic"),
     "magic 255": Damage(do=magic(255), kind=UnsupportedFormatError, words="magic"),
     "codec 5": Damage(do=unknown_codec, kind=UnsupportedFormatError, words="codec"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import struct
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +10,7 @@ from random import Random
 
 from tests import fixtures
 from tests.metadata_builder import MetadataBuilder, config, feature, partition, topic, uuid_text
+from tests.old_formats import Message, message, v2_batch, write_random_log
 from tests.property.mutations import mutate
 
 CASES = (
@@ -63,21 +62,24 @@ class World:
     by_hand: list[Callable[[Path], None]] = field(default_factory=list)
 
 
-def old_message(offset: int, magic: int) -> bytes:
-    """A message set's entry of format v0 or v1."""
-    times = struct.pack(">q", 1_600_000_000_000) if magic else b""
-    key, value = b"k%d" % (offset % 3), b"v%d" % offset
-    pair = struct.pack(">i", len(key)) + key + struct.pack(">i", len(value)) + value
-    content = struct.pack(">bb", magic, 0) + times + pair
-    message = struct.pack(">I", zlib.crc32(content)) + content
-    return struct.pack(">qi", offset, len(message)) + message
-
-
 def write_old_log(directory: Path, magic: int) -> None:
     """A log of message format v0 or v1."""
     directory.mkdir()
-    content = b"".join(old_message(offset, magic) for offset in range(40))
+    content = b"".join(
+        message(magic, offset, Message(b"k%d" % (offset % 3), b"v%d" % offset, 1_600_000_000_000))
+        for offset in range(40)
+    )
     (directory / f"{0:020d}.log").write_bytes(content)
+    for suffix in (".index", ".timeindex"):
+        (directory / f"{0:020d}{suffix}").write_bytes(b"")
+
+
+def write_unknown_log(directory: Path) -> None:
+    """A log of a format that is not known: v2 with another magic, which no CRC covers."""
+    directory.mkdir()
+    batch = bytearray(v2_batch([0, 1], [Message(b"k", b"v", 1), Message(b"l", b"w", 2)], 0))
+    batch[16] = 3
+    (directory / f"{0:020d}.log").write_bytes(batch)
     for suffix in (".index", ".timeindex"):
         (directory / f"{0:020d}{suffix}").write_bytes(b"")
 
@@ -105,8 +107,8 @@ def make(random: Random, scratch: Path) -> World:
         write_metadata(root, names)
     if random.random() < 0.7:
         (root / MARKER).write_text('{"version":0,"brokerEpoch":7}')
-    if random.random() < 0.05:
-        write_old_log(root / "old-0", random.choice((0, 1)))
+    if random.random() < 0.2:
+        write_random_log(random, root, "old-0", indexed=random.random() < 0.5)
         (root / "old-0" / "partition.metadata").write_text(
             f"version: 0\ntopic_id: {uuid_text(99_000)}"
         )

@@ -5,8 +5,7 @@
 For each seed: one or two directories of Kafka's own logs, damaged as in `accidents`, mixed up with
 each other or with those of another node. Then Kafka loads them (oracle's ``boot``). Where `doctor`
 says that a broker starts, or does not, that is what Kafka does, and it removes as many bytes. It
-may only say that it does not know of a log of an old format, and of a directory or file that is
-taken for another one.
+may only say that it does not know of a directory or file that is taken for another one.
 """
 
 from __future__ import annotations
@@ -93,7 +92,7 @@ def segment_bytes(log_dirs: list[Path]) -> int:
 def _may_be_unknown(verdict: StartVerdict) -> bool:
     unknown = [each for each in verdict.findings if each.effect == "not judged"]
     words = (
-        *("old message format", "takes this directory for", "no broker writes a file", "CRC"),
+        *("takes this directory for", "no broker writes a file", "CRC"),
         "names no record batch",
     )
     return all(any(word in each.problem for word in words) for each in unknown)

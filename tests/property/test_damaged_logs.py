@@ -48,7 +48,6 @@ PARTITION = TopicPartition("t", 0)
 ENTRY_BYTES = {".index": 8, ".timeindex": 12}
 UNSUPPORTED = (
     "the record batch's magic",
-    "the record batch has the old message format",
     "no offset is left after that of the last record batch.",
 )
 """What a recovery refuses though a broker takes it: magic and base offset are not covered by a

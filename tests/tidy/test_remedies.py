@@ -16,7 +16,6 @@ PROVED = {
     "a broker at its start, then rebuilds both": f"{REMEDIES}test_a_wrong_index",
     "so does a broker that finds a segment without its .index": f"{REMEDIES}test_a_wrong_index",
     "so does a broker that finds": f"{REMEDIES}test_a_wrong_index",
-    "A broker loads it, and recovers and cleans it itself": f"{REMEDIES}test_an_old_format",
     "a broker does not start with it. Restore it, or run": f"{REMEDIES}test_a_malformed_checkpoint",
     "deletes such a snapshot": f"{REMEDIES}test_a_malformed_snapshot",
     "start a broker on": f"{REMEDIES}test_an_unclean_directory",

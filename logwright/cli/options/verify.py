@@ -22,5 +22,5 @@ def command() -> None:
     there is any problem.
 
     Without TOPIC-N also what a broker reads in the directory itself before it starts. A log that
-    cannot be checked, such as one of an old message format, is named in one line.
+    cannot be checked, such as one of an unknown message format, is named in one line.
     """

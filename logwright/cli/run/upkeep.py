@@ -166,7 +166,9 @@ def _open_since(plan: ReadablePlan) -> int | None:
         if offset is not None and segment.base_offset <= offset < end:
             path = log.directory / segment_file_name(segment.base_offset, LOG)
             file = map_file(path, expected_bytes=segment.log_bytes)
-            batches = scan_segment(file, path, base_offset=segment.base_offset, end_offset=end)
+            batches = scan_segment(
+                file, path, base_offset=segment.base_offset, end_offset=end, headers_only=True
+            )
             first = batches["base_timestamp"][batches["base_offset"] == offset]
             return int(first[0]) if len(first) else None
     return None

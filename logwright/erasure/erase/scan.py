@@ -15,6 +15,7 @@ from logwright.batches.runtime import Progress, Runtime, in_order
 from logwright.batches.source import Source, open_source, row_ranges
 from logwright.erasure.erase.model import Matcher, Scan, SegmentMatches
 from logwright.erasure.erase.search import search_batches
+from logwright.format.legacy import NOT_LEGACY
 from logwright.format.scan import check_crcs
 from logwright.place.mapped import MappedFiles
 from logwright.units import Offset
@@ -56,7 +57,7 @@ def matches(source: Source, rows: slice | NDArray[np.int64], keys: Matcher) -> M
 
 def open_segments(log: PartitionLog) -> list[Source]:
     """Map all segments of a log and read their batch headers; the active one too. Effects: maps
-    them.
+    them, see `open_source`.
 
     Raises:
         CorruptBatch, UnsupportedFormatError, UnreadableFile, StalePlan: see `open_source`.
@@ -67,6 +68,8 @@ def open_segments(log: PartitionLog) -> list[Source]:
         source = open_source(
             log.directory_text, segment, files, end_offset=end, first_ordinal=ordinal
         )
+        # As a batch of format v2 it keeps its first and last offset, whatever is erased.
+        source.batches["legacy"] = NOT_LEGACY
         ordinal += source.records
         sources.append(source)
     return sources

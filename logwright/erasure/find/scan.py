@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.batches.legacy import RUN_BYTES, convert_run, converted_rows, is_legacy_at
 from logwright.batches.markers import NO_MARKERS
 from logwright.batches.outcomes import is_end
 from logwright.batches.status import (
@@ -32,7 +33,7 @@ from logwright.erasure.find.walk import (
 from logwright.erasure.keys import KeySet
 from logwright.errors import CorruptBatch
 from logwright.format.batch import LOG_OVERHEAD_BYTES, SMALLEST_LEGACY_LENGTH
-from logwright.format.scan import BATCH
+from logwright.format.scan import BATCH, OTHER_MAGIC
 from logwright.units import INT64_MAX
 
 HIT: Final = np.dtype(
@@ -168,6 +169,9 @@ class Scanner:
             elif status == OK:
                 self._drain(content, keys)
                 return content.scanned()
+            elif status == OTHER_MAGIC and is_legacy_at(data, position):
+                self._drain(content, keys)
+                position = self._scan_old(data, path, keys, (position, span.stop), content)
             elif status not in _OBSTACLES:
                 position = content.skip(data, position, FAULTS[status].problem)
             else:
@@ -177,6 +181,36 @@ class Scanner:
                 except CorruptBatch as error:
                     position = content.skip(data, position, error.problem)
                 self._buffers = self._buffers._replace(scratch=self._work.scratch)
+
+    def _scan_old(
+        self,
+        data: NDArray[np.uint8],
+        path: object,
+        keys: KeySet,
+        span: tuple[int, int],
+        content: _Found,
+    ) -> int:
+        """Scan the batches of old formats from a position on, of those that begin before another;
+        return where reading continues.
+        """
+        position, stop = span
+        run = convert_run(
+            data,
+            path,
+            (position, len(data)),
+            offsets=(-INT64_MAX, INT64_MAX),
+            most_bytes=min(RUN_BYTES, stop - position),
+        )
+        if not run.places:
+            problem = FAULTS[OTHER_MAGIC].problem if run.problem is None else run.problem.problem
+            return content.skip(data, position, problem)
+        converted = np.frombuffer(run.content, dtype=np.uint8)
+        part = self.scan(converted, path, keys)
+        begins = converted_rows(converted, path)["position"]
+        at = np.searchsorted(begins, part.batches["position"])
+        part.batches["position"] = np.array(run.places, dtype=np.int64)[at]
+        content.join(part)
+        return run.end
 
     def _enlarge(self) -> None:
         """Double the buffers: one batch alone has more."""

@@ -11,10 +11,12 @@ import pytest
 from logwright.batches import status
 from logwright.batches.status import FAULTS, OK, StoppedAt, require_readable
 from logwright.errors import CorruptBatch, UnsupportedFormatError
-from logwright.format import batch, codec, record, scan, walk
+from logwright.format import batch, codec, legacy, record, scan, walk
 from logwright.format.scan import BATCH
 
-_OTHERS = {"OK", "WHOLE", "ABORT", "COMMIT", "INT32_MAX", *vars(batch), *vars(codec), *vars(record)}
+_OTHERS = {"OK", "WHOLE", "ABORT", "COMMIT", "INT32_MAX"}.union(
+    *map(vars, (batch, codec, legacy, record))
+)
 
 
 def numbers() -> list[int]:

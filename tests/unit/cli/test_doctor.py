@@ -12,7 +12,7 @@ import pytest
 
 from tests.log_builder import LogBuilder
 from tests.metadata_builder import MetadataBuilder, partition, topic, uuid_text
-from tests.property.accidents import META, write_old_log
+from tests.property.accidents import META, write_unknown_log
 from tests.rights import NOBODY, mounting
 from tests.running_dirs import running
 from tests.unit.cli.conftest import Call
@@ -121,8 +121,8 @@ def test_directories_together(call: Call, log_dir: Path, tmp_path: Path) -> None
 
 
 def test_what_cannot_be_judged(call: Call, log_dir: Path) -> None:
-    """A log of an old format: not known is not the same as yes."""
-    write_old_log(log_dir / "old-0", 1)
+    """A log of an unknown format: not known is not the same as yes."""
+    write_unknown_log(log_dir / "old-0")
     answer = call("doctor", log_dir)
     assert 4 == answer.status
     assert "not known: " in answer.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from logwright.format.names import TopicPartition
 from tests.ingested import Row, append, read_batches
 from tests.log_builder import START_MS, LogBuilder
 from tests.metadata_builder import MetadataBuilder, config, feature, partition, topic, uuid_text
-from tests.property.accidents import write_old_log
+from tests.property.accidents import write_old_log, write_unknown_log
 from tests.unit.cli.conftest import Call
 
 IDS = "version=1\nnode.id=1\ncluster.id=c\n"
@@ -224,15 +225,31 @@ def test_a_cut_lowers_the_cleaners_checkpoint(call: Call, log_dir: Path) -> None
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_an_old_format_does_not_stop_the_others(call: Call, log_dir: Path, magic: int) -> None:
-    """It is named in one line by each command, and the other log is maintained."""
+def test_an_old_format_is_recovered(call: Call, log_dir: Path, magic: int) -> None:
+    """As any other log: it is read, and cleaned into format v2."""
     write_old_log(log_dir / "old-0", magic)
+    (log_dir / MARKER).unlink(missing_ok=True)
+    assert 0 == call("recover", log_dir, *NOW).status
+    assert (log_dir / MARKER).exists()
+    assert "old-0: no problems found" in call("verify", log_dir).out
+    assert 0 == call("roll", log_dir, "old-0", *NOW, "--force").status
+    compact = ("--config", "cleanup.policy=compact", "--force")
+    assert 0 == call("clean", log_dir, "old-0", *NOW, *compact).status
+    dumped = [json.loads(line) for line in call("dump", log_dir, "old-0").out.splitlines()]
+    batches = [line for line in dumped if line["type"] == "batch"]
+    assert {2} == {batch["magic"] for batch in batches}
+    assert [37, 38, 39] == [each["offset"] for batch in batches for each in batch["records"]]
+
+
+def test_an_unknown_format_does_not_stop_the_others(call: Call, log_dir: Path) -> None:
+    """It is named in one line by each command, and the other log is maintained."""
+    write_unknown_log(log_dir / "old-0")
     answer = call("recover", log_dir, *NOW)
     assert 4 == answer.status
-    assert 1 == answer.err.count(f"old message format v{magic}")
+    assert 1 == answer.err.count("magic 3 is unknown")
     assert not (log_dir / MARKER).exists()
     verified = call("verify", log_dir)
-    assert (4, 1) == (verified.status, verified.err.count("old message format"))
+    assert (4, 1) == (verified.status, verified.err.count("magic 3 is unknown"))
     assert "t-0: no problems found\n" == verified.out
     assert "0..4" in call("inspect", log_dir).out
     compact = ("--config", "cleanup.policy=compact", "--force")
@@ -253,7 +270,7 @@ def test_a_symlink_does_not_stop_the_others(call: Call, log_dir: Path, tmp_path:
 
 def test_a_recovered_log_that_changed_is_not_trusted(call: Call, log_dir: Path) -> None:
     """The record that it was recovered holds only for the same files."""
-    write_old_log(log_dir / "old-0", 0)
+    write_unknown_log(log_dir / "old-0")
     assert 4 == call("recover", log_dir, *NOW).status
     assert "needs recovery" not in call("inspect", log_dir, "t-0").out
     with (log_dir / f"t-0/{3:020d}.log").open("ab") as file:

@@ -16,7 +16,7 @@ from logwright.cli.statuses import EXIT_STATUSES, STOPPED
 from logwright.erasure.status import FOUND, INCOMPLETE, LATE
 from tests.fixtures import copy_before
 from tests.log_builder import LogBuilder
-from tests.property.accidents import write_old_log
+from tests.property.accidents import write_unknown_log
 from tests.unit.cli.conftest import Call
 
 ROOT = Path(__file__).parents[3]
@@ -92,7 +92,7 @@ def test_a_recovered_log_is_not_called_unchanged(call: Call, tmp_path: Path) -> 
     log.segment(3).batch(3, [("c", "4")])
     log.write(producers=True)
     log_dir = tmp_path / "logs"
-    write_old_log(log_dir / "old-0", 0)
+    write_unknown_log(log_dir / "old-0")
     first = log_dir / f"t-0/{0:020d}.log"
     content = bytearray(first.read_bytes())
     content[16] = 3

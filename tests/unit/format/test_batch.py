@@ -146,14 +146,14 @@ def test_a_length_without_room_for_the_header_is_refused() -> None:
 @pytest.mark.parametrize(
     ("magic", "problem", "remedy"),
     [
-        (0, "v0", "A broker loads it"),
-        (1, "v1", "A broker loads it"),
+        (0, "unknown", "Restore the segment"),
+        (1, "unknown", "Restore the segment"),
         (3, "unknown", "Restore the segment"),
         (-1, "unknown", "Restore the segment"),
     ],
 )
 def test_another_magic_is_refused(magic: int, problem: str, remedy: str) -> None:
-    """Only magic 2 is read; the old formats are named as such."""
+    """Only magic 2 is read here; `logwright.format.legacy` has the old formats."""
     content = bytearray(builders.EMPTIED)
     content[16] = magic & 0xFF
     with pytest.raises(UnsupportedFormatError, match=problem) as refused:

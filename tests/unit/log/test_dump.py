@@ -11,7 +11,6 @@ from logwright.errors import (
     CorruptProducerSnapshot,
     NotALogDir,
     UncleanLogDir,
-    UnsupportedFormatError,
 )
 from logwright.format.batch import parse_batch, serialize_batch
 from logwright.format.names import TopicPartition
@@ -96,12 +95,11 @@ def test_a_batch_smaller_than_its_header_stops_the_segment() -> None:
     assert kinds(bytes(content)) == ["segment", "IndexOutOfBoundsException", "trailing"]
 
 
-def test_an_old_format_is_refused() -> None:
-    """Magic 0 and 1 are not dumped."""
+def test_a_damaged_magic_stops_the_segment() -> None:
+    """As of an old format the lengths in it are wrong."""
     content = bytearray(a_batch())
     content[16] = 1
-    with pytest.raises(UnsupportedFormatError, match="v1"):
-        kinds(bytes(content))
+    assert ["segment", "InvalidRecordException", "trailing"] == kinds(bytes(content))
 
 
 def test_a_later_magic_stops_the_segment() -> None:
@@ -111,16 +109,9 @@ def test_a_later_magic_stops_the_segment() -> None:
     assert ["segment", "CorruptRecordException", "trailing"] == kinds(bytes(content))
 
 
-def test_an_old_format_and_a_foreign_name_are_told_with_their_path(tmp_path: Path) -> None:
+def test_a_foreign_name_is_told_with_its_path(tmp_path: Path) -> None:
     """What stops a whole dump names the file."""
     log_dir = copy_before("basic-none", tmp_path)
-    path = log_dir / "t-0" / f"{77:020d}.log"
-    content = bytearray(path.read_bytes())
-    content[16] = 0
-    path.write_bytes(content)
-    with pytest.raises(UnsupportedFormatError) as refused:
-        list(dump_partition(log_dir, TopicPartition("t", 0)))
-    assert (path, 0) == (refused.value.path, refused.value.position)
     (log_dir / "t-0" / "0.log").touch()
     with pytest.raises(UncleanLogDir) as unclean:
         list(dump_partition(log_dir, TopicPartition("t", 0)))

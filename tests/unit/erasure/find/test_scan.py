@@ -146,15 +146,13 @@ def test_a_torn_file_and_zeros() -> None:
     assert () == scan(b"", [b"key-2"]).unread
 
 
-def test_an_old_message_format_is_named() -> None:
-    """As other readers do: magic 0 and 1 are not read."""
+def test_a_damaged_magic_is_named() -> None:
+    """Its CRC says that it is of no old format."""
     batches, content = three_batches()
     old = bytearray(content)
     old[len(batches[0]) + 16] = 1
     scanned = scan(bytes(old), [b"key-0", b"key-2"])
-    assert ["the record batch's magic is not 2: an old message format, or corrupt"] == [
-        part.problem for part in scanned.unread
-    ]
+    assert ["the record batch's CRC is wrong."] == [part.problem for part in scanned.unread]
     assert [0, 1] == [hit["request"] for hit in scanned.hits]
 
 

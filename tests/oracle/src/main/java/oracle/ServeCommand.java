@@ -37,6 +37,7 @@ final class ServeCommand {
                 case "random" -> RandomCase.run(request);
                 case "plan" -> RandomPlans.run(request);
                 case "recover" -> RecoverRequest.run(request);
+                case "clean" -> CleanRequest.run(request);
                 case "manager" -> ManagerRequest.run(request);
                 case "boot" -> BootRequest.run(request);
                 case "retain" -> RandomRetentions.run(request);
