@@ -14,7 +14,7 @@ from logwright.cli.options.parameters import Pair, Size
 @dry_run_option
 @click.option(
     "--free",
-    "asked",
+    "target",
     metavar="SIZE",
     type=Size(),
     required=True,

@@ -55,7 +55,7 @@ class _Rescue:
     """
 
     requests: Sequence[Request]
-    asked: int
+    target: int
     reserve: int | None
     strays: frozenset[str]
     tighter: dict[str, dict[str, int]]
@@ -77,7 +77,7 @@ class _Rescue:
     @property
     def missing(self) -> int:
         """Bytes that are to be freed yet; 0 or less if none are. Effects: as `space`."""
-        return self.asked - self.space.free
+        return self.target - self.space.free
 
     @property
     def kept_free(self) -> int:
@@ -89,7 +89,7 @@ def run(
     request: Request,
     *,
     more_dirs: tuple[Place, ...],
-    asked: int,
+    target: int,
     reserve: int | None,
     strays: tuple[str, ...],
     tighter: tuple[tuple[str, str], ...],
@@ -99,15 +99,15 @@ def run(
     requests = [request, *map(request.of, more_dirs)]
     limits = _limits(tighter)
     by_device: dict[int, list[Request]] = {}
-    for one in requests:
-        local_directory(one.place)
-        one.partitions()  # refuses what is not a log directory
-        by_device.setdefault(one.log_dir.stat().st_dev, []).append(one)
+    for each in requests:
+        local_directory(each.place)
+        each.partitions()  # refuses what is not a log directory
+        by_device.setdefault(each.log_dir.stat().st_dev, []).append(each)
     short = []
     for own in by_device.values():
         rescue = _Rescue(
             requests=own,
-            asked=asked,
+            target=target,
             reserve=reserve,
             strays=frozenset(strays),
             tighter=limits,
@@ -118,7 +118,7 @@ def run(
     if short:
         free = short[0].space.free
         raise DiskFull(
-            f"{free} bytes are free, and {asked} were asked for: nothing that is left may go.",
+            f"{free} bytes are free, and {target} were asked for: nothing that is left may go.",
             path=short[0].requests[0].log_dir,
             remedy=_NOTHING_LEFT,
         )
@@ -357,7 +357,7 @@ def _show_plan(rescue: _Rescue, steps: Sequence[FreeStep], chosen: Sequence[Free
     output, space = rescue.requests[0].output, rescue.space
     output.message(
         f"{human_bytes(space.free)} of {human_bytes(space.total)} are free,"
-        f" {human_bytes(rescue.asked)} were asked for."
+        f" {human_bytes(rescue.target)} were asked for."
     )
     picked = set(map(_key, chosen))
     output.show(
@@ -400,13 +400,13 @@ def _show_end(rescue: _Rescue, before: int, seconds: float) -> None:
         )
     output.result(
         f"{human_bytes(space.free)} are free, {human_bytes(before)} were;"
-        f" {human_bytes(rescue.asked)} were asked for. At the worst moment"
+        f" {human_bytes(rescue.target)} were asked for. At the worst moment"
         f" {human_bytes(rescue.lowest)} were free.",
-        askedBytes=rescue.asked,
+        askedBytes=rescue.target,
         freeBytes=space.free,
         freeBytesBefore=before,
         lowestFreeBytes=rescue.lowest,
-        reached=space.free >= rescue.asked,
+        reached=space.free >= rescue.target,
         seconds=round(seconds, 3),
         heldOpen=[{"process": process, "bytes": size} for process, size in holders],
     )
