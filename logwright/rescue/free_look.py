@@ -84,8 +84,9 @@ def deleted_steps(
     steps = []
     for log in plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=None):
         if log.goes:
-            one = listing.directories[log.directory]
-            steps.append(_step(kind, one.path, (*one.logs, *one.others), "a deleted log"))
+            directory = listing.directories[log.directory]
+            files = (*directory.logs, *directory.others)
+            steps.append(_step(kind, directory.path, files, "a deleted log"))
     return [step for step in steps if step is not None]
 
 

@@ -110,10 +110,10 @@ def free_disk(
     requests = [request, *map(request.of, more_dirs)]
     limits = _limits(tighter)
     by_device: dict[int, list[Request]] = {}
-    for one in requests:
-        local_directory(one.place)
-        one.partitions()  # refuses what is not a log directory
-        by_device.setdefault(one.log_dir.stat().st_dev, []).append(one)
+    for each in requests:
+        local_directory(each.place)
+        each.partitions()  # refuses what is not a log directory
+        by_device.setdefault(each.log_dir.stat().st_dev, []).append(each)
     short = []
     for own in by_device.values():
         rescue = _Rescue(
