@@ -4,7 +4,6 @@ client alone, and to the same logs in a directory of this machine.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -15,13 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
+from threading import Event, Thread
 from typing import Final
 
 from benchmarks.bucket_costs import settings
 from benchmarks.logs import BenchLog, fresh_copy, prepare
 from benchmarks.runs import ROOT, measured
 from benchmarks.scale import grown
-from benchmarks.sweeps import cpu_of_tree
+from benchmarks.sweeps import processes
 from benchmarks.table import table
 from benchmarks.tables import waited_for
 from tests.bucket.minio import minio, requests, use
@@ -35,9 +35,8 @@ CLEAN: Final = "clean"
 MIB: Final = 1 << 20
 SEGMENT_BYTES: Final = 16 * MIB
 """Small ones, so that one log is divided among workers."""
-_SET_CHILD_SUBREAPER: Final = 36
-"""Of prctl(2)."""
-_LEFT_SECONDS: Final = 5.0
+_LEFT_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 0.2
 WORKERS_SCALE: Final = 5
 """What starts a worker costs some seconds of CPU: the logs are larger here."""
 SMALL_SCALE: Final = 0.001
@@ -206,7 +205,6 @@ def _workers(numbers: Sequence[int], scale: float, work: Path, say: Say) -> str:
         for each in (SMALL_SCALE, scale)
     )
     rows = []
-    _adopt()
     for split in (False, True):
         for number in numbers:
             started = _by_cluster(small, number, work, split=split)
@@ -243,25 +241,40 @@ def _by_cluster(log: BenchLog, number: int, work: Path, *, split: bool) -> _Clea
     words = ["--engine", "spark", "--scratch", "copies", *(["--split-bytes", "0"] * split)]
     with cluster(work / f"cluster-{name}", number) as (master, running):
         taken = _Taken()
-        before = sum(cpu_of_tree(each.pid) for each in running)
-        _timed(taken, "clean", url, *_settings(log), *words, "--spark-master", master)
-        used = _of_the_left() + sum(cpu_of_tree(each.pid) for each in running) - before
-    return _Cleaned(taken, used)
+        with cpu_of_all([each.pid for each in running]) as seconds:
+            _timed(taken, "clean", url, *_settings(log), *words, "--spark-master", master)
+            time.sleep(_LEFT_SECONDS)
+    return _Cleaned(taken, sum(seconds.values()))
 
 
-def _adopt() -> None:
-    """Become the parent of what the children of this process leave: an executor that is stopped
-    leaves its Python processes, which did the work. Effects: as said, until this process ends.
+@contextmanager
+def cpu_of_all(roots: Sequence[int]) -> Iterator[dict[int, float]]:
+    """CPU seconds that some processes, and all that they start, use inside the block, by process
+    id: an executor that is killed leaves its Python processes, which did the work, and nobody
+    waits for these. Each may have used a fifth of a second more than is counted. Effects:
+    looks at all processes all the time.
     """
-    ctypes.CDLL(None, use_errno=True).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    seconds: dict[int, float] = {}
+    ended = Event()
 
+    def look() -> None:
+        while not ended.wait(_LOOK_SECONDS):
+            parents, ticks = processes()
+            tree = {*roots, *last}
+            while more := {child for child, parent in parents.items() if parent in tree} - tree:
+                tree |= more
+            for process in tree & ticks.keys():
+                first.setdefault(process, ticks[process] if process in roots else 0)
+                last[process] = ticks[process]
 
-def _of_the_left() -> float:
-    """Return the CPU seconds of what was left and has ended since. Effects: waits for it."""
-    seconds, deadline = 0.0, time.monotonic() + _LEFT_SECONDS
-    while time.monotonic() < deadline:
-        process, _, used = os.wait4(-1, os.WNOHANG)
-        seconds += used.ru_utime + used.ru_stime
-        if process == 0:
-            time.sleep(0.1)
-    return seconds
+    thread = Thread(target=look)
+    thread.start()
+    try:
+        yield seconds
+    finally:
+        ended.set()
+        thread.join()
+        ticks_each = os.sysconf("SC_CLK_TCK")
+        seconds |= {one: (last[one] - first[one]) / ticks_each for one in last}

@@ -181,8 +181,12 @@ def cpu_of_all() -> Iterator[list[float]]:
     used.append(cpu_of_tree(os.getpid()) - before)
 
 
-def cpu_of_tree(root: int) -> float:
-    """CPU seconds of a process, of those that it started and that live, and of those that ended."""
+def processes(*, waited: bool = False) -> tuple[dict[int, int], dict[int, int]]:
+    """Process → its parent, and process → its CPU time in ticks of the kernel.
+
+    Args:
+        waited: with that of its children which ended, and for which it waited.
+    """
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
@@ -192,7 +196,13 @@ def cpu_of_tree(root: int) -> float:
             continue
         process = int(path.parent.name)
         parents[process] = int(fields[1])
-        ticks[process] = sum(map(int, fields[11:15]))
+        ticks[process] = sum(map(int, fields[11 : 15 if waited else 13]))
+    return parents, ticks
+
+
+def cpu_of_tree(root: int) -> float:
+    """CPU seconds of a process, of those that it started and that live, and of those that ended."""
+    parents, ticks = processes(waited=True)
     tree = {root}
     while more := {child for child, parent in parents.items() if parent in tree} - tree:
         tree |= more

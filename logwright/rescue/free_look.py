@@ -9,10 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from logwright.compaction.model import CleaningOptions
 from logwright.deletion.observe import list_deleted
 from logwright.deletion.plan import plan_purge_logs
-from logwright.errors import LogwrightError
+from logwright.errors import InvariantError, LogwrightError
 from logwright.format.names import SEGMENT_SUFFIXES, segment_file_name
 from logwright.log.log_dir import list_marked
 from logwright.log.tree import list_tree
@@ -20,13 +19,13 @@ from logwright.purge.observe import list_partition
 from logwright.purge.plan import plan_purge
 from logwright.rescue.free import FreeStep, Kind, Space
 from logwright.steps.step import Unlink
-from logwright.sweep.plan import plan_cleaning
+from logwright.sweep.model import LogWork
+from logwright.sweep.plan import WITHOUT_ROLL, plan_cleaning
 from logwright.units import INT64_MAX, ByteCount, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from logwright.compaction.model import CleanPlan
     from logwright.format.names import TopicPartition
     from logwright.observe import HighWatermark
     from logwright.retention.plan import RetentionPlan
@@ -36,8 +35,6 @@ EVER: Final = TimestampMs(INT64_MAX)
 """The clock by which every delay is over."""
 _BLOCK_BYTES: Final = 512
 """The unit of st_blocks, whatever the file system's is."""
-AS_CLEANER: Final = CleaningOptions(force=True, like_kafka=True)
-"""Due or not, and without a roll, which would need room."""
 
 
 def space_of(directory: Path) -> Space:
@@ -123,16 +120,16 @@ def segment_bytes(plan: RetentionPlan) -> list[int]:
     ]
 
 
-def compaction_plan(
+def compaction_work(
     log_dir: Path,
     partition: TopicPartition,
     settings: Settings,
     *,
     now_ms: TimestampMs,
     high_watermark: HighWatermark,
-) -> CleanPlan | None:
-    """Return the cleaning of a compacted log, due or not, without a roll; None if there is nothing
-    to clean. Effects: reads.
+) -> LogWork | None:
+    """Return the planned cleaning of a compacted log, due or not, without a roll; None if there is
+    nothing to clean. Effects: reads.
 
     Raises:
         LogwrightError: as `plan_cleaning`.
@@ -145,16 +142,21 @@ def compaction_plan(
         partition,
         settings,
         now_ms=now_ms,
-        options=AS_CLEANER,
+        options=WITHOUT_ROLL,
         high_watermark=high_watermark,
     )
-    return plan if plan.clean else None
+    if not plan.clean:
+        return None
+    return LogWork(key=str(partition), log_dir=log_dir, partition=partition, plan=plan)
 
 
-def compaction_step(plan: CleanPlan) -> FreeStep:
-    """Return what a cleaning needs and frees, at most: its output is not larger than its input.
-    Effects: looks at its files.
+def compaction_step(work: LogWork) -> FreeStep:
+    """Return what a planned cleaning needs and frees, at most: its output is not larger than its
+    input. Effects: looks at its files.
     """
+    plan = work.plan
+    if plan is None:
+        raise InvariantError("the cleaning was planned")
     bound = plan.compaction.first_uncleanable_offset
     below = [one for one in plan.log.sealed if one.base_offset < bound]
     size = sum(one.log_bytes + one.index_bytes + one.timeindex_bytes for one in below)

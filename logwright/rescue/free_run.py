@@ -40,7 +40,6 @@ from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.stages import judged
 
 if TYPE_CHECKING:
-    from logwright.compaction.model import CleanPlan
     from logwright.config.topic import TopicConfig
     from logwright.observe import HighWatermark
     from logwright.steps.filesystem import FileSystem
@@ -149,28 +148,26 @@ def retain_needed(plan: RetentionPlan, files: FileSystem, missing: int) -> int:
     return len(less.deleted)
 
 
-def compact(plan: CleanPlan, at_worst: Callable[[], None]) -> LogWork:
+def compact(work: LogWork, *, now_ms: TimestampMs, at_worst: Callable[[], None]) -> LogWork:
     """Clean a log as `clean` does, and remove what it replaces at once. Effects: changes the log,
     under the locks; what is staged goes if there is no room for it.
 
     Args:
+        work: planned.
+        now_ms: the clock.
         at_worst: called when all is staged and nothing is removed yet.
 
     Returns:
         the log's work, with why it failed if it did.
     """
-    log = plan.log
-    work: LogWork = LogWork(
-        key=str(log.partition), log_dir=log.log_dir, partition=log.partition, plan=plan
-    )
 
     def judge(built: LogWork) -> LogWork:
         at_worst()
         return judged(built)
 
-    state = SweepState(works=(work,), now_ms=plan.now_ms)
+    state = SweepState(works=(work,), now_ms=now_ms)
     for ended in clean_logs(state, LocalExecutor(threads=1), judge):
         work = ended
     if work.failure is None:
-        purge_partition(log.log_dir, log.partition, now_ms=EVER, file_delete_delay_ms=0)
+        purge_partition(work.log_dir, work.partition, now_ms=EVER, file_delete_delay_ms=0)
     return work

@@ -43,6 +43,10 @@ POLICY_UNKNOWN: Final = "its cleanup.policy is unknown"
 CLEANER_OFF: Final = "a broker leaves compacted logs alone; not forced"
 
 
+WITHOUT_ROLL: Final = CleaningOptions(force=True, like_kafka=True)
+"""Due or not, and without a roll, which would need room."""
+
+
 def plan_cleaning(
     log_dir: Path,
     partition: TopicPartition,

@@ -10,7 +10,7 @@ import pytest
 
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import DiskFull
-from logwright.rescue.free_look import compaction_plan, space_of
+from logwright.rescue.free_look import compaction_work, space_of
 from logwright.rescue.free_run import compact
 from logwright.units import TimestampMs
 from tests.e2e.command import call
@@ -130,16 +130,17 @@ def test_a_compaction_that_finds_the_disk_full_leaves_the_log(full: Disk) -> Non
     """What it staged is removed."""
     full.fill(2)
     log = LogBuilder(full.log_dir)
-    plan = compaction_plan(
+    work = compaction_work(
         full.log_dir,
         log.partition,
         (TopicConfig(cleanup_policy=("compact",)), CleanerConfig()),
         now_ms=TimestampMs(START_MS + 86_400_000),
         high_watermark="end",
     )
-    assert plan is not None
+    assert work is not None
     before = {path: path.read_bytes() for path in log.directory.glob("0*")}
-    work = compact(plan, lambda: None)
-    assert isinstance(work.failure, DiskFull)
+    now_ms = TimestampMs(START_MS + 86_400_000)
+    done = compact(work, now_ms=now_ms, at_worst=lambda: None)
+    assert isinstance(done.failure, DiskFull)
     assert before == {path: path.read_bytes() for path in log.directory.glob("0*")}
     assert 2 * os.statvfs(full.log_dir).f_frsize == free_bytes(full)

@@ -38,7 +38,7 @@ class Given(SearchOptions):
     metavar="PATH",
     type=TablePath(),
     multiple=True,
-    help="A Parquet, Delta or Iceberg table, also in a bucket; repeatable.",
+    help="A Parquet, Delta or Iceberg table; repeatable.",
 )
 @click.option(
     "--forecast",

@@ -47,13 +47,13 @@ class Given(TypedDict):
     metavar="PATH",
     type=TablePath(),
     required=True,
-    help="Directory of the table, or URL of one in a bucket.",
+    help="Directory or URL of the table.",
 )
 @click.option(
     "--format",
     "form_of_table",
     type=LateChoice("logwright.config.table", lambda table: table.FORMATS),
-    help="Format [default: from --policies, else parquet; in a bucket delta].",
+    help="Format [default: --policies, parquet; URL: delta].",
 )
 @click.option(
     "--key",

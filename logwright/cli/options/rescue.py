@@ -41,22 +41,20 @@ from logwright.cli.options.parameters import Pair, Size
     "goal",
     metavar="SIZE",
     type=Size(),
-    help="Do nothing but free the disk: bytes that shall be free, such as 20GiB, on the file system"
-    " of the log directories.",
+    help="Only free the disk, until SIZE such as 20GiB is free.",
 )
 @click.option(
     "--reserve",
     metavar="SIZE",
     type=Size(),
-    help="With --free: bytes that a compaction leaves free at every moment [default: 1 % of the"
-    " file system, at most 64MiB].",
+    help="With --free: what a compaction leaves free [default: 1 % of the disk, at most 64MiB].",
 )
 @click.option(
     "--stray",
     "strays",
     metavar="DIRECTORY",
     multiple=True,
-    help="With --free: also remove this stray log, by its directory's name; repeatable.",
+    help="With --free: this stray log may go, too; repeatable.",
 )
 @click.option(
     "--tighter-retention",
@@ -64,8 +62,8 @@ from logwright.cli.options.parameters import Pair, Size
     metavar="TOPIC=SETTING:VALUE",
     type=Pair(),
     multiple=True,
-    help="With --free: at last, and only as far as needed, delete the oldest segments of this topic"
-    " by another retention.ms or retention.bytes than its own; repeatable.",
+    help="With --free: retention.ms or retention.bytes for a topic if nothing else is left;"
+    " repeatable.",
 )
 @yes_option
 @dry_run_option

@@ -22,8 +22,8 @@ from logwright.place.model import Place
 from logwright.rescue.free import FreeStep, Kind, Space, fits, in_order, needed
 from logwright.rescue.free_look import (
     EVER,
-    compaction_plan,
     compaction_step,
+    compaction_work,
     deleted_steps,
     first_file,
     held_open,
@@ -225,7 +225,7 @@ def _records(rescue: _Rescue, request: Request) -> Iterator[FreeStep]:
                 step = None if plan is None else retention_step(plan, kind)
                 if step is not None:
                     yield step
-            cleaning = compaction_plan(
+            cleaning = compaction_work(
                 request.log_dir,
                 partition,
                 request.settings(partition.topic),
@@ -350,17 +350,17 @@ def _compact(rescue: _Rescue, request: Request, step: FreeStep) -> None:
     partition = TopicPartition.parse(step.name)
     if partition is None:
         return
-    plan = compaction_plan(
+    work = compaction_work(
         step.log_dir,
         partition,
         request.settings(partition.topic),
         now_ms=request.now_ms,
         high_watermark=request.high_watermark,
     )
-    if plan is not None:
-        work = compact(plan, rescue.note)
-        if work.failure is not None:
-            raise work.failure
+    if work is not None:
+        done = compact(work, now_ms=request.now_ms, at_worst=rescue.note)
+        if done.failure is not None:
+            raise done.failure
 
 
 def _show_plan(rescue: _Rescue, steps: Sequence[FreeStep], chosen: Sequence[FreeStep]) -> None:
