@@ -318,6 +318,7 @@ def streams_command(
 @click.option("--cases", callback=_names, default=",".join(BUCKET_CASES), show_default=True)
 @click.option("--growth", callback=_numbers, default="1,4,16", show_default=True, help="GB")
 @click.option("--workers", callback=_numbers, default="1,2,4", show_default=True)
+@click.option("--network", callback=_numbers, default="", help="Gbit/s, such as 1.25,2.5; as root")
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True)
 @work_option
 @out_option
@@ -327,6 +328,7 @@ def buckets_command(
     cases: tuple[str, ...],
     growth: tuple[float, ...],
     workers: tuple[float, ...],
+    network: tuple[float, ...],
     rounds: int,
     work_directory: Path | None,
     out: Path,
@@ -338,6 +340,7 @@ def buckets_command(
             cases=cases,
             growth=growth,
             workers=tuple(map(int, workers)),
+            network=network,
             rounds=rounds,
             work=work,
             say=_progress,

@@ -18,6 +18,7 @@ from threading import Event, Thread
 from typing import Final
 
 from benchmarks.bucket_costs import settings
+from benchmarks.buckets_network import network_section
 from benchmarks.logs import BenchLog, fresh_copy, prepare
 from benchmarks.runs import ROOT, measured
 from benchmarks.scale import grown
@@ -62,6 +63,7 @@ def bucket_sections(
     cases: Sequence[str],
     growth: Sequence[float],
     workers: Sequence[int],
+    network: Sequence[float],
     rounds: int,
     work: Path,
     say: Say,
@@ -78,6 +80,11 @@ def bucket_sections(
             parts.append(_growth(growth, work, say))
         if workers:
             parts.append(_workers(workers, scale * WORKERS_SCALE, work, say))
+    if network:
+        log = prepare(cases[0], scale=scale, work=work)
+        parts.append(
+            network_section(network, log, PASSES, _call, rounds=rounds, work=work, say=say)
+        )
     return "\n\n".join(parts)
 
 

@@ -52,8 +52,13 @@ def program() -> Path:
 
 
 @contextmanager
-def minio(directory: Path) -> Iterator[int]:
-    """Run it on the loopback, with one bucket; gives its port. Effects: files below `directory`."""
+def minio(directory: Path, *, address: str = "127.0.0.1") -> Iterator[int]:
+    """Run it on the loopback, with one bucket; gives its port. Effects: files below `directory`.
+
+    Args:
+        directory: must not exist.
+        address: where it listens; "": at all addresses of this machine.
+    """
     directory.mkdir(parents=True)
     port = free_port()
     client = environment(port)
@@ -63,7 +68,7 @@ def minio(directory: Path) -> Iterator[int]:
         "MINIO_PROMETHEUS_AUTH_TYPE": "public",
         "MINIO_BROWSER": "off",
     }
-    words: list[str | Path] = [program(), "server", "--quiet", "--address", f"127.0.0.1:{port}"]
+    words: list[str | Path] = [program(), "server", "--quiet", "--address", f"{address}:{port}"]
     with process([*words, directory / "data"], directory / "said", own, port):
         boto3.client(
             "s3",
