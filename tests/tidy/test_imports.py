@@ -149,6 +149,10 @@ WAITING = {
         "logwright.cli.options.parameters",
         "logwright.place.named",
     ): "a command's help needs no engine",
+    (
+        "logwright.cli.options.parameters",
+        "logwright.bucket.store",
+    ): "a command's help needs no engine",
     ("logwright.cli.output", "logwright.cli.bar"): "only a terminal has progress bars",
     ("logwright.cli.run.clean", "logwright.spark.sweep"): "--engine spark is of an extra",
     ("logwright.cli.run.erase", "logwright.cli.run.erase_in_bucket"): "a bucket is of an extra",

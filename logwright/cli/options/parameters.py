@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from logwright.bucket.store import is_in_bucket
 from logwright.config.kafka_version import BY_NAME
 from logwright.format.names import TopicPartition
 from logwright.times import duration_ms, time_ms
@@ -148,6 +147,8 @@ class TablePath(click.ParamType):  # type: ignore[type-arg]  # generic since cli
         ctx: click.Context | None,
     ) -> Path | str:
         """Return the path, or the URL as a text."""
+        from logwright.bucket.store import is_in_bucket  # noqa: PLC0415 -- a help needs no engine
+
         del param, ctx
         text = os.fspath(value)
         return text if is_in_bucket(text) else Path(text)

@@ -102,7 +102,7 @@ class Free(TypedDict):
     tighter: tuple[tuple[str, str], ...]
 
 
-class Options(Free):
+class Given(Free):
     """The values of the options, as click passes them."""
 
     user: str | None
@@ -112,7 +112,7 @@ class Options(Free):
     goal: int | None
 
 
-def run(request: Request, *, more_dirs: tuple[Place, ...], **given: Unpack[Options]) -> int:
+def run(request: Request, *, more_dirs: tuple[Place, ...], **given: Unpack[Given]) -> int:
     """Run the command; its exit status."""
     request.require_terminal()
     free: Free = {

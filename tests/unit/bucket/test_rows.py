@@ -136,7 +136,7 @@ def longer(kind: str) -> Change:
 BROKEN: dict[str, tuple[Change, type[LogwrightError]]] = {
     "an offset index that ends within an entry": (longer("index"), CorruptIndex),
     "a time index that ends within an entry": (longer("timeindex"), CorruptIndex),
-    "another magic": (head(MAGIC, ">b", 1), UnsupportedFormatError),
+    "another magic": (head(MAGIC, ">b", 3), UnsupportedFormatError),
     "a batch that is too short": (head(LENGTH, ">i", 48), CorruptBatch),
     "a batch that is longer than the file": (head(LENGTH, ">i", 1 << 30), CorruptBatch),
     "a batch before the segment": (head(OFFSET, ">q", 23), CorruptBatch),
