@@ -281,16 +281,16 @@ def test_two_at_once_over_http_with_faults(tmp_path: Path) -> None:
         patch.dict(os.environ, environment(proxy.port)),
         ThreadPoolExecutor(3) as pool,
     ):
-        put(copy_before("basic-none", tmp_path), Bucket.of(f"s3://{NAME}/logs"))
+        put(copy_before("basic-none", tmp_path), Bucket.of(f"s3://{NAME}/paused"))
         expected = list(pool.map(_pauses, range(3)))
         time.sleep(LIFE_SECONDS * 1.1)
-        assert sorted(set().union(*expected)) == owners(f"s3://{NAME}/logs")
+        assert sorted(set().union(*expected)) == owners(f"s3://{NAME}/paused")
     assert proxy.faults.total() > 20
 
 
 def _pauses(number: int) -> set[str]:
     """Pause and resume as several owners; return those that have paused it at the end."""
-    place, own, draw = place_of(f"s3://{NAME}/logs"), set[str](), random.Random(number)
+    place, own, draw = place_of(f"s3://{NAME}/paused"), set[str](), random.Random(number)
     for _ in range(12):
         owner = f"{number}-{draw.randrange(4)}"
         pause = Pause(owner=owner, reason="x", since_ms=TimestampMs(NOW))
