@@ -224,12 +224,13 @@ def test_deletion_vectors_that_are_not_readable(tmp_path: Path, vectors: str) ->
     where = place("delta", tmp_path / "table", buckets=1)
     update(where, log_dir)
     log = tmp_path / "table/_delta_log"
-    info = {"timestamp": NOW_MS, "operation": "WRITE", delta.VECTORS_KEY: vectors}
+    info = {"timestamp": NOW_MS, "operation": "WRITE"}
     info |= {
         name: value
         for name, value in DeltaTable(str(tmp_path / "table")).history(1)[0].items()
         if name.startswith("logwright.")
     }
+    info[delta.VECTORS_KEY] = vectors
     (log / f"{1:020d}.json").write_text(json.dumps({"commitInfo": info}) + "\n")
     with pytest.raises(UnknownTable, match="its deletion vectors are not readable"):
         update(where, log_dir)
