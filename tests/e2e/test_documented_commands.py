@@ -111,6 +111,17 @@ ELSEWHERE: Final = {
         ),
         ("tests/unit/cli/test_upload.py", "test_the_documented_commands"),
     ),
+    "logwright archive s3://archive/broker-1 --bootstrap HOST:PORT --topic TOPIC": (
+        "tests/e2e/test_archive.py",
+        "test_a_topic_is_copied_into_a_bucket",
+    ),
+    **dict.fromkeys(
+        (
+            f"logwright latest {EXAMPLE} customers --to s3://lake/customers",
+            "logwright latest s3://archive/broker-1 customers --to s3://lake/customers",
+        ),
+        ("tests/e2e/test_tables_in_a_bucket.py", "test_the_command"),
+    ),
     "logwright clean s3://… --engine spark --spark-master spark://HOST:7077": (
         "tests/spark/test_in_bucket.py",
         "test_a_cluster_without_a_shared_directory",

@@ -35,9 +35,9 @@ def url(port: int, monkeypatch: pytest.MonkeyPatch) -> str:
     return f"s3://{NAME}/{secrets.token_hex(8)}/t"
 
 
-def log_of(tmp_path: Path) -> Path:
-    """A log directory with the topic t."""
-    log = LogBuilder(tmp_path / "logs", "t-0")
+def log_of(tmp_path: Path, topic: str = "t") -> Path:
+    """A log directory with one topic."""
+    log = LogBuilder(tmp_path / "logs", f"{topic}-0")
     log.segment(0).batch(0, [("ada", "1"), ("bob", "2"), ("ada", "3"), ("eve", None)])
     log.write()
     return tmp_path / "logs"
@@ -60,13 +60,17 @@ def test_an_asset(tmp_path: Path, url: str, unique: str) -> None:
     assert not metadata_of(update(platform))["new version"]
 
 
-def test_the_command(tmp_path: Path, url: str) -> None:
-    """It makes the table, and a search finds its rows."""
-    log_dir = log_of(tmp_path)
-    made = call("latest", log_dir, "t", "--to", url, "--output", "json")
+@pytest.mark.parametrize("uploaded", [False, True])
+def test_the_command(tmp_path: Path, url: str, *, uploaded: bool) -> None:
+    """It makes the table, of a log here or in a bucket, and a search finds its rows."""
+    log_dir = log_of(tmp_path, "customers")
+    place = f"{url}-logs" if uploaded else log_dir
+    if uploaded:
+        assert 0 == call("upload", log_dir, "--to", place).status
+    made = call("latest", place, "customers", "--to", url, "--output", "json")
     assert 0 == made.status, made.err
     assert [2] == [json.loads(line)["rows"] for line in made.out.splitlines()][:1]
-    assert expected_rows(log_dir, "t") == table_rows("delta", url)  # type: ignore[arg-type]
+    assert expected_rows(log_dir, "customers") == table_rows("delta", url)  # type: ignore[arg-type]
     keys = tmp_path / "keys"
     keys.write_text("ada\n")
     answer = call("find", log_dir, "--keys", keys, "--table", url, "--output", "json")

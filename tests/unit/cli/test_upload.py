@@ -216,7 +216,7 @@ def test_the_documented_commands(
         *("--to", "--value", "string", "orders", "orders-0", "orders-table", "--records"),
         *("--config", "cleanup.policy=compact", "cleanup.policy=delete", "retention.ms=604800000"),
         *("--yes", "--keys", "keys.txt", "--now-and-for-good"),
-        *("--bootstrap", "localhost:9092", "--topic"),
+        *("--bootstrap", "HOST:PORT", "--topic", "TOPIC"),
     }
     log = LogBuilder(tmp_path / "logs", "orders-0")
     for base in range(0, 6, 2):
