@@ -284,12 +284,14 @@ class OneLog:
             breaking.between, breaking.what = self._request(), PAUSE
         words = [given[0], self.bucket.url, *given[1:], "--scratch", self.scratch]
         words += ["--split-bytes", 0] if command == "split" else []
+        version_before = version(self.bucket).version
         call = self._call(lambda: called(*words), breaking)
         if breaking.seen[f"{PAUSE} between"]:
             self.owners.add("other")
         if command in CLEANING and self.is_quarantined:
-            newest = name_of(version(self.bucket).operation)
-            is_cleaned = newest == "clean" and did(command, call[0])
+            newest = version(self.bucket)
+            is_cleaned = newest.version > version_before and name_of(newest.operation) == "clean"
+            is_cleaned &= did(command, call[0])
             self.is_quarantined = False if is_cleaned else None  # nothing may have been due
         self._outcome(command, possible, call)
         self._look()
