@@ -26,15 +26,20 @@ YAML = [code for kind, code in BLOCK.findall(PAGE) if kind == "yaml"]
 
 
 def test_policies(tmp_path: Path) -> None:
-    """The first is a whole file; the second is the table of another entry."""
-    whole, part = YAML
-    other = yaml.safe_dump({"version": 1, "topics": [{"name": "t", **yaml.safe_load(part)}]})
-    for number, text in enumerate((whole, other)):
+    """The first is a whole file; the others are the table of another entry."""
+    whole, *parts = YAML
+    others = [
+        yaml.safe_dump({"version": 1, "topics": [{"name": "t", **yaml.safe_load(part)}]})
+        for part in parts
+    ]
+    kinds = [("customers", "delta"), ("t", "iceberg"), ("t", "delta")]
+    assert len(kinds) == len(YAML)
+    for number, text in enumerate((whole, *others)):
         directory = tmp_path / str(number)
         directory.mkdir()
         (directory / "p.yml").write_text(text)
         ((topic, table),) = tables_of(load_policies(directory)).items()
-        assert (topic, table.format) == (("customers", "delta"), ("t", "iceberg"))[number]
+        assert (topic, table.format) == kinds[number]
 
 
 @pytest.mark.parametrize(("form", "number"), [("parquet", 0), ("delta", 1), ("iceberg", 2)])
