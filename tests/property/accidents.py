@@ -62,6 +62,11 @@ class World:
     by_hand: list[Callable[[Path], None]] = field(default_factory=list)
 
 
+OLD_LOG = "o-0"
+"""A log of an old message format."""
+METADATA_LOG = "__cluster_metadata-0"
+
+
 def write_old_log(directory: Path, magic: int) -> None:
     """A log of message format v0 or v1."""
     directory.mkdir()
@@ -108,10 +113,13 @@ def make(random: Random, scratch: Path) -> World:
     if random.random() < 0.7:
         (root / MARKER).write_text('{"version":0,"brokerEpoch":7}')
     if random.random() < 0.2:
-        write_random_log(random, root, "old-0", indexed=random.random() < 0.5)
-        (root / "old-0" / "partition.metadata").write_text(
-            f"version: 0\ntopic_id: {uuid_text(99_000)}"
+        write_random_log(random, root, OLD_LOG, indexed=random.random() < 0.5)
+        (root / OLD_LOG / "partition.metadata").write_text(
+            f"version: 0\ntopic_id: {uuid_text(ord(OLD_LOG[0]) * 1000)}"
         )
+        if (root / METADATA_LOG).exists():
+            shutil.rmtree(root / METADATA_LOG)
+            write_metadata(root, [*names, OLD_LOG])
     shutil.copytree(root, whole, copy_function=shutil.copy2)
     return World(root=root, whole=whole, logs=ids)
 
