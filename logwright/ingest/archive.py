@@ -177,8 +177,18 @@ def _copy(plan: AppendPlan, source: SourceTopic, held: Held) -> Appended:
             remedy="It is not a copy of this topic: archive to another log directory.",
         )
     start = max(end, held.first)
-    nothing = Appended(
-        partition=plan.partition,
+    if start >= held.end:
+        return nothing_new(plan.partition, end)
+    with staging([plan]):
+        staged = stage_append(plan, source.records(plan.partition.partition, start, held.end))
+        done = commit_append(plan, staged)
+    return replace(done, first_offset=Offset(staged.first_offset))
+
+
+def nothing_new(partition: TopicPartition, end: Offset) -> Appended:
+    """Return the result of a copy that has all of its source; `end`: its log end offset."""
+    return Appended(
+        partition=partition,
         records=0,
         first_offset=end,
         end_offset=end,
@@ -186,9 +196,3 @@ def _copy(plan: AppendPlan, source: SourceTopic, held: Held) -> Appended:
         segments_rolled=0,
         repeated=False,
     )
-    if start >= held.end:
-        return nothing
-    with staging([plan]):
-        staged = stage_append(plan, source.records(plan.partition.partition, start, held.end))
-        done = commit_append(plan, staged)
-    return replace(done, first_offset=Offset(staged.first_offset))

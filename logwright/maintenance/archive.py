@@ -17,9 +17,8 @@ from logwright.bucket.driver import drive
 from logwright.config.resolved import given_configs
 from logwright.errors import InvariantError
 from logwright.format.names import TopicPartition
-from logwright.ingest.archive import Archive, OpenArchive, open_archive
+from logwright.ingest.archive import Archive, OpenArchive, nothing_new, open_archive
 from logwright.ingest.commit import prepare_log_dir
-from logwright.ingest.model import Appended
 from logwright.maintenance.maintain import Maintenance
 from logwright.maintenance.scratch import working_directory
 from logwright.units import ByteCount, Offset
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from logwright.bucket.manifest import LogState
     from logwright.bucket.store import Bucket
     from logwright.config.resolved import Sources
+    from logwright.ingest.model import Appended
     from logwright.units import TimestampMs
 
 
@@ -94,7 +94,7 @@ def _archive(target: _Target, topic: OpenArchive, partition: TopicPartition) -> 
     if manifest is None:
         return _first(target, topic, partition, configs)
     if _is_current(manifest.state, topic, configs):
-        return _nothing(partition, manifest.state.log_end_offset)
+        return nothing_new(partition, Offset(manifest.state.log_end_offset))
     done = Maintenance(
         bucket=target.bucket,
         partition=partition,
@@ -142,15 +142,3 @@ def _first(
                 now_ms=target.now_ms,
             ).run()
     return done
-
-
-def _nothing(partition: TopicPartition, end_offset: int) -> Appended:
-    return Appended(
-        partition=partition,
-        records=0,
-        first_offset=Offset(end_offset),
-        end_offset=Offset(end_offset),
-        log_bytes=ByteCount(0),
-        segments_rolled=0,
-        repeated=False,
-    )

@@ -17,6 +17,7 @@ from logwright.errors import (
     unreadable,
     unreadable_file,
 )
+from logwright.format.names import RESCUED
 from logwright.place.local import ROOT_FLAGS, LocalDir, entry_of, open_local
 from logwright.place.model import Bytes, Entry, Kind, OpenDir, Place, PlaceOrText, ReadOnlyPlace
 
@@ -181,6 +182,21 @@ def absolute(path: Place) -> Place:
     if isinstance(path, Path):
         return Path(os.path.abspath(path))  # noqa: PTH100 -- resolve() would follow symlinks
     return path
+
+
+def rescued_of(log_dir: Path) -> Path:
+    """Return where a rescue moves what is in the way in a log directory. Effects: follows links."""
+    log_dir = log_dir.resolve()
+    return log_dir.with_name(f"{log_dir.name}{RESCUED}")
+
+
+def moved_out(log_dir: Path) -> Iterator[tuple[str, str]]:
+    """Yield what is next to a log directory of what a rescue moved out of it: as
+    `ReadOnlyPlace.not_shown`. Effects: looks.
+    """
+    path = rescued_of(log_dir)
+    if exists(path):
+        yield "", f"what a rescue moved to {path} was not searched"
 
 
 def exists(path: Place) -> bool:

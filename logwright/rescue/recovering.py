@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logwright.config.topic import TopicConfig
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions
 from logwright.metadata.model import ClusterMetadata, DirectoryIds
 from logwright.metadata.places import stray_reason
 from logwright.metadata.read import read_directory_ids
-from logwright.recovery.directory_plan import plan_directory
+from logwright.recovery.directory_plan import Settings, plan_directory
 from logwright.recovery.model import DirectoryPlan, RecoveryOptions
 from logwright.recovery.observe import marked_logs
 from logwright.units import TimestampMs
@@ -40,18 +39,16 @@ def served_topic_id(
 def plan_recovery_of(
     log_dir: Path,
     metadata: ClusterMetadata | None,
+    settings: Settings,
     *,
     now_ms: TimestampMs,
     options: RecoveryOptions,
 ) -> DirectoryPlan:
-    """Plan the recovery of all logs of a directory, with the default settings of topics. Effects
-    and errors: as `plan_directory`.
-    """
-    config = TopicConfig()
+    """Plan the recovery of all logs of a directory. Effects and errors: as `plan_directory`."""
     return plan_directory(
         log_dir,
         list_partitions(log_dir),
-        lambda _: config,
+        settings,
         now_ms=now_ms,
         options=options,
         marked=[each.name for each in marked_logs(log_dir)],

@@ -33,15 +33,13 @@ from logwright.log.kinds import file_kinds
 from logwright.log.load import list_partitions
 from logwright.metadata.model import ClusterMetadata, DirectoryIds, is_reserved
 from logwright.metadata.read import META_PROPERTIES, read_directory_ids
-from logwright.place.files import exists, is_directory, is_regular, names_in
+from logwright.place.files import exists, is_directory, is_regular, names_in, rescued_of
 from logwright.place.mapped import map_file
 from logwright.recovery.root import DAMAGED, identity_problem
 from logwright.rescue.model import StartFinding
 from logwright.rescue.recovering import served_topic_id
 from logwright.units import TimestampMs
 
-RESCUED: Final = ".rescued"
-"""Suffix of the directory next to a log directory that gets what is moved out of it."""
 _LOST_FOUND: Final = "lost+found"
 _MOST_BYTES: Final = 65_536
 _ID_BYTES: Final = 22
@@ -155,7 +153,7 @@ class _Planner:
             repair = self._move(log_dir, path, "named with --set-aside.")
             if repair is not None:
                 return repair
-            raise PolicyError(f"it cannot be moved to {_rescued(log_dir)}.", path=path)
+            raise PolicyError(f"it cannot be moved to {rescued_of(log_dir)}.", path=path)
         if is_regular(path) and log_dir in (path.parent, path.parent.parent):
             return self._aside("set aside", log_dir, path, "named with --set-aside.")
         raise PolicyError(
@@ -226,7 +224,7 @@ class _Planner:
 
     def _move(self, log_dir: Path, path: Path, why: str) -> Repair | None:
         """Return the step that moves a directory out; None if it cannot be renamed to there."""
-        rescued = _rescued(log_dir)
+        rescued = rescued_of(log_dir)
         if log_dir.parent == log_dir or log_dir.parent.stat().st_dev != path.lstat().st_dev:
             return None
         if exists(rescued) and not is_directory(rescued):
@@ -297,10 +295,6 @@ class _Planner:
         }
         free = {one for one in assigned if not is_reserved(one)} - known
         return free.pop() if len(free) == 1 else None
-
-
-def _rescued(log_dir: Path) -> Path:
-    return log_dir.with_name(f"{log_dir.name}{RESCUED}")
 
 
 def _ids_of(log_dir: Path) -> DirectoryIds | None:

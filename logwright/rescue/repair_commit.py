@@ -21,10 +21,10 @@ from logwright.errors import CannotUndo, CorruptLogError
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import CHECKPOINT_FILES
-from logwright.place.files import entry_at, exists, open_bytes
+from logwright.place.files import entry_at, exists, open_bytes, rescued_of
 from logwright.recovery.model import DirectoryPlan
 from logwright.recovery.root import DAMAGED
-from logwright.rescue.repair import RESCUED, Repair
+from logwright.rescue.repair import Repair
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.replace import replace_file
@@ -163,7 +163,7 @@ def _refuse_outside(log_dir: Path, done: Done) -> None:
     """Refuse names that lead out of the directory: it is read like any other file of it."""
     target = done.target or ""
     leads_out = any(".." in text.split("/") for text in (done.path, target))
-    is_elsewhere = target.startswith("/") and not target.startswith(f"{log_dir}{RESCUED}/")
+    is_elsewhere = target.startswith("/") and not target.startswith(f"{rescued_of(log_dir)}/")
     if leads_out or is_elsewhere or done.path.startswith("/"):
         raise ValueError
 

@@ -22,8 +22,8 @@ _EPOCH_BYTES: Final = 32
 """Of a line, and of what is above the lines."""
 _CUTS: Final = " Do not try: a loading that cannot write its indexes then cuts intact records."
 _FREE: Final = (
-    "Free space first: `logwright purge` removes what is due, and needs none; or give the file"
-    " system more."
+    "Free space first: `logwright rescue LOG_DIR --free SIZE` needs none; or give the file system"
+    " more."
 )
 
 

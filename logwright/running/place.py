@@ -38,7 +38,7 @@ from logwright.format.checkpoints import find_offset
 from logwright.format.names import TopicPartition
 from logwright.log.checkpoints import checkpoint_contents
 from logwright.log.load import CLUSTER_METADATA_TOPIC, observe
-from logwright.place.files import open_log_dir
+from logwright.place.files import moved_out, open_log_dir
 from logwright.place.local import entry_of, is_named
 from logwright.place.model import Bytes, Entry, Place, ReadOnlyPlace, is_local
 from logwright.running import watermark
@@ -446,6 +446,10 @@ class RunningPlace(ReadOnlyPlace):
 
     running: ClassVar[bool] = True
     session: Session = field(compare=False, repr=False)
+
+    def not_shown(self) -> Iterable[tuple[str, str]]:
+        """Yield what a rescue moved out of the directory. See `ReadOnlyPlace.not_shown`."""
+        return moved_out(self.session.log_dir)
 
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""

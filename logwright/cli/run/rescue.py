@@ -17,12 +17,14 @@ from logwright.cli.run.doctor import STATUS, local_directories, show_verdict
 from logwright.cli.run.rescue_free import free_disk
 from logwright.cli.statuses import STOPPED
 from logwright.cli.wording import counted
-from logwright.errors import NotALogDir, PreconditionError
+from logwright.config.topic import TopicConfig
+from logwright.errors import LogwrightError, NotALogDir, PreconditionError
 from logwright.ingest.settle import settle_before_recovery
 from logwright.locks import lock_log_dir
 from logwright.place.model import Place
 from logwright.reading import reading
 from logwright.recovery.commit import commit_directory
+from logwright.recovery.directory_plan import Settings
 from logwright.recovery.model import DirectoryPlan, DirectoryResult, RecoveryOptions
 from logwright.rescue.cluster import read_cluster
 from logwright.rescue.model import StartVerdict
@@ -52,6 +54,7 @@ _VERBS: Final = {
 class _Rescue:
     """One call: all directories, resolved, and the options."""
 
+    request: Request
     output: Output
     log_dirs: tuple[Path, ...]
     now_ms: TimestampMs
@@ -83,9 +86,27 @@ class _Rescue:
         """Return the plans of recoveries. Effects: reads the directories."""
         cluster = read_cluster(self.log_dirs, self.metadata, now_ms=self.now_ms)
         return [
-            plan_recovery_of(each, cluster.metadata, now_ms=self.now_ms, options=self.options)
+            plan_recovery_of(
+                each,
+                cluster.metadata,
+                self._settings(each),
+                now_ms=self.now_ms,
+                options=self.options,
+            )
             for each in log_dirs
         ]
+
+    def _settings(self, log_dir: Path) -> Settings:
+        """Return the settings of topics, Kafka's defaults where what has them is damaged, too."""
+        request = self.request.of(log_dir)
+
+        def of(topic: str) -> TopicConfig:
+            try:
+                return request.settings(topic)[0]
+            except LogwrightError:
+                return TopicConfig()
+
+        return of
 
     def ask(self, question: str) -> None:
         """Ask on the terminal, unless ``--yes`` was given. Effects: exits if declined."""
@@ -132,6 +153,7 @@ def run(request: Request, *, more_dirs: tuple[Place, ...], **given: Unpack[Given
         return 0
     directories = [each.resolve() for each in local_directories((request.place, *more_dirs))]
     rescue = _Rescue(
+        request=request,
         output=request.output,
         log_dirs=tuple(directories),
         now_ms=request.now_ms,

@@ -13,7 +13,8 @@ import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.recovering import recover_first
-from logwright.cli.request import Request, local_directory
+from logwright.cli.request import Request
+from logwright.cli.run.doctor import local_directories
 from logwright.cli.selection import leave_held, leave_strays
 from logwright.config.topic import TopicConfig
 from logwright.errors import DiskFull, LogwrightError, PolicyError, UncleanLogDir
@@ -37,6 +38,7 @@ from logwright.rescue.free_run import purge_log as purge_one
 from logwright.retention.plan import RetentionPlan, retention_hold
 from logwright.state.model import NOTHING
 from logwright.state.store import read_state
+from logwright.sweep.model import LogWork
 
 _SETTINGS: Final = ("retention.ms", "retention.bytes")
 _NOTHING_LEFT: Final = (
@@ -110,8 +112,8 @@ def free_disk(
     requests = [request, *map(request.of, more_dirs)]
     limits = _limits(tighter)
     by_device: dict[int, list[Request]] = {}
+    local_directories([each.place for each in requests])
     for each in requests:
-        local_directory(each.place)
         each.partitions()  # refuses what is not a log directory
         by_device.setdefault(each.log_dir.stat().st_dev, []).append(each)
     short = []
@@ -225,13 +227,7 @@ def _records(rescue: _Rescue, request: Request) -> Iterator[FreeStep]:
                 step = None if plan is None else retention_step(plan, kind)
                 if step is not None:
                     yield step
-            cleaning = compaction_work(
-                request.log_dir,
-                partition,
-                request.settings(partition.topic),
-                now_ms=request.now_ms,
-                high_watermark=request.high_watermark,
-            )
+            cleaning = _cleaning(request, partition)
             if cleaning is not None:
                 yield compaction_step(cleaning)
         except UncleanLogDir as error:
@@ -241,6 +237,17 @@ def _records(rescue: _Rescue, request: Request) -> Iterator[FreeStep]:
                 request.output.message(f"{partition}: to be planned after its recovery")
         except LogwrightError as error:
             request.failures.add(partition, error)
+
+
+def _cleaning(request: Request, partition: TopicPartition) -> LogWork | None:
+    """Return the planned cleaning of a log, see `compaction_work`. Effects: reads."""
+    return compaction_work(
+        request.log_dir,
+        partition,
+        request.settings(partition.topic),
+        now_ms=request.now_ms,
+        high_watermark=request.high_watermark,
+    )
 
 
 def _retention(
@@ -350,13 +357,7 @@ def _compact(rescue: _Rescue, request: Request, step: FreeStep) -> None:
     partition = TopicPartition.parse(step.name)
     if partition is None:
         return
-    work = compaction_work(
-        step.log_dir,
-        partition,
-        request.settings(partition.topic),
-        now_ms=request.now_ms,
-        high_watermark=request.high_watermark,
-    )
+    work = _cleaning(request, partition)
     if work is not None:
         done = compact(work, now_ms=request.now_ms, at_worst=rescue.note)
         if done.failure is not None:

@@ -1,10 +1,10 @@
 """Records of a topic that its log directory does not have: in remote storage (KIP-405), or lost.
 
-Five things say so: the topic's config ``remote.storage.enable`` in the cluster's metadata; a log
+Six things say so: the topic's config ``remote.storage.enable`` in the cluster's metadata; a log
 start offset below the first local segment; and ``__remote_log_metadata``, whose events name each
 remote segment until its deletion is finished; the record of deleted logs, of one that began before
-its first segment; and the place itself, if it has more than it shows, as a bucket has earlier
-versions of a log.
+its first segment; the place itself, if it has more than it shows, as a bucket has earlier
+versions of a log; and the directory next to it to which a rescue moved what was in it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.names import LOG, LOG_START_OFFSET_CHECKPOINT, TopicPartition
 from logwright.log.inventory import NO_PARTITION, owner_of
 from logwright.log.record_files import Inventory, RecordFile
-from logwright.place.files import exists
+from logwright.place.files import exists, moved_out
 from logwright.place.mapped import map_file
 from logwright.place.model import Place, ReadOnlyPlace, is_running
 from logwright.tier.metadata import TOPIC, RemoteLogMetadata, values_of
@@ -81,11 +81,10 @@ def places_elsewhere(
 
 
 def _not_shown(log_dir: Place) -> Iterator[Unsearched]:
-    """Yield what the place has and does not show."""
-    if not isinstance(log_dir, ReadOnlyPlace):
-        return
+    """Yield what the place has and does not show; of a directory, what a rescue moved out of it."""
     try:
-        for name, problem in log_dir.not_shown():
+        shown = log_dir.not_shown() if isinstance(log_dir, ReadOnlyPlace) else moved_out(log_dir)
+        for name, problem in shown:
             partition = TopicPartition.parse(name) or NO_PARTITION
             yield _elsewhere(partition, name, problem)
     except LogwrightError as error:

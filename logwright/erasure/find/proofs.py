@@ -13,7 +13,7 @@ checkpoints                            each line is an entry; names of topics ar
 JSON and JSON lines of Kafka or ours   it parses, each line with its CRC
 ``recovered``                          version and digest, nothing else
 ``ingest.batches.*``                   whole entries with offsets that ascend
-``.logwright-damaged-*``               it is text, and zeros: a malformed checkpoint as it was
+``.logwright-damaged-CHECKPOINT-*``    it is text, and zeros: a malformed checkpoint as it was
 =====================================  ==========================================================
 
 Texts that such a file may hold, those of JSON and of properties, are returned: the caller compares
@@ -45,6 +45,12 @@ _SEGMENT_PARTS: Final = r"[0-9]{20,}|[0-9]+_[A-Za-z0-9_-]{22}"
 _CHECKPOINTS: Final = (
     "(?:recovery-point-offset|log-start-offset|replication-offset|cleaner-offset)-checkpoint"
 )
+_SET_ASIDE: Final = (
+    rf"\.logwright-damaged-(?:{_CHECKPOINTS}|meta\.properties"
+    r"|.+-[0-9]+-(?:leader-epoch-checkpoint|partition\.metadata))-[0-9]+"
+)
+"""What `recover` and `rescue` keep of small texts. Of any other file that a rescue sets aside, such
+as one that no broker writes, nothing is known."""
 _TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _TOPIC_ID: Final = re.compile(rb"version: 0\ntopic_id: [A-Za-z0-9_-]{22}\n?")
 _RECOVERED: Final = re.compile(rb"1 [0-9a-f]{64}\n")
@@ -235,7 +241,7 @@ _PROVERS: Final[tuple[tuple[re.Pattern[str], Prover], ...]] = tuple(
         (r"\.logwright-(?:topics|ingests|state|rescue)\.json|manifest\.json", _json),
         (r"\.logwright-deleted-logs\.jsonl|deletions\.jsonl", _lines),
         (r"ingest\.json|erased\.json", _lines),
-        (r"\.logwright-damaged-.*", _damaged),
+        (_SET_ASIDE, _damaged),
         ("recovered", _recovered),
         (r"ingest\.batches(?:\.[0-9a-f]{0,32})?", _batches),
     )

@@ -13,6 +13,7 @@ from tests.crash.filesystems import Crash
 from tests.log_builder import LogBuilder
 from tests.metadata_builder import MetadataBuilder, partition, topic, uuid_text
 from tests.property.accidents import META
+from tests.running_dirs import running
 from tests.sequences.faults import Fault, interrupted
 from tests.unit.cli.conftest import Call
 
@@ -83,6 +84,71 @@ def test_steps_are_shown_and_done(call: Call, log_dir: Path, tmp_path: Path) -> 
     assert before[CHECKPOINT] == after[CHECKPOINT]
     assert not (tmp_path / "logs.rescued").exists()
     assert not (log_dir / JOURNAL).exists()
+
+
+@pytest.mark.parametrize("strange", ["x.log", "notes.index"])
+def test_what_was_set_aside_is_not_taken_for_searched(
+    call: Call, log_dir: Path, tmp_path: Path, strange: str
+) -> None:
+    """A text with a key inside proves nothing of a file that is not a checkpoint."""
+    (log_dir / "t-0" / strange).write_text('{"id":"ada@example.org"}\n')
+    (tmp_path / "keys").write_text("ada@example.org\n")
+    words = ("find", log_dir, "--keys", tmp_path / "keys", *NOW)
+    assert 9 == call(*words).status
+    assert 0 == call("rescue", log_dir, "--yes", *NOW).status
+    answer = call(*words)
+    assert 9 == answer.status
+    assert f".logwright-damaged-t-0-{strange}" in answer.out + answer.err
+
+
+def test_what_was_moved_out_is_not_taken_for_searched(
+    call: Call, log_dir: Path, tmp_path: Path
+) -> None:
+    """It is next to the log directory: a search says so until it is removed, also while a broker
+    runs.
+    """
+    shutil.copytree(log_dir / "t-0", log_dir / "backup")
+    (tmp_path / "keys").write_text("nobody\n")
+    words = ("find", log_dir, "--keys", tmp_path / "keys", *NOW)
+    assert 0 == call("rescue", log_dir, "--yes", *NOW).status
+    answer = call(*words)
+    assert 9 == answer.status
+    assert "logs.rescued" in answer.out + answer.err
+    with running(log_dir, {"t-0": 4}):
+        meanwhile = call(*words)
+        assert (9, True) == (meanwhile.status, "logs.rescued" in meanwhile.out + meanwhile.err)
+    shutil.rmtree(tmp_path / "logs.rescued")
+    assert 0 == call(*words).status
+
+
+@pytest.mark.parametrize("more", [(), ("--free", "1KiB")])
+def test_each_directory_is_given_once(call: Call, log_dir: Path, more: tuple[str, ...]) -> None:
+    """A directory that is given twice is refused, also under another name."""
+    link = log_dir.with_name("link")
+    link.symlink_to(log_dir)
+    for twice in (log_dir, link):
+        answer = call("rescue", log_dir, twice, "--yes", *more, *NOW)
+        assert (2, True) == (answer.status, "give each log directory once" in answer.err)
+
+
+def test_settings_are_used(call: Call, log_dir: Path) -> None:
+    """A rebuilt index has as many entries as a recovery by the same settings makes."""
+    log = LogBuilder(log_dir, "u-0")
+    log.segment(0)
+    for base in range(0, 40, 2):
+        log.segments[-1].batch(base, [("a", "1"), ("b", "2")])
+    log.write(producers=True)
+    (log_dir / "u-0/00000000000000000000.index").write_bytes(b"x")
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    small = ("--config", "index.interval.bytes=100")
+    by_recovery = log_dir.with_name("other")
+    shutil.copytree(log_dir, by_recovery)
+    assert 0 == call("recover", by_recovery, "--yes", *small, *NOW).status
+    (log_dir / "u-0/leader-epoch-checkpoint").write_bytes(b"y")  # what a rescue is for
+    assert 0 == call("rescue", log_dir, "--yes", *small, *NOW).status
+    index = Path("u-0/00000000000000000000.index")
+    assert (by_recovery / index).read_bytes() == (log_dir / index).read_bytes()
+    assert len((log_dir / index).read_bytes()) > 8 * 5
 
 
 def test_meta_properties_that_are_proved(call: Call, log_dir: Path, other: Path) -> None:

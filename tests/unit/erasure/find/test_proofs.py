@@ -174,7 +174,10 @@ def test_damaged_ranges(tmp_path: Path) -> None:
         ("t-0/.logwright/ingest.batches", b"\0nna@exampl."),
         ("t-0/00000000000000000009.timeindex", "\0nna@x".encode("utf-16-be")),
         (".logwright-damaged-cleaner-offset-checkpoint-17", b"0\n1\nanna@example.org t 0 5\n\0\0"),
-        (".logwright-damaged-x-17", "0\nanna@example.org 0 5\n".encode("utf-16-le")),
+        (
+            ".logwright-damaged-t-0-leader-epoch-checkpoint-17",
+            "0\nanna@example.org 0 5\n".encode("utf-16-le"),
+        ),
     ],
 )
 def test_numbers_that_are_letters(tmp_path: Path, name: str, content: bytes) -> None:
