@@ -42,6 +42,7 @@ EXAMPLES: Final = MappingProxyType(
         "delete": ("/kafka/data orders-0 --dry-run", "/kafka/data orders-0 --yes"),
         "undo": ("/kafka/data orders-0 --dry-run", "/kafka/data orders-0 --yes"),
         "recover": ("/kafka/data --dry-run", "/kafka/data --yes"),
+        "offsets": ("/kafka/offsets", "/kafka/offsets --names --top 3"),
         "doctor": ("/kafka/data /kafka/data2", "/kafka/data --output json"),
         "quorum": (
             "/kafka/controller /kafka/broker",
