@@ -2,24 +2,25 @@
 
 Each segment is read up to its first batch that Kafka's cleaner cannot read either. The records of a
 transaction count once its marker commits it, as for a group's coordinator (GroupMetadataManager).
-Memory: a digest and some numbers for each key.
+Memory: each key once, with its newest value.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from logwright.batches.runtime import Progress
 from logwright.decode.internal_facts import (
+    Facts,
     group_key,
     group_value,
     transaction_key,
     transaction_value,
 )
-from logwright.decode.internal_messages import CONSUMER_OFFSETS, TRANSACTION_STATE
+from logwright.decode.internal_messages import CONSUMER_OFFSETS, TRANSACTION_STATE, RecordType
 from logwright.decode.refusal import Refused
 from logwright.errors import CorruptBatch
 from logwright.format.batch import MAGIC, crc_is_valid, parse_batch, walk_batches
@@ -35,27 +36,44 @@ from logwright.units import TimestampMs
 
 TOPICS: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 _COMMIT: Final = "committed_topic"
-_DIGEST_BYTES: Final = 16
 
 
 class _Live(NamedTuple):
-    """The newest record of a key; `what`: commit, metadata, member or state."""
+    """The newest record of a key."""
 
-    offset: int
     owner: str
     bytes: int
-    what: str
     time_ms: int | None
-    has_members: bool
+    is_commit: bool = False
+    is_metadata: bool = False
+    shows_member: bool = False
+
+
+@dataclass(slots=True)
+class _Key:
+    """A key, and its newest record that counts.
+
+    Attributes:
+        facts: of the key. size: records and bytes of its owner, shared by all of its keys.
+        offset: -1 if none counts. value: as it is written; None of a tombstone.
+    """
+
+    kind: RecordType
+    owner: str
+    facts: Facts
+    size: list[int]
+    offset: int = -1
+    value: bytes | None = None
+    bytes: int = 0
 
 
 class _Change(NamedTuple):
-    """A record; `live` is None if it is a tombstone."""
+    """A record of a key; `bytes`: its share of the batch."""
 
+    key: _Key
     offset: int
-    key: bytes
-    live: _Live | None
-    state: Coordinated | None
+    value: bytes | None
+    bytes: int
 
 
 class _Batch(NamedTuple):
@@ -76,9 +94,7 @@ class _Reading:
     """What is known of a log's records so far."""
 
     topic: str
-    last_offset: dict[bytes, int] = field(default_factory=dict)
-    live: dict[bytes, _Live] = field(default_factory=dict)
-    states: dict[bytes, Coordinated] = field(default_factory=dict)
+    keys: dict[bytes | None, _Key | None] = field(default_factory=dict)
     open: dict[int, list[_Change]] = field(default_factory=dict)
     began_ms: dict[int, TimestampMs] = field(default_factory=dict)
     sizes: dict[str, list[int]] = field(default_factory=dict)
@@ -94,16 +110,20 @@ class _Reading:
             self._end(batch.producer_id, batch.marker)
             return
         share = batch.size // max(len(batch.records), 1)
-        changes = [
-            change
-            for offset, key, value in batch.records
-            if (change := self._change(offset, key, value, share)) is not None
-        ]
+        changes = []
+        for offset, content, value in batch.records:
+            key = self.keys[content] if content in self.keys else self._new_key(content)
+            if key is None:
+                self.undecoded += 1
+                continue
+            key.size[0] += 1
+            key.size[1] += share
+            changes.append(_Change(key, offset, value, share))
         if batch.transactional:
             self.began_ms.setdefault(batch.producer_id, TimestampMs(batch.time_ms))
             self.open.setdefault(batch.producer_id, []).extend(changes)
         else:
-            self._apply(changes)
+            _apply(changes)
 
     def _end(self, producer_id: int, marker: ControlType) -> None:
         if not marker.ends_transaction:
@@ -111,59 +131,67 @@ class _Reading:
         changes = self.open.pop(producer_id, [])
         self.began_ms.pop(producer_id, None)
         if marker is ControlType.COMMIT:
-            self._apply(changes)
+            _apply(changes)
 
-    def _apply(self, changes: list[_Change]) -> None:
-        for change in changes:
-            if self.last_offset.get(change.key, -1) > change.offset:
-                continue
-            self.last_offset[change.key] = change.offset
-            self.live.pop(change.key, None)
-            self.states.pop(change.key, None)
-            if change.live is not None:
-                self.live[change.key] = change.live
-            if change.state is not None:
-                self.states[change.key] = change.state
-
-    def _change(
-        self, offset: int, key: bytes | None, value: bytes | None, share: int
-    ) -> _Change | None:
-        is_group = self.topic == CONSUMER_OFFSETS
-        try:
-            kind, facts = (group_key if is_group else transaction_key)(self.topic, key)
+    def _new_key(self, content: bytes | None) -> _Key | None:
+        """Return a key that was not read before; None if it is not known."""
+        made = None
+        with suppress(Refused):
+            is_group = self.topic == CONSUMER_OFFSETS
+            kind, facts = (group_key if is_group else transaction_key)(self.topic, content)
             owner = facts["group_id"] if is_group else facts["transactional_id"]
-            size = self.sizes.setdefault(owner, [0, 0])
-            size[0] += 1
-            size[1] += share
-            if value is not None:
-                facts |= (group_value if is_group else transaction_value)(kind, value)
-        except Refused:
-            self.undecoded += 1
-            return None
-        digest = blake2b(key or b"", digest_size=_DIGEST_BYTES).digest()
-        if value is None:
-            return _Change(offset, digest, None, None)
-        time_ms = facts.get("commit_time", facts.get("state_time", facts.get("update_time")))
-        what, members = _what(facts)
-        live = _Live(offset, owner, share, what, time_ms, members)
-        return _Change(offset, digest, live, None if is_group else _state(owner, facts))
+            made = _Key(kind, owner, facts, self.sizes.setdefault(owner, [0, 0]))
+        self.keys[content] = made
+        return made
 
-    def owners(self) -> tuple[Owner, ...]:
+    def contents(self, damages: list[Damage]) -> Contents:
+        """Return what all records say."""
+        live: list[_Live] = []
+        states: list[Coordinated] = []
+        for key in self.keys.values():
+            if key is None or key.value is None:
+                continue
+            try:
+                if self.topic == CONSUMER_OFFSETS:
+                    live.append(_live(key, key.facts | group_value(key.kind, key.value)))
+                else:
+                    states.append(_state(key.owner, transaction_value(key.kind, key.value)))
+                    live.append(_Live(key.owner, key.bytes, states[-1].update_ms))
+            except Refused:
+                self.undecoded += 1
+        return Contents(
+            bytes_read=self.bytes_read,
+            old_format_bytes=self.legacy_bytes,
+            undecoded=self.undecoded,
+            damages=tuple(damages),
+            owners=self._owners(live),
+            began_ms=self.began_ms,
+            states=tuple(states),
+        )
+
+    def _owners(self, live: list[_Live]) -> tuple[Owner, ...]:
         """Return the owners of all records, the one with the most bytes first."""
         by_owner: dict[str, list[_Live]] = {}
-        for live in self.live.values():
-            by_owner.setdefault(live.owner, []).append(live)
+        for one in live:
+            by_owner.setdefault(one.owner, []).append(one)
         pending = {
-            change.live.owner
+            change.key.owner
             for changes in self.open.values()
             for change in changes
-            if change.live is not None
+            if change.value is not None
         }
         made = [
             _owner(name, (records, size), by_owner.get(name, []), pending=name in pending)
             for name, (records, size) in self.sizes.items()
         ]
         return tuple(sorted(made, key=lambda owner: (-owner.bytes, owner.name)))
+
+
+def _apply(changes: list[_Change]) -> None:
+    """Count records. A commit of a transaction that ended late does not replace a newer one."""
+    for key, offset, value, size in changes:
+        if offset > key.offset:
+            key.offset, key.value, key.bytes = offset, value, size
 
 
 def read_contents(log: ReadableLog, progress: Progress) -> Contents:
@@ -185,15 +213,7 @@ def read_contents(log: ReadableLog, progress: Progress) -> Contents:
             damages.append(damage)
         done += segment.log_bytes
         progress("read", done, log.log_bytes)
-    return Contents(
-        bytes_read=reading.bytes_read,
-        old_format_bytes=reading.legacy_bytes,
-        undecoded=reading.undecoded,
-        damages=tuple(damages),
-        owners=reading.owners(),
-        began_ms=reading.began_ms,
-        states=tuple(reading.states.values()),
-    )
+    return reading.contents(damages)
 
 
 def _read_segment(log: ReadableLog, segment: Segment, end: int, reading: _Reading) -> Damage | None:
@@ -275,16 +295,19 @@ def _bytes(content: memoryview | None) -> bytes | None:
     return None if content is None else bytes(content)
 
 
-def _what(facts: dict[str, Any]) -> tuple[str, bool]:
-    """Return what a record of a type is, and whether it shows a member."""
-    if _COMMIT in facts:
-        return "commit", False
-    if "members" in facts:
-        return "metadata", bool(facts["members"])
-    return ("member", True) if "member_id" in facts else ("metadata", False)
+def _live(key: _Key, facts: Facts) -> _Live:
+    """Return the newest record of a key of ``__consumer_offsets``."""
+    return _Live(
+        owner=key.owner,
+        bytes=key.bytes,
+        is_commit=_COMMIT in facts,
+        is_metadata=_COMMIT not in facts and "member_id" not in facts,
+        shows_member=bool(facts["members"]) if "members" in facts else "member_id" in facts,
+        time_ms=facts.get("commit_time", facts.get("state_time")),
+    )
 
 
-def _state(transactional_id: str, facts: dict[str, Any]) -> Coordinated:
+def _state(transactional_id: str, facts: Facts) -> Coordinated:
     return Coordinated(
         transactional_id=transactional_id,
         producer_id=facts["producer_id"],
@@ -309,9 +332,9 @@ def _owner(name: str, size: tuple[int, int], live: list[_Live], *, pending: bool
         bytes=size[1],
         live_records=len(live),
         live_bytes=sum(one.bytes for one in live),
-        commits=sum(one.what == "commit" for one in live),
-        members=any(one.has_members for one in live),
-        metadata=any(one.what == "metadata" for one in live),
+        commits=sum(one.is_commit for one in live),
+        members=any(one.shows_member for one in live),
+        metadata=any(one.is_metadata for one in live),
         active_ms=TimestampMs(max(times)) if times else None,
         pending=pending,
     )

@@ -1,7 +1,8 @@
 """Up to three examples of each command, which its help shows. A test runs each of them.
 
 ``/kafka/data`` is a log directory of a stopped broker, ``/kafka/data2`` another one of the same
-broker, ``/backup/data`` an earlier copy; ``/kafka/controller`` and ``/kafka/broker`` are what is
+broker, ``/backup/data`` an earlier copy; ``/kafka/offsets`` has Kafka's internal topics;
+``/kafka/controller`` and ``/kafka/broker`` are what is
 left of a cluster without a quorum.
 """
 

@@ -271,7 +271,7 @@ def test_expired_offsets(tmp_path: Path) -> None:
     assert expired["problem"].startswith("1 committed offsets of 1 groups without members")
     rows = {line["name"]: line for line in answer.lines if "rank" in line}
     assert (1, False) == (rows[SECRET]["commits"], rows[SECRET]["metadata"])
-    assert rows["member"]["members"]
+    assert (True, True) == (rows["member"]["members"], rows["member"]["metadata"])
     assert (0, 0) == (rows["aborted"]["liveRecords"], rows["deleted"]["liveRecords"])
     properties = tmp_path / "server.properties"
     properties.write_text("offsets.retention.minutes=100000\n")
