@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from typing import Final
 
-from logwright.compaction.plan import first_dirty_offset
 from logwright.decode.internal_messages import CONSUMER_OFFSETS, TRANSACTION_STATE
 from logwright.format.names import CLEANER_OFFSET_CHECKPOINT
 from logwright.format.snapshot import ProducerEntry
@@ -36,20 +35,19 @@ def due_since(examined: Examined) -> TimestampMs | None:
     By the ratio that is when the segment with which it was exceeded was sealed: the timestamp of
     the batch with which the next one begins.
     """
-    log, plan = examined.log, examined.compaction
-    if not plan.eligible:
+    log, cleanable = examined.log, examined.cleanable
+    if not cleanable.eligible:
         return None
-    times = [] if plan.due_at_ms is None else [plan.due_at_ms]
-    first, _ = first_dirty_offset(log)
+    times = [] if cleanable.due_at_ms is None else [cleanable.due_at_ms]
     dirty_bytes = 0
     for number, segment in enumerate(log.sealed):
         following = log.segments[number + 1]
-        if following.base_offset <= first:
+        if following.base_offset <= cleanable.first_dirty:
             continue
-        if segment.base_offset >= plan.first_uncleanable_offset:
+        if segment.base_offset >= cleanable.first_uncleanable:
             break
         dirty_bytes += segment.log_bytes
-        if dirty_bytes > plan.min_cleanable_ratio * (plan.clean_bytes + dirty_bytes):
+        if dirty_bytes > cleanable.min_ratio * (cleanable.clean_bytes + dirty_bytes):
             sealed_ms = following.first_batch_max_timestamp_ms or -1
             times.append(max(TimestampMs(sealed_ms), segment.largest_timestamp_ms))
             break
@@ -154,7 +152,7 @@ def findings_of(
 
 
 def _damages(examined: Examined) -> Iterator[Finding]:
-    bound = examined.compaction.first_uncleanable_offset
+    bound = examined.cleanable.first_uncleanable
     for damage in examined.contents.damages:
         stops = damage.offset < bound
         says = (
@@ -212,7 +210,7 @@ def _containing(examined: Examined, offset: int) -> int:
 
 
 def _late(examined: Examined, limits: Limits) -> Iterator[Finding]:
-    log, plan = examined.log, examined.compaction
+    log, cleanable = examined.log, examined.cleanable
     since_ms = due_since(examined)
     if since_ms is None or examined.as_of_ms - since_ms <= limits.late_ms:
         return
@@ -225,12 +223,12 @@ def _late(examined: Examined, limits: Limits) -> Iterator[Finding]:
         problem=(
             f"due since {instant(since_ms)}, {late}, and not cleaned: {CLEANER_OFFSET_CHECKPOINT}"
             f" has {at}, the log ends at {log.log_end_offset}; dirty ratio"
-            f" {plan.cleanable_ratio:.2f}, min.cleanable.dirty.ratio"
-            f" {plan.min_cleanable_ratio:.2f}. {_why_late(examined, since_ms)}"
+            f" {cleanable.ratio:.2f}, min.cleanable.dirty.ratio"
+            f" {cleanable.min_ratio:.2f}. {_why_late(examined, since_ms)}"
         ),
         fix=f"{first}{clean}",
         since_ms=since_ms,
-        bytes=plan.cleanable_bytes,
+        bytes=cleanable.bytes,
     )
 
 

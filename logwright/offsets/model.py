@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from logwright.compaction.model import CompactionPlan
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.log.model import ReadableLog
 from logwright.place.model import Place
-from logwright.units import TimestampMs
+from logwright.units import Offset, TimestampMs
 
 Kind = Literal[
     "not compacted",
@@ -103,6 +102,28 @@ class Contents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cleanable:
+    """What Kafka's cleaner may clean of a log: the figures of a `CompactionPlan`.
+
+    Attributes:
+        first_dirty, first_uncleanable: offsets of the dirty part, the end excluded.
+        clean_bytes, bytes: of ``.log`` files, below the dirty part and of it.
+        ratio, min_ratio: the dirty ratio, and ``min.cleanable.dirty.ratio``.
+        due_at_ms: by ``max.compaction.lag.ms``; None if that makes nothing due.
+        eligible: due now.
+    """
+
+    first_dirty: Offset
+    first_uncleanable: Offset
+    clean_bytes: int
+    bytes: int
+    ratio: float
+    min_ratio: float
+    due_at_ms: TimestampMs | None
+    eligible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Examined:
     """A log, its settings, what its cleaner would do now, and its records.
 
@@ -114,7 +135,7 @@ class Examined:
     log: ReadableLog
     config: TopicConfig
     cleaner: CleanerConfig
-    compaction: CompactionPlan
+    cleanable: Cleanable
     contents: Contents
     as_of_ms: TimestampMs
     cleaned_ms: TimestampMs | None

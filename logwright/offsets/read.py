@@ -172,8 +172,8 @@ class _Reading:
     def _owners(self, live: list[_Live]) -> tuple[Owner, ...]:
         """Return the owners of all records, the one with the most bytes first."""
         by_owner: dict[str, list[_Live]] = {}
-        for one in live:
-            by_owner.setdefault(one.owner, []).append(one)
+        for newest in live:
+            by_owner.setdefault(newest.owner, []).append(newest)
         pending = {
             change.key.owner
             for changes in self.open.values()
@@ -317,9 +317,9 @@ def _state(transactional_id: str, facts: Facts) -> Coordinated:
         start_ms=facts["start_time"],
         update_ms=facts["update_time"],
         partitions=frozenset(
-            f"{one['topic']}-{number}"
-            for one in facts["partitions"] or ()
-            for number in one["partitions"]
+            f"{named['topic']}-{number}"
+            for named in facts["partitions"] or ()
+            for number in named["partitions"]
         ),
     )
 

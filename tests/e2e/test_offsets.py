@@ -42,9 +42,10 @@ LATE = ("--late", "1s")
 
 
 @contextmanager
-def life(work: Path, name: str, port: int) -> Iterator[str]:
-    """A life of a broker whose cleaner is off, and which verifies no transaction."""
+def life(work: Path, name: str, port: int, *settings: str) -> Iterator[str]:
+    """A life of a broker which verifies no transaction; its cleaner is off, unless it is set."""
     more = (
+        *settings,
         f"offsets.topic.segment.bytes={SMALLEST_SEGMENT_BYTES}",
         "transaction.partition.verification.enable=false",
     )
@@ -105,13 +106,13 @@ def described(bootstrap: str) -> dict[tuple[str, int], int]:
     until = time.monotonic() + WAIT_SECONDS
     while True:
         rows = table(tool(GROUP_TOOL, bootstrap, "--describe", "--all-groups", "--offsets"))
-        found = {
+        committed = {
             (row["GROUP"], int(row["PARTITION"])): int(row["CURRENT-OFFSET"])
             for row in rows
             if row["CURRENT-OFFSET"] != "-"
         }
-        if {group for group, _ in found} >= set(GROUPS) or time.monotonic() > until:
-            return found
+        if {group for group, _ in committed} >= set(GROUPS) or time.monotonic() > until:
+            return committed
 
 
 def offsets(log_dir: Path, *words: str) -> Answer:
@@ -141,14 +142,14 @@ def test_why_offsets_grow(tmp_path: Path) -> None:
     stopped = offsets(log_dir)
     assert 5 == stopped.status, stopped.err
     assert before == tree(log_dir)
-    found = kinds(stopped)
-    assert {"hanging transaction", "cleaner late"} == set(found)
-    hanging = found["hanging transaction"]
+    findings = kinds(stopped)
+    assert {"hanging transaction", "cleaner late"} == set(findings)
+    hanging = findings["hanging transaction"]
     assert "CompleteCommit" == hanging["transaction"]["state"]
     assert hanging["bytes"] > 2 * SMALLEST_SEGMENT_BYTES
     assert HANGING_ID not in stopped.out
     assert not any(group in stopped.out for group in (*GROUPS, HANGING_GROUP))
-    assert f"`logwright clean {log_dir} {OFFSETS} --yes`" in found["cleaner late"]["remedy"]
+    assert f"`logwright clean {log_dir} {OFFSETS} --yes`" in findings["cleaner late"]["remedy"]
     named = offsets(log_dir, "--names")
     owners = [line for line in named.lines if "rank" in line]
     assert set(GROUPS) == {line["name"] for line in owners[:2]}
@@ -177,3 +178,26 @@ def test_why_offsets_grow(tmp_path: Path) -> None:
     with life(tmp_path, "third", port) as bootstrap:
         assert committed == described(bootstrap)
         assert {group for group, _ in committed} >= set(GROUPS)
+
+
+def test_a_batch_that_stops_the_cleaner(tmp_path: Path) -> None:
+    """Kafka's own cleaner stops at the batch that is named, and cleans nothing."""
+    log_dir, port = tmp_path / "broker" / "logs", free_port()
+    with life(tmp_path, "first", port) as bootstrap:
+        make_topic(bootstrap)
+        commit_often(bootstrap, 0)
+    path = log_dir / OFFSETS / f"{0:020}.log"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with life(tmp_path, "second", port, "log.cleaner.enable=true", "log.cleaner.backoff.ms=500"):
+        until = time.monotonic() + WAIT_SECONDS
+        while "Marking its partition" not in (tmp_path / "second.txt").read_text():
+            assert time.monotonic() < until, (tmp_path / "second.txt").read_text()[-3000:]
+            time.sleep(0.2)
+    answer = offsets(log_dir)
+    assert 3 == answer.status
+    findings = kinds(answer)
+    assert {"corrupt batch", "cleaner late"} == set(findings)
+    assert f"{path} at byte " in findings["corrupt batch"]["problem"]
+    assert "cleans nothing of this log" in findings["corrupt batch"]["problem"]

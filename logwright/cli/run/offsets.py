@@ -10,6 +10,7 @@ from logwright.cli.output import human_bytes, size_cell
 from logwright.cli.request import Request
 from logwright.cli.wording import clock, counted
 from logwright.compaction.plan import plan_compaction
+from logwright.config.topic import TopicConfig
 from logwright.errors import (
     CorruptLogError,
     PolicyError,
@@ -25,6 +26,7 @@ from logwright.log.load import list_partitions, observe
 from logwright.log.model import ReadableLog
 from logwright.offsets.judge import findings_of, transactions_of
 from logwright.offsets.model import (
+    Cleanable,
     Coordinated,
     Examined,
     Finding,
@@ -128,10 +130,25 @@ def _examine_log(request: Request, partition: TopicPartition) -> Examined:
         log=log,
         config=config,
         cleaner=cleaner,
-        compaction=plan_compaction(log, config, now_ms=as_of_ms, like_kafka=True),
+        cleanable=_cleanable(log, config, as_of_ms),
         contents=contents,
         as_of_ms=as_of_ms,
         cleaned_ms=_written_ms(place / CLEANER_OFFSET_CHECKPOINT),
+    )
+
+
+def _cleanable(log: ReadableLog, config: TopicConfig, as_of_ms: TimestampMs) -> Cleanable:
+    """Return what Kafka's cleaner may clean of a log. Pure."""
+    plan = plan_compaction(log, config, now_ms=as_of_ms, like_kafka=True)
+    return Cleanable(
+        first_dirty=plan.first_dirty_offset,
+        first_uncleanable=plan.first_uncleanable_offset,
+        clean_bytes=plan.clean_bytes,
+        bytes=plan.cleanable_bytes,
+        ratio=plan.cleanable_ratio,
+        min_ratio=plan.min_cleanable_ratio,
+        due_at_ms=plan.due_at_ms,
+        eligible=plan.eligible,
     )
 
 
@@ -154,7 +171,7 @@ def _written_ms(path: Place) -> TimestampMs | None:
 
 def _show_object(request: Request, each: Examined, transactions: Sequence[Transaction]) -> None:
     """Show a log as JSON. Effects: stdout."""
-    log, plan, contents = each.log, each.compaction, each.contents
+    log, cleanable, contents = each.log, each.cleanable, each.contents
     request.output.result(
         None,
         topicPartition=str(log.partition),
@@ -172,21 +189,20 @@ def _show_object(request: Request, each: Examined, transactions: Sequence[Transa
         lastStableOffset=log.last_stable_offset,
         checkpointedOffset=log.cleaner_checkpoint,
         checkpointWrittenMs=each.cleaned_ms,
-        firstDirtyOffset=plan.first_dirty_offset,
-        firstUncleanableOffset=plan.first_uncleanable_offset,
-        cleanableBytes=plan.cleanable_bytes,
-        cleanableRatio=plan.cleanable_ratio,
-        minCleanableRatio=plan.min_cleanable_ratio,
-        eligible=plan.eligible,
-        reasons=list(plan.reasons),
+        firstDirtyOffset=cleanable.first_dirty,
+        firstUncleanableOffset=cleanable.first_uncleanable,
+        cleanableBytes=cleanable.bytes,
+        cleanableRatio=cleanable.ratio,
+        minCleanableRatio=cleanable.min_ratio,
+        eligible=cleanable.eligible,
         openTransactions=[
             {
-                "producerId": one.producer_id,
-                "firstOffset": one.first_offset,
-                "hangs": one.hangs,
-                "why": one.why,
+                "producerId": opened.producer_id,
+                "firstOffset": opened.first_offset,
+                "hangs": opened.hangs,
+                "why": opened.why,
             }
-            for one in transactions
+            for opened in transactions
         ],
     )
 
@@ -211,8 +227,8 @@ def _show_logs(request: Request, examined: Iterable[Examined]) -> None:
             len(each.log.segments),
             f"{each.log.log_start_offset}..{each.log.log_end_offset}",
             "-" if each.log.cleaner_checkpoint is None else int(each.log.cleaner_checkpoint),
-            f"{each.compaction.cleanable_ratio:.2f}",
-            size_cell(each.compaction.cleanable_bytes),
+            f"{each.cleanable.ratio:.2f}",
+            size_cell(each.cleanable.bytes),
         )
         for each in examined
     ]

@@ -15,7 +15,7 @@ from tests.log_builder import START_MS, LogBuilder, Pair
 OFFSETS, STATES = "__consumer_offsets-0", "__transaction_state-0"
 HOUR, DAY = 3_600_000, 86_400_000
 COMPLETE, ONGOING = 4, 1
-SECRET = "secret-group"
+PRIVATE = "a-private-group"
 
 
 def text(value: str) -> bytes:
@@ -182,10 +182,10 @@ def test_a_transaction_and_its_coordinator(
     tmp_path: Path, status: int, updated: int, partitions: tuple[int, ...], expected: str
 ) -> None:
     """The state of another directory decides; one that changed just now does not."""
-    one = state(
+    coordinated = state(
         "id-7", 7, status, start_ms=START_MS, update_ms=START_MS + updated, partitions=partitions
     )
-    log = open_transaction(tmp_path, one)
+    log = open_transaction(tmp_path, coordinated)
     answer = offsets(log.log_dir, str(tmp_path / "other"))
     (finding,) = findings(answer).values()
     assert expected == finding["kind"]
@@ -232,14 +232,14 @@ def test_a_corrupt_batch(tmp_path: Path) -> None:
     answer = offsets(log.log_dir)
     assert 3 == answer.status
     half = len(content) // 2
-    found = findings(answer)
+    problems = findings(answer)
     assert (
         f"{path} at byte {half}, offset 1: the CRC of the record batch is wrong."
-        in (found["corrupt batch"]["problem"])
+        in (problems["corrupt batch"]["problem"])
     )
-    assert half == found["corrupt batch"]["bytes"]
-    assert "a batch that the cleaner cannot read" in found["cleaner late"]["problem"]
-    assert "expired offsets" not in found
+    assert half == problems["corrupt batch"]["bytes"]
+    assert "a batch that the cleaner cannot read" in problems["cleaner late"]["problem"]
+    assert "expired offsets" not in problems
     assert half == total(answer)["bytes"] - total(answer)["bytesRead"]
 
 
@@ -249,7 +249,7 @@ def groups(tmp_path: Path) -> LogBuilder:
     """
     log = LogBuilder(tmp_path / "logs", OFFSETS)
     segment = log.segment(0)
-    segment.batch(0, [commit(SECRET, START_MS), commit("member", START_MS)])
+    segment.batch(0, [commit(PRIVATE, START_MS), commit("member", START_MS)])
     segment.batch(2, [group("member", START_MS, member=True), commit("late", START_MS)])
     segment.batch(4, [group("late", START_MS + 20 * DAY, member=False)])
     segment.batch(5, [commit("aborted", START_MS)], producer_id=1, transactional=True)
@@ -270,7 +270,7 @@ def test_expired_offsets(tmp_path: Path) -> None:
     assert ("expired offsets", START_MS) == (expired["kind"], expired["sinceMs"])
     assert expired["problem"].startswith("1 committed offsets of 1 groups without members")
     rows = {line["name"]: line for line in answer.lines if "rank" in line}
-    assert (1, False) == (rows[SECRET]["commits"], rows[SECRET]["metadata"])
+    assert (1, False) == (rows[PRIVATE]["commits"], rows[PRIVATE]["metadata"])
     assert (True, True) == (rows["member"]["members"], rows["member"]["metadata"])
     assert (0, 0) == (rows["aborted"]["liveRecords"], rows["deleted"]["liveRecords"])
     properties = tmp_path / "server.properties"
@@ -281,10 +281,10 @@ def test_expired_offsets(tmp_path: Path) -> None:
 def test_names_only_on_request(tmp_path: Path) -> None:
     """In neither form; the number of groups that are shown is limited."""
     log = groups(tmp_path)
-    assert SECRET not in offsets(log.log_dir).out
+    assert PRIVATE not in offsets(log.log_dir).out
     shown = call("offsets", log.log_dir)
-    assert SECRET not in shown.out + shown.err
-    assert SECRET in call("offsets", log.log_dir, "--names").out
+    assert PRIVATE not in shown.out + shown.err
+    assert PRIVATE in call("offsets", log.log_dir, "--names").out
     assert 2 == sum("rank" in line for line in offsets(log.log_dir, "--top", "2").lines)
 
 
