@@ -13,6 +13,7 @@ from logwright.format.snapshot import ProducerEntry
 from logwright.log.model import log_bytes_of
 from logwright.offsets.model import (
     Coordinated,
+    Damage,
     Examined,
     Finding,
     Limits,
@@ -152,19 +153,12 @@ def findings_of(
 
 
 def _damages(examined: Examined) -> Iterator[Finding]:
-    bound = examined.cleanable.first_uncleanable
     for damage in examined.contents.damages:
-        stops = damage.offset < bound
-        says = (
-            "the cleaner cannot read it, and cleans nothing of this log"
-            if stops
-            else ("the cleaner cannot read it once it comes to it")
-        )
         yield Finding(
             kind="corrupt batch",
             problem=(
                 f"{damage.path} at byte {damage.position}, offset {damage.offset}:"
-                f" {damage.problem} {says[0].upper()}{says[1:]}."
+                f" {damage.problem} {_effect(examined, damage)}"
             ),
             fix=(
                 f"`logwright verify {examined.log.log_dir} {examined.log.partition}` shows all that"
@@ -172,6 +166,21 @@ def _damages(examined: Examined) -> Iterator[Finding]:
             ),
             bytes=damage.unread_bytes,
         )
+
+
+def _effect(examined: Examined, damage: Damage) -> str:
+    """Return what a damage is to Kafka's cleaner."""
+    if damage.stops is None:
+        return "Whether the cleaner stops at it is not known."
+    if not damage.stops:
+        return "The cleaner compares no CRC: that alone does not stop it. `logwright clean` stops."
+    if _stops_now(examined, damage):
+        return "The cleaner cannot read it, and cleans nothing of this log."
+    return "The cleaner will stop at it when its segment may be cleaned."
+
+
+def _stops_now(examined: Examined, damage: Damage) -> bool:
+    return bool(damage.stops) and damage.offset < examined.cleanable.first_uncleanable
 
 
 def _hanging(examined: Examined, transactions: tuple[Transaction, ...]) -> Iterator[Finding]:
@@ -237,7 +246,7 @@ def _why_late(examined: Examined, since_ms: int) -> str:
     off = examined.cleaner.off
     if off is not None:
         return f"The cleaner is off: {off}."
-    if examined.contents.damages:
+    if any(_stops_now(examined, each) for each in examined.contents.damages):
         return "The log has a batch that the cleaner cannot read."
     if examined.cleaned_ms is None:
         return f"There is not a {CLEANER_OFFSET_CHECKPOINT}: no log here was ever cleaned."

@@ -27,6 +27,8 @@ class Damage:
 
     Attributes:
         offset: the next one that was expected. position, unread_bytes: bytes.
+        stops: Kafka's cleaner stops at it; False: it does not, as it compares no CRC; None: that
+            is not known.
     """
 
     path: Place
@@ -34,6 +36,7 @@ class Damage:
     offset: int
     unread_bytes: int
     problem: str
+    stops: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

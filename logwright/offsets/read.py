@@ -1,6 +1,6 @@
 """Read all records of a log of an internal topic: whose they are, and which are the newest.
 
-Each segment is read up to its first batch that Kafka's cleaner cannot read either. The records of a
+Each segment is read up to its first batch that is corrupt. The records of a
 transaction count once its marker commits it, as for a group's coordinator (GroupMetadataManager).
 Memory: each key once, with its newest value.
 """
@@ -36,6 +36,10 @@ from logwright.units import TimestampMs
 
 TOPICS: Final = (CONSUMER_OFFSETS, TRANSACTION_STATE)
 _COMMIT: Final = "committed_topic"
+
+
+class _WrongCrc(CorruptBatch):
+    """A batch whose records are perhaps whole."""
 
 
 class _Live(NamedTuple):
@@ -223,7 +227,7 @@ def _read_segment(log: ReadableLog, segment: Segment, end: int, reading: _Readin
         return None
     content = map_file(below(log.readable, name), expected_bytes=segment.log_bytes).data
     position, offset = 0, int(segment.base_offset)
-    problem = "the record batch is truncated."
+    problem, stops = "the record batch is truncated.", None
     try:
         for batch in _batches(content):
             if not offset <= batch.next_offset <= end:
@@ -231,8 +235,10 @@ def _read_segment(log: ReadableLog, segment: Segment, end: int, reading: _Readin
             reading.add(batch)
             position += batch.size
             offset = batch.next_offset
+    except _WrongCrc as error:
+        problem, stops = error.problem, False
     except CorruptBatch as error:
-        problem = error.problem
+        problem, stops = error.problem, _has_impossible_length(content, position) or None
     if position == segment.log_bytes:
         return None
     return Damage(
@@ -241,7 +247,17 @@ def _read_segment(log: ReadableLog, segment: Segment, end: int, reading: _Readin
         offset=offset,
         unread_bytes=segment.log_bytes - position,
         problem=problem,
+        stops=stops,
     )
+
+
+def _has_impossible_length(content: memoryview, position: int) -> bool:
+    """Return whether a batch's length alone shows that it cannot be one."""
+    try:
+        next(walk_batches(content[position:]), None)
+    except CorruptBatch:
+        return True
+    return False
 
 
 def _batches(content: memoryview) -> Iterator[_Batch]:
@@ -258,7 +274,7 @@ def _batches(content: memoryview) -> Iterator[_Batch]:
 def _batch(content: bytes) -> _Batch:
     batch = parse_batch(content)
     if not crc_is_valid(batch, content):
-        raise CorruptBatch("the CRC of the record batch is wrong.")
+        raise _WrongCrc("the CRC of the record batch is wrong.")
     records = read_records(batch, content)
     marker = None
     if batch.is_control and records:
@@ -277,7 +293,7 @@ def _batch(content: bytes) -> _Batch:
 
 def _legacy(content: memoryview) -> _Batch:
     if not is_whole(content):
-        raise CorruptBatch("the CRC of the message is wrong.")
+        raise _WrongCrc("the CRC of the message is wrong.")
     batch = legacy_batch_at(content)
     return _Batch(
         records=[(one.offset, _bytes(one.key), _bytes(one.value)) for one in legacy_records(batch)],

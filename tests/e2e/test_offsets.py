@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Committed
 
+from logwright.format.batch import walk_batches
 from tests.e2e.broker_life import broker
 from tests.e2e.command import Answer, call, free_port, tree
 from tests.e2e.kafka_tools import SERVER, SMALLEST_SEGMENT_BYTES, WAIT_SECONDS
@@ -188,7 +189,9 @@ def test_a_batch_that_stops_the_cleaner(tmp_path: Path) -> None:
         commit_often(bootstrap, 0)
     path = log_dir / OFFSETS / f"{0:020}.log"
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
+    spans = list(walk_batches(content))
+    position = spans[len(spans) // 2].position
+    content[position + 8 : position + 12] = bytes(4)
     path.write_bytes(content)
     with life(tmp_path, "second", port, "log.cleaner.enable=true", "log.cleaner.backoff.ms=500"):
         until = time.monotonic() + WAIT_SECONDS
@@ -199,5 +202,5 @@ def test_a_batch_that_stops_the_cleaner(tmp_path: Path) -> None:
     assert 3 == answer.status
     findings = kinds(answer)
     assert {"corrupt batch", "cleaner late"} == set(findings)
-    assert f"{path} at byte " in findings["corrupt batch"]["problem"]
+    assert f"{path} at byte {position}, " in findings["corrupt batch"]["problem"]
     assert "cleans nothing of this log" in findings["corrupt batch"]["problem"]

@@ -238,9 +238,32 @@ def test_a_corrupt_batch(tmp_path: Path) -> None:
         in (problems["corrupt batch"]["problem"])
     )
     assert half == problems["corrupt batch"]["bytes"]
-    assert "a batch that the cleaner cannot read" in problems["cleaner late"]["problem"]
+    assert "that alone does not stop it" in problems["corrupt batch"]["problem"]
+    assert "a batch that the cleaner cannot read" not in problems["cleaner late"]["problem"]
     assert "expired offsets" not in problems
     assert half == total(answer)["bytes"] - total(answer)["bytesRead"]
+
+
+@pytest.mark.parametrize(("segment", "stops"), [(0, True), (2, False)])
+def test_a_length_that_stops_the_cleaner(tmp_path: Path, segment: int, *, stops: bool) -> None:
+    """Now, or once the active segment is sealed."""
+    log = LogBuilder(tmp_path / "logs", OFFSETS)
+    log.segment(0).batch(0, [commit("a", START_MS)]).batch(1, [commit("b", START_MS)])
+    log.segment(2).batch(2, [commit("c", START_MS)]).batch(3, [commit("c", START_MS)])
+    log.segment(4).batch(4, [commit("c", START_MS)])
+    log.write(cleaner_checkpoint=0)
+    (log.log_dir / "replication-offset-checkpoint").write_text("0\n1\n__consumer_offsets 0 2\n")
+    path = log.directory / f"{segment:020}.log"
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 + 8 : len(content) // 2 + 12] = bytes(4)
+    path.write_bytes(content)
+    stopped_at(log.log_dir, START_MS + DAY)
+    answer = offsets(log.log_dir, "--high-watermark", "checkpoint")
+    assert 3 == answer.status
+    problem = findings(answer)["corrupt batch"]["problem"]
+    assert stops == ("cleans nothing of this log" in problem)
+    late = findings(answer)["cleaner late"]["problem"]
+    assert stops == ("a batch that the cleaner cannot read" in late)
 
 
 def groups(tmp_path: Path) -> LogBuilder:
