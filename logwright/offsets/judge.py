@@ -226,6 +226,8 @@ def _late(examined: Examined, limits: Limits) -> Iterator[Finding]:
     late = duration(examined.as_of_ms - since_ms)
     clean = f"`logwright clean {log.log_dir} {log.partition} --yes`"
     first = "Stop it; then " if is_running(log.log_dir) else ""
+    if any(each.offset < cleanable.first_uncleanable for each in examined.contents.damages):
+        first = f"Restore what is corrupt. {first}"
     at = "no offset" if log.cleaner_checkpoint is None else f"offset {log.cleaner_checkpoint}"
     yield Finding(
         kind="cleaner late",

@@ -240,6 +240,9 @@ def test_a_corrupt_batch(tmp_path: Path) -> None:
     assert half == problems["corrupt batch"]["bytes"]
     assert "that alone does not stop it" in problems["corrupt batch"]["problem"]
     assert "a batch that the cleaner cannot read" not in problems["cleaner late"]["problem"]
+    assert problems["cleaner late"]["remedy"].startswith(
+        "Restore what is corrupt. `logwright clean"
+    )
     assert "expired offsets" not in problems
     assert half == total(answer)["bytes"] - total(answer)["bytesRead"]
 
