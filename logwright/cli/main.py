@@ -29,6 +29,7 @@ _COMMANDS: Final = MappingProxyType(
         "delete": "Delete whole logs, as Kafka does when a topic is deleted.",
         "undo": "Revert the last compaction, retention or deletion of a log.",
         "recover": "Repair logs after a crash: leftovers, torn tails, missing indexes.",
+        "offsets": "Show why __consumer_offsets and __transaction_state grow, and what to do.",
         "doctor": "Show whether a broker starts on its log directories, and what it loses.",
         "quorum": "Show what is left of a cluster's metadata, and write a controller's directory.",
         "rescue": "Do what doctor says, so that a broker starts; or free a full disk.",

@@ -190,8 +190,15 @@ def _formatted(log_dir: Path) -> None:
     (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
 
 
+def _with_offsets(log_dir: Path) -> None:
+    log = LogBuilder(log_dir, "__consumer_offsets-0")
+    log.segment(0).batch(0, [("a", None)])
+    log.write()
+
+
 PREPARED: Final[dict[str, Callable[[Path], None]]] = {
     "doctor": _formatted,
+    "offsets": _with_offsets,
     "rescue": _formatted,
     "undo": _cleaned,
     "resume": _paused,

@@ -52,6 +52,7 @@ CALLS = (
     Call("delete {log_dir} t-0 --yes"),
     Call("undo {log_dir} t-0 --yes"),
     Call("recover {log_dir} --yes"),
+    Call("offsets {log_dir}"),
     Call("doctor {log_dir}"),
     Call("quorum {log_dir}"),
     Call("rescue {log_dir} --free 1 --yes"),

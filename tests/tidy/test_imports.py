@@ -68,6 +68,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "logwright.maintenance",
         "logwright.rescue",
         "logwright.quorum",
+        "logwright.offsets",
     ),
     ("logwright.audit",),
     ("logwright.erasure",),

@@ -1,7 +1,8 @@
 """Up to three examples of each command, which its help shows. A test runs each of them.
 
 ``/kafka/data`` is a log directory of a stopped broker, ``/kafka/data2`` another one of the same
-broker, ``/backup/data`` an earlier copy; ``/kafka/controller`` and ``/kafka/broker`` are what is
+broker, ``/backup/data`` an earlier copy; ``/kafka/offsets`` has Kafka's internal topics;
+``/kafka/controller`` and ``/kafka/broker`` are what is
 left of a cluster without a quorum.
 """
 
@@ -42,6 +43,7 @@ EXAMPLES: Final = MappingProxyType(
         "delete": ("/kafka/data orders-0 --dry-run", "/kafka/data orders-0 --yes"),
         "undo": ("/kafka/data orders-0 --dry-run", "/kafka/data orders-0 --yes"),
         "recover": ("/kafka/data --dry-run", "/kafka/data --yes"),
+        "offsets": ("/kafka/offsets", "/kafka/offsets --names --top 3"),
         "doctor": ("/kafka/data /kafka/data2", "/kafka/data --output json"),
         "quorum": (
             "/kafka/controller /kafka/broker",

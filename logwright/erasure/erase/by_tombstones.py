@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from logwright.batches.outcomes import aborted_intervals
 from logwright.batches.runtime import Runtime, available_cores
 from logwright.checks.kernels import discard_valueless
-from logwright.compaction.model import CleaningOptions
+from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.erasure.erase.scan import matches_of, open_segments
 from logwright.erasure.mark import Erasure, erased_keys, note_steps
 from logwright.errors import QualityError
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from logwright.compaction.model import CleanPlan
     from logwright.config.policy_models import Checks
     from logwright.config.topic import CleanerConfig, TopicConfig
     from logwright.erasure.erase.model import Matcher

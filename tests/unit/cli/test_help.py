@@ -102,6 +102,9 @@ def test_examples_work(
     for node, directory in ((1, "controller"), (11, "broker")):
         write_node(world, tmp_path / "kafka" / directory, node, world.log)
     shutil.copytree(tmp_path / "kafka" / "data", tmp_path / "backup" / "data")
+    offsets = LogBuilder(tmp_path / "kafka" / "offsets", "__consumer_offsets-0")
+    offsets.segment(0).batch(0, [(b"\x00\x01\x00\x01a\x00\x01t\x00\x00\x00\x00", None)])
+    offsets.write()
     (tmp_path / "kafka" / "data2").mkdir()
     (tmp_path / "kafka" / "data2" / "meta.properties").write_text("version=1\n")
     monkeypatch.chdir(tmp_path)
