@@ -1,4 +1,4 @@
-"""What frees a full disk, in the order of what it costs (docs/adr/0061). Pure.
+"""What frees a full disk, in the order of what it costs (docs/adr/0059). Pure.
 
 1. ``due``: retired files and deleted logs whose delay is over, and what killed operations left;
    stray logs that are named. A broker's loader removes the same, but for the stray logs.
