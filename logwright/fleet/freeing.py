@@ -9,9 +9,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogDirLocked, LogwrightError
-from logwright.fleet.starts import IN_A_BUCKET, NOT_HERE, RUNS
+from logwright.fleet.starts import RUNS, why_not
 from logwright.log.load import list_partitions
-from logwright.place.model import is_local, is_versioned
+from logwright.place.model import is_local
 from logwright.reading import reading
 from logwright.rescue.free import KINDS
 from logwright.rescue.free_disk import FreeDirectory, Freeing
@@ -96,8 +96,7 @@ def _outlook(
     name: str, log_dir: Place, settings: DirectorySettings, now_ms: TimestampMs
 ) -> DirectoryOutlook:
     if not is_local(log_dir):
-        why = IN_A_BUCKET if is_versioned(log_dir) else NOT_HERE
-        return DirectoryOutlook(name=name, log_dir=log_dir, why=why)
+        return DirectoryOutlook(name=name, log_dir=log_dir, why=why_not(log_dir))
     try:
         if broker_process(log_dir) is not None:
             return DirectoryOutlook(name=name, log_dir=log_dir, why=RUNS)

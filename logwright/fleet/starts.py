@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.errors import CorruptLogError, LogwrightError
 from logwright.metadata.read import read_directory_ids
-from logwright.place.model import is_local, is_versioned
+from logwright.place.model import is_local, is_running, is_versioned
 from logwright.reading import reading
 from logwright.rescue.rights import owner_of
 from logwright.rescue.start import judge_start
@@ -86,8 +86,7 @@ def judge_starts(
     running: set[object] = set()
     for name, log_dir in log_dirs.items():
         if not is_local(log_dir):
-            why = IN_A_BUCKET if is_versioned(log_dir) else NOT_HERE
-            starts[name] = DirectoryStart(name=name, log_dir=log_dir, why=why)
+            starts[name] = DirectoryStart(name=name, log_dir=log_dir, why=why_not(log_dir))
             continue
         try:
             node: object = _node(log_dir) or name
@@ -101,6 +100,15 @@ def judge_starts(
         for one in _runs(own) if node in running else _judged(own, now_ms):
             starts[one.name] = one
     return tuple(starts[name] for name in log_dirs)
+
+
+def why_not(place: Place) -> str:
+    """Return why nothing can be changed in a place that is not of this machine, or that a broker
+    has open.
+    """
+    if is_running(place):
+        return RUNS
+    return IN_A_BUCKET if is_versioned(place) else NOT_HERE
 
 
 def _node(log_dir: Path) -> tuple[str | None, int] | None:

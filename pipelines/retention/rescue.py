@@ -189,7 +189,7 @@ def free_disk(
         short = None if config.dry_run else freeing.short()
         failures |= run.failures
         if short is not None:
-            failures = {str(own[0].log_dir): short} | failures
+            failures.setdefault(str(own[0].log_dir), short)
         totals["bytes freed"] += sum(done.freed for done in run.all_done)
         totals["steps done"] += sum(done.error is None and not done.waits for done in run.all_done)
     if failures:
