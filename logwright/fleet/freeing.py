@@ -13,7 +13,7 @@ from logwright.fleet.starts import RUNS, why_not
 from logwright.log.load import list_partitions
 from logwright.place.model import is_local
 from logwright.reading import reading
-from logwright.rescue.free import KINDS
+from logwright.rescue.free import KINDS, at_most
 from logwright.rescue.free_disk import FreeDirectory, Freeing
 from logwright.running.broker import broker_process
 
@@ -46,7 +46,7 @@ class DirectoryOutlook:
     @property
     def bytes(self) -> int:
         """What it would free at most; -1 if that is not known."""
-        return -1 if self.outlook is None else sum(step.bytes for step in self.outlook.steps)
+        return -1 if self.outlook is None else at_most(self.outlook.steps)
 
     @property
     def by_kind(self) -> dict[str, int]:

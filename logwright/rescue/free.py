@@ -106,6 +106,17 @@ def needed(steps: Sequence[FreeStep], missing: int) -> list[FreeStep]:
     return chosen
 
 
+def at_most(steps: Iterable[FreeStep]) -> ByteCount:
+    """Return what steps free together, at most. In one log what is retired includes what is due,
+    and a retention and a compaction both begin with its first segment: the larger of the two counts.
+    """
+    largest: dict[tuple[Path, str, bool], int] = {}
+    for one in steps:
+        key = one.log_dir, one.name, one.kind in {"due", "retired"}
+        largest[key] = max(largest.get(key, 0), one.bytes)
+    return ByteCount(sum(largest.values()))
+
+
 def fits(step: FreeStep, space: Space, reserve: int) -> bool:
     """Return whether a step leaves the reserve free at its worst moment."""
     return not step.need or step.need <= space.free - reserve

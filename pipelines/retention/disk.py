@@ -3,6 +3,7 @@ what a rescue would free, or request it where the policies ask for that.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -28,12 +29,16 @@ from logwright.pipelines.retention.purge import (
 )
 from logwright.pipelines.retention.rescue import RESCUE, rescue, rescue_config
 from logwright.resources.clock import Clock
-from logwright.resources.log_dirs import LogDirs
+from logwright.resources.log_dirs import Listing, LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.units import TimestampMs
 
 DISK_SECONDS: Final = 300
+MOST_LOGS: Final = 2_000
+"""In a directory of which a tick says what a rescue would free, by some milliseconds for each: it may
+take a minute."""
 _HOUR_MS: Final = 3_600_000
+_TOO_MANY: Final = f"a tick does not look at more than {MOST_LOGS:,} logs; the fleet page has it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +123,7 @@ def disk_space(
         )
     rescues = []
     if not requests and not running and not runs_in_flight(context.instance, RESCUE):
-        rescues = rescues_of(crossings.low, settings, now_ms=now_ms)
+        rescues = rescues_of(crossings.low, logs_of(listing), settings, now_ms=now_ms)
         if settings.policies.disk.rescue:
             requests += [one.request(now_ms) for one in rescues if one.frees]
     unknown = before & {str(space.log_dir) for space in spaces if space.problem}
@@ -147,22 +152,26 @@ class Rescue:
 
     @property
     def frees(self) -> bool:
-        """It would free something, or recover logs, which may free something then."""
+        """It would free something, or recover logs, which may free something then; or it may."""
         outlook = self.outlook.outlook
-        return outlook is not None and (self.outlook.bytes > 0 or bool(outlook.unclean))
+        if outlook is None:
+            return self.outlook.why == _TOO_MANY
+        return self.outlook.bytes > 0 or bool(outlook.unclean)
 
     @property
     def sentence(self) -> str:
         """What a run would free, and how to launch it."""
+        config = json.dumps(rescue_config([self.space.name], self.free_bytes))
+        launch = f"To launch the job {RESCUE}: {config}"
         if self.outlook.outlook is None:
-            return f"{self.space.log_dir}: a rescue is not possible: {self.outlook.why}."
+            why = f"{self.space.log_dir}: what a rescue frees is not known: {self.outlook.why}."
+            return f"{why} {launch}" if self.frees else why
         kinds = ", ".join(f"{kind} {human_bytes(n)}" for kind, n in self.outlook.by_kind.items())
         total = human_bytes(self.outlook.bytes)
         frees = f"frees {total} at most ({kinds})" if kinds else "frees nothing"
         if self.outlook.not_planned:
             frees += f"; {self.outlook.not_planned} logs could not be looked at"
-        config = json.dumps(rescue_config([self.space.name], self.free_bytes))
-        return f"{self.space.log_dir}: the job {RESCUE} {frees}. To launch it: {config}"
+        return f"{self.space.log_dir}: a rescue {frees}. {launch}"
 
     def request(self, now_ms: int) -> dg.RunRequest:
         """Return the request: the same for an hour, if nothing changes."""
@@ -176,21 +185,38 @@ class Rescue:
         )
 
 
+def logs_of(listing: Listing) -> Counter[str]:
+    """Return the number of logs in each log directory, by its path."""
+    return Counter(str(log.log_dir) for log in listing.logs.values())
+
+
 def rescues_of(
-    low: Iterable[DirectorySpace], settings: DirectorySettings, *, now_ms: TimestampMs
+    low: Iterable[DirectorySpace],
+    logs: Counter[str],
+    settings: DirectorySettings,
+    *,
+    now_ms: TimestampMs,
 ) -> list[Rescue]:
-    """Return what a rescue would do for each directory that is low. Effects: reads the directories;
-    asks for the brokers' locks.
+    """Return what a rescue would do for each directory that is low. Effects: reads those with no
+    more than `MOST_LOGS` logs; asks for the brokers' locks.
     """
     spaces = {space.name: space for space in low}
-    places = {name: space.log_dir for name, space in spaces.items()}
+    large = {name for name, one in spaces.items() if logs[str(one.log_dir)] > MOST_LOGS}
+    places = {name: one.log_dir for name, one in spaces.items() if name not in large}
+    outlooks = [
+        *free_outlooks(places, settings, now_ms=now_ms),
+        *(
+            DirectoryOutlook(name=name, log_dir=spaces[name].log_dir, why=_TOO_MANY)
+            for name in sorted(large)
+        ),
+    ]
     return [
         Rescue(
             space=spaces[one.name],
             outlook=one,
             free_bytes=settings.policies.disk.enough_bytes(spaces[one.name].total_bytes),
         )
-        for one in free_outlooks(places, settings, now_ms=now_ms)
+        for one in outlooks
     ]
 
 

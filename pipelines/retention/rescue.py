@@ -18,7 +18,7 @@ from logwright.errors import LogwrightError, PolicyError
 from logwright.fleet.freeing import directory_to_free
 from logwright.format.names import TopicPartition
 from logwright.place.model import Place, is_local
-from logwright.rescue.free import FreeStep
+from logwright.rescue.free import FreeStep, at_most
 from logwright.rescue.free_disk import (
     Done,
     Freeing,
@@ -135,7 +135,7 @@ class _Run:
 def plan_sentence(chosen: Sequence[FreeStep], freeing: Freeing) -> str:
     """Return a plan in words. Effects: asks the file system."""
     free, worst = freeing.space.free, max((step.need for step in chosen), default=0)
-    frees = human_bytes(sum(step.bytes for step in chosen))
+    frees = human_bytes(at_most(chosen))
     return (
         f"{human_bytes(free)} are free, {human_bytes(freeing.goal)} were asked for;"
         f" {len(chosen)} steps free {frees} at most, and need {human_bytes(worst)} at the worst"

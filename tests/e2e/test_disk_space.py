@@ -142,7 +142,7 @@ def test_inventory_judges_the_next_start(tmp_path: Path) -> None:
         )
         return check.passed, check.severity, str(check.description)
 
-    page = platform.home / "storage" / "fleet" / "index.html"
+    page = platform.home / "storage" / "fleet_page" / "index.html"
     passed, severity, why = checked()
     assert (False, dg.AssetCheckSeverity.ERROR) == (passed, severity)
     assert f"{platform.log_dir}: does not start: {platform.log_dir}/meta.properties: " in why

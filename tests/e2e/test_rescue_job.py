@@ -1,6 +1,4 @@
-"""The job `rescue`, on a real file system that is full to the last byte, and what the sensor says of
-it.
-"""
+"""The job `rescue` on a real file system that is full to the last byte, and the sensor on it."""
 
 from __future__ import annotations
 
@@ -155,7 +153,7 @@ def test_a_broker_that_runs_is_left_alone(full: Disk, tmp_path: Path) -> None:
         assert "LogDirLocked" in str(run.all_events)
         assert SEGMENTS + 1 == len(bases(full))
         assert [] == seen.run_requests
-        assert "a rescue is not possible: a broker runs on it." in str(seen.skip_message)
+        assert "what a rescue frees is not known: a broker runs on it." in str(seen.skip_message)
 
 
 def test_a_directory_without_a_clean_shutdown_is_recovered_first(
@@ -177,9 +175,7 @@ def test_the_sensor_says_what_a_run_would_free(full: Disk, tmp_path: Path) -> No
     with world(tmp_path, full, EXPIRED + DISK.format(8192, "false")) as made:
         data = made.tick()
         assert [] == data.run_requests
-        assert "the job rescue frees 96.0 KiB at most (retention 96.0 KiB)" in str(
-            data.skip_message
-        )
+        assert "a rescue frees 96.0 KiB at most (retention 96.0 KiB)" in str(data.skip_message)
         assert '"log_dirs": ["logs"], "free_bytes": 8192' in str(data.skip_message)
         (tmp_path / "policies" / "p.yml").write_text(EXPIRED + DISK.format(8192, "true"))
         (request,) = made.tick().run_requests
@@ -193,8 +189,21 @@ def test_the_sensor_says_what_a_run_would_free(full: Disk, tmp_path: Path) -> No
         assert [] == made.tick().run_requests
 
 
+def test_a_tick_does_not_look_at_too_many_logs(
+    full: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It requests the run all the same, which has the time."""
+    monkeypatch.setattr("logwright.pipelines.retention.disk.MOST_LOGS", 0)
+    with world(tmp_path, full, KEPT + DISK.format(8192, "false")) as made:
+        data = made.tick()
+        assert [] == data.run_requests
+        assert "the fleet page has it. To launch the job rescue: " in str(data.skip_message)
+        (tmp_path / "policies" / "p.yml").write_text(KEPT + DISK.format(8192, "true"))
+        assert 1 == len(made.tick().run_requests)
+
+
 def test_the_sensor_requests_nothing_that_frees_nothing(full: Disk, tmp_path: Path) -> None:
     with world(tmp_path, full, KEPT + DISK.format(8192, "true")) as made:
         data = made.tick()
     assert [] == data.run_requests
-    assert "the job rescue frees nothing" in str(data.skip_message)
+    assert "a rescue frees nothing" in str(data.skip_message)
