@@ -107,8 +107,8 @@ def needed(steps: Sequence[FreeStep], missing: int) -> list[FreeStep]:
 
 
 def at_most(steps: Iterable[FreeStep]) -> ByteCount:
-    """Return what steps free together, at most. In one log what is retired includes what is due,
-    and a retention and a compaction both begin with its first segment: the larger of the two counts.
+    """Return what steps free together, at most. Of one log what is retired includes what is due,
+    and a retention and a compaction both begin with its first segment: the larger one counts.
     """
     largest: dict[tuple[Path, str, bool], int] = {}
     for one in steps:

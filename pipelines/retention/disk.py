@@ -28,6 +28,7 @@ from logwright.pipelines.retention.purge import (
     purge_range,
 )
 from logwright.pipelines.retention.rescue import RESCUE, rescue, rescue_config
+from logwright.place.model import is_local
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import Listing, LogDirs
 from logwright.resources.policies import PolicyDirectory
@@ -35,8 +36,8 @@ from logwright.units import TimestampMs
 
 DISK_SECONDS: Final = 300
 MOST_LOGS: Final = 2_000
-"""In a directory of which a tick says what a rescue would free, by some milliseconds for each: it may
-take a minute."""
+"""In a directory of which a tick says what a rescue would free. A look at one takes some
+milliseconds, and a tick may take a minute."""
 _HOUR_MS: Final = 3_600_000
 _TOO_MANY: Final = f"a tick does not look at more than {MOST_LOGS:,} logs; the fleet page has it"
 
@@ -201,7 +202,11 @@ def rescues_of(
     more than `MOST_LOGS` logs; asks for the brokers' locks.
     """
     spaces = {space.name: space for space in low}
-    large = {name for name, one in spaces.items() if logs[str(one.log_dir)] > MOST_LOGS}
+    large = {
+        name
+        for name, one in spaces.items()
+        if is_local(one.log_dir) and logs[str(one.log_dir)] > MOST_LOGS
+    }
     places = {name: one.log_dir for name, one in spaces.items() if name not in large}
     outlooks = [
         *free_outlooks(places, settings, now_ms=now_ms),

@@ -143,12 +143,16 @@ def test_a_tighter_retention_only_by_name(full: Disk, tmp_path: Path) -> None:
     assert list(range(10, 121, 10)) == bases(full)
 
 
-def test_a_broker_that_runs_is_left_alone(full: Disk, tmp_path: Path) -> None:
+def test_a_broker_that_runs_is_left_alone(
+    full: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with world(tmp_path, full, EXPIRED + DISK.format(2**40, "true")) as made:
         full.free()  # the stand-in for a broker writes checkpoints
         with running(full.log_dir, {"t-0": 121}):
             run = made.run(1 << 19)
             seen = made.tick()
+            monkeypatch.setattr("logwright.pipelines.retention.disk.MOST_LOGS", 0)
+            assert [] == made.tick().run_requests
         assert not run.success
         assert "LogDirLocked" in str(run.all_events)
         assert SEGMENTS + 1 == len(bases(full))
