@@ -282,7 +282,7 @@ def start_row(start: DirectoryStart) -> dict[str, Any]:
 
 def rescue_row(outlook: DirectoryOutlook) -> dict[str, Any]:
     """Return what is shown of what a rescue would free in a log directory, by column."""
-    kinds = [f"{kind}: {human_bytes(size)}" for kind, size in outlook.by_kind.items()]
+    kinds = [f"{kind} {human_bytes(size)}" for kind, size in outlook.by_kind.items()]
     if outlook.not_planned:
         kinds.append(f"not looked at: {outlook.not_planned} logs")
     return {"rescue_bytes": outlook.bytes, "rescue": outlook.why or ", ".join(kinds)}

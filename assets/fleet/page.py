@@ -218,7 +218,8 @@ def _next(directory: Row | None) -> dict[str, Any]:
     if directory is None:
         return {"start": NOT_JUDGED, "start_why": "", "start_bad": False, "rescue": ""}
     start, size = directory["start"], directory["rescue_bytes"]
-    frees = f"{human_bytes(size)} at most. {directory['rescue']}" if size >= 0 else ""
+    kinds = f": {directory['rescue']}" if directory["rescue"] else ""
+    frees = f"{human_bytes(size)} at most{kinds}" if size >= 0 else ""
     return {
         "start": start,
         "start_why": directory["start_why"],

@@ -41,7 +41,10 @@ def will_start_check(starts: Sequence[DirectoryStart]) -> dg.AssetCheckResult:
         lines.insert(0, "No log directory was judged")
     is_harm = any(one.does_harm for one in bad)
     covered = dict.fromkeys(
-        phrase for one in starts if one.verdict is not None for phrase in one.verdict.not_looked_at
+        phrase
+        for start in starts
+        if start.verdict is not None
+        for phrase in start.verdict.not_looked_at
     )
     return dg.AssetCheckResult(
         check_name=WILL_START,
@@ -79,14 +82,14 @@ def _sentence(start: DirectoryStart) -> str:
 def _findings(starts: Iterable[DirectoryStart]) -> Iterator[tuple[Any, ...]]:
     """Yield a row for each finding, those of a node once, the gravest first."""
     names: dict[int, list[str]] = {}
-    for one in starts:
-        names.setdefault(id(one.verdict), []).append(one.name)
+    for start in starts:
+        names.setdefault(id(start.verdict), []).append(start.name)
     grave = ("stops", "loses", "not judged", "sets aside", "repairs")
     rows = [
-        (", ".join(names[id(one.verdict)]), finding)
-        for one in starts
-        if names[id(one.verdict)][0] == one.name
-        for finding in one.findings
+        (", ".join(names[id(start.verdict)]), finding)
+        for start in starts
+        if names[id(start.verdict)][0] == start.name
+        for finding in start.findings
     ]
     for name, finding in sorted(rows, key=lambda row: grave.index(row[1].effect)):
         yield (

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from logwright.rescue.free_disk import Outlook
     from logwright.units import TimestampMs
 
-_REMEDY: Final = "Stop the broker: a running one frees its space itself."
+_REMEDY: Final = "Stop the broker that uses this log directory, then run it again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -97,8 +97,8 @@ def judge_starts(
         else:
             nodes.setdefault(node, {})[name] = log_dir
     for node, own in nodes.items():
-        for one in _runs(own) if node in running else _judged(own, now_ms):
-            starts[one.name] = one
+        for start in _runs(own) if node in running else _judged(own, now_ms):
+            starts[start.name] = start
     return tuple(starts[name] for name in log_dirs)
 
 

@@ -111,9 +111,9 @@ def at_most(steps: Iterable[FreeStep]) -> ByteCount:
     and a retention and a compaction both begin with its first segment: the larger one counts.
     """
     largest: dict[tuple[Path, str, bool], int] = {}
-    for one in steps:
-        key = one.log_dir, one.name, one.kind in {"due", "retired"}
-        largest[key] = max(largest.get(key, 0), one.bytes)
+    for step in steps:
+        key = step.log_dir, step.name, step.kind in {"due", "retired"}
+        largest[key] = max(largest.get(key, 0), step.bytes)
     return ByteCount(sum(largest.values()))
 
 

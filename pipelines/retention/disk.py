@@ -204,8 +204,8 @@ def rescues_of(
     spaces = {space.name: space for space in low}
     large = {
         name
-        for name, one in spaces.items()
-        if is_local(one.log_dir) and logs[str(one.log_dir)] > MOST_LOGS
+        for name, space in spaces.items()
+        if is_local(space.log_dir) and logs[str(space.log_dir)] > MOST_LOGS
     }
     places = {name: one.log_dir for name, one in spaces.items() if name not in large}
     outlooks = [
@@ -217,11 +217,11 @@ def rescues_of(
     ]
     return [
         Rescue(
-            space=spaces[one.name],
-            outlook=one,
-            free_bytes=settings.policies.disk.enough_bytes(spaces[one.name].total_bytes),
+            space=spaces[outlook.name],
+            outlook=outlook,
+            free_bytes=settings.policies.disk.enough_bytes(spaces[outlook.name].total_bytes),
         )
-        for one in outlooks
+        for outlook in outlooks
     ]
 
 

@@ -37,6 +37,8 @@ RESCUE: Final = "rescue"
 FREE_DISK: Final = "free_disk"
 SHOWN_STEPS: Final = 500
 """Maximum rows of a table in the run; the sums are always complete."""
+_PLAN: Final = ("step", "path", "needed", "bytes at most", "files", "needs bytes", "what")
+_DONE: Final = ("step", "path", "outcome", "bytes freed", "seconds")
 
 
 class TighterRetention(dg.Config):
@@ -95,15 +97,9 @@ class _Run:
         """Show a plan; it is done unless it is a dry run. Effects: the run's log."""
         self.steps |= {key_of(step): step for step in outlook.steps}
         self.chosen |= set(map(key_of, chosen))
-        named = {key: str(error) for key, error in outlook.unclean.items()}
-        named |= {key: hold.sentence for key, hold in outlook.held.items()}
-        self.held |= {
-            f"{log_dir}/{one.directory_name}": why for (log_dir, one), why in named.items()
-        }
-        self.failures |= {
-            f"{log_dir}/{one.directory_name}": error
-            for (log_dir, one), error in outlook.failures.items()
-        }
+        self.held |= {_path(key): str(error) for key, error in outlook.unclean.items()}
+        self.held |= {_path(key): hold.sentence for key, hold in outlook.held.items()}
+        self.failures |= {_path(key): error for key, error in outlook.failures.items()}
         log = self.context.log.info
         log("Planned: %s", plan_sentence(chosen, self.freeing))
         for step in chosen[:SHOWN_STEPS]:
@@ -121,9 +117,9 @@ class _Run:
     def recover(self) -> None:
         """Recover what was not shut down cleanly. Effects: as `recover`."""
         works = tuple(
-            LogWork(key=str(one.log_dir / each.directory_name), log_dir=one.log_dir, partition=each)
-            for one in self.freeing.directories
-            for each in one.partitions
+            LogWork(key=_path((own.log_dir, each)), log_dir=own.log_dir, partition=each)
+            for own in self.freeing.directories
+            for each in own.partitions
         )
         state = recover(SweepState(works=works, now_ms=self.freeing.now_ms), self.settings)
         self.failures |= state.failures
@@ -234,15 +230,15 @@ def directory_named(name: str, named: dict[str, Place]) -> Path:
 
 def _limits(tighter: Sequence[TighterRetention]) -> dict[str, dict[str, int]]:
     limits: dict[str, dict[str, int]] = {}
-    for one in tighter:
-        own = {"retention.ms": one.retention_ms, "retention.bytes": one.retention_bytes}
+    for topic in tighter:
+        own = {"retention.ms": topic.retention_ms, "retention.bytes": topic.retention_bytes}
         given = {name: value for name, value in own.items() if value is not None}
         if not given:
             raise PolicyError(
-                f"tighter_retention of {one.topic} is empty.",
+                f"tighter_retention of {topic.topic} is empty.",
                 remedy="Give retention_ms or retention_bytes.",
             )
-        limits.setdefault(one.topic, {}).update(given)
+        limits.setdefault(topic.topic, {}).update(given)
     return limits
 
 
@@ -267,35 +263,22 @@ def _observations(run: _Run, before: int) -> Iterator[dg.AssetObservation]:
                 "free bytes": free,
                 "lowest free bytes": freeing.lowest,
                 "bytes needed at the worst moment": max((one.need for one in chosen), default=0),
-                "plan": table(
-                    ("step", "path", "needed", "bytes at most", "files", "needs bytes", "what"),
-                    (
-                        (
-                            *(
-                                one.kind,
-                                one.log_dir / one.name,
-                                "yes" if key_of(one) in run.chosen else "no",
-                            ),
-                            *(one.bytes, one.files, one.need, one.detail),
-                        )
-                        for one in own
-                    ),
-                    most=SHOWN_STEPS,
-                ),
-                "done": table(
-                    ("step", "path", "outcome", "bytes freed", "seconds"),
-                    (
-                        (
-                            *(one.step.kind, one.step.log_dir / one.step.name, outcome_of(one)),
-                            *(one.freed, round(one.seconds, 3)),
-                        )
-                        for one in done
-                    ),
-                    most=SHOWN_STEPS,
-                ),
+                "plan": table(_PLAN, (_plan_row(step, run) for step in own), most=SHOWN_STEPS),
+                "done": table(_DONE, map(_done_row, done), most=SHOWN_STEPS),
                 "left out": table(("log", "why"), run.held.items(), most=SHOWN_STEPS),
             },
         )
+
+
+def _plan_row(step: FreeStep, run: _Run) -> tuple[object, ...]:
+    is_needed = "yes" if key_of(step) in run.chosen else "no"
+    path = step.log_dir / step.name
+    return (step.kind, path, is_needed, step.bytes, step.files, step.need, step.detail)
+
+
+def _done_row(done: Done) -> tuple[object, ...]:
+    path = done.step.log_dir / done.step.name
+    return (done.step.kind, path, outcome_of(done), done.freed, round(done.seconds, 3))
 
 
 def _path(log: tuple[Path, TopicPartition]) -> str:

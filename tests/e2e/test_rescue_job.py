@@ -86,14 +86,16 @@ def world(tmp_path: Path, made: Disk, policy: str) -> Iterator[World]:
 def observed(run: dg.ExecuteInProcessResult) -> dict[str, Any]:
     """The metadata of the observation that the run made."""
     (event,) = (
-        one for one in run.all_events if one.event_type is dg.DagsterEventType.ASSET_OBSERVATION
+        event
+        for event in run.all_events
+        if event.event_type is dg.DagsterEventType.ASSET_OBSERVATION
     )
     metadata = event.asset_observation_data.asset_observation.metadata
     return {
-        name: [record.data for record in one.records]
-        if isinstance(one, dg.TableMetadataValue)
-        else one.value
-        for name, one in metadata.items()
+        name: [record.data for record in value.records]
+        if isinstance(value, dg.TableMetadataValue)
+        else value.value
+        for name, value in metadata.items()
     }
 
 

@@ -52,9 +52,8 @@ def test_a_loss_is_no_start(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-3])
     start = starts(a=log.log_dir)["a"]
     assert ("starts, and loses records", True) == (start.outcome, start.does_harm)
-    assert [(path, 2)] == [
-        (one.path, one.first_offset) for one in start.findings if one.effect == "loses"
-    ]
+    lost = [one for one in start.findings if one.effect == "loses"]
+    assert [(path, 2)] == [(one.path, one.first_offset) for one in lost]
 
 
 def test_a_running_broker_is_not_judged(tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ NEXT: dict[str, Any] = {
     "start": "starts, and loses records",
     "start_why": "/logs/t-0: cut: it is torn.",
     "rescue_bytes": 2048,
-    "rescue": "retention: 2.0 KiB",
+    "rescue": "retention 2.0 KiB",
 }
 EVIL = '<script>alert("x")</script><img src=http://example.com/x>'
 
@@ -137,7 +137,7 @@ def test_everything_is_escaped() -> None:
 @pytest.mark.parametrize(
     ("row", "shown", "bad"),
     [
-        (NEXT, ["starts, and loses records", NEXT["start_why"], "2.0 KiB at most. reten"], True),
+        (NEXT, ["starts, and loses records", NEXT["start_why"], "2.0 KiB at most: reten"], True),
         (NEXT | {"start": "not known"}, ["not known"], True),
         (NEXT | {"start": "starts", "start_why": ""}, [">starts<"], False),
         (

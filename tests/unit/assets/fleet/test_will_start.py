@@ -77,9 +77,9 @@ def test_what_is_not_judged_is_named() -> None:
 
 def test_findings_have_paths_and_offsets() -> None:
     """The gravest first; those of a node of two directories once."""
-    one = start("repairs", "loses")
-    two = DirectoryStart(name="second", log_dir=Path("/second"), verdict=one.verdict)
-    check = will_start_check([one, two])
+    first = start("repairs", "loses")
+    second = DirectoryStart(name="second", log_dir=Path("/second"), verdict=first.verdict)
+    check = will_start_check([first, second])
     shown = check.metadata["findings"]
     assert isinstance(shown, dg.TableMetadataValue)
     rows = [record.data for record in shown.records]
