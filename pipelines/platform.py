@@ -31,6 +31,7 @@ from logwright.pipelines.fleet import fleet, fleet_report
 from logwright.pipelines.ingest import ingest, landing
 from logwright.pipelines.retention.disk import disk_space
 from logwright.pipelines.retention.purge import purge, purge_asset, purge_due, purge_range
+from logwright.pipelines.retention.rescue import rescue
 from logwright.pipelines.retention.retain import retention, retention_asset, retention_check
 from logwright.pipelines.rolling.maintenance import rolling_maintenance
 from logwright.pipelines.segments.pauses import pauses
@@ -87,7 +88,7 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
             ),
         ],
         jobs=[
-            *(discover, sweep, sweep_range, retention, purge, purge_range, ingest, fleet),
+            *(discover, sweep, sweep_range, retention, purge, purge_range, rescue, ingest, fleet),
             *((erasure, erase) if erases else ()),
             *((update,) if tables else ()),
             *((archive,) if archives else ()),

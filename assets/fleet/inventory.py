@@ -7,17 +7,21 @@ from typing import Any, Final
 
 import dagster as dg
 
+from logwright.assets.fleet.will_start import DESCRIPTION, WILL_START, why_of, will_start_check
 from logwright.assets.history import recent_rows
 from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.holds import strays, uncleanable
+from logwright.assets.lib.human import human_bytes
 from logwright.assets.lib.partitions import FLEET_INVENTORY, SEGMENT_SET
 from logwright.assets.lib.report import metadata_in_use, rows_table
 from logwright.config.policy_models import DiskLimits
 from logwright.config.resolved import UNKNOWN
 from logwright.config.sources import DirectorySettings
 from logwright.errors import LogwrightError, UncleanLogDir
+from logwright.fleet.freeing import DirectoryOutlook, free_outlooks
 from logwright.fleet.model import DirectorySpace, Fleet
 from logwright.fleet.observe import look, space_of
+from logwright.fleet.starts import DirectoryStart, judge_starts
 from logwright.metrics.export import write_metrics
 from logwright.metrics.values import last_sweep, metric_values
 from logwright.place.model import Place, is_running
@@ -32,6 +36,8 @@ from logwright.units import TimestampMs
 
 FREE_SPACE: Final = "free_space"
 """The check of the log directories' free space."""
+DIRECTORIES: Final = "log directories"
+"""The inventory's metadata that has a row for each of them."""
 SHOWN_LOGS: Final = 500
 """Maximum rows of the table in the UI, dirtiest first; the stored value has all."""
 
@@ -61,7 +67,7 @@ _COLUMNS: Final = MappingProxyType(
 )
 """Of `FleetRow`, as the catalogue shows them."""
 
-_SPACE_SCHEMA: Final = dg.TableSchema(
+_DIRECTORY_SCHEMA: Final = dg.TableSchema(
     columns=[
         dg.TableColumn("name", "string", description="of the log directory"),
         dg.TableColumn("log_dir", "string", description="its path"),
@@ -76,6 +82,14 @@ _SPACE_SCHEMA: Final = dg.TableSchema(
             description="whether one runs there, and how old its high watermarks are, up to which"
             " its logs are shown",
         ),
+        dg.TableColumn("start", "string", description="what a broker's next start does"),
+        dg.TableColumn("start_why", "string", description="why it is not only: starts"),
+        dg.TableColumn(
+            "rescue_bytes",
+            "int",
+            description="what a rescue would free at most by the topics' own settings; -1: unknown",
+        ),
+        dg.TableColumn("rescue", "string", description="the same by step, or why it is unknown"),
     ]
 )
 
@@ -126,14 +140,16 @@ class FleetRow:
             asset=FLEET_INVENTORY,
             description="Each log directory has the free space that the policies' section disk asks"
             " for.",
-        )
+        ),
+        dg.AssetCheckSpec(WILL_START, asset=FLEET_INVENTORY, description=DESCRIPTION),
     ],
 )
 def fleet_inventory(
     context: dg.AssetExecutionContext, log_dirs: LogDirs, policies: PolicyDirectory, clock: Clock
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]  # as above
     """Inventory of all maintained logs: size, dirty ratio, and whether the next sweep will clean
-    them; and the free space of the log directories.
+    them; the free space of the log directories, what a rescue would free, and whether brokers start
+    on them.
     """
     with boundary("fleet_inventory"):
         listing = log_dirs.listing()
@@ -144,6 +160,8 @@ def fleet_inventory(
         spaces = spaces_of(named, listing, settings, now_ms)
         fleet = look(works_of(listing, named, spaces), spaces, settings, now_ms=now_ms)
         stray = strays(fleet.works, settings)
+        starts = judge_starts(named, now_ms=now_ms)
+        outlooks = free_outlooks(named, settings, now_ms=now_ms)
     _export(context, fleet)
     rows = sorted(
         (
@@ -154,7 +172,10 @@ def fleet_inventory(
     )
     return dg.MaterializeResult(
         value=[asdict(row) for row in rows],
-        check_results=[free_space_check(spaces, settings.policies.disk)],
+        check_results=[
+            free_space_check(spaces, settings.policies.disk),
+            will_start_check(starts),
+        ],
         metadata={
             "dagster/row_count": len(rows),
             "bytes": sum(row.bytes for row in rows),
@@ -168,7 +189,11 @@ def fleet_inventory(
             **uncleanable(log.log_dir for log in logs),
             "unreadable log directories": len(listing.unreadable),
             "log directories with a running broker": sum(space.running for space in spaces),
-            **space_metadata(spaces, settings.policies.disk, now_ms),
+            **space_metadata(spaces, settings.policies.disk),
+            DIRECTORIES: directories_table(
+                space_row(space, now_ms) | start_row(start) | rescue_row(outlook)
+                for space, start, outlook in zip(spaces, starts, outlooks, strict=True)
+            ),
             "logs": rows_table(map(asdict, rows), most=SHOWN_LOGS),
         },
     )
@@ -250,21 +275,47 @@ def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg
     )
 
 
-def space_metadata(
-    spaces: Iterable[DirectorySpace], limits: DiskLimits, now_ms: int
-) -> dict[str, Any]:
-    """Return the totals and a table of the log directories' space."""
+def start_row(start: DirectoryStart) -> dict[str, Any]:
+    """Return what is shown of a log directory's next start, by column."""
+    return {"start": start.outcome, "start_why": why_of(start)}
+
+
+def rescue_row(outlook: DirectoryOutlook) -> dict[str, Any]:
+    """Return what is shown of what a rescue would free in a log directory, by column."""
+    kinds = [f"{kind} {human_bytes(size)}" for kind, size in outlook.by_kind.items()]
+    if outlook.not_planned:
+        kinds.append(f"not looked at: {outlook.not_planned} logs")
+    return {"rescue_bytes": outlook.bytes, "rescue": outlook.why or ", ".join(kinds)}
+
+
+def space_metadata(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dict[str, Any]:
+    """Return the totals of the log directories' space."""
     spaces = tuple(spaces)
     return {
         "bytes that wait for a purge": sum(space.retired_bytes for space in spaces),
         "log directories low on space": sum(
             limits.is_low(space.free_bytes, space.total_bytes) for space in spaces
         ),
-        "log directories": dg.MetadataValue.table(
-            [dg.TableRecord(space_row(space, now_ms)) for space in spaces],
-            schema=_SPACE_SCHEMA,
-        ),
     }
+
+
+def directories_table(rows: Iterable[Mapping[str, Any]]) -> dg.TableMetadataValue:
+    """Return the table of the log directories: their space, start and rescue."""
+    return dg.MetadataValue.table(
+        [dg.TableRecord(dict(row)) for row in rows], schema=_DIRECTORY_SCHEMA
+    )
+
+
+def directory_rows(instance: dg.DagsterInstance) -> dict[str, Mapping[str, Any]]:
+    """Return the rows of `directories_table` of the last inventory, by name; none without one.
+    Effects: reads the instance's events.
+    """
+    event = instance.get_latest_materialization_event(FLEET_INVENTORY)
+    made = None if event is None else event.asset_materialization
+    shown = None if made is None else made.metadata.get(DIRECTORIES)
+    if not isinstance(shown, dg.TableMetadataValue):
+        return {}
+    return {str(record.data["name"]): record.data for record in shown.records}
 
 
 def _export(context: dg.AssetExecutionContext, fleet: Fleet) -> None:

@@ -7,13 +7,14 @@ from datetime import UTC, date, datetime, timedelta
 from importlib.metadata import version
 from math import nan
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import dagster as dg
 
 from logwright import durable
 from logwright.assets.erasure.report import case_rows, countdown_rows
-from logwright.assets.fleet.inventory import space_row, spaces_of
+from logwright.assets.fleet.inventory import directory_rows, space_row, spaces_of
 from logwright.assets.history import recent_rows
 from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.human import DAY_MS, HOUR_MS, human_bytes, human_time, unit_of
@@ -22,6 +23,7 @@ from logwright.config.policy_models import DiskLimits
 from logwright.erasure.outlook.countdown import Countdown, read_countdown
 from logwright.errors import LogwrightError
 from logwright.fleet.model import DirectorySpace
+from logwright.fleet.starts import NOT_JUDGED, STARTS
 from logwright.resources.clock import Clock
 from logwright.resources.erasure import countdown_path
 from logwright.resources.log_dirs import LogDirs
@@ -102,6 +104,7 @@ def fleet_page(
         history,
         limits=settings.policies.disk,
         now_ms=now_ms,
+        directories=directory_rows(context.instance),
         countdown=_countdown(context) if settings.policies.erasure.store else None,
     )
     path = page_path(context.instance.storage_directory())
@@ -128,6 +131,7 @@ def fleet_html(
     *,
     limits: DiskLimits,
     now_ms: int,
+    directories: Mapping[str, Row] = MappingProxyType({}),
     countdown: Countdown | None = None,
 ) -> str:
     """Return the page. All texts are escaped.
@@ -138,6 +142,7 @@ def fleet_html(
         history: rows of the maintenance history, at least of the last days.
         limits: below which a directory is low on space.
         now_ms: the clock.
+        directories: what the inventory has of each log directory, by name.
         countdown: of the deadlines of erasure requests, None: there are none.
     """
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 -- it costs time
@@ -163,7 +168,10 @@ def fleet_html(
         now=human_time(now_ms),
         version=version("logwright"),
         tiles=tiles(rows, spaces, history, days, now_ms),
-        spaces=[_space(space, rows, limits, now_ms) for space in spaces],
+        spaces=[
+            _space(space, rows, limits, now_ms) | _next(directories.get(space.name))
+            for space in spaces
+        ],
         plots=[Markup(plot) for plot in plots],  # noqa: S704 -- matplotlib has escaped its texts
         rows=[_row(row) for row in shown],
         hidden=len(rows) - len(shown),
@@ -202,6 +210,21 @@ def _space(
         "retired_percent": f"{retired:.2f}",
         "low": limits.is_low(space.free_bytes, space.total_bytes),
         "has_disk": space.has_disk,
+    }
+
+
+def _next(directory: Row | None) -> dict[str, Any]:
+    """Return what is shown of a log directory's next start, and of what a rescue would free."""
+    if directory is None:
+        return {"start": NOT_JUDGED, "start_why": "", "start_bad": False, "rescue": ""}
+    start, size = directory["start"], directory["rescue_bytes"]
+    kinds = f": {directory['rescue']}" if directory["rescue"] else ""
+    frees = f"{human_bytes(size)} at most{kinds}" if size >= 0 else ""
+    return {
+        "start": start,
+        "start_why": directory["start_why"],
+        "start_bad": start not in {STARTS, NOT_JUDGED},
+        "rescue": frees or directory["rescue"],
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from types import MappingProxyType
 from typing import Annotated, Final, Literal, Self
 
@@ -129,17 +130,21 @@ class DiskLimits(BaseModel):
     Attributes:
         min_free_bytes: report below this number of free bytes.
         min_free_share: report below this share of the file system.
+        rescue: the sensor `disk_space` requests the job `rescue`, too, which cannot be undone.
     """
 
     model_config = _FROZEN
     min_free_bytes: Annotated[Int64, Field(ge=0)] = 0
     min_free_share: Annotated[Double, Field(ge=0, le=1)] = 0.1
+    rescue: Boolean = False
 
     def is_low(self, free_bytes: int, total_bytes: int) -> bool:
         """Return whether this free space is reported; not if the total is unknown (below 1)."""
-        if total_bytes < 1:
-            return False
-        return free_bytes < max(self.min_free_bytes, self.min_free_share * total_bytes)
+        return total_bytes >= 1 and free_bytes < self.enough_bytes(total_bytes)
+
+    def enough_bytes(self, total_bytes: int) -> int:
+        """Return the fewest free bytes that are not reported, of a file system of this size."""
+        return max(self.min_free_bytes, ceil(self.min_free_share * total_bytes))
 
 
 class IngestSource(BaseModel):

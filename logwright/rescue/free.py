@@ -106,6 +106,17 @@ def needed(steps: Sequence[FreeStep], missing: int) -> list[FreeStep]:
     return chosen
 
 
+def at_most(steps: Iterable[FreeStep]) -> ByteCount:
+    """Return what steps free together, at most. Of one log what is retired includes what is due,
+    and a retention and a compaction both begin with its first segment: the larger one counts.
+    """
+    largest: dict[tuple[Path, str, bool], int] = {}
+    for step in steps:
+        key = step.log_dir, step.name, step.kind in {"due", "retired"}
+        largest[key] = max(largest.get(key, 0), step.bytes)
+    return ByteCount(sum(largest.values()))
+
+
 def fits(step: FreeStep, space: Space, reserve: int) -> bool:
     """Return whether a step leaves the reserve free at its worst moment."""
     return not step.need or step.need <= space.free - reserve

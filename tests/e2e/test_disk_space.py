@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +11,15 @@ import dagster as dg
 import pytest
 
 from logwright.assets.fleet.inventory import FREE_SPACE, fleet_inventory
+from logwright.assets.fleet.page import fleet_page
+from logwright.assets.fleet.will_start import WILL_START
+from logwright.assets.history import maintenance_history
 from logwright.config.policy_models import DiskLimits
 from logwright.fleet.model import DirectorySpace
 from logwright.pipelines.retention.disk import disk_space, find_crossings
 from logwright.pipelines.retention.purge import PURGE_LOGS, purge
 from tests.e2e.harness import MARKS, POLICY, Platform, make_platform
+from tests.property.accidents import META
 
 pytestmark = MARKS
 
@@ -96,8 +101,10 @@ def test_inventory_has_the_check(tmp_path: Path, policy: str, passed: bool) -> N
     done = dg.materialize(
         [fleet_inventory], instance=platform.instance, resources=platform.resources()
     )
-    (check,) = done.get_asset_check_evaluations()
-    assert (FREE_SPACE, passed) == (check.check_name, check.passed)
+    checks = {one.check_name: one for one in done.get_asset_check_evaluations()}
+    assert {FREE_SPACE, WILL_START} == set(checks)
+    check = checks[FREE_SPACE]
+    assert passed == check.passed
     assert dg.AssetCheckSeverity.WARN is check.severity
     (listed,) = done.asset_materializations_for_node("kafka_logs__fleet_inventory")
     assert (not passed) == listed.metadata["log directories low on space"].value
@@ -116,3 +123,31 @@ def test_limits() -> None:
     gone = replace(space, total_bytes=-1, free_bytes=-1, problem="it is gone")
     crossings = find_crossings([gone], DiskLimits(min_free_share=1.0), frozenset({"/d"}))
     assert ((), (), ()) == (crossings.low, crossings.fell, crossings.rose)
+
+
+def test_inventory_judges_the_next_start(tmp_path: Path) -> None:
+    """A copy of logs is not formatted, so no broker starts on it; with its ids one does. The page
+    shows the same.
+    """
+    platform = make_platform(tmp_path, {"a-0": "delete-size"}, ENOUGH)
+
+    def checked() -> tuple[bool, dg.AssetCheckSeverity, str]:
+        done = dg.materialize(
+            [fleet_inventory, maintenance_history, fleet_page],
+            instance=platform.instance,
+            resources=platform.resources(),
+        )
+        checks = {one.check_name: one for one in done.get_asset_check_evaluations()}
+        check = checks[WILL_START]
+        return check.passed, check.severity, str(check.description)
+
+    page = platform.home / "storage" / "fleet_page" / "index.html"
+    passed, severity, why = checked()
+    assert (False, dg.AssetCheckSeverity.ERROR) == (passed, severity)
+    assert f"{platform.log_dir}: does not start: {platform.log_dir}/meta.properties: " in why
+    assert "does not start" in page.read_text()
+    (platform.log_dir / "meta.properties").write_text(META)
+    assert checked()[0]
+    shown = page.read_text()
+    assert "does not start" not in shown
+    assert re.search(r"KiB at most: compaction [0-9.]+ KiB", shown)

@@ -13,6 +13,7 @@ import dagster as dg
 import pytest
 
 from logwright.assets.fleet.inventory import FREE_SPACE, fleet_inventory
+from logwright.assets.fleet.will_start import WILL_START
 from logwright.assets.lib.partitions import FLEET_INVENTORY, LOGS_NAME, SEGMENT_SET
 from logwright.assets.lib.verdict import CHECKS, VALUE_CONTRACT
 from logwright.batches.runtime import Runtime
@@ -267,10 +268,11 @@ def test_the_inventory_shows_a_bucket(platform: Platform, bucket: Bucket) -> Non
         assert bucket.url == there["log_dir"]
         own = {"log": "", "log_dir": "", "why": ""}
         assert here | own == there | own
-    (check,) = done.get_asset_check_evaluations()
-    assert FREE_SPACE == check.check_name
-    assert not check.passed
-    assert bucket.url not in str(check.description)
+    checks = {one.check_name: one for one in done.get_asset_check_evaluations()}
+    assert not checks[FREE_SPACE].passed
+    assert bucket.url not in str(checks[FREE_SPACE].description)
+    why = str(checks[WILL_START].description)
+    assert f"{bucket.url}: not judged: it is in a bucket, where no broker starts" in why
     ticked = tick(disk_space, platform)
     assert [str(platform.log_dir)] == [
         event.metadata["log directory"].value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logwright.rescue.free import FreeStep, Kind, Space, fits, in_order, needed
+from logwright.rescue.free import FreeStep, Kind, Space, at_most, fits, in_order, needed
 from logwright.units import ByteCount
 
 MIB = 1 << 20
@@ -55,3 +55,11 @@ def test_the_reserve_stays_free() -> None:
     assert not fits(step("compaction", 9, need=9 * MIB + 1), space, space.reserve)
     full = Space(device=1, total=ByteCount(MIB), free=ByteCount(0))
     assert fits(step("retention", 9), full, full.reserve)
+
+
+def test_what_two_steps_remove_counts_once() -> None:
+    """Retired files include those that are due, and both kinds of cleaning begin at the start."""
+    steps = [step("due", 1), step("retired", 3), step("retention", 5), step("compaction", 9)]
+    assert 12 == at_most(steps)
+    assert 21 == at_most([*steps, step("tighter", 8), step("retention", 9, name="u-0")])
+    assert 0 == at_most([])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
@@ -25,6 +26,7 @@ from logwright.assets.fleet.page import (
 from logwright.assets.lib.human import human_bytes, human_time, unit_of
 from logwright.config.policy_models import DiskLimits
 from logwright.fleet.model import DirectorySpace
+from logwright.fleet.starts import RUNS
 from tests.browser.site import chromium
 
 NOW_MS = 1_767_268_800_000
@@ -56,6 +58,12 @@ SPACE = DirectorySpace(
     retired_bytes=100,
     retired_due_bytes=10,
 )
+NEXT: dict[str, Any] = {
+    "start": "starts, and loses records",
+    "start_why": "/logs/t-0: cut: it is torn.",
+    "rescue_bytes": 2048,
+    "rescue": "retention 2.0 KiB",
+}
 EVIL = '<script>alert("x")</script><img src=http://example.com/x>'
 
 
@@ -116,11 +124,38 @@ def test_everything_is_escaped() -> None:
         DirectorySpace(name="d", log_dir=Path(f"/{EVIL}"), problem=EVIL),
         DirectorySpace(name="e", log_dir=Path(f"/{EVIL}"), total_bytes=1),
     ]
-    page = fleet_html([evil], spaces, [], limits=DiskLimits(), now_ms=NOW_MS)
+    directories = {name: NEXT | {"start_why": EVIL, "rescue": EVIL} for name in "de"}
+    page = fleet_html(
+        [evil], spaces, [], limits=DiskLimits(), now_ms=NOW_MS, directories=directories
+    )
     tags = _Tags()
     tags.feed(page)
     assert not tags.tags & {"script", "img"}
     assert "&lt;script&gt;" in page
+
+
+@pytest.mark.parametrize(
+    ("row", "shown", "bad"),
+    [
+        (NEXT, ["starts, and loses records", NEXT["start_why"], "2.0 KiB at most: reten"], True),
+        (NEXT | {"start": "not known"}, ["not known"], True),
+        (NEXT | {"start": "starts", "start_why": ""}, [">starts<"], False),
+        (
+            {"start": "not judged", "start_why": RUNS, "rescue_bytes": -1, "rescue": RUNS},
+            ["not judged", f'<td class="why">{RUNS}</td><td>{RUNS}</td>'],
+            False,
+        ),
+        (None, ["not judged"], False),
+    ],
+)
+def test_next_starts(row: dict[str, Any] | None, shown: list[str], bad: bool) -> None:
+    """Of each log directory, and what a rescue would free; without an inventory nothing is said."""
+    space = replace(SPACE, free_bytes=900)
+    directories = {} if row is None else {"logs": row}
+    page = fleet_html([], [space], [], limits=DiskLimits(), now_ms=NOW_MS, directories=directories)
+    part = page[page.index("Next starts") : page.index("Fleet</h2>")]
+    assert [] == [text for text in shown if text not in part]
+    assert bad == ('tr class="bad"' in part)
 
 
 def test_plots_refer_to_their_own_parts() -> None:
