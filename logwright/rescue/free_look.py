@@ -6,26 +6,29 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from logwright.compaction.split import groups_of
 from logwright.deletion.observe import list_deleted
 from logwright.deletion.plan import plan_purge_logs
-from logwright.errors import InvariantError, LogwrightError
+from logwright.errors import LogwrightError
 from logwright.format.names import SEGMENT_SUFFIXES, segment_file_name
 from logwright.log.log_dir import list_marked
 from logwright.log.tree import list_tree
 from logwright.purge.observe import list_partition
 from logwright.purge.plan import plan_purge
 from logwright.rescue.free import FreeStep, Kind, Space
+from logwright.rescue.free_groups import with_margin
 from logwright.steps.step import Unlink
-from logwright.sweep.model import LogWork
 from logwright.sweep.plan import WITHOUT_ROLL, plan_cleaning
 from logwright.units import INT64_MAX, ByteCount, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from logwright.compaction.model import CleanPlan
     from logwright.format.names import TopicPartition
     from logwright.observe import HighWatermark
     from logwright.retention.plan import RetentionPlan
@@ -120,16 +123,16 @@ def segment_bytes(plan: RetentionPlan) -> list[int]:
     ]
 
 
-def compaction_work(
+def compaction_plan(
     log_dir: Path,
     partition: TopicPartition,
     settings: Settings,
     *,
     now_ms: TimestampMs,
     high_watermark: HighWatermark,
-) -> LogWork | None:
-    """Return the planned cleaning of a compacted log, due or not, without a roll; None if there is
-    nothing to clean. Effects: reads.
+) -> CleanPlan | None:
+    """Return the cleaning of a compacted log, due or not, without a roll, that can be split into
+    groups; None if there is nothing to clean. Effects: reads.
 
     Raises:
         LogwrightError: as `plan_cleaning`.
@@ -147,36 +150,33 @@ def compaction_work(
     )
     if not plan.clean:
         return None
-    return LogWork(key=str(partition), log_dir=log_dir, partition=partition, plan=plan)
+    return plan._replace(options=replace(plan.options, like_kafka=False))
 
 
-def compaction_step(work: LogWork) -> FreeStep:
-    """Return what a planned cleaning needs and frees, at most: its output is not larger than its
-    input. Effects: looks at its files.
+def compaction_step(plan: CleanPlan) -> FreeStep:
+    """Return what a cleaning frees at most, and what its smallest group needs at most: its output
+    is not larger than its input. Effects: looks at its files.
     """
-    plan = work.plan
-    if plan is None:
-        raise InvariantError("the cleaning was planned")
-    bound = plan.compaction.first_uncleanable_offset
-    below = [one for one in plan.log.sealed if one.base_offset < bound]
-    size = sum(one.log_bytes + one.index_bytes + one.timeindex_bytes for one in below)
+    groups = groups_of(plan)
+    below = [segment for group in groups for segment in group]
+    sizes = [
+        sum(one.log_bytes + one.index_bytes + one.timeindex_bytes for one in group)
+        for group in groups
+    ]
     names = (segment_file_name(one.base_offset, each) for one in below for each in SEGMENT_SUFFIXES)
     looked = [blocks_of(plan.log.directory / name) for name in names]
+    bound = plan.compaction.first_uncleanable_offset
     return FreeStep(
         kind="compaction",
         log_dir=plan.log.log_dir,
         name=plan.log.partition.directory_name,
         bytes=ByteCount(sum(blocks for blocks, _ in looked)),
         files=len(below),
-        need=size + _margin(size),
+        need=with_margin(min(sizes, default=0)),
         linked=sum(linked for _, linked in looked),
-        detail=f"{len(below)} segments below {bound}; what goes is not known before",
+        detail=f"{len(below)} segments below {bound} in {len(groups)} groups; what goes is not"
+        " known before",
     )
-
-
-def _margin(size: int) -> int:
-    """Return what a rebuilt batch and the ledger may take more."""
-    return size // 50 + (1 << 16)
 
 
 def _step(kind: Kind, directory: Path, files: Iterable[Path | str], detail: str) -> FreeStep | None:

@@ -1,8 +1,7 @@
 """Do one step of `logwright.rescue.free` on a log directory that may have no byte free.
 
 No lock file of a partition, ledger or note is made: an exclusive lock on the log directory's
-``.lock``, which a broker and every command of logwright needs, keeps all of them away. Only a
-compaction, which needs room anyway, works as `clean` does, under the locks that it takes.
+``.lock``, which a broker and every command of logwright needs, keeps all of them away.
 
 What was done shows in the directory itself, so a run that is killed continues with the next one:
 each step is decided again when it is done, by what is there then.
@@ -19,27 +18,27 @@ from logwright.deletion.commit import purge_deleted_locked
 from logwright.deletion.observe import look_at
 from logwright.deletion.steps import unlink_steps
 from logwright.errors import DiskFull, LogDirLocked
-from logwright.format.names import BROKER_LOCK, TopicPartition
+from logwright.format.names import BROKER_LOCK, CLEANER_OFFSET_CHECKPOINT, TopicPartition
 from logwright.locks import acquire, held
 from logwright.log.load import observe
 from logwright.log.log_dir import list_marked
 from logwright.place.files import open_log_dir
-from logwright.purge.commit import purge_locked, purge_partition
+from logwright.purge.commit import purge_locked
 from logwright.rescue.free import FreeStep, oldest_needed, sealed_only
+from logwright.rescue.free_groups import ROOM, GroupCleaning, in_turn
 from logwright.rescue.free_look import EVER, segment_bytes
 from logwright.retention.commit import retain_locked
 from logwright.retention.plan import RetentionPlan, plan_retention
 from logwright.roll.commit import sealing_steps
 from logwright.roll.plan import force_roll
+from logwright.state.hold import refuse_held
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.live import refuse_changed, set_offsets
 from logwright.steps.step import FsyncDir, Unlink
-from logwright.sweep.clean import clean_logs
-from logwright.sweep.executor import LocalExecutor
-from logwright.sweep.model import LogWork, SweepState
-from logwright.sweep.stages import judged
 
 if TYPE_CHECKING:
+    from logwright.compaction.model import CleanPlan
     from logwright.config.topic import TopicConfig
     from logwright.observe import HighWatermark
     from logwright.steps.filesystem import FileSystem
@@ -148,26 +147,36 @@ def retain_needed(plan: RetentionPlan, files: FileSystem, missing: int) -> int:
     return len(less.deleted)
 
 
-def compact(work: LogWork, *, now_ms: TimestampMs, at_worst: Callable[[], None]) -> LogWork:
-    """Clean a log as `clean` does, and remove what it replaces at once. Effects: changes the log,
-    under the locks; what is staged goes if there is no room for it.
+def compact(
+    plan: CleanPlan,
+    files: FileSystem,
+    goes: Callable[[int], bool],
+    at_worst: Callable[[], None],
+) -> int | None:
+    """Clean a log on which nobody else works, group by group, without an undo; return the bytes
+    that the next group needs, None if no group is left or none is wanted any more. Effects: changes
+    the log; what is staged goes if there is no room for it.
 
     Args:
-        work: planned.
-        now_ms: the clock.
-        at_worst: called when all is staged and nothing is removed yet.
+        plan: as `compaction_plan` made it.
+        goes: says whether a group is done that needs this many bytes.
+        at_worst: called when a group is staged and its old files are not removed yet.
 
-    Returns:
-        the log's work, with why it failed if it did.
+    Raises:
+        StalePlan: the log is not as it was planned.
+        LogwrightError: as `GroupCleaning`.
     """
-
-    def judge(built: LogWork) -> LogWork:
-        at_worst()
-        return judged(built)
-
-    state = SweepState(works=(work,), now_ms=now_ms)
-    for ended in clean_logs(state, LocalExecutor(threads=1), judge):
-        work = ended
-    if work.failure is None:
-        purge_partition(work.log_dir, work.partition, now_ms=EVER, file_delete_delay_ms=0)
-    return work
+    log = plan.log
+    refuse_changed(log)
+    refuse_held(log.log_dir, log.partition, plan.now_ms, force=False)
+    if not goes(ROOM):
+        return ROOM
+    cleaning = GroupCleaning(plan=plan)
+    cleaning.read()
+    for group in in_turn(cleaning.groups):
+        if not goes(group.need):
+            return group.need
+        cleaning.do(group.number, files, at_worst)
+    end = {CLEANER_OFFSET_CHECKPOINT: plan.compaction.first_uncleanable_offset}
+    set_offsets(log.log_dir, log.partition, end, files)
+    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +9,8 @@ import pytest
 
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import DiskFull
-from logwright.rescue.free_look import compaction_work, space_of
-from logwright.rescue.free_run import compact
+from logwright.rescue.free_look import compaction_plan, space_of
+from logwright.rescue.free_run import alone, compact
 from logwright.units import TimestampMs
 from tests.e2e.command import call
 from tests.e2e.test_full_disk import Disk, disk
@@ -113,34 +112,37 @@ def test_a_tighter_retention_only_by_name(full: Disk) -> None:
 
 
 def test_a_compaction_waits_for_its_room(full: Disk) -> None:
-    """Without room it is not begun; with room the newest record of each key stays."""
+    """Without room it is not begun; with room for what is left of one group, and not for all
+    segments, the newest record of each key stays.
+    """
     words = ("rescue", full.log_dir, "--free", 20 * 4096, "--yes", *COMPACTS, *LATER)
     refused = call(*words)
     assert 5 == refused.status
-    assert "not compacted" in refused.err
+    assert "not compacted to its end" in refused.err
     assert SEGMENTS + 1 == len(bases(full))
-    full.fill(35)
+    full.fill(20)
     assert 0 == call(*words, "--free", 40 * 4096).status
     assert [0, 120] == bases(full)
     assert [] == list(full.log_dir.rglob("*.deleted"))
+    assert not (full.log_dir / "t-0" / ".logwright").exists()
     assert 40 * 4096 <= free_bytes(full)
 
 
 def test_a_compaction_that_finds_the_disk_full_leaves_the_log(full: Disk) -> None:
     """What it staged is removed."""
-    full.fill(2)
+    full.fill(0)
     log = LogBuilder(full.log_dir)
-    work = compaction_work(
+    plan = compaction_plan(
         full.log_dir,
         log.partition,
         (TopicConfig(cleanup_policy=("compact",)), CleanerConfig()),
         now_ms=TimestampMs(START_MS + 86_400_000),
         high_watermark="end",
     )
-    assert work is not None
+    assert plan is not None
     before = {path: path.read_bytes() for path in log.directory.glob("0*")}
-    now_ms = TimestampMs(START_MS + 86_400_000)
-    done = compact(work, now_ms=now_ms, at_worst=lambda: None)
-    assert isinstance(done.failure, DiskFull)
+    with alone(full.log_dir) as files, pytest.raises(DiskFull):
+        compact(plan, files, lambda _: True, lambda: None)
     assert before == {path: path.read_bytes() for path in log.directory.glob("0*")}
-    assert 2 * os.statvfs(full.log_dir).f_frsize == free_bytes(full)
+    assert not (log.directory / ".logwright").exists()
+    assert 0 == free_bytes(full)

@@ -15,6 +15,7 @@ from logwright.cli.output import human_bytes
 from logwright.cli.recovering import recover_first
 from logwright.cli.request import Request, local_directory
 from logwright.cli.selection import leave_held, leave_strays
+from logwright.compaction.model import CleanPlan
 from logwright.config.topic import TopicConfig
 from logwright.errors import DiskFull, LogwrightError, PolicyError, UncleanLogDir
 from logwright.format.names import TopicPartition
@@ -22,8 +23,8 @@ from logwright.place.model import Place
 from logwright.rescue.free import FreeStep, Kind, Space, fits, in_order, needed
 from logwright.rescue.free_look import (
     EVER,
+    compaction_plan,
     compaction_step,
-    compaction_work,
     deleted_steps,
     first_file,
     held_open,
@@ -52,6 +53,7 @@ class _Rescue:
     Attributes:
         requests: one for each log directory.
         lowest: the fewest free bytes that were seen.
+        tried: what is not done again; but a compaction when this many bytes are free.
     """
 
     requests: Sequence[Request]
@@ -61,7 +63,7 @@ class _Rescue:
     tighter: dict[str, dict[str, int]]
     lowest: int = -1
     recovered: bool = False
-    tried: set[tuple[Kind, Path, str]] = field(default_factory=set)
+    tried: dict[tuple[Kind, Path, str], int | None] = field(default_factory=dict)
 
     @property
     def space(self) -> Space:
@@ -83,6 +85,15 @@ class _Rescue:
     def kept_free(self) -> int:
         """What a compaction leaves free."""
         return self.space.reserve if self.reserve is None else self.reserve
+
+    def has_room(self, need: int) -> bool:
+        """Return whether this many bytes leave what is kept free. Effects: as `space`."""
+        return fits(need, self.space, self.kept_free)
+
+    def is_open(self, step: FreeStep) -> bool:
+        """Return whether a step was not tried, or there was no room then. Effects: as `space`."""
+        need = self.tried.get(_key(step), 0)
+        return need is not None and self.has_room(need)
 
 
 def free_disk(
@@ -154,7 +165,7 @@ def _rescue(rescue: _Rescue) -> None:
     request, started = rescue.requests[0], time.monotonic()
     before = rescue.space.free
     while rescue.missing > 0:
-        steps = [step for step in in_order(_look(rescue)) if _key(step) not in rescue.tried]
+        steps = [step for step in in_order(_look(rescue)) if rescue.is_open(step)]
         chosen = needed(steps, rescue.missing)
         _show_plan(rescue, steps, chosen)
         if request.dry_run:
@@ -225,13 +236,7 @@ def _records(rescue: _Rescue, request: Request) -> Iterator[FreeStep]:
                 step = None if plan is None else retention_step(plan, kind)
                 if step is not None:
                     yield step
-            cleaning = compaction_work(
-                request.log_dir,
-                partition,
-                request.settings(partition.topic),
-                now_ms=request.now_ms,
-                high_watermark=request.high_watermark,
-            )
+            cleaning = _cleaning(request, partition)
             if cleaning is not None:
                 yield compaction_step(cleaning)
         except UncleanLogDir as error:
@@ -283,17 +288,10 @@ def _do(rescue: _Rescue, step: FreeStep) -> None:
     before, started = rescue.space.free, time.monotonic()
     partition = TopicPartition.parse(step.name)
     error: LogwrightError | None = None
+    need: int | None = None
     try:
-        if step.kind == "compaction":
-            if not fits(step, rescue.space, rescue.kept_free):
-                request.output.message(
-                    f"{step.name}: not compacted: it needs {human_bytes(step.need)}, and"
-                    f" {human_bytes(before)} are free, of which"
-                    f" {human_bytes(rescue.kept_free)} are kept"
-                )
-                rescue.tried.add(_key(step))
-                return
-            _compact(rescue, request, step)
+        if step.kind == "compaction" and partition is not None:
+            need = _compact(rescue, request, partition)
         else:
             _remove(rescue, request, step, partition)
     except DiskFull as full:
@@ -305,8 +303,8 @@ def _do(rescue: _Rescue, step: FreeStep) -> None:
         else:
             request.failures.add_directory(step.name, other)
     freed = rescue.space.free - before
-    if error is not None or freed <= 0:
-        rescue.tried.add(_key(step))
+    if error is not None or freed <= 0 or need is not None:
+        rescue.tried[_key(step)] = need
     if error is None and partition is not None:
         request.changed.append(partition)
     outcome = f"freed {human_bytes(freed)}" if error is None else f"not done: {error}"
@@ -341,26 +339,42 @@ def _remove(
             remove_marked(step, files, now_ms=clock_ms, delay_ms=delay_ms)
 
 
-def _compact(rescue: _Rescue, request: Request, step: FreeStep) -> None:
-    """Compact a log. Effects: changes it.
-
-    Raises:
-        LogwrightError: it failed; the log is as it was, or is recovered by the next run.
-    """
-    partition = TopicPartition.parse(step.name)
-    if partition is None:
-        return
-    work = compaction_work(
-        step.log_dir,
+def _cleaning(request: Request, partition: TopicPartition) -> CleanPlan | None:
+    """Return the cleaning of a log, None if there is nothing to clean. Effects: reads."""
+    return compaction_plan(
+        request.log_dir,
         partition,
         request.settings(partition.topic),
         now_ms=request.now_ms,
         high_watermark=request.high_watermark,
     )
-    if work is not None:
-        done = compact(work, now_ms=request.now_ms, at_worst=rescue.note)
-        if done.failure is not None:
-            raise done.failure
+
+
+def _compact(rescue: _Rescue, request: Request, partition: TopicPartition) -> int | None:
+    """Compact a log as far as there is room and it is needed; return the bytes that the next group
+    of its segments needs, None if none is left to do. Effects: changes it; output.
+
+    Raises:
+        LogwrightError: it failed; the log is as it was, or is recovered by the next run.
+    """
+    plan = _cleaning(request, partition)
+    if plan is None:
+        return None
+
+    def goes(need: int) -> bool:
+        return rescue.missing > 0 and rescue.has_room(need)
+
+    with alone(request.log_dir) as files:
+        need = compact(plan, files, goes, rescue.note)
+    if need is None or rescue.missing <= 0:
+        return None
+    space = rescue.space
+    request.output.message(
+        f"{partition}: not compacted to its end: the next group of segments needs"
+        f" {human_bytes(need)}, and {human_bytes(space.free)} are free, of which"
+        f" {human_bytes(rescue.kept_free)} are kept"
+    )
+    return need
 
 
 def _show_plan(rescue: _Rescue, steps: Sequence[FreeStep], chosen: Sequence[FreeStep]) -> None:
