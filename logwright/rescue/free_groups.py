@@ -19,6 +19,7 @@ next cleaning reads the same dirty section again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final
@@ -85,14 +86,13 @@ def in_turn(groups: Sequence[Weighed]) -> Iterator[Weighed]:
     ready = [(each.need, each.number) for each in groups if not each.waits]
     heapify(ready)
     done = [False] * len(groups)
-    first = 0
-    while True:
-        while first < len(groups) and done[first]:
+    first, reached = 0, -1
+    for _ in groups:
+        while done[first]:
             first += 1
-        if first == len(groups):
-            return
-        if groups[first].waits:
+        if groups[first].waits and first > reached:
             heappush(ready, (groups[first].need, first))
+            reached = first
         _, number = heappop(ready)
         yield groups[number]
         done[number] = True
@@ -222,6 +222,20 @@ class GroupCleaning:
         need = 0 if stays is not None else with_margin(_most_bytes(sources, survivors.dead))
         waits = survivors.removed_tombstones > 0 or survivors.removed_markers > 0
         return Weighed(number=number, need=need, waits=waits)
+
+    @contextmanager
+    def staging(self) -> Iterator[None]:
+        """Keep the directory in which groups are staged, until all are done. Effects: makes it, and
+        removes it on leaving.
+
+        Raises:
+            DiskFull, StepFailed: it cannot be made.
+        """
+        try:
+            with discarded_on_error(self.plan), new_staging(self.plan):
+                yield
+        finally:
+            discard_staging(self.plan)
 
     def do(self, number: int, files: FileSystem, at_worst: Callable[[], None]) -> None:
         """Build, check and swap one group, and remove its old files. Effects: as said; what is

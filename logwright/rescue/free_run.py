@@ -173,10 +173,11 @@ def compact(
         return ROOM
     cleaning = GroupCleaning(plan=plan)
     cleaning.read()
-    for group in in_turn(cleaning.groups):
-        if not goes(group.need):
-            return group.need
-        cleaning.do(group.number, files, at_worst)
+    with cleaning.staging():
+        for group in in_turn(cleaning.groups):
+            if not goes(group.need):
+                return group.need
+            cleaning.do(group.number, files, at_worst)
     end = {CLEANER_OFFSET_CHECKPOINT: plan.compaction.first_uncleanable_offset}
     set_offsets(log.log_dir, log.partition, end, files)
     return None
