@@ -65,6 +65,14 @@ def with_margin(size: int) -> int:
     return size + size // 50 + ROOM
 
 
+def smaller_groups(plan: CleanPlan, room: int) -> CleanPlan:
+    """Return the plan with groups for which this many bytes are enough, as far as they have several
+    segments. Pure.
+    """
+    most = max(min(plan.config.segment_bytes, (room - ROOM) * 50 // 51), 1)
+    return plan._replace(config=plan.config.model_copy(update={"segment_bytes": most}))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
     """A group whose records are decided.

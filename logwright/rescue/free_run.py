@@ -25,7 +25,7 @@ from logwright.log.log_dir import list_marked
 from logwright.place.files import open_log_dir
 from logwright.purge.commit import purge_locked
 from logwright.rescue.free import FreeStep, oldest_needed, sealed_only
-from logwright.rescue.free_groups import ROOM, GroupCleaning, in_turn
+from logwright.rescue.free_groups import ROOM, GroupCleaning, in_turn, smaller_groups
 from logwright.rescue.free_look import EVER, segment_bytes
 from logwright.retention.commit import retain_locked
 from logwright.retention.plan import RetentionPlan, plan_retention
@@ -150,6 +150,8 @@ def retain_needed(plan: RetentionPlan, files: FileSystem, missing: int) -> int:
 def compact(
     plan: CleanPlan,
     files: FileSystem,
+    *,
+    room: int,
     goes: Callable[[int], bool],
     at_worst: Callable[[], None],
 ) -> int | None:
@@ -159,6 +161,7 @@ def compact(
 
     Args:
         plan: as `compaction_plan` made it.
+        room: bytes that may be taken: groups are not larger, as far as they have several segments.
         goes: says whether a group is done that needs this many bytes.
         at_worst: called when a group is staged and its old files are not removed yet.
 
@@ -171,7 +174,7 @@ def compact(
     refuse_held(log.log_dir, log.partition, plan.now_ms, force=False)
     if not goes(ROOM):
         return ROOM
-    cleaning = GroupCleaning(plan=plan)
+    cleaning = GroupCleaning(plan=smaller_groups(plan, room))
     cleaning.read()
     with cleaning.staging():
         for group in in_turn(cleaning.groups):

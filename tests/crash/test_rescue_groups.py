@@ -18,10 +18,10 @@ from logwright.errors import DiskFull, LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.recovery.model import RecoveryOptions
 from logwright.rescue import free_run
-from logwright.rescue.free_groups import GroupCleaning, Weighed, in_turn
+from logwright.rescue.free_groups import GroupCleaning, Weighed, in_turn, with_margin
 from logwright.rescue.free_look import compaction_plan
 from logwright.rescue.free_run import alone, compact
-from logwright.steps.filesystem import RealFileSystem
+from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit
 from logwright.sweep.plan import Settings
@@ -63,12 +63,18 @@ def planned(
     )
 
 
+def cleaned(
+    plan: CleanPlan, files: FileSystem, goes: Callable[[int], bool], room: int = 1 << 40
+) -> int | None:
+    return compact(plan, files, room=room, goes=goes, at_worst=lambda: None)
+
+
 def in_groups(plan: CleanPlan, make: Callable[[RealFileSystem], Any] = lambda real: real) -> None:
     """Clean it, with all the room that there is, in this file system."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(free_run, "RealFileSystem", Opened(make))
         with alone(plan.log.log_dir) as files:
-            assert compact(plan, files, lambda _: True, lambda: None) is None
+            assert cleaned(plan, files, lambda _: True) is None
 
 
 def require_same(log_dir: Path, settings: Settings, **more: Any) -> bool:  # noqa: ANN401
@@ -221,7 +227,7 @@ def test_a_tombstone_waits_for_what_it_deletes(tmp_path: Path) -> None:
     assert [0, 1, 2] == [each.number for each in in_turn(cleaning.groups)]
     with alone(log.log_dir) as files:
         wanted = iter((True, True, False))
-        compact(plan, files, lambda _: next(wanted), lambda: None)
+        cleaned(plan, files, lambda _: next(wanted))
     assert [2, 3, 4, 5, 6] == [row.offset for row in read_content(log.log_dir, "t-0").rows]
 
 
@@ -256,7 +262,7 @@ def test_a_log_without_room_for_one_more_group(tmp_path: Path) -> None:
     assert plan is not None
     answers = iter((True, True, True, False))  # room at all, the group that stays, one more
     with alone(log.log_dir) as files:
-        need = compact(plan, files, lambda _: next(answers), lambda: None)
+        need = cleaned(plan, files, lambda _: next(answers))
     assert need is not None
     assert need > 0
     content = read_content(log.log_dir, "t-0")
@@ -266,3 +272,50 @@ def test_a_log_without_room_for_one_more_group(tmp_path: Path) -> None:
     in_groups(again)
     assert 5 == len(read_content(log.log_dir, "t-0").rows)
     assert planned(log.log_dir, settings) is None
+
+
+def test_groups_are_as_large_as_the_room(tmp_path: Path) -> None:
+    """By their settings the three segments are one group; there is room for two of them."""
+    log = LogBuilder(tmp_path / "logs")
+    for base in (0, 10, 20):
+        log.segment(base).batch(base, [(f"k{base}{n}", "v" * 50_000) for n in range(2)])
+        log.segments[-1].batch(base + 2, [(f"k{base}0", "w" * 50_000)])
+    log.segment(30)
+    log.write()
+    size = (log.directory / f"{0:020}.log").stat().st_size
+    needs: list[int] = []
+
+    def goes(need: int) -> bool:
+        needs.append(need)
+        return True
+
+    plan = planned(log.log_dir, parse_settings(PAIRS))
+    assert plan is not None
+    room = with_margin(2 * size) + 100
+    with alone(log.log_dir) as files:
+        assert cleaned(plan, files, goes, room) is None
+    assert [0, 20, 30] == sorted(int(path.stem) for path in log.directory.glob("*.log"))
+    assert 3 == len(needs)
+    assert max(needs) <= room
+    assert 6 == len(read_content(log.log_dir, "t-0").rows)
+
+
+def test_death_after_each_group_of_a_tombstone(tmp_path: Path) -> None:
+    """Whatever was done last: what the tombstone deleted, and what was aborted, stays so."""
+    for at in count(1):
+        log = LogBuilder(tmp_path / str(at))
+        log.segment(0).batch(0, [("gone", "v" * 900), ("a", "1"), ("a", "2")])
+        log.segment(3).batch(3, [("gone", None)], horizon_ms=START_MS)
+        log.segment(4).batch(4, [("b", "1"), ("b", "2" * 2000)])
+        log.segment(6).batch(6, [("z", "new")])
+        log.write()
+        ends = []
+        settings = parse_settings({**PAIRS, "segment.bytes": "14"})
+        for end in interrupted(
+            log.log_dir, settings, lambda real, at=at: CrashingFileSystem(real, crash_at=at)
+        ):
+            ends.append(end)
+            keys = {row[0] for row in known(log.log_dir)[1]}
+            assert {b"a", b"b", b"z"} == keys, (at, end)
+        if ends == ["done"]:
+            break

@@ -142,7 +142,7 @@ def test_a_compaction_that_finds_the_disk_full_leaves_the_log(full: Disk) -> Non
     assert plan is not None
     before = {path: path.read_bytes() for path in log.directory.glob("0*")}
     with alone(full.log_dir) as files, pytest.raises(DiskFull):
-        compact(plan, files, lambda _: True, lambda: None)
+        compact(plan, files, room=1 << 20, goes=lambda _: True, at_worst=lambda: None)
     assert before == {path: path.read_bytes() for path in log.directory.glob("0*")}
     assert not (log.directory / ".logwright").exists()
     assert 0 == free_bytes(full)

@@ -364,8 +364,9 @@ def _compact(rescue: _Rescue, request: Request, partition: TopicPartition) -> in
     def goes(need: int) -> bool:
         return rescue.missing > 0 and rescue.has_room(need)
 
+    room = rescue.space.free - rescue.kept_free
     with alone(request.log_dir) as files:
-        need = compact(plan, files, goes, rescue.note)
+        need = compact(plan, files, room=room, goes=goes, at_worst=rescue.note)
     if need is None or rescue.missing <= 0:
         return None
     space = rescue.space
