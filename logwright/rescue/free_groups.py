@@ -296,10 +296,11 @@ def _most_bytes(sources: Sequence[Source], dead: NDArray[np.uint8]) -> int:
     most = 0
     for source in sources:
         batches = source.batches[source.batches["count"] > 0]
-        most += HEADER_BYTES * len(source.batches)
+        kept = np.zeros(0, dtype=np.int64)
         if len(batches):
             first = int(batches["first_ordinal"][0])
             own = bits[first : first + source.records]
             gone = np.add.reduceat(own, batches["first_ordinal"] - first, dtype=np.int64)
-            most += int(batches["size"][gone < batches["count"]].sum(dtype=np.int64))
+            kept = batches["size"][gone < batches["count"]]
+        most += int(kept.sum(dtype=np.int64)) + HEADER_BYTES * (len(source.batches) - len(kept))
     return most
