@@ -156,8 +156,8 @@ def compact(
     at_worst: Callable[[], None],
 ) -> int | None:
     """Clean a log on which nobody else works, group by group, without an undo; return the bytes
-    that the next group needs, None if no group is left or none is wanted any more. Effects: changes
-    the log; what is staged goes if there is no room for it.
+    that the next group needs, None if no group is left or none is wanted any more. Effects: removes
+    what is retired; changes the log; what is staged goes if there is no room for it.
 
     Args:
         plan: as `compaction_plan` made it.
@@ -172,6 +172,8 @@ def compact(
     log = plan.log
     refuse_changed(log)
     refuse_held(log.log_dir, log.partition, plan.now_ms, force=False)
+    # An undo of an earlier cleaning would bring back what tombstones delete that go now.
+    purge_locked(log.log_dir, log.partition, files, now_ms=EVER, file_delete_delay_ms=0)
     if not goes(ROOM):
         return ROOM
     cleaning = GroupCleaning(plan=smaller_groups(plan, room))

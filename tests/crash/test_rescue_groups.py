@@ -14,7 +14,7 @@ import pytest
 
 from logwright.compaction.model import CleanPlan
 from logwright.config.topic import parse_settings
-from logwright.errors import DiskFull, LogwrightError
+from logwright.errors import CannotUndo, DiskFull, LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.recovery.model import RecoveryOptions
 from logwright.rescue import free_run
@@ -26,6 +26,8 @@ from logwright.sweep.build import build
 from logwright.sweep.commit import commit
 from logwright.sweep.plan import Settings
 from logwright.sweep.recover import recover_directory
+from logwright.undo.commit import undo_partition
+from logwright.undo.observe import plan_undo_of
 from logwright.units import TimestampMs
 from tests import fixtures
 from tests.bucket_maintenance.random_logs import a_log
@@ -34,6 +36,7 @@ from tests.crash.filesystems import Crash, CrashingFileSystem, FailingFileSystem
 from tests.crash.operations import Opened
 from tests.latest_rows import replayed
 from tests.log_builder import START_MS, LogBuilder
+from tests.plans import forced_plan
 from tests.sequences.content import Content
 from tests.sequences.reading import read_content
 
@@ -229,6 +232,28 @@ def test_a_tombstone_waits_for_what_it_deletes(tmp_path: Path) -> None:
         wanted = iter((True, True, False))
         cleaned(plan, files, lambda _: next(wanted))
     assert [2, 3, 4, 5, 6] == [row.offset for row in read_content(log.log_dir, "t-0").rows]
+
+
+def test_an_undo_of_before_is_over(tmp_path: Path) -> None:
+    """It could bring back a value whose tombstone goes now: so it is over before the first group
+    is done.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1"), ("a", "2")])
+    log.segment(2).batch(2, [("b", "1"), ("b", "2")])
+    log.segment(4).batch(4, [("a", "3")])
+    log.segment(5)
+    log.write()
+    first = forced_plan(log.log_dir, log.partition, {**PAIRS, "min.compaction.lag.ms": "1"})
+    commit(first, build(first))
+    assert [path for path in log.directory.iterdir() if path.name.endswith(".deleted")]
+    (log.log_dir / "cleaner-offset-checkpoint").unlink()
+    plan = planned(log.log_dir, parse_settings(PAIRS))
+    assert plan is not None
+    with alone(log.log_dir) as files:
+        assert cleaned(plan, files, lambda _: False) is not None
+    with pytest.raises(CannotUndo):
+        undo_partition(plan_undo_of(log.log_dir, log.partition), now_ms=TimestampMs(NOW_MS))
 
 
 def weighed(*needs: int, waiting: tuple[int, ...] = ()) -> list[Weighed]:
