@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from logwright.compaction.groups import with_margin
 from logwright.compaction.split import groups_of
 from logwright.deletion.observe import list_deleted
 from logwright.deletion.plan import plan_purge_logs
@@ -20,7 +21,6 @@ from logwright.log.tree import list_tree
 from logwright.purge.observe import list_partition
 from logwright.purge.plan import plan_purge
 from logwright.rescue.free import FreeStep, Kind, Space
-from logwright.rescue.free_groups import with_margin
 from logwright.steps.step import Unlink
 from logwright.sweep.plan import WITHOUT_ROLL, plan_cleaning
 from logwright.units import INT64_MAX, ByteCount, TimestampMs
@@ -86,8 +86,8 @@ def deleted_steps(
         if log.goes:
             directory = listing.directories[log.directory]
             files = (*directory.logs, *directory.others)
-            steps.append(_step(kind, directory.path, files, "a deleted log"))
-    return [step for step in steps if step is not None]
+            steps.append(_found(kind, directory.path, files, "a deleted log"))
+    return steps
 
 
 def stray_steps(log_dir: Path, named: Collection[str]) -> list[FreeStep]:
@@ -180,9 +180,13 @@ def compaction_step(plan: CleanPlan) -> FreeStep:
 
 
 def _step(kind: Kind, directory: Path, files: Iterable[Path | str], detail: str) -> FreeStep | None:
+    """Return what removing files frees, None if none is there."""
+    step = _found(kind, directory, files, detail)
+    return step if step.files else None
+
+
+def _found(kind: Kind, directory: Path, files: Iterable[Path | str], detail: str) -> FreeStep:
     looked = [blocks_of(path) for path in files if os.path.lexists(path)]
-    if not looked:
-        return None
     return FreeStep(
         kind=kind,
         log_dir=directory.parent,

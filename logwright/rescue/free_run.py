@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from logwright.compaction.groups import ROOM, GroupCleaning, in_turn, smaller_groups
 from logwright.deletion.commit import purge_deleted_locked
 from logwright.deletion.observe import look_at
 from logwright.deletion.steps import unlink_steps
@@ -25,7 +26,7 @@ from logwright.log.log_dir import list_marked
 from logwright.place.files import open_log_dir
 from logwright.purge.commit import purge_locked
 from logwright.rescue.free import FreeStep, oldest_needed, sealed_only
-from logwright.rescue.free_groups import ROOM, GroupCleaning, in_turn, smaller_groups
+from logwright.rescue.free_groups import do_group, require_right
 from logwright.rescue.free_look import EVER, segment_bytes
 from logwright.retention.commit import retain_locked
 from logwright.retention.plan import RetentionPlan, plan_retention
@@ -178,11 +179,12 @@ def compact(
         return ROOM
     cleaning = GroupCleaning(plan=smaller_groups(plan, room))
     cleaning.read()
+    require_right(cleaning)
     with cleaning.staging():
         for group in in_turn(cleaning.groups):
             if not goes(group.need):
                 return group.need
-            cleaning.do(group.number, files, at_worst)
+            do_group(cleaning, group.number, files, at_worst)
     end = {CLEANER_OFFSET_CHECKPOINT: plan.compaction.first_uncleanable_offset}
     set_offsets(log.log_dir, log.partition, end, files)
     return None

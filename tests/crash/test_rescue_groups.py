@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import pytest
 
+from logwright.compaction.groups import GroupCleaning, Weighed, in_turn, with_margin
 from logwright.compaction.model import CleanPlan
 from logwright.config.topic import parse_settings
 from logwright.errors import CannotUndo, DiskFull, LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.recovery.model import RecoveryOptions
 from logwright.rescue import free_run
-from logwright.rescue.free_groups import GroupCleaning, Weighed, in_turn, with_margin
 from logwright.rescue.free_look import compaction_plan
 from logwright.rescue.free_run import alone, compact
 from logwright.steps.filesystem import FileSystem, RealFileSystem
