@@ -168,7 +168,7 @@ class GroupCleaning:
 
     def _find(self, records: NDArray[np.int64], dirty: int) -> Superseded:
         """Find the superseded records of all groups."""
-        found = NewestKeys(
+        superseded = NewestKeys(
             shard=0,
             shards=1,
             rows=lambda numbers: map(self._keys, numbers),
@@ -178,7 +178,7 @@ class GroupCleaning:
         ).find()
         for number in np.flatnonzero(records == 0).tolist():
             self._keys(number)
-        return found
+        return superseded
 
     def _open(self, number: int) -> list[Source]:
         sources = open_sources(self._plans[number])
