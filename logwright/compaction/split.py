@@ -19,7 +19,9 @@ Each group is checked by itself: what it holds against what the shards say of it
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
@@ -105,11 +107,7 @@ def plan_of_group(plan: ReadablePlan, group: Segments) -> ReadablePlan:
     decided by those of the whole log.
     """
     segments = plan.rolled_log.segments
-    first = next(
-        number
-        for number, segment in enumerate(segments)
-        if segment.base_offset == group[0].base_offset
-    )
+    first = bisect_left(segments, group[0].base_offset, key=attrgetter("base_offset"))
     following = segments[first + len(group)]
     log, roll = plan.log, plan.roll
     if group[-1].base_offset == log.active.base_offset:

@@ -71,7 +71,7 @@ def forecast_exactly(
         LogwrightError: as `logwright.compaction.survivors.find_survivors`.
     """
     if plan.compaction.cleanable_bytes <= 0:
-        return Forecast(retention=retained(plan, {}))
+        return Forecast(retention=retained(plan.log, plan.config, plan.now_ms, {}))
     survivors = find_survivors(
         plan, progress=progress, runtime=runtime or Runtime(), rebuilds=False
     )
@@ -83,7 +83,7 @@ def forecast_exactly(
         tombstones=Removal(survivors.removed_tombstones, tombstones),
         aborted=Removal(removed_aborted, aborted),
         null_keys=Removal(survivors.removed_null_keys, null_keys),
-        retention=retained(plan, freed.by_segment),
+        retention=retained(plan.log, plan.config, plan.now_ms, freed.by_segment),
         empty_batches=Removal(0, ByteCount(freed.empty)),
         added_bytes=ByteCount(freed.added),
         read_bytes=ByteCount(

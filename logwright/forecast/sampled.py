@@ -109,7 +109,7 @@ def forecast_by_sample(
         CorruptProducerSnapshot: the log cannot be cleaned.
     """
     if plan.compaction.cleanable_bytes <= 0:
-        return Forecast(retention=retained(plan, {}), sampled_keys=0)
+        return Forecast(retention=retained(plan.log, plan.config, plan.now_ms, {}), sampled_keys=0)
     sources, indexes = open_log(plan)
     grouped(plan, sources, indexes, end=plan.compaction.first_uncleanable_offset)
     key = hash_key or HashKey.random()
@@ -283,7 +283,7 @@ def _estimate(plan: ReadablePlan, read: _Read) -> Forecast:
             ByteCount(int((batches["size"] - kept_header)[aborted].sum())),
         ),
         empty_batches=Removal(0, ByteCount(int(batches["size"][empty].sum()))),
-        retention=retained(plan, _by_segment(read.sources, freed)),
+        retention=retained(plan.log, plan.config, plan.now_ms, _by_segment(read.sources, freed)),
         added_bytes=ByteCount(round(float(gained.sum()))),
         read_bytes=ByteCount(sum(source.log.bytes for source in read.sources)),
         sampled_keys=read.keys,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from logwright.compaction.model import ReadablePlan
 from logwright.fleet.model import DirectorySpace, Fleet
 from logwright.place.model import Place
 from logwright.state.model import Hold
 from logwright.state.uncleanable import BYTES, COUNT
-from logwright.sweep.model import LogWork
 
 _PERCENT = 100
 _MS = 1_000
@@ -73,7 +71,7 @@ def metric_values(fleet: Fleet, last: LastSweep | None = None) -> dict[str, list
     for name, labels, value in (
         *_fleet_samples(fleet),
         *_directory_samples(fleet),
-        *_log_samples(fleet.plans),
+        *_log_samples(fleet),
         *(() if last is None else _sweep_samples(last, fleet.now_ms)),
     ):
         samples.setdefault(name, []).append((labels, float(value)))
@@ -103,7 +101,7 @@ def _directory_samples(fleet: Fleet) -> Iterator[_Named]:
         for work in fleet.works
         if isinstance(hold := fleet.held.get(work.key), Hold) and hold.kind == "paused"
     )
-    deadlines = _deadlines(fleet.plans)
+    deadlines = _deadlines(fleet)
     for space in fleet.spaces:
         label = (str(space.log_dir),)
         yield "kafka_log_logmanager_logdirectoryoffline", label, bool(space.problem)
@@ -131,10 +129,10 @@ def _directory_samples(fleet: Fleet) -> Iterator[_Named]:
             yield "kafka_log_logcleanermanager_uncleanable_bytes", label, known[BYTES]
 
 
-def _deadlines(plans: Sequence[tuple[LogWork[Place], ReadablePlan]]) -> dict[Place, int]:
+def _deadlines(fleet: Fleet) -> dict[Place, int]:
     """Return the earliest time at which a log of each directory becomes due by its lag, ms."""
     deadlines: dict[Place, int] = {}
-    for work, plan in plans:
+    for work, plan in fleet.plans:
         due_at_ms = plan.compaction.due_at_ms
         if due_at_ms is not None:
             deadlines[work.log_dir] = min(due_at_ms, deadlines.get(work.log_dir, due_at_ms))
@@ -150,8 +148,8 @@ def _space_samples(space: DirectorySpace, label: tuple[str, ...]) -> Iterator[_N
     yield "logwright_retired_due_bytes", label, space.retired_due_bytes
 
 
-def _log_samples(plans: Sequence[tuple[LogWork[Place], ReadablePlan]]) -> Iterator[_Named]:
-    for work, plan in plans:
+def _log_samples(fleet: Fleet) -> Iterator[_Named]:
+    for work, plan in fleet.plans:
         log, limit = plan.log, plan.config.retention_bytes
         label = (str(work.log_dir), str(work.partition.partition), work.partition.topic)
         yield "kafka_log_log_size", label, log.log_bytes

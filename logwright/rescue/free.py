@@ -64,7 +64,8 @@ class FreeStep:
         name: of a partition's directory, or of a deleted or stray log's.
         bytes: of blocks that go; of a compaction at most. A file with another name has none.
         files: how many go; of a compaction: are read.
-        need: bytes that must be free before, at most; 0: none.
+        need: bytes that must be free before, at most; 0: none. Of a compaction: for its smallest
+            group of segments.
         linked: files among them that have another name, so that they free nothing.
         detail: one sentence.
     """
@@ -117,9 +118,9 @@ def at_most(steps: Iterable[FreeStep]) -> ByteCount:
     return ByteCount(sum(largest.values()))
 
 
-def fits(step: FreeStep, space: Space, reserve: int) -> bool:
-    """Return whether a step leaves the reserve free at its worst moment."""
-    return not step.need or step.need <= space.free - reserve
+def fits(need: int, space: Space, reserve: int) -> bool:
+    """Return whether the reserve is left free when this many bytes are taken."""
+    return not need or need <= space.free - reserve
 
 
 def oldest_needed(

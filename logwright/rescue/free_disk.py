@@ -9,16 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from logwright.errors import DiskFull, InvariantError, LogwrightError, PolicyError, UncleanLogDir
 from logwright.format.names import TopicPartition
 from logwright.observe import HighWatermark
 from logwright.rescue.free import FreeStep, Kind, Space, fits, in_order, needed
+from logwright.rescue.free_groups import compact, compaction_plan, compaction_step
 from logwright.rescue.free_look import (
     EVER,
-    compaction_step,
-    compaction_work,
     deleted_steps,
     first_file,
     purge_step,
@@ -28,7 +27,6 @@ from logwright.rescue.free_look import (
 )
 from logwright.rescue.free_run import (
     alone,
-    compact,
     plan_oldest,
     purge_log,
     remove_marked,
@@ -37,9 +35,11 @@ from logwright.rescue.free_run import (
 from logwright.retention.plan import RetentionPlan, retention_hold
 from logwright.state.model import NOTHING, Hold, LogDirState
 from logwright.state.store import read_state
-from logwright.sweep.model import LogWork
 from logwright.sweep.plan import Settings
 from logwright.units import TimestampMs
+
+if TYPE_CHECKING:
+    from logwright.compaction.model import CleanPlan
 
 LIMITS: Final = ("retention.ms", "retention.bytes")
 """The settings that a tighter retention may have."""
@@ -104,7 +104,9 @@ class Done:
 
     Attributes:
         freed: bytes, by the file system. free: bytes that are free now.
-        error: why it was not done, or not wholly. waits: it was not begun, for want of room.
+        error: why it was not done, or not wholly.
+        need: of a compaction that ended for want of room: the bytes that its next group of segments
+            needs; None: it did not.
     """
 
     step: FreeStep
@@ -112,7 +114,7 @@ class Done:
     free: int
     seconds: float
     error: LogwrightError | None = None
-    waits: bool = False
+    need: int | None = None
 
 
 class Operator(Protocol):
@@ -139,7 +141,7 @@ class Freeing:
         tighter: topics with another retention than their own.
         lowest: the fewest free bytes that were seen.
         recovered: what was not shut down cleanly has been recovered.
-        tried: steps that are not done again.
+        tried: steps that are not done again; but a compaction when this many bytes are free.
     """
 
     directories: Sequence[FreeDirectory]
@@ -150,7 +152,7 @@ class Freeing:
     tighter: Limits = field(default_factory=dict)
     lowest: int = -1
     recovered: bool = False
-    tried: set[tuple[Kind, Path, str]] = field(default_factory=set)
+    tried: dict[tuple[Kind, Path, str], int | None] = field(default_factory=dict)
 
     @property
     def space(self) -> Space:
@@ -173,8 +175,17 @@ class Freeing:
         """What a compaction leaves free."""
         return self.space.reserve if self.reserve is None else self.reserve
 
+    def has_room(self, need: int) -> bool:
+        """Return whether this many bytes leave what is kept free. Effects: as `space`."""
+        return fits(need, self.space, self.kept_free)
+
+    def is_open(self, step: FreeStep) -> bool:
+        """Return whether a step was not tried, or there was no room then. Effects: as `space`."""
+        need = self.tried.get(key_of(step), 0)
+        return need is not None and self.has_room(need)
+
     def look(self) -> Outlook:
-        """Return all that would free something and was not tried. Effects: reads.
+        """Return all that would free something and can be tried. Effects: reads.
 
         Raises:
             LogwrightError: a log directory or its state cannot be read.
@@ -182,7 +193,7 @@ class Freeing:
         outlook = Outlook()
         for directory in self.directories:
             _look(self, directory, outlook)
-        outlook.steps = [step for step in in_order(outlook.steps) if key_of(step) not in self.tried]
+        outlook.steps = [step for step in in_order(outlook.steps) if self.is_open(step)]
         if self.recovered:
             outlook.failures |= outlook.unclean
             outlook.unclean = {}
@@ -294,8 +305,8 @@ def _retentions(freeing: Freeing, partition: TopicPartition) -> tuple[Kind, ...]
 
 def _cleaning(
     freeing: Freeing, directory: FreeDirectory, partition: TopicPartition
-) -> LogWork | None:
-    return compaction_work(
+) -> CleanPlan | None:
+    return compaction_plan(
         directory.log_dir,
         partition,
         directory.settings(partition.topic),
@@ -341,25 +352,24 @@ def _do(freeing: Freeing, step: FreeStep) -> Done:
     (directory,) = (one for one in freeing.directories if one.log_dir == step.log_dir)
     before, started = freeing.space.free, time.monotonic()
     error: LogwrightError | None = None
-    waits = step.kind == "compaction" and not fits(step, freeing.space, freeing.kept_free)
-    if not waits:
-        try:
-            if step.kind == "compaction":
-                _compact(freeing, directory, step)
-            else:
-                _remove(freeing, directory, step)
-        except LogwrightError as failure:
-            error = failure.as_value()
+    need: int | None = None
+    try:
+        if step.kind == "compaction":
+            need = _compact(freeing, directory, step)
+        else:
+            _remove(freeing, directory, step)
+    except LogwrightError as failure:
+        error = failure.as_value()
     free = freeing.space.free
-    if waits or error is not None or free <= before:
-        freeing.tried.add(key_of(step))
+    if error is not None or free <= before or need is not None:
+        freeing.tried[key_of(step)] = need
     return Done(
         step=step,
         freed=free - before,
         free=free,
         seconds=time.monotonic() - started,
         error=error,
-        waits=waits,
+        need=need,
     )
 
 
@@ -384,8 +394,9 @@ def _remove(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> None:
             purge_log(log_dir, partition, files, now_ms=clock_ms, delay_ms=delay_ms)
 
 
-def _compact(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> None:
-    """Compact a log. Effects: changes it.
+def _compact(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> int | None:
+    """Compact a log as far as there is room and it is needed; return the bytes that the next group
+    of its segments needs, None if none is left to do. Effects: changes it.
 
     Raises:
         LogwrightError: it failed; the log is as it was, or is recovered by the next run.
@@ -393,8 +404,14 @@ def _compact(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> None
     partition = TopicPartition.parse(step.name)
     if partition is None:
         raise InvariantError("a log is compacted")
-    work = _cleaning(freeing, directory, partition)
-    if work is not None:
-        done = compact(work, now_ms=freeing.now_ms, at_worst=freeing.note)
-        if done.failure is not None:
-            raise done.failure
+    plan = _cleaning(freeing, directory, partition)
+    if plan is None:
+        return None
+
+    def goes(need: int) -> bool:
+        return freeing.missing > 0 and freeing.has_room(need)
+
+    room = freeing.space.free - freeing.kept_free
+    with alone(directory.log_dir) as files:
+        need = compact(plan, files, room=room, goes=goes, at_worst=freeing.note)
+    return None if freeing.missing <= 0 else need

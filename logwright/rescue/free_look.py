@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.deletion.observe import list_deleted
 from logwright.deletion.plan import plan_purge_logs
-from logwright.errors import InvariantError, LogwrightError
+from logwright.errors import LogwrightError
 from logwright.format.names import SEGMENT_SUFFIXES, segment_file_name
 from logwright.log.log_dir import list_marked
 from logwright.log.tree import list_tree
@@ -19,17 +19,13 @@ from logwright.purge.observe import list_partition
 from logwright.purge.plan import plan_purge
 from logwright.rescue.free import FreeStep, Kind, Space
 from logwright.steps.step import Unlink
-from logwright.sweep.model import LogWork
-from logwright.sweep.plan import WITHOUT_ROLL, plan_cleaning
 from logwright.units import INT64_MAX, ByteCount, TimestampMs
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from logwright.format.names import TopicPartition
-    from logwright.observe import HighWatermark
     from logwright.retention.plan import RetentionPlan
-    from logwright.sweep.plan import Settings
 
 EVER: Final = TimestampMs(INT64_MAX)
 """The clock by which every delay is over."""
@@ -83,8 +79,8 @@ def deleted_steps(
         if log.goes:
             directory = listing.directories[log.directory]
             files = (*directory.logs, *directory.others)
-            steps.append(_step(kind, directory.path, files, "a deleted log"))
-    return [step for step in steps if step is not None]
+            steps.append(_found(kind, directory.path, files, "a deleted log"))
+    return steps
 
 
 def stray_steps(log_dir: Path, named: Collection[str]) -> list[FreeStep]:
@@ -120,69 +116,14 @@ def segment_bytes(plan: RetentionPlan) -> list[int]:
     ]
 
 
-def compaction_work(
-    log_dir: Path,
-    partition: TopicPartition,
-    settings: Settings,
-    *,
-    now_ms: TimestampMs,
-    high_watermark: HighWatermark,
-) -> LogWork | None:
-    """Return the planned cleaning of a compacted log, due or not, without a roll; None if there is
-    nothing to clean. Effects: reads.
-
-    Raises:
-        LogwrightError: as `plan_cleaning`.
-    """
-    config, cleaner = settings
-    if not config.compact or cleaner.off is not None:
-        return None
-    plan = plan_cleaning(
-        log_dir,
-        partition,
-        settings,
-        now_ms=now_ms,
-        options=WITHOUT_ROLL,
-        high_watermark=high_watermark,
-    )
-    if not plan.clean:
-        return None
-    return LogWork(key=str(partition), log_dir=log_dir, partition=partition, plan=plan)
-
-
-def compaction_step(work: LogWork) -> FreeStep:
-    """Return what a planned cleaning needs and frees, at most: its output is not larger than its
-    input. Effects: looks at its files.
-    """
-    plan = work.plan
-    if plan is None:
-        raise InvariantError("the cleaning was planned")
-    bound = plan.compaction.first_uncleanable_offset
-    below = [one for one in plan.log.sealed if one.base_offset < bound]
-    size = sum(one.log_bytes + one.index_bytes + one.timeindex_bytes for one in below)
-    names = (segment_file_name(one.base_offset, each) for one in below for each in SEGMENT_SUFFIXES)
-    looked = [blocks_of(plan.log.directory / name) for name in names]
-    return FreeStep(
-        kind="compaction",
-        log_dir=plan.log.log_dir,
-        name=plan.log.partition.directory_name,
-        bytes=ByteCount(sum(blocks for blocks, _ in looked)),
-        files=len(below),
-        need=size + _margin(size),
-        linked=sum(linked for _, linked in looked),
-        detail=f"{len(below)} segments below {bound}; what goes is not known before",
-    )
-
-
-def _margin(size: int) -> int:
-    """Return what a rebuilt batch and the ledger may take more."""
-    return size // 50 + (1 << 16)
-
-
 def _step(kind: Kind, directory: Path, files: Iterable[Path | str], detail: str) -> FreeStep | None:
+    """Return what removing files frees, None if none is there."""
+    step = _found(kind, directory, files, detail)
+    return step if step.files else None
+
+
+def _found(kind: Kind, directory: Path, files: Iterable[Path | str], detail: str) -> FreeStep:
     looked = [blocks_of(path) for path in files if os.path.lexists(path)]
-    if not looked:
-        return None
     return FreeStep(
         kind=kind,
         log_dir=directory.parent,

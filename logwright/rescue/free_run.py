@@ -1,8 +1,7 @@
 """Do one step of `logwright.rescue.free` on a log directory that may have no byte free.
 
 No lock file of a partition, ledger or note is made: an exclusive lock on the log directory's
-``.lock``, which a broker and every command of logwright needs, keeps all of them away. Only a
-compaction, which needs room anyway, works as `clean` does, under the locks that it takes.
+``.lock``, which a broker and every command of logwright needs, keeps all of them away.
 
 What was done shows in the directory itself, so a run that is killed continues with the next one:
 each step is decided again when it is done, by what is there then.
@@ -24,7 +23,7 @@ from logwright.locks import acquire, held
 from logwright.log.load import observe
 from logwright.log.log_dir import list_marked
 from logwright.place.files import open_log_dir
-from logwright.purge.commit import purge_locked, purge_partition
+from logwright.purge.commit import purge_locked
 from logwright.rescue.free import FreeStep, oldest_needed, sealed_only
 from logwright.rescue.free_look import EVER, segment_bytes
 from logwright.retention.commit import retain_locked
@@ -34,10 +33,6 @@ from logwright.roll.plan import force_roll
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.step import FsyncDir, Unlink
-from logwright.sweep.clean import clean_logs
-from logwright.sweep.executor import LocalExecutor
-from logwright.sweep.model import LogWork, SweepState
-from logwright.sweep.stages import judged
 
 if TYPE_CHECKING:
     from logwright.config.topic import TopicConfig
@@ -146,28 +141,3 @@ def retain_needed(plan: RetentionPlan, files: FileSystem, missing: int) -> int:
     )
     purge_locked(log.log_dir, log.partition, files, now_ms=EVER, file_delete_delay_ms=0)
     return len(less.deleted)
-
-
-def compact(work: LogWork, *, now_ms: TimestampMs, at_worst: Callable[[], None]) -> LogWork:
-    """Clean a log as `clean` does, and remove what it replaces at once. Effects: changes the log,
-    under the locks; what is staged goes if there is no room for it.
-
-    Args:
-        work: planned.
-        now_ms: the clock.
-        at_worst: called when all is staged and nothing is removed yet.
-
-    Returns:
-        the log's work, with why it failed if it did.
-    """
-
-    def judge(built: LogWork) -> LogWork:
-        at_worst()
-        return judged(built)
-
-    state = SweepState(works=(work,), now_ms=now_ms)
-    for ended in clean_logs(state, LocalExecutor(threads=1), judge):
-        work = ended
-    if work.failure is None:
-        purge_partition(work.log_dir, work.partition, now_ms=EVER, file_delete_delay_ms=0)
-    return work

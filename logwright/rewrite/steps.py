@@ -43,6 +43,7 @@ def swap_steps(
     *,
     now_ms: TimestampMs,
     operation: Operation = "swap",
+    undoable: bool = True,
 ) -> tuple[FileStep, ...]:
     """Return the steps that replace the sources of one staged segment by it.
 
@@ -53,15 +54,16 @@ def swap_steps(
         staging: directory of the staged files, which have their final names there.
         now_ms: the command's clock, from which the retired files' delay counts.
         operation: by which the ledger knows it; only a swap can be undone.
+        undoable: see `replace_segments`.
     """
     present = _present(log)
     _check(log, staged, present)
     change = _replacement(log, staged, staging, present)
     origin = _origin(log, staged, staging, operation)
-    return (
-        *_prepare(change, staged),
-        *replace_segments(change, present=present, now_ms=now_ms, origin=origin),
+    replaced = replace_segments(
+        change, present=present, now_ms=now_ms, origin=origin, undoable=undoable
     )
+    return (*_prepare(change, staged), *replaced)
 
 
 def _origin(

@@ -116,6 +116,7 @@ def replace_segments(
     present: Collection[str],
     now_ms: TimestampMs,
     origin: Origin | None = None,
+    undoable: bool = True,
 ) -> tuple[FileStep, ...]:
     """Return the steps of a replacement: the ledger's record, then R0 to R5.
 
@@ -124,6 +125,7 @@ def replace_segments(
         present: names of the plain files in the partition directory.
         now_ms: the command's clock, from which the delay of the retired files counts.
         origin: the operation, for an undo.
+        undoable: record it. Without a record the retired files are to be removed at once.
     """
     invariant(
         len(change.new) == 1 or not (change.covered or change.tails),
@@ -135,8 +137,10 @@ def replace_segments(
     guard = f"{change.new[0][0].partition('.')[0]}{TXNINDEX}"
     guards = (guard,) if guard in change.old and guard not in change.new[0] else ()
     first = (*change.new[0], *guards)
+    names = deleted.values()
+    record = record_retirement(change.directory, names, now_ms=now_ms, origin=origin)
     return (
-        *record_retirement(change.directory, deleted.values(), now_ms=now_ms, origin=origin),
+        *(record if undoable else ()),
         *_guard(change, guards, deleted),
         *_commit(change, first),
         *_retire(change, deleted),

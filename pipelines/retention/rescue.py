@@ -141,11 +141,13 @@ def plan_sentence(chosen: Sequence[FreeStep], freeing: Freeing) -> str:
 
 def outcome_of(done: Done) -> str:
     """Return what became of a step, in words."""
-    if done.waits:
-        need, free = human_bytes(done.step.need), human_bytes(done.free)
-        return f"not compacted: it needs {need}, {free} are free, and some are kept"
+    if done.error is not None:
+        return f"not done: {done.error}"
     freed = f"freed {human_bytes(done.freed)}"
-    return freed if done.error is None else f"not done: {done.error}"
+    if done.need is None:
+        return freed
+    need, free = human_bytes(done.need), human_bytes(done.free)
+    return f"{freed}; its next group of segments needs {need}, {free} are free, and some are kept"
 
 
 @dg.op(out=dg.Out(dg.Nothing), pool=POOL)
@@ -187,7 +189,9 @@ def free_disk(
         if short is not None:
             failures.setdefault(str(own[0].log_dir), short)
         totals["bytes freed"] += sum(done.freed for done in run.all_done)
-        totals["steps done"] += sum(done.error is None and not done.waits for done in run.all_done)
+        totals["steps done"] += sum(
+            done.error is None and done.need is None for done in run.all_done
+        )
     if failures:
         raise dagster_failure(failures, logs=0, retry_number=context.retry_number)
     yield dg.Output(None, metadata=totals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,12 +10,15 @@ import pytest
 
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import DiskFull
-from logwright.rescue.free_look import compaction_work, space_of
-from logwright.rescue.free_run import compact
+from logwright.rescue.free_groups import compact, compaction_plan
+from logwright.rescue.free_look import space_of
+from logwright.rescue.free_run import alone
 from logwright.units import TimestampMs
 from tests.e2e.command import call
 from tests.e2e.test_full_disk import Disk, disk
+from tests.latest_rows import replayed
 from tests.log_builder import START_MS, LogBuilder
+from tests.sequences.reading import read_content
 
 pytestmark = [pytest.mark.e2e, pytest.mark.crash, pytest.mark.needs_rights("mounting")]
 
@@ -113,34 +116,154 @@ def test_a_tighter_retention_only_by_name(full: Disk) -> None:
 
 
 def test_a_compaction_waits_for_its_room(full: Disk) -> None:
-    """Without room it is not begun; with room the newest record of each key stays."""
+    """Without room it is not begun; with room for some segments a second time, and not for all, it
+    goes as far as it is needed.
+    """
     words = ("rescue", full.log_dir, "--free", 20 * 4096, "--yes", *COMPACTS, *LATER)
     refused = call(*words)
     assert 5 == refused.status
-    assert "not compacted" in refused.err
+    assert "not compacted to its end" in refused.err
     assert SEGMENTS + 1 == len(bases(full))
-    full.fill(35)
-    assert 0 == call(*words, "--free", 40 * 4096).status
-    assert [0, 120] == bases(full)
+    before = read_content(full.log_dir, "t-0")
+    full.fill(20)
+    assert 0 == call(*words, "--free", 32 * 4096).status
+    assert SEGMENTS > len(bases(full))
+    after = read_content(full.log_dir, "t-0")
+    assert len(after.rows) < len(before.rows)
+    assert replayed(before) == replayed(after)
     assert [] == list(full.log_dir.rglob("*.deleted"))
-    assert 40 * 4096 <= free_bytes(full)
+    assert not (full.log_dir / "t-0" / ".logwright").exists()
+    assert 32 * 4096 <= free_bytes(full)
 
 
 def test_a_compaction_that_finds_the_disk_full_leaves_the_log(full: Disk) -> None:
     """What it staged is removed."""
-    full.fill(2)
+    full.fill(0)
     log = LogBuilder(full.log_dir)
-    work = compaction_work(
+    plan = compaction_plan(
         full.log_dir,
         log.partition,
         (TopicConfig(cleanup_policy=("compact",)), CleanerConfig()),
         now_ms=TimestampMs(START_MS + 86_400_000),
         high_watermark="end",
     )
-    assert work is not None
+    assert plan is not None
     before = {path: path.read_bytes() for path in log.directory.glob("0*")}
-    now_ms = TimestampMs(START_MS + 86_400_000)
-    done = compact(work, now_ms=now_ms, at_worst=lambda: None)
-    assert isinstance(done.failure, DiskFull)
+    with alone(full.log_dir) as files, pytest.raises(DiskFull):
+        compact(plan, files, room=1 << 20, goes=lambda _: True, at_worst=lambda: None)
     assert before == {path: path.read_bytes() for path in log.directory.glob("0*")}
-    assert 2 * os.statvfs(full.log_dir).f_frsize == free_bytes(full)
+    assert not (log.directory / ".logwright").exists()
+    assert 0 == free_bytes(full)
+
+
+def test_a_stray_log_goes_only_by_name(full: Disk) -> None:
+    """Two stray logs: the one that is named goes, before any record; the other one stays."""
+    full.free()
+    strays = [full.log_dir / f"s-{number}.{'b' * 32}-stray" for number in (0, 1)]
+    for stray in strays:
+        stray.mkdir()
+        (stray / f"{0:020}.log").write_bytes(bytes(8192))
+    full.fill(0)
+    words = ("rescue", full.log_dir, "--yes", *DELETES, "--config", "retention.ms=-1", *LATER)
+    assert 5 == call(*words, "--free", 8192).status
+    assert [True, True] == [stray.is_dir() for stray in strays]
+    answer = call(*words, "--free", 8192, "--stray", strays[1].name, *EXPIRED)
+    assert 0 == answer.status, answer.err
+    assert [True, False] == [stray.is_dir() for stray in strays]
+    assert SEGMENTS + 1 == len(bases(full))
+    assert 8192 == free_bytes(full)
+
+
+def test_a_name_that_is_no_stray_log_is_left(full: Disk) -> None:
+    """The name of a log, of a way out of the directory, of a link to a directory elsewhere."""
+    outside = full.log_dir.parent / f"o-0.{'c' * 32}-stray"
+    outside.mkdir()
+    (outside / f"{0:020}.log").touch()
+    link = full.log_dir / f"l-0.{'d' * 32}-stray"
+    link.symlink_to(outside)
+    for name in ("t-0", f"../{outside.name}", link.name, outside.name):
+        words = ("rescue", full.log_dir, "--free", 4096, "--yes", "--stray", name)
+        answer = call(*words, *DELETES, "--config", "retention.ms=-1", *LATER)
+        assert answer.status, name
+        assert SEGMENTS + 1 == len(bases(full)), name
+        assert (outside / f"{0:020}.log").exists(), name
+        assert link.is_symlink(), name
+
+
+def test_files_with_another_name_free_nothing(full: Disk) -> None:
+    """The two oldest segments are linked elsewhere: they count 0 bytes, and more segments go."""
+    full.free()
+    copies = full.log_dir.parent / "copies"
+    copies.mkdir()
+    for path in (full.log_dir / "t-0").glob("*"):
+        if path.name[:20] in {f"{0:020}", f"{10:020}"}:
+            (copies / path.name).hardlink_to(path)
+    kept = {path: path.read_bytes() for path in copies.iterdir()}
+    full.fill(0)
+    words = ("rescue", full.log_dir, "--free", SEGMENT_BYTES, "--yes", *DELETES, *EXPIRED, *LATER)
+    plan = call(*words, "--dry-run")
+    (row,) = plan.lines
+    assert (SEGMENTS - 2) * SEGMENT_BYTES == row["bytesAtMost"]
+    assert len(kept) == row["linkedFiles"]
+    answer = call(*words)
+    assert 0 == answer.status, answer.err
+    assert list(range(30, 121, 10)) == bases(full)
+    assert SEGMENT_BYTES == free_bytes(full)
+    assert kept == {path: path.read_bytes() for path in copies.iterdir()}
+
+
+def test_log_directories_of_one_file_system(full: Disk) -> None:
+    """What costs nothing in the second directory goes before records of the first one, and both
+    together free what was asked for, once.
+    """
+    full.free()
+    other = LogBuilder(full.log_dir.parent / "other", "u-0")
+    for base in range(4):
+        other.segment(base).batch(base, [("k", "v")])
+    other.segment(4).batch(4, [("k", "new")], timestamps=[START_MS + 86_400_000])
+    other.write()
+    retired = other.directory / f"{7:020}.log.deleted"
+    retired.write_bytes(bytes(4 * 4096))
+    full.fill(0)
+    call_it = ("rescue", full.log_dir, other.log_dir, "--yes", *DELETES, *EXPIRED, *LATER)
+    answer = call(*call_it, "--free", 4 * 4096)
+    assert 0 == answer.status, answer.err
+    assert not retired.exists()
+    assert SEGMENTS + 1 == len(bases(full))
+    assert 5 == len(list(other.directory.glob("*.log")))
+    assert 4 * 4096 == free_bytes(full)
+    answer = call(*call_it, "--free", 1 << 20)
+    assert 5 == answer.status
+    (last,) = (line for line in answer.lines if "askedBytes" in line)
+    assert free_bytes(full) == last["freeBytes"]
+    assert [SEGMENTS * 10] == bases(full)
+    assert [4] == [int(path.stem) for path in other.directory.glob("*.log")]
+
+
+def test_a_log_without_room_is_tried_again_when_there_is_some(full: Disk) -> None:
+    """The first log keeps more than there is room for; the second one keeps little, and makes the
+    room.
+    """
+    full.free()
+    shutil.rmtree(full.log_dir / "t-0")
+    first = LogBuilder(full.log_dir, "a-0")
+    first.segment(0).batch(0, [("j", "v" * 10_000)]).batch(1, [("k", "v" * 30_000)])
+    first.segments[-1].batch(2, [("j", "1")])
+    first.segment(3).batch(3, [("z", "new")])
+    first.write()
+    second = LogBuilder(full.log_dir, "b-0")
+    for base in (0, 1):
+        second.segment(base).batch(base, [("k", "v" * 50_000)])
+    second.segment(2).batch(2, [("k", "1")])
+    second.segment(3).batch(3, [("z", "new")])
+    second.write()
+    full.fill(22)
+    words = ("rescue", full.log_dir, "--free", 1 << 20, "--yes", "--reserve", 0, *COMPACTS, *LATER)
+    answer = call(*words)
+    assert 5 == answer.status
+    done = [Path(line["path"]).name for line in answer.lines if "done" in line]
+    assert ["a-0", "b-0", "a-0"] == done
+    assert "a-0: not compacted to its end" in answer.err
+    assert [1, 2, 3] == [row.offset for row in read_content(full.log_dir, "a-0").rows]
+    assert [2, 3] == [row.offset for row in read_content(full.log_dir, "b-0").rows]
+    assert b"a 0 3" in (full.log_dir / "cleaner-offset-checkpoint").read_bytes()

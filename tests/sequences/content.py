@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise, product
 from typing import Literal
 
 Outcome = Literal["none", "committed", "aborted", "open"]
@@ -142,6 +143,18 @@ def between(low: Content, high: Content, cuts: Iterable[int]) -> Iterator[Conten
     for cut in cuts:
         held = (*(n for n in low.held if n < cut), *(n for n in high.held if n >= cut))
         yield replace(high, rows=(*low.below(cut), *high.from_(cut)), held=held)
+
+
+def any_of(low: Content, high: Content, bases: Iterable[int]) -> Iterator[Content]:
+    """What an interruption leaves that goes through the segments, which begin at these offsets, in
+    any order: some are of `low`, the others of `high`.
+    """
+    pieces = list(pairwise((*bases, high.end)))
+    for chosen in product((low, high), repeat=len(pieces)):
+        parts = list(zip(chosen, pieces, strict=True))
+        rows = [row for one, (a, b) in parts for row in one.rows if a <= row.offset < b]
+        held = [offset for one, (a, b) in parts for offset in one.held if a <= offset < b]
+        yield replace(high, rows=tuple(rows), held=tuple(held))
 
 
 def retained(content: Content, start: int) -> Content:

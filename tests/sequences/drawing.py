@@ -35,6 +35,7 @@ WEIGHTS: Final = {
     "running": 10,
     "follower": 6,
     "rescue": 6,
+    "free": 8,
 }
 THEMES: Final = (
     tuple(WEIGHTS),
@@ -51,6 +52,7 @@ THEMES: Final = (
     ("running", "clean", "ingest", "roll", "retain", "erase"),
     ("follower", "clean", "retain", "erase", "undo"),
     ("rescue", "clean", "broker-crash", "move", "undo"),
+    ("free", "clean", "ingest", "undo", "purge", "roll", "broker-crash"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")
@@ -81,6 +83,7 @@ DEEPEST: Final = {
     "pause": 4,
     "erase": 140,
     "rescue": 40,
+    "free": 90,
 }
 """The last call that a fault comes before, of most of them; of others 20."""
 

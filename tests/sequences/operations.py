@@ -47,7 +47,7 @@ from tests.sequences.content import (
 from tests.sequences.followers import follower
 from tests.sequences.ingests import archive, ingest
 from tests.sequences.reading import bases_of
-from tests.sequences.rescues import rescue
+from tests.sequences.rescues import free, rescue
 from tests.sequences.running import running
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.tables import table
@@ -399,6 +399,7 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "running": running,
     "follower": follower,
     "rescue": rescue,
+    "free": free,
     "broker-crash": broker_crash,
     "broker": broker,
 }

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from logwright.rescue.free_groups import compact, compaction_plan
+from logwright.rescue.free_run import alone
+from logwright.units import INT64_MAX
 from tests.e2e.command import call
+from tests.latest_rows import replayed
 from tests.property.accidents import META
+from tests.sequences.content import Content, any_of, cleaned
+from tests.sequences.reading import bases_of
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.world import (
     COMPACTED,
+    DELETE_RETENTION_MS,
     RETAINED,
     TAKEN_IN,
     Difference,
     RecoveryFails,
     World,
+    parsed,
     repair,
+    settings_of,
 )
 
 _OTHER_ID: Final = "b3RoZXItZGlyZWN0b3J5LQ"
@@ -37,6 +47,58 @@ def rescue(world: World, choice: int) -> Step:
         rescue_now(world)
 
     return Step(name, run, unchanged(world, name))
+
+
+def free(world: World, choice: int) -> Step:
+    """Compact a log group by group, as on a full disk; sometimes there is no room for the later
+    groups. Nothing of it can be undone.
+    """
+    name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN))
+    log = world.logs[name]
+    room = iter(range((1, 2, 3, 99)[choice // 64 % 4]))
+    made: list[tuple[Content, list[int]]] = []
+
+    def run() -> None:
+        repair(world)
+        plan = compaction_plan(
+            log.where,
+            parsed(name),
+            settings_of(name, choice // 8),
+            now_ms=world.clock,
+            high_watermark="end",
+        )
+        assert log.content is not None
+        if plan is None:
+            made[:] = [(log.content, [])]
+            return
+        bounds = plan.compaction
+        result = cleaned(
+            log.content,
+            dirty=bounds.first_dirty_offset,
+            uncleanable=bounds.first_uncleanable_offset,
+            now_ms=world.now,
+            delete_retention_ms=DELETE_RETENTION_MS,
+            empty=False,
+            removable=INT64_MAX,
+        )
+        made[:] = [(result, bases_of(log.where, name))]
+        with alone(log.where) as files:
+            compact(
+                plan,
+                files,
+                room=1 << 40,
+                goes=lambda _: next(room, None) is not None,
+                at_worst=lambda: None,
+            )
+
+    def done() -> Iterator[Content]:
+        for result, bases in made:
+            assert log.content is not None
+            yield result
+            known = replayed(log.content)
+            yield from (one for one in any_of(result, log.content, bases) if replayed(one) == known)
+
+    return Step(name, run, done)
 
 
 def rescue_now(world: World) -> None:

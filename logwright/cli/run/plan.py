@@ -86,8 +86,8 @@ def _planned_exactly(
     read = [plan for plan in plans if _reads_keys(plan, is_wanted=is_wanted)]
     if not read:
         return list(plans)
-    place = exact_place(request.place, read)
-    again = _plan(request, place, [plan.log.partition for plan in read], options)
+    partitions = [plan.log.partition for plan in read]
+    again = _plan(request, exact_place(request.place, partitions), partitions, options)
     old = {plan.plan_id for plan in read}
     first = [plan for plan in plans if plan.plan_id not in old]
     return sorted([*first, *again], key=lambda plan: plan.log.partition)

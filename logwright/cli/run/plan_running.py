@@ -15,18 +15,18 @@ from logwright.running.place import RunningPlace, bounds_of, exactly
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from logwright.compaction.model import ReadablePlan
+    from logwright.format.names import TopicPartition
 
 
-def exact_place(place: Place, plans: Sequence[ReadablePlan]) -> Place:
-    """Return the log directory as forecasts of these plans read it: their logs at one more moment,
+def exact_place(place: Place, partitions: Sequence[TopicPartition]) -> Place:
+    """Return the log directory as forecasts of these logs read it: at one more moment,
     with bounds that are good for latest states. Effects: looks at the logs; may wait some seconds,
     once for all of them.
     """
     exact = exactly(place)
     if isinstance(exact, RunningPlace):
         with suppress(LogwrightError):  # of one log: said when that is planned
-            exact.session.prepare(plan.log.partition.directory_name for plan in plans)
+            exact.session.prepare(each.directory_name for each in partitions)
     return exact
 
 

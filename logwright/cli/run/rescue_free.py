@@ -64,13 +64,12 @@ class _Operator:
         """Report what a step freed. Effects: output."""
         (request,) = (one for one in self.requests if one.log_dir == done.step.log_dir)
         step, error = done.step, done.error
-        if done.waits:
+        if done.need is not None:
             request.output.message(
-                f"{step.name}: not compacted: it needs {human_bytes(step.need)}, and"
-                f" {human_bytes(done.free)} are free, of which"
+                f"{step.name}: not compacted to its end: the next group of segments needs"
+                f" {human_bytes(done.need)}, and {human_bytes(done.free)} are free, of which"
                 f" {human_bytes(self.freeing.kept_free)} are kept"
             )
-            return
         partition = TopicPartition.parse(step.name)
         if error is not None and not isinstance(error, DiskFull):
             if partition is None:
