@@ -51,10 +51,10 @@ def test_the_reserve_stays_free() -> None:
     space = Space(device=1, total=ByteCount(100 * MIB), free=ByteCount(10 * MIB))
     assert MIB == space.reserve
     assert 64 * MIB == Space(device=1, total=ByteCount(1 << 40), free=ByteCount(0)).reserve
-    assert fits(step("compaction", 9, need=9 * MIB), space, space.reserve)
-    assert not fits(step("compaction", 9, need=9 * MIB + 1), space, space.reserve)
+    assert fits(9 * MIB, space, space.reserve)
+    assert not fits(9 * MIB + 1, space, space.reserve)
     full = Space(device=1, total=ByteCount(MIB), free=ByteCount(0))
-    assert fits(step("retention", 9), full, full.reserve)
+    assert fits(0, full, full.reserve)
 
 
 def test_what_two_steps_remove_counts_once() -> None:
