@@ -123,8 +123,8 @@ keys that are not there, *clean* is the whole command, and *here* the same on a 
 machine, in the system's cache. Medians of {rounds} rounds, in processes that have done the same
 once before; not *clean*. Requests are counted by the server. Memory is what the process has for
 itself; the records are of the same keys. Workers clean five times as much; their CPU seconds are
-those of all processes that they start, each up to 0.2 s before its end; *to start* is what they
-take for logs with hardly a record."""
+those of all processes that they start, each up to 0.2 s before its end: the JVMs, and the Python
+processes of the tasks; *to start* is what the latter take for logs with hardly a record."""
 
 
 @click.group()

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -205,7 +206,8 @@ def _growth(growth: Sequence[float], work: Path, say: Say) -> str:
 
 def _workers(numbers: Sequence[int], scale: float, work: Path, say: Say) -> str:
     """Some logs, whole and in parts, cleaned by a standalone cluster on these cores; and as many
-    that have hardly a record, which take what it costs to start.
+    that have hardly a record, which take what it costs to start. Then as many commands at the same
+    time clean them, which shows what these cores take for that.
     """
     small, large = (
         prepare("u100", scale=each, work=work, partitions=LOGS, segment_bytes=SEGMENT_BYTES)
@@ -221,23 +223,40 @@ def _workers(numbers: Sequence[int], scale: float, work: Path, say: Say) -> str:
                     f"{LOGS} logs, {'in parts' if split else 'whole'}",
                     f"{number}",
                     f"{done.taken.wall[0]:.1f}",
-                    f"{done.workers:.1f}",
-                    f"{started.workers:.1f}",
-                    f"{done.workers - started.workers:.1f}",
+                    f"{done.machines:.1f}",
+                    f"{done.tasks:.1f}",
+                    f"{started.tasks:.1f}",
                     f"{done.taken.cpu[0]:.1f}",
                 ]
             )
             say(" | ".join(rows[-1]))
-    head = ("cleaned by Spark", "workers of one core", "wall s", "CPU s of the workers")
-    return table((*head, "of it to start", "to work", "CPU s of the driver"), rows)
+    for number in numbers:
+        taken = _by_commands(large, number, work)
+        rows.append(
+            [
+                f"{LOGS} logs, by as many commands, without Spark",
+                f"{number}",
+                f"{taken.wall[0]:.1f}",
+                "-",
+                f"{taken.cpu[0]:.1f}",
+                "-",
+                "-",
+            ]
+        )
+        say(" | ".join(rows[-1]))
+    head = ("cleaned by Spark", "workers of one core", "wall s", "CPU s of the workers' JVMs")
+    return table((*head, "of the tasks", "of the tasks to start", "CPU s of the driver"), rows)
 
 
 @dataclass(frozen=True, slots=True)
 class _Cleaned:
-    """What a cluster used: the command, and CPU seconds of the workers with all their children."""
+    """What a cluster used: the command, and CPU seconds of the workers with all their children:
+    of the JVMs, and of the Python processes that do the work.
+    """
 
     taken: _Taken
-    workers: float
+    machines: float
+    tasks: float
 
 
 def _by_cluster(log: BenchLog, number: int, work: Path, *, split: bool) -> _Cleaned:
@@ -251,19 +270,42 @@ def _by_cluster(log: BenchLog, number: int, work: Path, *, split: bool) -> _Clea
         with cpu_of_all([each.pid for each in running]) as seconds:
             _timed(taken, "clean", url, *_settings(log), *words, "--spark-master", master)
             time.sleep(_LEFT_SECONDS)
-    return _Cleaned(taken, sum(seconds.values()))
+    machines = sum(each for (_, name), each in seconds.items() if name == "java")
+    return _Cleaned(taken, machines, sum(seconds.values()) - machines)
+
+
+def _by_commands(log: BenchLog, number: int, work: Path) -> _Taken:
+    """Clean some logs in a bucket by commands that run at the same time, each its share of the
+    logs: what as many processes take on these cores. Effects: uploads them, cleans them.
+    """
+    url = f"s3://{NAME}/commands-{number}"
+    _call("upload", log.directory, "--to", url)
+    names = [f"{log.partition.topic}-{each}" for each in range(LOGS)]
+    more = [*_settings(log), "--threads", 1, "--scratch"]
+    taken, wall, cpu = _Taken(), time.perf_counter(), waited_for()
+    with ThreadPoolExecutor(number) as pool:
+        calls = [
+            pool.submit(_call, "clean", url, *names[each::number], *more, work / f"copies-{each}")
+            for each in range(number)
+        ]
+        for call in calls:
+            call.result()
+    taken.wall.append(time.perf_counter() - wall)
+    taken.cpu.append(waited_for() - cpu)
+    return taken
 
 
 @contextmanager
-def cpu_of_all(roots: Sequence[int]) -> Iterator[dict[int, float]]:
+def cpu_of_all(roots: Sequence[int]) -> Iterator[dict[tuple[int, str], float]]:
     """CPU seconds that some processes, and all that they start, use inside the block, by process
-    id: an executor that is killed leaves its Python processes, which did the work, and nobody
-    waits for these. Each may have used a fifth of a second more than is counted. Effects:
+    id and name: an executor that is killed leaves its Python processes, which did the work, and
+    nobody waits for these. Each may have used a fifth of a second more than is counted. Effects:
     looks at all processes all the time.
     """
     first: dict[int, int] = {}
     last: dict[int, int] = {}
-    seconds: dict[int, float] = {}
+    names: dict[int, str] = {}
+    seconds: dict[tuple[int, str], float] = {}
     ended = Event()
 
     def look() -> None:
@@ -275,6 +317,8 @@ def cpu_of_all(roots: Sequence[int]) -> Iterator[dict[int, float]]:
             for process in tree & ticks.keys():
                 first.setdefault(process, ticks[process] if process in roots else 0)
                 last[process] = ticks[process]
+                with suppress(OSError):
+                    names[process] = Path(f"/proc/{process}/comm").read_text().strip()
 
     thread = Thread(target=look)
     thread.start()
@@ -284,4 +328,6 @@ def cpu_of_all(roots: Sequence[int]) -> Iterator[dict[int, float]]:
         ended.set()
         thread.join()
         ticks_each = os.sysconf("SC_CLK_TCK")
-        seconds |= {one: (last[one] - first[one]) / ticks_each for one in last}
+        seconds |= {
+            (each, names.get(each, "")): (last[each] - first[each]) / ticks_each for each in last
+        }
