@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Final
 
@@ -53,6 +53,23 @@ def due_since(examined: Examined) -> TimestampMs | None:
             times.append(max(TimestampMs(sealed_ms), segment.largest_timestamp_ms))
             break
     return TimestampMs(min(times)) if times else None
+
+
+def newest_states(examined: Iterable[Examined]) -> dict[int, Coordinated]:
+    """Return the newest state of each producer, by its id: of two replicas of a log one may have
+    less.
+    """
+    newest: dict[int, Coordinated] = {}
+    for each in examined:
+        for state in each.contents.states:
+            other = newest.get(state.producer_id)
+            if other is None or _age(state) > _age(other):
+                newest[state.producer_id] = state
+    return newest
+
+
+def _age(state: Coordinated) -> tuple[int, int]:
+    return state.producer_epoch, -1 if state.update_ms is None else state.update_ms
 
 
 def transactions_of(

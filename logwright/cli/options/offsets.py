@@ -47,5 +47,5 @@ def command() -> None:
     together: the state of a transaction may be on another broker. Nothing is changed.
 
     Exit status: 0 nothing was found; 5 something makes them grow; 3 a batch is corrupt; 4 whether a
-    transaction hangs is not known.
+    transaction hangs is not known, or what a record is.
     """

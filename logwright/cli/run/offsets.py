@@ -24,7 +24,7 @@ from logwright.format.names import (
 )
 from logwright.log.load import list_partitions, observe
 from logwright.log.model import ReadableLog
-from logwright.offsets.judge import findings_of, transactions_of
+from logwright.offsets.judge import findings_of, newest_states, transactions_of
 from logwright.offsets.model import (
     Cleanable,
     Coordinated,
@@ -61,7 +61,7 @@ def run(request: Request, **given: Unpack[Given]) -> int:
             path=request.place,
             remedy="Give log directories that have them.",
         )
-    states = {each.producer_id: each for one in examined for each in one.contents.states}
+    states = newest_states(examined)
     request.output.text(clock(request.now_ms))
     findings: list[tuple[Examined, Finding]] = []
     for each in examined:
@@ -74,16 +74,17 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         _show_finding(request, each, finding, names=given["names"])
     _show_owners(request, examined, given["top"], names=given["names"])
     _show_total(request, examined, [finding for _, finding in findings])
-    return _status([finding for _, finding in findings])
+    undecoded = any(each.contents.undecoded for each in examined)
+    return _status([finding for _, finding in findings], undecoded=undecoded)
 
 
-def _status(findings: Sequence[Finding]) -> int:
+def _status(findings: Sequence[Finding], *, undecoded: bool) -> int:
     kinds = {finding.kind for finding in findings}
     if "corrupt batch" in kinds:
         return CorruptLogError.exit_status
     if kinds - {"transaction not judged"}:
         return PreconditionError.exit_status
-    return UnsupportedFormatError.exit_status if kinds else 0
+    return UnsupportedFormatError.exit_status if kinds or undecoded else 0
 
 
 def _limits(request: Request, late_ms: int) -> Limits:

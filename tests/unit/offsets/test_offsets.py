@@ -199,6 +199,19 @@ def test_a_transaction_and_its_coordinator(
     assert "id-7" in offsets(log.log_dir, str(tmp_path / "other"), "--names").out
 
 
+@pytest.mark.parametrize("order", [("other", "stale"), ("stale", "other")])
+def test_the_newest_state_of_two_replicas_decides(tmp_path: Path, order: tuple[str, ...]) -> None:
+    """A replica that was left long ago says that the transaction before has ended."""
+    times = {"start_ms": START_MS, "update_ms": START_MS + DAY - 1000}
+    log = open_transaction(tmp_path, state("id-7", 7, ONGOING, partitions=(0,), **times))
+    stale = LogBuilder(tmp_path / "stale", STATES)
+    ended = state("id-7", 7, COMPLETE, start_ms=START_MS - HOUR, update_ms=START_MS - HOUR)
+    stale.segment(0).batch(0, [ended])
+    stale.write()
+    answer = offsets(log.log_dir, *(str(tmp_path / name) for name in order), "--late", "1d")
+    assert (0, {}) == (answer.status, findings(answer))
+
+
 def test_a_transaction_within_its_timeout(tmp_path: Path) -> None:
     """By its state, and by its age where there is not a state."""
     running = state(
@@ -335,7 +348,7 @@ def test_a_record_that_is_not_known(tmp_path: Path) -> None:
     log.write()
     stopped_at(log.log_dir, START_MS + 300 * DAY)
     answer = offsets(log.log_dir)
-    assert (0, {}) == (answer.status, findings(answer))
+    assert (4, {}) == (answer.status, findings(answer))
     assert 1 == total(answer)["undecodedRecords"]
 
 
