@@ -5,7 +5,10 @@
 For each seed: one or two directories of Kafka's own logs, damaged as in `accidents`, mixed up with
 each other or with those of another node. Then Kafka loads them (oracle's ``boot``). Where `doctor`
 says that a broker starts, or does not, that is what Kafka does, and it removes as many bytes. It
-may only say that it does not know of a directory or file that is taken for another one.
+may only say that it does not know of a directory or file that is taken for another one, and of a
+batch with a wrong CRC, an unknown magic, or an index that does not fit it. The
+oracle's loading knows no cluster: what `doctor` says that a broker renames to -stray is renamed
+before.
 """
 
 from __future__ import annotations
@@ -65,6 +68,10 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
         log_dirs.append(second(world, random))
     verdict = judge_start(log_dirs, now_ms=NOW_MS)
     booted = [shutil.copytree(each, scratch / "booted" / each.name) for each in log_dirs]
+    for each in verdict.findings:
+        if each.effect == "sets aside" and not each.path.name.endswith("-stray"):
+            copied = scratch / "booted" / each.path.parent.name / each.path.name
+            copied.rename(copied.with_name(f"{copied.name}.{'5' * 32}-stray"))
     answer = server.ask(
         {
             "request": "boot",
@@ -93,7 +100,7 @@ def _may_be_unknown(verdict: StartVerdict) -> bool:
     unknown = [each for each in verdict.findings if each.effect == "not judged"]
     words = (
         *("takes this directory for", "no broker writes a file", "CRC"),
-        "names no record batch",
+        *("names no record batch", "magic"),
     )
     return all(any(word in each.problem for word in words) for each in unknown)
 
