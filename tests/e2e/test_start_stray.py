@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from logwright.format.batch import walk_batches
 from tests.e2e.command import call, free_port
 from tests.metadata_builder import uuid_text
 from tests.oracle_runner import OracleFailed, run_oracle
@@ -35,8 +36,10 @@ def run_broker(place: Path, *words: str) -> None:
 
 
 def flip(path: Path) -> None:
+    """Change a byte of the records of the batch in the middle: a wrong magic would stop a broker."""
     content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
+    ends = [span.position + span.bytes for span in walk_batches(bytes(content))]
+    content[next(end for end in ends if end >= len(content) // 2) - 1] ^= 1
     path.write_bytes(content)
 
 
