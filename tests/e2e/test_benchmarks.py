@@ -76,6 +76,7 @@ def test_kernels_are_timed_one_by_one(work: Path) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.oracle
+@pytest.mark.nightly
 def test_scale_measures_each_dimension(work: Path, tmp_path: Path) -> None:
     """Small: the budget holds all keys, so they are read once."""
     page = a_page(tmp_path)
@@ -91,6 +92,7 @@ def test_scale_measures_each_dimension(work: Path, tmp_path: Path) -> None:
 
 @pytest.mark.e2e
 @pytest.mark.oracle
+@pytest.mark.nightly
 def test_sweeps_are_compared_with_as_many_threads_of_kafka(work: Path, tmp_path: Path) -> None:
     """Every row has a ratio."""
     page = a_page(tmp_path)
@@ -103,6 +105,7 @@ def test_sweeps_are_compared_with_as_many_threads_of_kafka(work: Path, tmp_path:
 @pytest.mark.e2e
 @pytest.mark.oracle
 @pytest.mark.spark
+@pytest.mark.nightly
 def test_topics_are_read_next_to_consumers_of_a_broker(work: Path, tmp_path: Path) -> None:
     """Every way of reading has its figures, and the rows of Spark's own source are as many."""
     page = a_page(tmp_path)

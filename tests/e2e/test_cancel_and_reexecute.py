@@ -176,7 +176,7 @@ def cancelled(platform: Platform, address: str, params: dict[str, Any]) -> str:
 @pytest.mark.parametrize(
     ("params", "keys"),
     [
-        pytest.param(SWEEP, {"t-0", "t-2", "t-4", "t-5"}, id="sweep"),
+        pytest.param(SWEEP, {"t-0", "t-2", "t-4", "t-5"}, id="sweep", marks=pytest.mark.nightly),
         pytest.param(ASSET, {"t-1"}, id="asset"),
     ],
 )

@@ -36,7 +36,7 @@ def run_broker(place: Path, *words: str) -> None:
 
 
 def flip(path: Path) -> None:
-    """Change a byte of the records of the batch in the middle: a wrong magic would stop a broker."""
+    """Change a byte of the records in the middle: a wrong magic would stop a broker."""
     content = bytearray(path.read_bytes())
     ends = [span.position + span.bytes for span in walk_batches(bytes(content))]
     content[next(end for end in ends if end >= len(content) // 2) - 1] ^= 1

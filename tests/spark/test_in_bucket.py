@@ -174,7 +174,7 @@ def test_a_master_that_does_not_answer(
     assert {0} == {version(bucket, each).version for each in log_dirs}
 
 
-@pytest.mark.parametrize("how", ["whole", "split"])
+@pytest.mark.parametrize("how", [pytest.param("whole", marks=pytest.mark.nightly), "split"])
 def test_an_executor_is_killed(
     how: str, log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path
 ) -> None:
