@@ -63,11 +63,13 @@ class Stored:
 
     Attributes:
         modified_ms: by the server's clock, ms since the epoch.
+        e_tag: what other content under this name does not have; empty if the store says none.
     """
 
     key: str
     bytes: int
     modified_ms: int
+    e_tag: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +332,8 @@ def _library_errors() -> type[Exception]:
 
 
 def _stored(meta: ObjectMeta) -> Stored:
-    return Stored(meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1000))
+    modified_ms = int(meta["last_modified"].timestamp() * 1000)
+    return Stored(meta["path"], meta["size"], modified_ms, meta["e_tag"] or "")
 
 
 @lru_cache(maxsize=256)

@@ -34,7 +34,7 @@ class Listed(NamedTuple):
 
     path: Path
     problem: str | None
-    stamp: tuple[float, ...]
+    stamp: tuple[float | str, ...]
 
 
 class TablePlace(Protocol):
@@ -108,8 +108,8 @@ class BucketTable:
             if root == self.root and not stored:
                 raise UnreadableFile("there is nothing of this name.", path=self.place)
             files += [
-                Listed(root / each.key, _problem(each.key), (each.bytes, each.modified_ms))
-                for each in sorted(stored, key=lambda stored: stored.key)
+                Listed(root / one.key, _problem(one.key), (one.bytes, one.modified_ms, one.e_tag))
+                for one in sorted(stored, key=lambda stored: stored.key)
             ]
         return files
 
@@ -135,11 +135,11 @@ class BucketTable:
 
 
 @contextmanager
-def table_place(root: Path | str) -> Iterator[TablePlace]:
+def table_place(root: Place | str) -> Iterator[TablePlace]:
     """Yield where a table is. Effects: makes a temporary directory, and removes it.
 
     Args:
-        root: a path, or the URL of a prefix in a bucket.
+        root: a path, or a prefix in a bucket, or its URL.
 
     Raises:
         PolicyError: it is not a URL of a bucket.
@@ -147,7 +147,7 @@ def table_place(root: Path | str) -> Iterator[TablePlace]:
     """
     text = str(root)
     if not is_in_bucket(text):
-        yield LocalTable(Path(root))
+        yield LocalTable(Path(text))
     elif text.startswith(_FILE):
         yield LocalTable(Path(Bucket.of(text).url.removeprefix(_FILE)))
     else:
