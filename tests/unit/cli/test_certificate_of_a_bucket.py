@@ -17,7 +17,15 @@ from logwright.bucket.store import Bucket
 from logwright.erasure.certificate.keys import load_public
 from logwright.erasure.certificate.model import NOT_SEEN_BUCKET, Certificate
 from logwright.erasure.certificate.signed import read_certificate
-from tests.bucket.servers import NAME, Application, environment, in_a_process, in_turn, served
+from tests.bucket.servers import (
+    NAME,
+    Application,
+    environment,
+    in_a_process,
+    in_turn,
+    make_bucket,
+    served,
+)
 from tests.e2e.command import Answer, call
 from tests.log_builder import START_MS, LogBuilder
 from tests.table_rows import read_table
@@ -217,6 +225,25 @@ def test_the_same_as_in_a_directory(place: Path, url: str) -> None:
     assert 0 == compared(place, place / "logs", local).status
 
 
+def test_the_documented_commands(place: Path, port: int, url: str) -> None:
+    """With the names of the example; there is a bucket of this name, too."""
+    assert url
+    make_bucket(port, "lake")
+    table, keys = "s3://lake/customers", place / "keys.txt"
+    keys.write_text("ann\n")
+    write_deltalake(table, rows("zed"))
+    key, proof = place / "signing.pem", place / "certificate.json"
+    assert 0 == call("certificate", "--new-key", key).status
+    words = ("--keys", keys, "--table", table, "--signing-key", key, "--out", proof)
+    made = call("certificate", place / "logs", *words)
+    assert 0 == made.status, made.err
+    words = (proof, "--public-key", f"{key}.pub", place / "logs", table)
+    assert 0 == call("verify-certificate", *words).status
+    assert {"keys.txt", "signing.pem", "certificate.json", "signing.pem.pub"} <= {
+        path.name for path in place.iterdir()
+    }
+
+
 def test_with_logs_in_a_bucket(place: Path, url: str) -> None:
     """Of a log directory there its logs are compared, of a table its objects."""
     logs = f"{url}-logs"
@@ -235,8 +262,9 @@ def test_with_logs_in_a_bucket(place: Path, url: str) -> None:
 @pytest.mark.parametrize(
     ("given", "status", "problem"),
     [
-        ("s3://nowhere-at-all/t", 4, "does not exist"),
-        (f"s3://{NAME}/nothing/here", 4, "does not exist"),
+        ("s3://nowhere-at-all/t", 5, "Look at the URL"),
+        (f"s3://{NAME}/nothing/here", 5, "there is no directory of a table"),
+        ("/nothing/here", 5, "there is no directory of a table"),
         ("s3://me:hidden@lake/t", 2, "not a URL of a bucket"),
         (f"s3://{NAME}/a/../t", 2, "not a URL of a bucket"),
         ("s3:lake/t", 2, "not a URL of a bucket"),
@@ -279,6 +307,6 @@ def test_an_object_that_may_not_be_read(place: Path, monkeypatch: pytest.MonkeyP
         (place / "c.json").unlink()
         Bucket.of(url).put_unique("closed.parquet", parquet("ann"))
         answer = certify(place, url)
-    assert 4 == answer.status, answer.err
+    assert 5 == answer.status, answer.err
     assert f"{url}/closed.parquet" in answer.err
     assert not (place / "c.json").exists()
