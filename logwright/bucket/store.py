@@ -119,14 +119,16 @@ class Bucket:
 
     def listing(self, prefix: str, after: str | None = None) -> list[Stored]:
         """Return all objects below a prefix, which ends in a slash; of an `after` those whose key
-        is larger. Effects and errors: as `directories`.
+        is larger. An empty object whose name ends in a slash, which other tools make for a
+        directory, is there without the slash. Effects and errors: as `directories`.
         """
         if self._is_absent():
             return []
 
         def pages() -> list[Stored]:
             listed = _calls().list(self._store(), prefix, offset=after, chunk_size=_NAMES_AT_ONCE)
-            return [_stored(meta) for page in listed for meta in page]
+            metas = (meta for page in listed for meta in page)
+            return [_stored(meta) for meta in metas if meta["path"] or meta["size"]]
 
         return self._insist(prefix, pages)
 

@@ -51,6 +51,8 @@ class Listing:
         stored = self.bucket.listing("")
         if not stored:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+        if any(not each.key for each in stored):
+            raise OSError(errno.EINVAL, "an object has the name of the directory")
         self._files = {each.key: _entry(each) for each in stored}
         self._directories = {"": {}}
         for key, entry in self._files.items():

@@ -27,7 +27,7 @@ class Listed(NamedTuple):
     """A file of a table.
 
     Attributes:
-        path: on this machine, or where its copy is to be.
+        path: on this machine; of an object below `TablePlace.root`.
         problem: why it is not read.
         stamp: what shows that it is the one that was listed.
     """
@@ -41,7 +41,7 @@ class TablePlace(Protocol):
     """Where a table is.
 
     Attributes:
-        root: directory of its files, or of their copies; or the file itself.
+        root: directory of its files; or the file itself. In a bucket nothing is there.
         place: as it was given.
     """
 
@@ -93,6 +93,8 @@ class BucketTable:
         self._bucket = Bucket.of(url)
         above, _, name = self._bucket.url.rpartition("/")
         self.root: Path = work / name
+        self._work = work
+        self._sizes: dict[Path, int] = {}
         self.place: Place = place_of(url)
         keys = hidden_of(self.root)
         self._parts = {self.root: self._bucket, keys: Bucket(f"{above}/{keys.name}")}
@@ -107,6 +109,7 @@ class BucketTable:
                 raise unreadable(error, self.place) from error
             if root == self.root and not stored:
                 raise UnreadableFile("there is nothing of this name.", path=self.place)
+            self._sizes |= {root / one.key: one.bytes for one in stored}
             files += [
                 Listed(root / one.key, _problem(one.key), (one.bytes, one.modified_ms, one.e_tag))
                 for one in sorted(stored, key=lambda stored: stored.key)
@@ -118,15 +121,13 @@ class BucketTable:
         """See `TablePlace.opened`."""
         root = next(each for each in self._parts if path.is_relative_to(each))
         bucket, key = self._parts[root], path.relative_to(root).as_posix()
-        size = bucket.size(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with path.open("xb") as copy:
+        size = self._sizes[path]
+        with tempfile.TemporaryDirectory(dir=self._work) as directory:
+            copy = Path(directory) / path.name
+            with copy.open("xb") as file:
                 for start in range(0, size, _PART_BYTES):
-                    copy.write(bucket.read(key, start, min(start + _PART_BYTES, size)))
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
+                    file.write(bucket.read(key, start, min(start + _PART_BYTES, size)))
+            yield copy
 
     def has(self, address: str) -> bool:
         """See `TablePlace.has`; ``s3a`` is what Hadoop calls ``s3``."""

@@ -24,6 +24,7 @@ from tests.bucket.servers import (
     in_a_process,
     in_turn,
     make_bucket,
+    put_marker,
     served,
 )
 from tests.e2e.command import Answer, call
@@ -111,7 +112,10 @@ def parquet(*keys: str) -> bytes:
 def contents(url: str) -> dict[str, bytes]:
     """Each object and its content."""
     bucket = Bucket(url)
-    return {each.key: bucket.content(each.key, MOST) for each in bucket.listing("")}
+    return {
+        each.key: bucket.content(each.key, MOST) if each.bytes else b""
+        for each in bucket.listing("")
+    }
 
 
 def test_only_time_travel_reads_it(place: Path, url: str) -> None:
@@ -149,8 +153,12 @@ def test_its_statistics_are_left(place: Path, url: str) -> None:
     }
 
 
-def test_nobody_is_in_it(place: Path, url: str) -> None:
-    """All of it was searched, and the two are gone; the same files are verified later."""
+def test_nobody_is_in_it(place: Path, port: int, url: str) -> None:
+    """All of it was searched, and the two are gone; the same files are verified later. What other
+    tools write for a directory is empty.
+    """
+    for marker in ("", "_delta_log/", "part=1/"):
+        put_marker(port, f"{url}/{marker}")
     write_deltalake(url, rows("zed"))
     write_deltalake(url, rows("eve"), mode="append")
     answer = certify(place, url, more=DEADLINE)
@@ -158,7 +166,10 @@ def test_nobody_is_in_it(place: Path, url: str) -> None:
     assert ["gone", "gone"] == states(place)
     made = signed(place)
     assert () == made.not_read
-    assert {"searched"} == {file.looked for file in made.files_of(1).values()}
+    empty = {"_delta_log", "part=1"}
+    assert {key: "no records" if key in empty else "searched" for key in contents(url)} == {
+        key: file.looked for key, file in made.files_of(1).items()
+    }
     same = compared(place, place / "logs", url)
     assert (0, len(made.files_of(1))) == (same.status, same.lines[-1]["same"])
     Bucket.of(url).put_unique("part.parquet", parquet("ann"))

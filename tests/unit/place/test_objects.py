@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import pickle
 import secrets
-import urllib.request
 from collections.abc import Iterator
 
 import pytest
@@ -17,7 +16,7 @@ from logwright.log.tree import list_tree
 from logwright.place.files import entry_at, open_bytes, open_log_dir
 from logwright.place.model import RANGE_BYTES
 from logwright.place.objects import Listing, ObjectsPlace, objects_of
-from tests.bucket.servers import NAME, environment, in_a_process
+from tests.bucket.servers import NAME, environment, in_a_process, put_marker
 
 LARGE = secrets.token_bytes(2 * RANGE_BYTES + 12_345)
 CONTENTS = {
@@ -147,9 +146,11 @@ def test_a_prefix_of_nothing(bucket: Bucket) -> None:
 
 def test_a_marker_of_a_directory(bucket: Bucket, port: int) -> None:
     """What consoles write for an empty directory: an object whose name ends in a slash."""
-    path = bucket.url.removeprefix("s3://")
-    where = f"http://127.0.0.1:{port}/{path}/made/"
-    request = urllib.request.Request(where, method="PUT", data=b"")
-    with urllib.request.urlopen(request) as answer:  # noqa: S310 -- loopback
-        assert 200 == answer.status
-    assert "made" in {each.key for each in bucket.listing("")}
+    before = {each.key for each in bucket.listing("")}
+    for name in ("", "partition=0/", "made/"):
+        put_marker(port, f"{bucket.url}/{name}")
+    place = objects_of(bucket.url)
+    assert {*before, "partition=0", "made"} == set(hash_files(list_tree(place)))
+    made = Bucket.of(f"{bucket.url}/new")
+    put_marker(port, f"{made.url}/")
+    assert [] == made.listing("")
