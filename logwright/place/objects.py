@@ -1,4 +1,4 @@
-"""The files below a prefix of a bucket as they are: each object is a file. A table there, say; a log
+"""The files below a prefix of a bucket as they are: each object is a file, as of a table. A log
 directory in a bucket is a place of its own (`logwright.place.bucket`).
 
 To look at the root lists all objects, and what is below it is of the last such list. Objects can be

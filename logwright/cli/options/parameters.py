@@ -154,8 +154,10 @@ class TablePath(click.ParamType):  # type: ignore[type-arg]  # generic since cli
         return text if is_in_bucket(text) else Path(text)
 
 
-class TableFiles(LogDir):
+class TableFiles(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4
     """The files of a table, in a directory of this machine or below a prefix of a bucket."""
+
+    name = "path"
 
     def convert(
         self,

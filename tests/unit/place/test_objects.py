@@ -112,7 +112,7 @@ def test_a_change_while_it_is_read(
 def test_one_by_one(place: ObjectsPlace) -> None:
     """By its name, without looking at the root first; in another process, too."""
     assert open_bytes(place / "partition=0/x y").span(0, 9) == b"x"
-    again = pickle.loads(pickle.dumps(place))  # noqa: S301 -- our own
+    again = pickle.loads(pickle.dumps(place))  # noqa: S301, TID251 -- our own
     with open_log_dir(again / "partition=0") as directory:
         assert ["bucket=0", "x y"] == directory.names()
     large = open_bytes(again / "partition=0/bucket=0/large")
