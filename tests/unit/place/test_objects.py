@@ -68,7 +68,7 @@ def test_listed_and_hashed(place: ObjectsPlace) -> None:
 @pytest.mark.parametrize("key", ["a", "a/b", "empty"])
 @pytest.mark.parametrize("change", ["other", "longer", "gone", "added"])
 def test_a_change_is_noticed(bucket: Bucket, place: ObjectsPlace, key: str, change: str) -> None:
-    """Also if neither size nor time shows it."""
+    """In one object, or one more, or less."""
     tree = list_tree(place)
     hash_files(tree)
     other = bytes(len(CONTENTS[key])) + b"!" * (change == "longer" or key == "empty")
@@ -80,6 +80,19 @@ def test_a_change_is_noticed(bucket: Bucket, place: ObjectsPlace, key: str, chan
             bucket.put_unique(key, other)
     with pytest.raises(StalePlan, match="changed while it was searched"):
         require_same(tree)
+
+
+def test_other_content_in_the_same_second(bucket: Bucket, place: ObjectsPlace) -> None:
+    """Neither size nor time shows it: the server's times are whole seconds."""
+    for number in range(50):
+        bucket.put_unique("a", b"first %04d" % number)
+        first = list_tree(place).files["a"]
+        bucket.put_unique("a", b"other %04d" % number)
+        other = list_tree(place).files["a"]
+        assert first != other
+        if (first.size, first.modified_ns) == (other.size, other.modified_ns):
+            return
+    pytest.fail("a second was never long enough")
 
 
 @pytest.mark.parametrize(

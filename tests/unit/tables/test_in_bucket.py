@@ -230,7 +230,7 @@ def test_any_request_may_go_wrong(
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("what", UPDATES)
 def test_every_request_may_go_wrong(
-    tmp_path: Path, port: int, url: str, seed: int, kind: str, what: str
+    tmp_path: Path, port: int, url: str, seed: int, *, kind: str, what: str
 ) -> None:
     """All of them, in each way."""
     campaign = campaign_of(port, url, tmp_path, random.Random(seed), what)
