@@ -152,7 +152,7 @@ def test_what_is_no_directory(place: ObjectsPlace, name: str) -> None:
 
 
 def test_a_prefix_of_nothing(bucket: Bucket) -> None:
-    """There is no such directory."""
+    """Nothing is there."""
     with pytest.raises(NotALogDir):
         list_tree(objects_of(f"{bucket.url}/nothing"))
 
