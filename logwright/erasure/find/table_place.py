@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from logwright.bucket.store import Bucket, is_in_bucket
+from logwright.bucket.store import Bucket, Stored, is_in_bucket
 from logwright.config.table import hidden_of
 from logwright.errors import UnreadableFile, not_regular, unreadable
 from logwright.place.model import Place
@@ -109,11 +109,9 @@ class BucketTable:
                 raise unreadable(error, self.place) from error
             if root == self.root and not stored:
                 raise UnreadableFile("there is nothing of this name.", path=self.place)
-            self._sizes |= {root / one.key: one.bytes for one in stored}
-            files += [
-                Listed(root / one.key, _problem(one.key), (one.bytes, one.modified_ms, one.e_tag))
-                for one in sorted(stored, key=lambda stored: stored.key)
-            ]
+            self._sizes |= {root / each.key: each.bytes for each in stored}
+            in_order = sorted(stored, key=lambda each: each.key)
+            files += [_listed(root / each.key, each) for each in in_order]
         return files
 
     @contextmanager
@@ -154,6 +152,11 @@ def table_place(root: Place | str) -> Iterator[TablePlace]:
     else:
         with tempfile.TemporaryDirectory(prefix="logwright-") as work:
             yield BucketTable(text, Path(work))
+
+
+def _listed(path: Path, stored: Stored) -> Listed:
+    stamp = (stored.bytes, stored.modified_ms, stored.e_tag)
+    return Listed(path, _problem(stored.key), stamp)
 
 
 def _problem(key: str) -> str | None:
