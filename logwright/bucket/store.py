@@ -63,11 +63,13 @@ class Stored:
 
     Attributes:
         modified_ms: by the server's clock, ms since the epoch.
+        e_tag: what other content under this name does not have; empty if the store says none.
     """
 
     key: str
     bytes: int
     modified_ms: int
+    e_tag: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,14 +119,16 @@ class Bucket:
 
     def listing(self, prefix: str, after: str | None = None) -> list[Stored]:
         """Return all objects below a prefix, which ends in a slash; of an `after` those whose key
-        is larger. Effects and errors: as `directories`.
+        is larger. An empty object whose name ends in a slash, which other tools make for a
+        directory, is there without the slash. Effects and errors: as `directories`.
         """
         if self._is_absent():
             return []
 
         def pages() -> list[Stored]:
             listed = _calls().list(self._store(), prefix, offset=after, chunk_size=_NAMES_AT_ONCE)
-            return [_stored(meta) for page in listed for meta in page]
+            metas = (meta for page in listed for meta in page)
+            return [_stored(meta) for meta in metas if meta["path"] or meta["size"]]
 
         return self._insist(prefix, pages)
 
@@ -330,7 +334,8 @@ def _library_errors() -> type[Exception]:
 
 
 def _stored(meta: ObjectMeta) -> Stored:
-    return Stored(meta["path"], meta["size"], int(meta["last_modified"].timestamp() * 1000))
+    modified_ms = int(meta["last_modified"].timestamp() * 1000)
+    return Stored(meta["path"], meta["size"], modified_ms, meta["e_tag"] or "")
 
 
 @lru_cache(maxsize=256)

@@ -10,6 +10,9 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from logwright.bucket.store import Bucket, is_in_bucket
+from logwright.place.model import is_versioned
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -38,6 +41,8 @@ ELSEWHERE: Final[dict[str, Callable[[str], ReadOnlyPlace]]] = {
 """Scheme → what makes the place of the text after ``SCHEME:``; it raises PolicyError for a text
 that names none."""
 
+_FILE: Final = "file://"
+
 
 def place_of(text: str) -> Place:
     """Return the place of a text: ``SCHEME:...`` of another place, else a path of this machine.
@@ -49,3 +54,25 @@ def place_of(text: str) -> Place:
     if colon and scheme in ELSEWHERE:
         return ELSEWHERE[scheme](rest)
     return Path(text)
+
+
+def files_of(text: str) -> Place:
+    """Return the place of a directory's files as they are, whatever they hold: below a URL of a
+    bucket each object is one. A ``file://`` URL is a path of this machine.
+
+    Raises:
+        PolicyError: it begins as a URL of a bucket, and is none.
+        MissingExtra: the extra `bucket` is not installed.
+    """
+    if not is_in_bucket(text):
+        return Path(text)
+    if text.startswith(_FILE):
+        return Path(Bucket.of(text).url.removeprefix(_FILE))
+    return _late("logwright.place.objects", "objects_of")(text)
+
+
+def as_files(place: Place) -> Place:
+    """Return the files of a log directory in a bucket as they are; any other place as it is.
+    Pure.
+    """
+    return files_of(str(place)) if is_versioned(place) else place

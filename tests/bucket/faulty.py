@@ -8,14 +8,14 @@ from __future__ import annotations
 import socket
 import sys
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from threading import Lock
 from typing import Any, Final
 
 from tests.bucket.servers import Application, in_turn, served
 
-KINDS: Final = ("dropped", "lost", "409", "412", "503")
-"""Closed before it is done, closed after it is done, or refused."""
+KINDS: Final = ("dropped", "lost", "cut", "409", "412", "503")
+"""Closed before it is done, closed after it is done, or in the middle of the answer; or refused."""
 _CODES: Final = {
     "409": ("409 Conflict", b"ConditionalRequestConflict"),
     "412": ("412 Precondition Failed", b"PreconditionFailed"),
@@ -44,6 +44,9 @@ def faulty(application: Application) -> Application:
             content = b"<Error><Code>" + code + b"</Code></Error>"
             start(status, [("Content-Length", str(len(content)))])
             return [content]
+        if kind == "cut":
+            content = b"".join(inner(environ, start))
+            return _half(content, environ["werkzeug.socket"])
         if kind == "lost":
             list(inner(environ, lambda *_: None))
         if kind:
@@ -53,6 +56,12 @@ def faulty(application: Application) -> Application:
         return inner(environ, start)
 
     return answer
+
+
+def _half(content: bytes, connection: socket.socket) -> Iterator[bytes]:
+    """Half of an answer, after which the connection is closed."""
+    yield content[: len(content) // 2]
+    connection.shutdown(socket.SHUT_RDWR)
 
 
 def serve() -> None:

@@ -66,6 +66,14 @@ def make_bucket(port: int, name: str = NAME) -> None:
         assert 200 == answer.status
 
 
+def put_marker(port: int, url: str) -> None:
+    """Write an empty object whose name ends in a slash, as other tools do for a directory."""
+    path = url.removeprefix("s3://")
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/{path}", method="PUT")
+    with urllib.request.urlopen(request) as answer:  # noqa: S310 -- loopback
+        assert 200 == answer.status
+
+
 @contextmanager
 def in_a_process(module: str = "servers") -> Iterator[int]:
     """Run moto in a process of its own, with one bucket; gives its port. For clients that hold

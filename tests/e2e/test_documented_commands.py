@@ -122,6 +122,19 @@ ELSEWHERE: Final = {
         ),
         ("tests/e2e/test_tables_in_a_bucket.py", "test_the_command"),
     ),
+    **dict.fromkeys(
+        (
+            (
+                f"logwright certificate {EXAMPLE} --keys keys.txt --table s3://lake/customers"
+                " --signing-key signing.pem --out certificate.json"
+            ),
+            (
+                "logwright verify-certificate certificate.json --public-key signing.pem.pub"
+                f" {EXAMPLE} s3://lake/customers"
+            ),
+        ),
+        ("tests/unit/cli/test_certificate_of_a_bucket.py", "test_the_documented_commands"),
+    ),
     "logwright clean s3://… --engine spark --spark-master spark://HOST:7077": (
         "tests/spark/test_in_bucket.py",
         "test_a_cluster_without_a_shared_directory",

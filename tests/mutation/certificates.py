@@ -9,6 +9,7 @@ from tests.mutation.fault import Fault
 _DIRECTORY = "tests/unit/erasure/certificate"
 _SIGNED = (f"{_DIRECTORY}/test_signed.py", f"{_DIRECTORY}/test_canonical.py")
 _MANIFEST = (f"{_DIRECTORY}/test_manifest.py",)
+_OBJECTS = ("tests/unit/place/test_objects.py",)
 _MAKE = (f"{_DIRECTORY}/test_make.py", "tests/unit/erasure/outlook/test_verdict.py")
 _COUNTDOWN = (
     "tests/unit/erasure/outlook/test_countdown.py",
@@ -92,6 +93,20 @@ CERTIFICATES = (
         right="    for path in sorted(now.files.keys() | tree.files.keys()):\n",
         wrong="    for path in sorted(tree.files.keys()):\n",
         tests=_MANIFEST,
+    ),
+    Fault(
+        family="manifest: an object of the same size and second is the same",
+        file="place/objects.py",
+        right="stored.e_tag.encode()",
+        wrong='b""',
+        tests=_OBJECTS,
+    ),
+    Fault(
+        family="manifest: objects are listed once",
+        file="place/objects.py",
+        right="        if not key:\n",
+        wrong="        if not key and self.listing.directory(key) is None:\n",
+        tests=_OBJECTS,
     ),
     Fault(
         family="countdown: another request for the same key is gone",

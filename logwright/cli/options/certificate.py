@@ -9,7 +9,7 @@ import click
 
 from logwright.cli.options.common import declare, directory_options, dry_run_option, run
 from logwright.cli.options.keys import SearchOptions, key_options, search_options
-from logwright.cli.options.parameters import TableDirectory, Time
+from logwright.cli.options.parameters import TableFiles, Time
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
@@ -23,7 +23,7 @@ class Given(SearchOptions):
 
     more_dirs: tuple[Place, ...]
     tier: RemoteSegments | None
-    tables: tuple[Path, ...]
+    tables: tuple[Place, ...]
     deadline_ms: int | None
     earlier: tuple[Path, ...]
     signing_key: Path
@@ -60,8 +60,8 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
 @click.option(
     "--table",
     "tables",
-    metavar="DIR",
-    type=TableDirectory(),
+    metavar="PATH",
+    type=TableFiles(),
     multiple=True,
     help="A Parquet, Delta or Iceberg table; repeatable.",
 )

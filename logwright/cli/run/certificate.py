@@ -35,7 +35,7 @@ from logwright.erasure.certificate.search import Report, replicas_elsewhere, sea
 from logwright.erasure.certificate.signed import read_certificate
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.find.tables import search_table_files
-from logwright.errors import PolicyError, QualityError
+from logwright.errors import NotALogDir, PolicyError, QualityError, UnreadableFile
 from logwright.place.model import is_local, is_running
 from logwright.times import instant
 
@@ -140,13 +140,11 @@ def _searched(
             report=report,
         )
     for table in given["tables"]:
-        yield search(
-            table,
-            partial(search_table_files, keys=wanted.keys, patterns=wanted.patterns),
-            requests=count,
-            sources=None,
-            report=report,
-        )
+        find = partial(search_table_files, keys=wanted.keys, patterns=wanted.patterns)
+        try:
+            yield search(table, find, requests=count, sources=None, report=report)
+        except NotALogDir as error:
+            raise UnreadableFile("there is no directory of a table.", path=table) from error
 
 
 def _as_it_ran(directory: str, running: Running) -> str:

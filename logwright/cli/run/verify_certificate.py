@@ -21,6 +21,7 @@ from logwright.erasure.certificate.signed import read_certificate
 from logwright.erasure.certificate.sums import sums_of
 from logwright.errors import QualityError
 from logwright.place.model import Place
+from logwright.place.named import as_files
 from logwright.tier.remote import whole_tier
 
 SHOWN: Final = 20
@@ -91,8 +92,10 @@ def _compare(output: Output, certificate: Certificate, log_dirs: tuple[Place, ..
             f"the certificate has {len(certificate.directories)} directories, {len(log_dirs)} are"
             " given: give each, in the certificate's order"
         )
+    seen_as = zip(log_dirs, certificate.directories, strict=True)
+    places = [as_files(place) if then.objects else place for place, then in seen_as]
     with output.progress("hash") as progress:
-        changes = changes_since(certificate, log_dirs, partial(progress, "files"))
+        changes = changes_since(certificate, places, partial(progress, "files"))
     for log_dir, change, then in zip(log_dirs, changes, certificate.directories, strict=True):
         _show_changes(output, log_dir, change, then.bytes)
     return any(change.any for change in changes)

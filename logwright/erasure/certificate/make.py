@@ -62,6 +62,8 @@ class Searched:
         topics, deleted, erased: see `logwright.erasure.find.result.SearchResult`.
         running: how it was searched, if a broker had it open.
         is_tier: it is the remote segments of a tier.
+        in_bucket: it is in a bucket.
+        objects: see `logwright.erasure.certificate.model.Directory`.
     """
 
     path: str
@@ -77,6 +79,8 @@ class Searched:
     erased: Mapping[str, Mapping[str, Erasure]] = field(default_factory=dict)
     running: Running | None = None
     is_tier: bool = False
+    in_bucket: bool = False
+    objects: bool = False
 
 
 def make_certificate(
@@ -121,6 +125,7 @@ def make_certificate(
         not_seen=not_seen(
             running=any(each.running for each in searched),
             tier=any(each.is_tier for each in searched),
+            bucket=any(each.in_bucket for each in searched),
         ),
         manifest=tuple(_manifest(searched)),
         topics=tuple(sorted(account.topics)),
@@ -161,6 +166,7 @@ def _directory(searched: Searched) -> Directory:
         cluster=searched.cluster,
         node_id=searched.node_id,
         running=searched.running,
+        objects=searched.objects,
     )
 
 

@@ -154,6 +154,8 @@ class Directory(_Value):
         cluster: None: unknown.
         node_id: of the broker whose directory it is, None: unknown.
         running: None: no broker had it open, or it is a certificate of before there was this.
+        objects: its files are the objects below a prefix of a bucket, as they are there. A log
+            directory in a bucket has the files of its logs instead.
     """
 
     path: str
@@ -163,6 +165,7 @@ class Directory(_Value):
     node_id: int | None
     path_hex: Annotated[str, Field(pattern=r"^([0-9a-f]{2})*$")] = ""
     running: Running | None = None
+    objects: bool = False
 
     @property
     def name(self) -> PathName:
@@ -288,13 +291,18 @@ NOT_SEEN_RUNNING: Final = (
     "What an unclean election, or a loss of power, takes from its logs later, or brings back.",
 )
 """What a search cannot see besides, while a broker has a directory open."""
+NOT_SEEN_BUCKET: Final = (
+    "Old versions of objects that a bucket keeps, and parts of uploads that were not finished.",
+)
+"""What a search cannot see besides in a bucket."""
 
 
-def not_seen(*, running: bool, tier: bool) -> tuple[str, ...]:
+def not_seen(*, running: bool, tier: bool, bucket: bool) -> tuple[str, ...]:
     """Return what the search of a certificate could not see. Pure.
 
     Args:
         running: a broker had a directory open. tier: remote segments were searched.
+        bucket: a directory is in a bucket.
     """
     lines = tuple(_COPIES_OF_TIER if tier and line == _COPIES else line for line in NOT_SEEN)
-    return lines + (NOT_SEEN_RUNNING if running else ())
+    return lines + NOT_SEEN_RUNNING * running + NOT_SEEN_BUCKET * bucket

@@ -20,7 +20,8 @@ from logwright.log.load import list_partitions
 from logwright.log.tree import list_tree
 from logwright.metadata.model import TopicMetadata
 from logwright.place.files import absolute
-from logwright.place.model import Place
+from logwright.place.model import Place, is_versioned
+from logwright.place.objects import ObjectsPlace
 from logwright.reading import reading
 from logwright.tier.remote import RemoteSegmentsPlace
 
@@ -39,7 +40,7 @@ def search(
     """Search one directory. Effects: reads all of its files.
 
     Args:
-        directory: a log directory, an archive, or a table's directory.
+        directory: a log directory, an archive, or the files of a table.
         find: searches it.
         requests: number of requests; findings of others are byte patterns.
         sources: of its settings, None for what nothing maintains.
@@ -75,6 +76,8 @@ def search(
         deleted=frozenset(result.deleted),
         erased=result.erased,
         is_tier=isinstance(directory, RemoteSegmentsPlace),
+        in_bucket=is_versioned(directory) or isinstance(directory, ObjectsPlace),
+        objects=isinstance(directory, ObjectsPlace),
     )
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from logwright.bucket.store import Bucket, is_in_bucket
+from logwright.bucket.store import Bucket, Stored, is_in_bucket
 from logwright.config.table import hidden_of
 from logwright.errors import UnreadableFile, not_regular, unreadable
 from logwright.place.model import Place
@@ -27,21 +27,21 @@ class Listed(NamedTuple):
     """A file of a table.
 
     Attributes:
-        path: on this machine, or where its copy is to be.
+        path: on this machine; of an object below `TablePlace.root`.
         problem: why it is not read.
         stamp: what shows that it is the one that was listed.
     """
 
     path: Path
     problem: str | None
-    stamp: tuple[float, ...]
+    stamp: tuple[float | str, ...]
 
 
 class TablePlace(Protocol):
     """Where a table is.
 
     Attributes:
-        root: directory of its files, or of their copies; or the file itself.
+        root: directory of its files; or the file itself. In a bucket nothing is there.
         place: as it was given.
     """
 
@@ -93,6 +93,8 @@ class BucketTable:
         self._bucket = Bucket.of(url)
         above, _, name = self._bucket.url.rpartition("/")
         self.root: Path = work / name
+        self._work = work
+        self._sizes: dict[Path, int] = {}
         self.place: Place = place_of(url)
         keys = hidden_of(self.root)
         self._parts = {self.root: self._bucket, keys: Bucket(f"{above}/{keys.name}")}
@@ -107,10 +109,9 @@ class BucketTable:
                 raise unreadable(error, self.place) from error
             if root == self.root and not stored:
                 raise UnreadableFile("there is nothing of this name.", path=self.place)
-            files += [
-                Listed(root / each.key, _problem(each.key), (each.bytes, each.modified_ms))
-                for each in sorted(stored, key=lambda stored: stored.key)
-            ]
+            self._sizes |= {root / each.key: each.bytes for each in stored}
+            in_order = sorted(stored, key=lambda each: each.key)
+            files += [_listed(root / each.key, each) for each in in_order]
         return files
 
     @contextmanager
@@ -118,15 +119,13 @@ class BucketTable:
         """See `TablePlace.opened`."""
         root = next(each for each in self._parts if path.is_relative_to(each))
         bucket, key = self._parts[root], path.relative_to(root).as_posix()
-        size = bucket.size(key)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with path.open("xb") as copy:
+        size = self._sizes[path]
+        with tempfile.TemporaryDirectory(dir=self._work) as directory:
+            copy = Path(directory) / path.name
+            with copy.open("xb") as file:
                 for start in range(0, size, _PART_BYTES):
-                    copy.write(bucket.read(key, start, min(start + _PART_BYTES, size)))
-            yield path
-        finally:
-            path.unlink(missing_ok=True)
+                    file.write(bucket.read(key, start, min(start + _PART_BYTES, size)))
+            yield copy
 
     def has(self, address: str) -> bool:
         """See `TablePlace.has`; ``s3a`` is what Hadoop calls ``s3``."""
@@ -135,11 +134,11 @@ class BucketTable:
 
 
 @contextmanager
-def table_place(root: Path | str) -> Iterator[TablePlace]:
+def table_place(root: Place | str) -> Iterator[TablePlace]:
     """Yield where a table is. Effects: makes a temporary directory, and removes it.
 
     Args:
-        root: a path, or the URL of a prefix in a bucket.
+        root: a path, or a prefix in a bucket, or its URL.
 
     Raises:
         PolicyError: it is not a URL of a bucket.
@@ -147,12 +146,17 @@ def table_place(root: Path | str) -> Iterator[TablePlace]:
     """
     text = str(root)
     if not is_in_bucket(text):
-        yield LocalTable(Path(root))
+        yield LocalTable(Path(text))
     elif text.startswith(_FILE):
         yield LocalTable(Path(Bucket.of(text).url.removeprefix(_FILE)))
     else:
         with tempfile.TemporaryDirectory(prefix="logwright-") as work:
             yield BucketTable(text, Path(work))
+
+
+def _listed(path: Path, stored: Stored) -> Listed:
+    stamp = (stored.bytes, stored.modified_ms, stored.e_tag)
+    return Listed(path, _problem(stored.key), stamp)
 
 
 def _problem(key: str) -> str | None:

@@ -25,6 +25,7 @@ from logwright.erasure.find.texts import RowHit, scan_texts
 from logwright.erasure.keys import KeySet
 from logwright.errors import StalePlan, unreadable
 from logwright.format.names import TopicPartition
+from logwright.place.model import Place
 
 _PARTITION: Final = re.compile(r"(?:^|/)partition=(\d{1,10})/")
 _METADATA: Final = re.compile(r"(?:^|/)(?:_delta_log|metadata)/")
@@ -37,12 +38,12 @@ ATTEMPTS: Final = 3
 
 
 def search_table_files(
-    root: Path | str, keys: KeySet, *, patterns: tuple[bytes, ...] = (), topic: str = ""
+    root: Place | str, keys: KeySet, *, patterns: tuple[bytes, ...] = (), topic: str = ""
 ) -> SearchResult:
     """Search a table's files, or one file. Effects: reads them.
 
     Args:
-        root: a path, or the URL of a prefix in a bucket.
+        root: a path, or a prefix in a bucket, or its URL.
         patterns: byte patterns that are searched in all columns of bytes and text, too.
         topic: of the table; empty: requests of all topics count.
 

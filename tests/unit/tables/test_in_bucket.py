@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import random
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pytest
 from deltalake import DeltaTable
@@ -58,11 +60,12 @@ def marked(url: str, **settings: object) -> LocatedTable:
     return replace(place("delta", url, buckets=2, **settings), limits=MARKS)
 
 
-def small_changes(tmp_path: Path, draw: random.Random) -> list[Path]:
-    """The same two partitions at three times: many keys, then changes of few of them."""
-    sizes = (100, 120, 140)
+def small_changes(
+    tmp_path: Path, draw: random.Random, sizes: tuple[int, ...] = (100, 120, 140)
+) -> list[Path]:
+    """The same two partitions at some times: many keys, then changes of few of them."""
     whole = {
-        number: [(f"k{at}", f"v{at}") for at in range(100)] + random_pairs(draw, 40)
+        number: [(f"k{at}", f"v{at}") for at in range(100)] + random_pairs(draw, sizes[-1] - 100)
         for number in range(2)
     }
     return [
@@ -108,59 +111,131 @@ def rows_of(url: str) -> Rows:
     return table_rows("delta", url)  # type: ignore[arg-type]  # a text will do
 
 
-def faults(port: int, url: str, logs: list[Path]) -> tuple[str, int]:
-    """A table of the first log, and how many requests the next update makes."""
-    update(marked(url), logs[0])
-    update(marked(url), logs[1])
-    trial = copied(url)
-    fault(port)
-    update(marked(trial), logs[2])
-    return url, fault(port)
+class Campaign(NamedTuple):
+    """An update of which each request may go wrong.
 
-
-def check_fault(port: int, url: str, logs: list[Path], which: tuple[str, int]) -> str:
-    """One request of an update goes wrong: the table is as it was, or as it is afterwards, and the
-    next update is right.
+    Attributes:
+        port: of the server.
+        settings: of the table.
+        logs: the table was made of the first two; it is updated to the third, then to the fourth.
+        objects: what is there before, by name: the table, and what is next to it.
+        rows: before, after the update, and after the next one; if nothing goes wrong.
+        version: before.
+        count: of requests of the update.
     """
-    trial = copied(url)
-    fault(port, *which)
+
+    port: int
+    settings: Mapping[str, object]
+    logs: list[Path]
+    objects: dict[str, bytes]
+    rows: tuple[Rows, Rows, Rows]
+    version: int
+    count: int
+
+    def update(self, url: str, number: int) -> None:
+        """Update a table to one of the logs."""
+        update(marked(url, **self.settings), self.logs[number])
+
+    def copied(self) -> str:
+        """A table as it is before."""
+        above = f"s3://{NAME}/{secrets.token_hex(8)}"
+        for key, content in self.objects.items():
+            Bucket(above).put_unique(key, content)
+        return f"{above}/t"
+
+
+UPDATES: dict[str, dict[str, object]] = {
+    "rows": {},
+    "removal": {"unique": "topic", "keep_versions_ms": 0},
+}
+"""One adds files and deletion vectors. One has hidden heads, too, and removes what is old."""
+
+
+def objects_of(url: str) -> dict[str, bytes]:
+    """All objects of a table, and of what is next to it."""
+    bucket = Bucket(url.rpartition("/")[0])
+    return {each.key: bucket.content(each.key, 1 << 24) for each in bucket.listing("")}
+
+
+def state_of(url: str) -> tuple[Rows, int]:
+    """The rows and the version of a table, read from a copy: that takes fewer requests."""
+    with TemporaryDirectory() as directory:
+        for key, content in objects_of(url).items():
+            path = Path(directory) / key
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        table = Path(directory) / "t"
+        return table_rows("delta", table), DeltaTable(table).version()
+
+
+def campaign_of(port: int, url: str, tmp_path: Path, draw: random.Random, what: str) -> Campaign:
+    """A table of the first logs, and what its updates do if nothing goes wrong."""
+    logs = small_changes(tmp_path, draw, (100, 120, 140, 150))
+    objects: dict[str, bytes] = {}
+    rows: list[Rows] = []
+    counts, versions = [], []
+    for number, log_dir in enumerate(logs):
+        fault(port)
+        update(marked(url, **UPDATES[what]), log_dir)
+        counts.append(fault(port))
+        if number == 1:
+            objects = objects_of(url)
+        state = state_of(url)
+        rows.append(state[0])
+        versions.append(state[1])
+        if what == "rows":
+            assert expected_rows(log_dir, "t") == rows[-1]
+    settled = (rows[1], rows[2], rows[3])
+    return Campaign(port, UPDATES[what], logs, objects, settled, versions[1], counts[2])
+
+
+def check_fault(campaign: Campaign, kind: str, at: int) -> str:
+    """One request of an update goes wrong: the table is as it was, or as it is afterwards, and the
+    next update is right. Returns how the update ended.
+    """
+    url = campaign.copied()
+    fault(campaign.port, kind, at)
     outcome, message = "done", ""
     try:
-        update(marked(trial), logs[2])
+        campaign.update(url, 2)
     except LogwrightError as error:
         outcome, message = type(error).__name__, str(error)
-    fault(port)
-    old, new = expected_rows(logs[1], "t"), expected_rows(logs[2], "t")
-    rows = rows_of(trial)
+    assert fault(campaign.port) >= at, (kind, at)
     assert "testsecret" not in message
-    assert rows in ([new] if outcome == "done" else [old, new]), (which, outcome)
-    update(marked(trial), logs[2])
-    assert new == rows_of(trial), which
-    assert versions(trial) <= versions(url) + 1
+    before, after, later = campaign.rows
+    rows, version = state_of(url)
+    assert rows in ([after] if outcome == "done" else [before, after]), (kind, at, outcome)
+    assert version - campaign.version == (rows == after), (kind, at, outcome)
+    campaign.update(url, 3)
+    rows, next_version = state_of(url)
+    assert later == rows, (kind, at, outcome)
+    assert version + 1 == next_version, (kind, at, outcome)
     return outcome
 
 
-def test_any_request_may_go_wrong(tmp_path: Path, port: int, url: str, seed: int) -> None:
+@pytest.mark.parametrize("what", UPDATES)
+def test_any_request_may_go_wrong(
+    tmp_path: Path, port: int, url: str, seed: int, what: str
+) -> None:
     """Some of them, each in another way."""
     draw = random.Random(seed)
-    logs = small_changes(tmp_path, draw)
-    url, count = faults(port, url, logs)
-    assert count > 20
+    campaign = campaign_of(port, url, tmp_path, draw, what)
+    assert campaign.count > 20
     for kind in KINDS:
-        for at in draw.sample(range(1, count + 1), 3):
-            check_fault(port, url, logs, (kind, at))
+        for at in draw.sample(range(1, campaign.count + 1), 2):
+            check_fault(campaign, kind, at)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("what", UPDATES)
 def test_every_request_may_go_wrong(
-    tmp_path: Path, port: int, url: str, seed: int, kind: str
+    tmp_path: Path, port: int, url: str, seed: int, *, kind: str, what: str
 ) -> None:
     """All of them, in each way."""
-    logs = small_changes(tmp_path, random.Random(seed))
-    url, count = faults(port, url, logs)
-    for at in range(1, count + 1):
-        check_fault(port, url, logs, (kind, at))
+    campaign = campaign_of(port, url, tmp_path, random.Random(seed), what)
+    for at in range(1, campaign.count + 1):
+        check_fault(campaign, kind, at)
 
 
 def test_died_at_every_write(
