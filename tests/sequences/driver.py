@@ -26,7 +26,7 @@ from tests.sequences.content import Content
 from tests.sequences.drawing import Operation, drawn
 from tests.sequences.faults import NO_FAULT, interrupted
 from tests.sequences.operations import OPERATIONS, Step, move_on
-from tests.sequences.rescues import rescue_now
+from tests.sequences.rescues import after_power_loss, rescue_now, undo_now
 from tests.sequences.world import (
     NAMES,
     Difference,
@@ -142,6 +142,8 @@ def _perform(
         if ended == "refused" and interposed.happened and operation.fault.kind == "errno":
             ended = "failed"
     figures.faults[operation.fault.kind] += interposed.happened
+    if operation.fault.kind == "power" and interposed.happened:
+        after_power_loss(world)
     if ended == "failed" and not interposed.happened:
         raise RecoveryFails(f"{operation}: a recovery failed without a fault")
     died = ended in ("died", "failed")
@@ -150,7 +152,8 @@ def _perform(
         world.maybe[other.name] = tuple(other.done())
     if ended == "done" and operation.kind in ("ingest", "archive"):
         world.logs[step.name].taking = None
-    leave = (died and operation.left and not world.stopped) or operation.kind == "broker-crash"
+    is_stopped = bool(world.damaged) or world.undoing is not None
+    leave = (died and operation.left and not is_stopped) or operation.kind == "broker-crash"
     if leave and following is not None:
         world.left[step.name] = operation.kind
         return
@@ -218,7 +221,9 @@ def _expect(world: World, step: Step, operation: Operation, ended: str, *, died:
 
 def _settle(world: World) -> None:
     """Bring the disk to where it can be compared, and compare."""
-    if world.stopped:
+    if world.undoing is not None:
+        undo_now(world)
+    if world.damaged:
         rescue_now(world)
     if world.moving is not None:
         _end_move(world)

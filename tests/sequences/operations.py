@@ -46,9 +46,10 @@ from tests.sequences.content import (
 )
 from tests.sequences.followers import follower
 from tests.sequences.ingests import archive, ingest
-from tests.sequences.reading import bases_of
-from tests.sequences.rescues import free, rescue
+from tests.sequences.reading import bases_of, old_expired
+from tests.sequences.rescues import free, rescue, undo_rescue
 from tests.sequences.running import running
+from tests.sequences.starts import doctor
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.tables import table
 from tests.sequences.world import (
@@ -99,6 +100,7 @@ def clean(world: World, choice: int) -> Step:
             delete_retention_ms=DELETE_RETENTION_MS,
             empty=not plan.clean,
             removable=0 if replicas else INT64_MAX,
+            expired=old_expired(log.where, name, dirty, DELETE_RETENTION_MS),
         )
         erased_from[:] = [(result, plan.clean, bases_of(log.where, name))]
         if not plan.clean and not plan.roll.due:
@@ -399,6 +401,8 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "running": running,
     "follower": follower,
     "rescue": rescue,
+    "undo-rescue": undo_rescue,
+    "doctor": doctor,
     "free": free,
     "broker-crash": broker_crash,
     "broker": broker,

@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from logwright.format.batch import RecordBatch, parse_batch, walk_batches
+from logwright.format.batch import MAGIC, RecordBatch, parse_batch, walk_batches
 from logwright.format.control import parse_control_key
+from logwright.format.legacy import legacy_batch_at, legacy_records
 from logwright.format.record import Record, read_records
 from logwright.format.snapshot import parse_snapshot
 from tests.comparison import read_checkpoint
@@ -37,6 +39,10 @@ def read_content(log_dir: Path, name: str) -> Content:
     for path in logs:
         data = path.read_bytes()
         for span in walk_batches(data):
+            if span.magic < MAGIC:
+                rows += old_records(data[span.position : span.position + span.bytes])
+                end = rows[-1].offset + 1
+                continue
             batch = parse_batch(data, span.position)
             records = read_records(batch, data[span.position : span.position + span.bytes])
             if batch.producer_id >= 0 and batch.base_sequence >= 0:
@@ -85,6 +91,37 @@ def _row(batch: RecordBatch, record: Record) -> Row:
         timestamp_ms=record.timestamp_ms,
         headers=tuple((one.key, one.value) for one in record.headers),
         horizon_ms=batch.delete_horizon_ms if record.value is None else None,
+    )
+
+
+def old_records(batch: bytes) -> Iterator[Row]:
+    """The records of a batch of format v0 or v1."""
+    for record in legacy_records(legacy_batch_at(memoryview(batch))):
+        yield Row(
+            offset=record.offset,
+            key=None if record.key is None else bytes(record.key),
+            value=None if record.value is None else bytes(record.value),
+            timestamp_ms=record.timestamp,
+        )
+
+
+def old_expired(log_dir: Path, name: str, first_dirty: int, retention_ms: int) -> frozenset[int]:
+    """Offsets of the tombstones of old formats that a cleaning may remove: of files that are not
+    younger than those of the clean section, less ``delete.retention.ms`` (Cleaner.doClean and
+    cleanSegments). Effects: reads the log.
+    """
+    logs = sorted(path for path in (log_dir / name).glob("*.log") if path.stem.isdigit())
+    times = {path: path.stat().st_mtime_ns // 1_000_000 for path in logs}
+    clean = [time for path, time in times.items() if int(path.stem) < first_dirty]
+    horizon = clean[-1] - retention_ms if clean else 0
+    contents = [path.read_bytes() for path, time in times.items() if time <= horizon]
+    return frozenset(
+        row.offset
+        for data in contents
+        for span in walk_batches(data)
+        if span.magic < MAGIC
+        for row in old_records(data[span.position : span.position + span.bytes])
+        if row.value is None
     )
 
 
