@@ -9,13 +9,23 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
-from logwright.errors import LogwrightError, PreconditionError
+from logwright.errors import (
+    CannotUndo,
+    CorruptBatch,
+    LogwrightError,
+    NotALogDir,
+    PreconditionError,
+    QualityError,
+    UncleanLogDir,
+    UnsupportedFormatError,
+)
 from logwright.move.commit import abandon_move
 from logwright.verify.partition import verify_partition
 from tests.crash.filesystems import Crash
@@ -37,6 +47,16 @@ from tests.sequences.world import (
     repair,
     template,
 )
+
+UNREADABLE: Final = (CorruptBatch, UnsupportedFormatError, QualityError)
+"""Never the answer of an operation: all logs can be read."""
+REFUSALS: Final[Mapping[str, tuple[type[LogwrightError], ...]]] = {
+    "undo": (CannotUndo, NotALogDir),
+    "restore": (CannotUndo,),
+    "ingest": (UncleanLogDir,),
+    "archive": (UncleanLogDir,),
+}
+"""How an operation may be refused without a fault in it; another one since there is no such log."""
 
 
 @dataclass(slots=True)
@@ -138,7 +158,7 @@ def _perform(
     with interrupted(
         operation.fault, world.root, partial(_beside, world, operation, step, figures, restored)
     ) as interposed:
-        ended = _ended(step, operation, figures)
+        ended = _ended(step, operation, figures, lambda: interposed.happened)
         if ended == "refused" and interposed.happened and operation.fault.kind == "errno":
             ended = "failed"
     figures.faults[operation.fault.kind] += interposed.happened
@@ -191,7 +211,9 @@ def _beside(
         restored.extend([other] if kind == "restore" else [])
 
 
-def _ended(step: Step, operation: Operation, figures: Figures) -> str:
+def _ended(
+    step: Step, operation: Operation, figures: Figures, happened: Callable[[], bool]
+) -> str:
     try:
         step.run()
     except Crash:
@@ -201,7 +223,12 @@ def _ended(step: Step, operation: Operation, figures: Figures) -> str:
             return "failed"
         raise
     except LogwrightError as error:
-        figures.refusals[f"{operation.kind}: {type(error).__name__}"] += 1
+        refusal = type(error)
+        figures.refusals[f"{operation.kind}: {refusal.__name__}"] += 1
+        if refusal in UNREADABLE or not (
+            happened() or refusal in REFUSALS.get(operation.kind, (NotALogDir,))
+        ):
+            raise Difference(f"{operation.kind} is refused: {refusal.__name__}: {error}") from error
         return "refused"
     return "done"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ import pytest
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
 from logwright.erasure.erase.commit import erase_partition
-from logwright.errors import QualityError
+from logwright.errors import QualityError, UncleanLogDir
 from logwright.move.commit import move_partition
 from logwright.purge.commit import purge_partition
 from logwright.retention.commit import plan_retention_of
@@ -34,7 +35,7 @@ from logwright.undo.observe import plan_undo_of
 from logwright.units import INT64_MAX, TimestampMs
 from tests.erasing import PlainKeys, require_nowhere
 from tests.plans import forced_plan
-from tests.sequences.away import away
+from tests.sequences.away import away, is_unfinished
 from tests.sequences.brokers import broker, broker_crash
 from tests.sequences.content import (
     Content,
@@ -70,8 +71,8 @@ DELAY_MS: Final = 2_000
 
 def clean(world: World, choice: int) -> Step:
     """Compact, and roll if it is due; sometimes coordinated with a replica that is away, and which
-    has never been cleaned: then no tombstone goes. A log that is not compacted stays as it is,
-    although its lag is exceeded.
+    has never been cleaned: then no tombstone goes; one that has to be recovered is refused. A log
+    that is not compacted stays as it is, although its lag is exceeded.
     """
     name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED))
     log = world.logs[name]
@@ -80,13 +81,20 @@ def clean(world: World, choice: int) -> Step:
 
     def run() -> None:
         repair(world)
-        plan = forced_plan(
+        plan_it = partial(
+            forced_plan,
             log.where,
             parsed(name),
             settings_of(name, choice // 8),
             now_ms=world.clock,
             replicas=replicas,
         )
+        if log.content is not None and any(is_unfinished(one, name) for one in replicas):
+            erased_from[:] = [(log.content, False, [])]
+            with pytest.raises(UncleanLogDir, match="lacks its"):
+                plan_it()
+            return
+        plan = plan_it()
         assert log.content is not None
         assert name != RETAINED or not plan.clean
         bounds = plan.compaction

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from logwright.config.topic import CleanerConfig, TopicConfig, parse_settings
+from logwright.errors import StalePlan
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.recovery.directory_plan import partitions_to_recover
@@ -174,7 +175,8 @@ def repair(world: World) -> None:
     """What every command does first: recover what a crash left, in both directories.
 
     Raises:
-        Difference: it fails.
+        RecoveryFails: it fails.
+        StalePlan: another command did it meanwhile.
     """
     for log_dir in (world.first, world.second):
         present = [parsed(name) for name in NAMES if (log_dir / name).is_dir()]
@@ -188,6 +190,9 @@ def repair(world: World) -> None:
             now_ms=world.clock,
             options=RecoveryOptions(),
         )
+        stale = [one for one in result.failures.values() if isinstance(one, StalePlan)]
+        if stale and len(stale) == len(result.failures):
+            raise stale[0]
         if result.failures:
             raise RecoveryFails(f"the recovery fails: {result.failures}")
         if not result.clean and world.moving is None:
