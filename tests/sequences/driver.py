@@ -211,9 +211,7 @@ def _beside(
         restored.extend([other] if kind == "restore" else [])
 
 
-def _ended(
-    step: Step, operation: Operation, figures: Figures, happened: Callable[[], bool]
-) -> str:
+def _ended(step: Step, operation: Operation, figures: Figures, happened: Callable[[], bool]) -> str:
     try:
         step.run()
     except Crash:
