@@ -21,6 +21,7 @@ from logwright.errors import (
     CorruptBatch,
     LogwrightError,
     NotALogDir,
+    Paused,
     PreconditionError,
     QualityError,
     UncleanLogDir,
@@ -52,6 +53,8 @@ UNREADABLE: Final = (CorruptBatch, UnsupportedFormatError, QualityError)
 """Never the answer of an operation: all logs can be read."""
 REFUSALS: Final[Mapping[str, tuple[type[LogwrightError], ...]]] = {
     "undo": (CannotUndo, NotALogDir),
+    "retain": (Paused, NotALogDir),
+    "free": (Paused, NotALogDir),
     "restore": (CannotUndo,),
     "ingest": (UncleanLogDir,),
     "archive": (UncleanLogDir,),
