@@ -55,23 +55,26 @@ def running(world: World, choice: int) -> Step:
         with open_by_broker(log.where):
             _record(log.where, name, log.content.end if bound is None else bound)
             try:
-                place = as_it_runs(log.where)
+                _look(log.where, name, log.content, bound)
             except Unsettled:
-                if _shows_nothing(log.content, bound):
-                    return
-                raise
-            assert isinstance(place, RunningPlace)
-            _require_refused(log.where)
-            faults = verify_partition(place, parsed(name))
-            if faults:
-                raise Difference(f"verify finds {faults[:3]} of {name} while a broker runs")
-            uncommitted = _read(place, name, "read_uncommitted")
-            end = place.session.bounds[name].end_offset
-            _compare(name, log.content.uncommitted(), uncommitted, end)
-            if bound is None:
-                _compare(name, log.content.committed(), _read(place, name, "read_committed"), end)
+                if not _shows_nothing(log.content, bound):
+                    raise
 
     return Step(name, run, unchanged(world, name))
+
+
+def _look(log_dir: Path, name: str, content: Content, bound: int | None) -> None:
+    place = as_it_runs(log_dir)
+    assert isinstance(place, RunningPlace)
+    _require_refused(log_dir)
+    faults = verify_partition(place, parsed(name))
+    if faults:
+        raise Difference(f"verify finds {faults[:3]} of {name} while a broker runs")
+    uncommitted = _read(place, name, "read_uncommitted")
+    end = place.session.bounds[name].end_offset
+    _compare(name, content.uncommitted(), uncommitted, end)
+    if bound is None:
+        _compare(name, content.committed(), _read(place, name, "read_committed"), end)
 
 
 def _shows_nothing(content: Content, bound: int | None) -> bool:
