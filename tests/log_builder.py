@@ -39,6 +39,7 @@ from logwright.format.names import TopicPartition, segment_file_name
 from logwright.format.record import Record, RecordHeader, encode_records
 from logwright.format.snapshot import serialize_snapshot
 from logwright.units import INT32_MAX, Offset, TimestampMs
+from tests.old_formats import last_offset
 from tests.producer_files import ProducerState
 
 START_MS = 1_760_000_000_000
@@ -79,12 +80,18 @@ def with_count(batch: bytes, count: int) -> bytes:
 
 @dataclass(slots=True)
 class SegmentBuilder:
-    """One segment while it is put together."""
+    """One segment while it is put together.
+
+    Attributes:
+        indexed_as: by the number of a batch what its entry in the offset index names, if that is
+            not its last offset.
+    """
 
     base_offset: int
     modified_ms: int = START_MS
     batches: list[bytes] = field(default_factory=list)
     largest: tuple[int, int] = (-1, 0)
+    indexed_as: dict[int, int] = field(default_factory=dict)
 
     def batch(
         self,
@@ -137,6 +144,17 @@ class SegmentBuilder:
         self.batches.append(serialize_batch(header, compress(codec, payload) if codec else payload))
         if largest > self.largest[0]:
             self.largest = (largest, last)
+        return self
+
+    def old(
+        self, content: bytes, largest_ms: int = -1, *, indexed_as: int | None = None
+    ) -> SegmentBuilder:
+        """Append a batch of format v0 or v1 (`tests.old_formats`) with this largest timestamp."""
+        if indexed_as is not None:
+            self.indexed_as[len(self.batches)] = indexed_as
+        self.batches.append(content)
+        if largest_ms > self.largest[0]:
+            self.largest = (largest_ms, last_offset(content))
         return self
 
     def marker(
@@ -236,7 +254,7 @@ class LogBuilder:
     def end_offset(self) -> int:
         """Offset after the last batch."""
         active = self.segments[-1]
-        return parse_batch(active.batches[-1]).next_offset if active.batches else active.base_offset
+        return last_offset(active.batches[-1]) + 1 if active.batches else active.base_offset
 
     def _write_producers(self, segment: SegmentBuilder, state: ProducerState) -> None:
         """What a segment's batches leave next to it, and the snapshot of the roll before it."""
@@ -261,9 +279,9 @@ def _offset_index(segment: SegmentBuilder, interval: int | None) -> bytes:
     if interval is None:
         return b""
     entries, position, since = [], 0, 0
-    for content in segment.batches:
+    for number, content in enumerate(segment.batches):
         if since > interval:
-            entries.append((parse_batch(content).last_offset, position))
+            entries.append((segment.indexed_as.get(number, last_offset(content)), position))
             since = 0
         since += len(content)
         position += len(content)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from logwright.format.batch import RecordBatch, parse_batch
+from logwright.format.batch import MAGIC, MAGIC_AT, RecordBatch, parse_batch
 from logwright.format.control import parse_control_key, parse_marker_value
 from logwright.format.index import AbortedTransaction
 from logwright.format.record import read_records
@@ -40,8 +40,10 @@ class ProducerState:
     aborted: list[AbortedTransaction] = field(default_factory=list)
 
     def append(self, contents: Iterable[bytes]) -> None:
-        """Append whole batches."""
+        """Append whole batches; those of old formats have no producer."""
         for content in contents:
+            if content[MAGIC_AT] < MAGIC:
+                continue
             batch = parse_batch(content)
             if batch.has_producer_id:
                 self._append(batch, content)

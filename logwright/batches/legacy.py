@@ -17,9 +17,17 @@ from numpy.typing import NDArray
 
 from logwright.errors import CorruptBatch, LogwrightError
 from logwright.format.batch import LOG_OVERHEAD_BYTES, MAGIC, MAGIC_AT, parse_batch
-from logwright.format.legacy import LEGACY, SMALLEST_BYTES, in_format_v2, is_whole, legacy_batch_at
+from logwright.format.legacy import (
+    LEGACY,
+    NOT_LEGACY,
+    SMALLEST_BYTES,
+    in_format_v2,
+    is_whole,
+    legacy_batch_at,
+)
 from logwright.format.scan import scan_piece, scan_segment, scan_whatever
 from logwright.place.mapped import ConvertedFile, MappedFile, in_a_file
+from logwright.units import INT64_MAX
 
 RUN_BYTES: Final = 4 * 1024 * 1024
 """About how many bytes of old batches are converted at once."""
@@ -155,3 +163,37 @@ def converted_log(
     )
     batches["legacy"][np.concatenate(was_old)] = LEGACY
     return log.with_content(content), batches
+
+
+def converted_copy(
+    log: MappedFile, batches: NDArray[np.void]
+) -> tuple[ConvertedFile, NDArray[np.void]]:
+    """Return a file of batches, whatever their offsets, in format v2, and its BATCH rows: fewer if
+    an old batch has no records that can be read. Effects: reads it; writes an unnamed temporary
+    file.
+
+    Args:
+        batches: BATCH[n], of `valid_batches`: those that it begins with.
+
+    Raises:
+        DiskFull: the directory of temporary files has no room for it.
+    """
+    data, ends = log.data, batches["position"] + batches["size"]
+
+    def contents() -> Iterable[bytes]:
+        row = 0
+        while row < len(batches):
+            position, end = int(batches["position"][row]), int(ends[row])
+            if batches["legacy"][row] == NOT_LEGACY:
+                yield data[position:end].tobytes()
+                row += 1
+                continue
+            bounds = (-INT64_MAX, INT64_MAX)
+            run = convert_run(data, log.path, (position, int(ends[-1])), offsets=bounds)
+            if not run.places:
+                return
+            yield run.content
+            row += len(run.places)
+
+    content = in_a_file(contents())
+    return log.with_content(content), scan_whatever(content, log.path)

@@ -6,7 +6,7 @@
 3. A file that is replaced gets a second name before, by a hard link; the new one is written under a
    temporary name and renamed.
 4. At the end the journal has the stamp of each file that was written: an undo brings back what was
-   there only if nobody changed the file since.
+   there only if nobody changed the file since, and the directory is still there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from logwright.steps.step import (
 
 JOURNAL: Final = ".logwright-rescue.json"
 _MOST_BYTES: Final = 16 * 1024 * 1024
-_BY_HAND: Final = "Look at both, and rename what was kept by hand."
+_BY_HAND: Final = "Look at what is there, and rename what was kept by hand."
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +121,13 @@ def add_to_journal(log_dir: Path, more: Iterable[Done]) -> None:
 
 
 def seal_journal(log_dir: Path) -> None:
-    """Note the stamps of what was written, so that it can be undone. Effects: writes the journal,
-    if there is one.
+    """Note the stamps of what was written, so that it can be undone; those of an earlier rescue
+    stay, since the files may have changed after it. Effects: writes the journal, if there is one.
     """
     before = read_journal(log_dir)
     after = [
         replace(done, stamp=_stamp(log_dir / done.path))
-        if done.kind in ("written", "kept")
+        if done.kind in ("written", "kept") and done.stamp is None
         else done
         for done in before
     ]
@@ -221,6 +221,8 @@ def _undo_steps(log_dir: Path, done: Done) -> Iterator[FileStep]:
     target = Path(done.target) if done.target.startswith("/") else log_dir / done.target
     if not exists(target):
         return
+    if not exists(path.parent):
+        raise CannotUndo("its directory is gone.", path=path, remedy=_BY_HAND)
     if done.kind in ("moved out", "set aside"):
         if exists(path):
             raise CannotUndo("its name is taken.", path=path, remedy=_BY_HAND)

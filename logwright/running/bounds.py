@@ -10,6 +10,7 @@ import struct
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from logwright.errors import CorruptBatch
 from logwright.format.batch import (
     HEADER_BYTES,
     LOG_OVERHEAD_BYTES,
@@ -20,7 +21,7 @@ from logwright.format.batch import (
 )
 from logwright.format.control import ControlType, parse_control_key
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, TXN_ENTRY_BYTES
-from logwright.format.legacy import SMALLEST_BYTES, is_whole
+from logwright.format.legacy import SMALLEST_BYTES, is_whole, legacy_batch_at, legacy_records
 from logwright.format.record import read_records
 from logwright.units import INT64_MAX, Offset
 
@@ -130,7 +131,8 @@ def _walk(
         if offset < expected or last < offset or not is_named:
             break
         if last >= bound:
-            return End(position, Offset(expected), Offset(min(bound, offset)), reached=True)
+            start = _first_offset(log.span(position, whole), expected) if is_old else offset
+            return End(position, Offset(expected), Offset(min(bound, start)), reached=True)
         content = memoryview(log.span(position, whole))
         if not (is_whole(content) if is_old else crc_is_valid(parse_batch(header), content)):
             break
@@ -138,6 +140,17 @@ def _walk(
     if first:
         return None
     return End(position, Offset(expected), Offset(expected), reached=expected >= bound)
+
+
+def _first_offset(content: bytes, expected: int) -> int:
+    """Return the first offset of a batch of an old format, which may be torn: else the first that
+    it can have.
+    """
+    old = memoryview(content)
+    try:
+        return legacy_records(legacy_batch_at(old))[0].offset if is_whole(old) else expected
+    except CorruptBatch:
+        return expected
 
 
 def has_abort(log: Bytes, size: int) -> bool:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from logwright.config.topic import CleanerConfig, TopicConfig
-from logwright.errors import DiskFull
+from logwright.errors import DiskFull, LogDirLocked, UnreadableFile
+from logwright.format.names import BROKER_LOCK
+from logwright.locks import lock_log_dir
 from logwright.rescue.free_groups import compact, compaction_plan
 from logwright.rescue.free_look import space_of
 from logwright.rescue.free_run import alone
 from logwright.units import TimestampMs
-from tests.e2e.command import call
+from tests.e2e.command import call, tree
 from tests.e2e.test_full_disk import Disk, disk
 from tests.latest_rows import replayed
 from tests.log_builder import START_MS, LogBuilder
@@ -267,3 +273,103 @@ def test_a_log_without_room_is_tried_again_when_there_is_some(full: Disk) -> Non
     assert [1, 2, 3] == [row.offset for row in read_content(full.log_dir, "a-0").rows]
     assert [2, 3] == [row.offset for row in read_content(full.log_dir, "b-0").rows]
     assert b"a 0 3" in (full.log_dir / "cleaner-offset-checkpoint").read_bytes()
+
+
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+print("held", flush=True)
+sys.stdin.read()
+"""
+"""Holds a lock as a JVM does, until its standard input ends."""
+
+
+@contextmanager
+def held_by_another_process(path: Path) -> Iterator[None]:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdin is not None
+        assert holder.stdout is not None
+        assert b"held\n" == holder.stdout.readline()
+        yield
+        holder.stdin.close()
+
+
+@pytest.fixture
+def without_inodes(tmp_path: Path) -> Iterator[Path]:
+    """A log directory with two retired files and no `.lock`, where no file can be made."""
+    with disk(tmp_path, "size=1m,nr_inodes=200") as made:
+        log = LogBuilder(made.log_dir.parent / "logs")
+        log.segment(0).batch(0, [("k", "v")])
+        log.write()
+        for base in (7, 8):
+            (log.directory / f"{base:020}.log.deleted").write_bytes(bytes(4096))
+        for number in range(os.statvfs(made.log_dir).f_favail):
+            (made.log_dir / f"filler-{number}").touch()
+        yield log.log_dir
+
+
+def test_one_retired_file_makes_room_for_the_lock(without_inodes: Path) -> None:
+    """It goes, and nothing else; then the directory is locked."""
+    retired = without_inodes / "t-0" / f"{7:020}.log.deleted"
+    before = tree(without_inodes)
+    with alone(without_inodes, lambda: retired):
+        assert (without_inodes / BROKER_LOCK).is_file()
+        with pytest.raises(LogDirLocked), lock_log_dir(without_inodes):
+            pass
+    del before[str(retired.relative_to(without_inodes))]
+    assert before == tree(without_inodes)
+
+
+def test_no_room_for_the_lock_and_nothing_retired(without_inodes: Path) -> None:
+    """Nothing is removed, and no lock is made."""
+    before = tree(without_inodes)
+    with pytest.raises(DiskFull, match="no room for a lock"), alone(without_inodes, lambda: None):
+        pass
+    assert before == tree(without_inodes)
+    assert not (without_inodes / BROKER_LOCK).exists()
+
+
+def test_a_full_disk_without_a_lock_is_freed(without_inodes: Path) -> None:
+    """By the command: a retired file goes first, without a lock, then the other one."""
+    words = ("rescue", without_inodes, "--free", 1 << 20, "--yes", *DELETES, *LATER)
+    keeps = ("--config", "retention.ms=-1")
+    answer = call(*words, *keeps)
+    assert 5 == answer.status  # there are no more bytes than those of the two
+    assert [] == list(without_inodes.rglob("*.deleted"))
+    assert (without_inodes / BROKER_LOCK).is_file()
+    assert [0] == [int(path.stem) for path in (without_inodes / "t-0").glob("*.log")]
+
+
+@pytest.mark.parametrize("kind", ["held", "link", "dangling", "directory"])
+def test_a_lock_that_is_not_ours_to_take(tmp_path: Path, kind: str) -> None:
+    """Somebody works there, or it is no file: no retired file goes, and no link is followed."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("k", "v")])
+    log.write()
+    lock, elsewhere = log.log_dir / BROKER_LOCK, tmp_path / "elsewhere"
+    if kind == "link":
+        elsewhere.touch()
+    if kind in {"link", "dangling"}:
+        lock.symlink_to(elsewhere)
+    if kind == "directory":
+        lock.mkdir()
+    before = tree(tmp_path)
+
+    def first() -> Path | None:
+        pytest.fail("it looks for a file to remove")
+
+    if kind == "held":
+        with (
+            held_by_another_process(lock),
+            pytest.raises(LogDirLocked),
+            alone(log.log_dir, first),
+        ):
+            pass
+    else:
+        with pytest.raises(UnreadableFile), alone(log.log_dir, first):
+            pass
+    assert before == tree(tmp_path)
+    assert elsewhere.exists() == (kind == "link")

@@ -13,6 +13,12 @@ def away(root: Path) -> Path:
     return root / "away"
 
 
+def is_unfinished(replica: Path, name: str) -> bool:
+    """Whether a log has segments as a broker of 0.9 leaves them, which no newer one has loaded."""
+    logs = (replica / name).glob("*.log")
+    return not all(path.with_suffix(".timeindex").exists() for path in logs)
+
+
 def leave(root: Path, partition: Path) -> None:
     """Make it, of a partition's directory. Effects: copies that."""
     shutil.copytree(partition, away(root) / partition.name)

@@ -6,7 +6,7 @@ from Kafka's rules (Cleaner.shouldRetainRecord, UnifiedLog, KIP-534), not from t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
 from typing import Literal
@@ -91,11 +91,13 @@ def cleaned(
     delete_retention_ms: int,
     empty: bool,
     removable: int,
+    expired: Collection[int] = (),
 ) -> Content:
     """What a cleaning of [dirty, uncleanable) leaves.
 
     `empty`: there is nothing between the two, and nothing is done. `removable`: another replica may
-    need the tombstones from there on.
+    need the tombstones from there on. `expired`: tombstones in batches of old formats, which have
+    no delete horizon, that may go by the times of files.
     """
     if empty:
         return content
@@ -106,7 +108,7 @@ def cleaned(
     kept = [
         row if row.offset >= uncleanable else _with_horizon(row, now_ms + delete_retention_ms)
         for row in content.rows
-        if row.offset >= uncleanable or _survives(row, latest, now_ms, removable)
+        if row.offset >= uncleanable or _survives(row, latest, now_ms, removable, expired)
     ]
     return replace(content, rows=tuple(kept))
 
@@ -121,12 +123,16 @@ def erased(content: Content, key: bytes) -> Content:
     )
 
 
-def _survives(row: Row, latest: Mapping[bytes, int], now_ms: int, removable: int) -> bool:
+def _survives(
+    row: Row, latest: Mapping[bytes, int], now_ms: int, removable: int, expired: Collection[int]
+) -> bool:
     if row.outcome == "aborted" or row.key is None or latest.get(row.key, -1) > row.offset:
         return False
     if row.value is not None or row.offset >= removable:
         return True
-    return row.horizon_ms is None or now_ms < row.horizon_ms
+    if row.horizon_ms is None:
+        return row.offset not in expired
+    return now_ms < row.horizon_ms
 
 
 def _with_horizon(row: Row, horizon_ms: int) -> Row:

@@ -35,6 +35,8 @@ WEIGHTS: Final = {
     "running": 10,
     "follower": 6,
     "rescue": 6,
+    "undo-rescue": 5,
+    "doctor": 4,
     "free": 8,
 }
 THEMES: Final = (
@@ -51,7 +53,7 @@ THEMES: Final = (
     ("table", "erase", "move", "table", "ingest"),
     ("running", "clean", "ingest", "roll", "retain", "erase"),
     ("follower", "clean", "retain", "erase", "undo"),
-    ("rescue", "clean", "broker-crash", "move", "undo"),
+    ("rescue", "undo-rescue", "clean", "broker-crash", "move", "undo", "doctor"),
     ("free", "clean", "ingest", "undo", "purge", "roll", "broker-crash"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
@@ -66,6 +68,8 @@ FOLLOWING: Final = {
     "undo": ("clean",),
     "erase": ("undo", "erase", "move"),
     "move": ("table",),
+    "rescue": ("undo-rescue", "rescue"),
+    "broker-crash": ("doctor",),
 }
 """What is tried more often after another."""
 DEEPEST: Final = {
@@ -83,6 +87,7 @@ DEEPEST: Final = {
     "pause": 4,
     "erase": 140,
     "rescue": 40,
+    "undo-rescue": 60,
     "free": 90,
 }
 """The last call that a fault comes before, of most of them; of others 20."""

@@ -9,13 +9,24 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Final
 
-from logwright.errors import LogwrightError, PreconditionError
+from logwright.errors import (
+    CannotUndo,
+    CorruptBatch,
+    LogwrightError,
+    NotALogDir,
+    Paused,
+    PreconditionError,
+    QualityError,
+    UncleanLogDir,
+    UnsupportedFormatError,
+)
 from logwright.move.commit import abandon_move
 from logwright.verify.partition import verify_partition
 from tests.crash.filesystems import Crash
@@ -26,7 +37,7 @@ from tests.sequences.content import Content
 from tests.sequences.drawing import Operation, drawn
 from tests.sequences.faults import NO_FAULT, interrupted
 from tests.sequences.operations import OPERATIONS, Step, move_on
-from tests.sequences.rescues import rescue_now
+from tests.sequences.rescues import after_power_loss, rescue_now, undo_now
 from tests.sequences.world import (
     NAMES,
     Difference,
@@ -37,6 +48,18 @@ from tests.sequences.world import (
     repair,
     template,
 )
+
+UNREADABLE: Final = (CorruptBatch, UnsupportedFormatError, QualityError)
+"""Never the answer of an operation: all logs can be read."""
+REFUSALS: Final[Mapping[str, tuple[type[LogwrightError], ...]]] = {
+    "undo": (CannotUndo, NotALogDir),
+    "retain": (Paused, NotALogDir),
+    "free": (Paused, NotALogDir),
+    "restore": (CannotUndo,),
+    "ingest": (UncleanLogDir,),
+    "archive": (UncleanLogDir,),
+}
+"""How an operation may be refused without a fault in it; another one since there is no such log."""
 
 
 @dataclass(slots=True)
@@ -138,10 +161,12 @@ def _perform(
     with interrupted(
         operation.fault, world.root, partial(_beside, world, operation, step, figures, restored)
     ) as interposed:
-        ended = _ended(step, operation, figures)
+        ended = _ended(step, operation, figures, lambda: interposed.happened)
         if ended == "refused" and interposed.happened and operation.fault.kind == "errno":
             ended = "failed"
     figures.faults[operation.fault.kind] += interposed.happened
+    if operation.fault.kind == "power" and interposed.happened:
+        after_power_loss(world)
     if ended == "failed" and not interposed.happened:
         raise RecoveryFails(f"{operation}: a recovery failed without a fault")
     died = ended in ("died", "failed")
@@ -150,7 +175,8 @@ def _perform(
         world.maybe[other.name] = tuple(other.done())
     if ended == "done" and operation.kind in ("ingest", "archive"):
         world.logs[step.name].taking = None
-    leave = (died and operation.left and not world.stopped) or operation.kind == "broker-crash"
+    is_stopped = bool(world.damaged) or world.undoing is not None
+    leave = (died and operation.left and not is_stopped) or operation.kind == "broker-crash"
     if leave and following is not None:
         world.left[step.name] = operation.kind
         return
@@ -188,7 +214,7 @@ def _beside(
         restored.extend([other] if kind == "restore" else [])
 
 
-def _ended(step: Step, operation: Operation, figures: Figures) -> str:
+def _ended(step: Step, operation: Operation, figures: Figures, happened: Callable[[], bool]) -> str:
     try:
         step.run()
     except Crash:
@@ -198,7 +224,12 @@ def _ended(step: Step, operation: Operation, figures: Figures) -> str:
             return "failed"
         raise
     except LogwrightError as error:
-        figures.refusals[f"{operation.kind}: {type(error).__name__}"] += 1
+        refusal = type(error)
+        figures.refusals[f"{operation.kind}: {refusal.__name__}"] += 1
+        if refusal in UNREADABLE or not (
+            happened() or refusal in REFUSALS.get(operation.kind, (NotALogDir,))
+        ):
+            raise Difference(f"{operation.kind} is refused: {refusal.__name__}: {error}") from error
         return "refused"
     return "done"
 
@@ -218,7 +249,9 @@ def _expect(world: World, step: Step, operation: Operation, ended: str, *, died:
 
 def _settle(world: World) -> None:
     """Bring the disk to where it can be compared, and compare."""
-    if world.stopped:
+    if world.undoing is not None:
+        undo_now(world)
+    if world.damaged:
         rescue_now(world)
     if world.moving is not None:
         _end_move(world)

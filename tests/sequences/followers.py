@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from logwright.errors import Unsettled
-from logwright.format.batch import parse_batch, walk_batches
+from logwright.format.batch import MAGIC, parse_batch, walk_batches
+from logwright.format.legacy import NO_EPOCH
 from logwright.format.names import HIGH_WATERMARK_CHECKPOINT
 from logwright.log.load import observe
 from logwright.reading import reading
@@ -32,7 +33,7 @@ from logwright.running.place import RunningPlace, as_it_runs
 from tests.log_builder import SegmentBuilder
 from tests.running_dirs import record
 from tests.sequences.content import Content
-from tests.sequences.reading import read_content
+from tests.sequences.reading import old_records, read_content
 from tests.sequences.running import Read, open_by_broker
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.world import (
@@ -216,6 +217,10 @@ def _batches(directory: Path) -> Iterator[At]:
     for path in sorted(directory.glob("*.log")):
         content = path.read_bytes()
         for span in walk_batches(content):
+            if span.magic < MAGIC:
+                row = next(old_records(content[span.position : span.position + span.bytes]))
+                yield At(int(path.stem), span.position, row.offset, NO_EPOCH)
+                continue
             batch = parse_batch(content, span.position)
             yield At(int(path.stem), span.position, batch.base_offset, batch.partition_leader_epoch)
 
@@ -223,7 +228,8 @@ def _batches(directory: Path) -> Iterator[At]:
 def _write_epochs(directory: Path, batches: Sequence[At]) -> None:
     firsts: dict[int, int] = {}
     for each in batches:
-        firsts.setdefault(each.epoch, each.base_offset)
+        if each.epoch != NO_EPOCH:
+            firsts.setdefault(each.epoch, each.base_offset)
     lines = ["0", str(len(firsts)), *(f"{epoch} {first}" for epoch, first in firsts.items()), ""]
     new = directory / "leader-epoch-checkpoint.tmp"
     new.write_text("\n".join(lines))

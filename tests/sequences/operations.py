@@ -16,7 +16,7 @@ import pytest
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
 from logwright.erasure.erase.commit import erase_partition
-from logwright.errors import QualityError
+from logwright.errors import QualityError, UncleanLogDir
 from logwright.move.commit import move_partition
 from logwright.purge.commit import purge_partition
 from logwright.retention.commit import plan_retention_of
@@ -34,7 +34,7 @@ from logwright.undo.observe import plan_undo_of
 from logwright.units import INT64_MAX, TimestampMs
 from tests.erasing import PlainKeys, require_nowhere
 from tests.plans import forced_plan
-from tests.sequences.away import away
+from tests.sequences.away import away, is_unfinished
 from tests.sequences.brokers import broker, broker_crash
 from tests.sequences.content import (
     Content,
@@ -46,9 +46,10 @@ from tests.sequences.content import (
 )
 from tests.sequences.followers import follower
 from tests.sequences.ingests import archive, ingest
-from tests.sequences.reading import bases_of
-from tests.sequences.rescues import free, rescue
+from tests.sequences.reading import bases_of, old_expired
+from tests.sequences.rescues import free, rescue, undo_rescue
 from tests.sequences.running import running
+from tests.sequences.starts import doctor
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.tables import table
 from tests.sequences.world import (
@@ -69,23 +70,31 @@ DELAY_MS: Final = 2_000
 
 def clean(world: World, choice: int) -> Step:
     """Compact, and roll if it is due; sometimes coordinated with a replica that is away, and which
-    has never been cleaned: then no tombstone goes. A log that is not compacted stays as it is,
-    although its lag is exceeded.
+    has never been cleaned: then no tombstone goes; one that has to be recovered is refused. A log
+    that is not compacted stays as it is, although its lag is exceeded.
     """
     name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED))
     log = world.logs[name]
     replicas = (away(world.root),) if name == COMPACTED and choice % 5 == 0 else ()
+    is_refused = any(is_unfinished(one, name) for one in replicas)
     erased_from: list[tuple[Content, bool, list[int]]] = []
 
     def run() -> None:
         repair(world)
-        plan = forced_plan(
-            log.where,
-            parsed(name),
-            settings_of(name, choice // 8),
-            now_ms=world.clock,
-            replicas=replicas,
-        )
+        try:
+            plan = forced_plan(
+                log.where,
+                parsed(name),
+                settings_of(name, choice // 8),
+                now_ms=world.clock,
+                replicas=replicas,
+            )
+        except UncleanLogDir:
+            if log.content is None or not is_refused:
+                raise
+            erased_from[:] = [(log.content, False, [])]
+            return
+        assert not (is_refused and plan.clean)
         assert log.content is not None
         assert name != RETAINED or not plan.clean
         bounds = plan.compaction
@@ -99,6 +108,7 @@ def clean(world: World, choice: int) -> Step:
             delete_retention_ms=DELETE_RETENTION_MS,
             empty=not plan.clean,
             removable=0 if replicas else INT64_MAX,
+            expired=old_expired(log.where, name, dirty, DELETE_RETENTION_MS),
         )
         erased_from[:] = [(result, plan.clean, bases_of(log.where, name))]
         if not plan.clean and not plan.roll.due:
@@ -399,6 +409,8 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "running": running,
     "follower": follower,
     "rescue": rescue,
+    "undo-rescue": undo_rescue,
+    "doctor": doctor,
     "free": free,
     "broker-crash": broker_crash,
     "broker": broker,

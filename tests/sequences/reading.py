@@ -5,11 +5,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
-from logwright.format.batch import RecordBatch, parse_batch, walk_batches
+from logwright.format.batch import MAGIC, MAGIC_AT, RecordBatch, parse_batch, walk_batches
 from logwright.format.control import parse_control_key
+from logwright.format.legacy import legacy_batch_at, legacy_records
 from logwright.format.record import Record, read_records
 from logwright.format.snapshot import parse_snapshot
 from tests.comparison import read_checkpoint
@@ -23,47 +26,35 @@ def read_content(log_dir: Path, name: str) -> Content:
     """A partition of a log directory that was stopped cleanly. Effects: reads it."""
     directory = log_dir / name
     logs = sorted(path for path in directory.glob("*.log") if path.stem.isdigit())
-    aborted = [
-        entry
-        for path in sorted(directory.glob("*.txnindex"))
-        if path.stem.isdigit()
-        for entry in _ABORTED.iter_unpack(path.read_bytes())
-    ]
+    aborted = _aborted(directory)
     rows: list[Row] = []
     undecided: dict[int, list[int]] = {}
     emptied: dict[int, list[int]] = {}
     producers: dict[int, int] = {}
-    end = 0
-    for path in logs:
-        data = path.read_bytes()
-        for span in walk_batches(data):
-            batch = parse_batch(data, span.position)
-            records = read_records(batch, data[span.position : span.position + span.bytes])
-            if batch.producer_id >= 0 and batch.base_sequence >= 0:
-                last = batch.base_sequence + batch.last_offset_delta
-                producers[batch.producer_id] = last
-            if batch.is_control:
-                if records:
-                    parse_control_key(records[0].key)
-                undecided.pop(batch.producer_id, None)
-                emptied.pop(batch.producer_id, None)
-                end = batch.next_offset
-                continue
-            if batch.is_transactional and not records:
-                emptied.setdefault(batch.producer_id, []).append(batch.base_offset)
-            for record in records:
-                row = _row(batch, record)
-                if batch.is_transactional:
-                    is_aborted = any(
-                        producer == batch.producer_id and first <= row.offset <= last
-                        for _, producer, first, last, _ in aborted
-                    )
-                    row = replace(row, outcome="aborted" if is_aborted else "committed")
-                    undecided.setdefault(batch.producer_id, []).append(len(rows))
-                rows.append(row)
-            end = batch.next_offset
-        end = max(end, int(path.stem))
-    for at in (at for places in undecided.values() for at in places):
+    end = int(logs[-1].stem) if logs else 0
+    for raw in _batches(logs):
+        if raw[MAGIC_AT] < MAGIC:
+            rows += old_records(raw)
+            end = max(end, rows[-1].offset + 1)
+            continue
+        batch = parse_batch(raw)
+        end = max(end, batch.next_offset)
+        records = read_records(batch, raw)
+        if batch.producer_id >= 0 and batch.base_sequence >= 0:
+            producers[batch.producer_id] = batch.base_sequence + batch.last_offset_delta
+        if batch.is_control:
+            if records:
+                parse_control_key(records[0].key)
+            undecided.pop(batch.producer_id, None)
+            emptied.pop(batch.producer_id, None)
+            continue
+        if batch.is_transactional and not records:
+            emptied.setdefault(batch.producer_id, []).append(batch.base_offset)
+        for record in records:
+            if batch.is_transactional:
+                undecided.setdefault(batch.producer_id, []).append(len(rows))
+            rows.append(_row(batch, record, aborted))
+    for at in chain.from_iterable(undecided.values()):
         rows[at] = replace(rows[at], outcome="open")
     producers |= _snapshot(directory)
     start = read_checkpoint(log_dir / "log-start-offset-checkpoint").get(name, 0)
@@ -76,15 +67,66 @@ def read_content(log_dir: Path, name: str) -> Content:
     )
 
 
-def _row(batch: RecordBatch, record: Record) -> Row:
-    """A record, without the outcome of its transaction."""
+def _batches(logs: Iterable[Path]) -> Iterator[bytes]:
+    for path in logs:
+        data = path.read_bytes()
+        for span in walk_batches(data):
+            yield data[span.position : span.position + span.bytes]
+
+
+def _aborted(directory: Path) -> list[tuple[int, ...]]:
+    """The entries of all transaction indexes."""
+    return [
+        entry
+        for path in sorted(directory.glob("*.txnindex"))
+        if path.stem.isdigit()
+        for entry in _ABORTED.iter_unpack(path.read_bytes())
+    ]
+
+
+def _row(batch: RecordBatch, record: Record, aborted: Sequence[tuple[int, ...]]) -> Row:
+    """A record; its transaction is committed if it is not aborted."""
+    is_aborted = any(
+        producer == batch.producer_id and first <= record.offset <= last
+        for _, producer, first, last, _ in aborted
+    )
     return Row(
+        outcome="none" if not batch.is_transactional else "aborted" if is_aborted else "committed",
         offset=record.offset,
         key=record.key,
         value=record.value,
         timestamp_ms=record.timestamp_ms,
         headers=tuple((one.key, one.value) for one in record.headers),
         horizon_ms=batch.delete_horizon_ms if record.value is None else None,
+    )
+
+
+def old_records(batch: bytes) -> Iterator[Row]:
+    """The records of a batch of format v0 or v1."""
+    for record in legacy_records(legacy_batch_at(memoryview(batch))):
+        yield Row(
+            offset=record.offset,
+            key=None if record.key is None else bytes(record.key),
+            value=None if record.value is None else bytes(record.value),
+            timestamp_ms=record.timestamp,
+        )
+
+
+def old_expired(log_dir: Path, name: str, first_dirty: int, retention_ms: int) -> frozenset[int]:
+    """Offsets of the tombstones of old formats that a cleaning may remove: of files that are not
+    younger than those of the clean section, less ``delete.retention.ms`` (Cleaner.doClean and
+    cleanSegments). Effects: reads the log.
+    """
+    logs = sorted(path for path in (log_dir / name).glob("*.log") if path.stem.isdigit())
+    times = {path: path.stat().st_mtime_ns // 1_000_000 for path in logs}
+    clean = [time for path, time in times.items() if int(path.stem) < first_dirty]
+    horizon = clean[-1] - retention_ms if clean else 0
+    return frozenset(
+        row.offset
+        for raw in _batches(path for path, time in times.items() if time <= horizon)
+        if raw[MAGIC_AT] < MAGIC
+        for row in old_records(raw)
+        if row.value is None
     )
 
 

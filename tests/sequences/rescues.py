@@ -1,8 +1,10 @@
-"""What stops a broker, in sequences, and the rescue that makes it start again."""
+"""What stops a broker, in sequences, the rescue that makes it start again, and its undo."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -11,15 +13,16 @@ from logwright.rescue.free_run import alone
 from logwright.units import INT64_MAX
 from tests.e2e.command import call
 from tests.latest_rows import replayed
-from tests.property.accidents import META
 from tests.sequences.content import Content, any_of, cleaned
-from tests.sequences.reading import bases_of
+from tests.sequences.reading import bases_of, old_expired
+from tests.sequences.starts import require_verdict
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.world import (
     COMPACTED,
     DELETE_RETENTION_MS,
     RETAINED,
     TAKEN_IN,
+    Aside,
     Difference,
     RecoveryFails,
     World,
@@ -28,25 +31,47 @@ from tests.sequences.world import (
     settings_of,
 )
 
-_OTHER_ID: Final = "b3RoZXItZGlyZWN0b3J5LQ"
 _STRANGER: Final = "backup"
+_NOTES: Final = "notes"
+_STRANGE_FILE: Final = "x.log"
+_JOURNAL: Final = ".logwright-rescue.json"
 
 
 def rescue(world: World, choice: int) -> Step:
-    """Something stops a broker: a strange directory or file, a malformed checkpoint. A rescue takes
-    it out of the way, killed or not, and no log changes for its consumers.
+    """Something stops a broker: a strange directory or file, a malformed checkpoint; doctor says
+    so. A rescue takes it out of the way, killed or not, and no log changes for its consumers.
     """
     name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
     log = world.logs[name]
 
     def run() -> None:
         repair(world)
-        _format(world)
-        _damage(log.where, name, choice)
-        world.stopped = True
+        damaged = _damage(log.where, name, choice)
+        if damaged is not None:
+            world.damaged.append(damaged)
+        require_verdict(world, starts=not world.damaged)
         rescue_now(world)
 
     return Step(name, run, unchanged(world, name))
+
+
+def undo_rescue(world: World, choice: int) -> Step:
+    """Bring back what the rescues so far set aside, killed or not; what a broker or a command wrote
+    since stays. Then rescue again.
+    """
+    if not any((each / _JOURNAL).exists() for each in (world.first, world.second)):
+        return rescue(world, choice)
+
+    def run() -> None:
+        repair(world)
+        world.undoing = [
+            aside for each in (world.first, world.second) for aside in _to_bring_back(world, each)
+        ]
+        undo_now(world)
+        require_verdict(world, starts=not world.damaged)
+        rescue_now(world)
+
+    return Step(COMPACTED, run, unchanged(world, COMPACTED))
 
 
 def free(world: World, choice: int) -> Step:
@@ -80,6 +105,7 @@ def free(world: World, choice: int) -> Step:
             delete_retention_ms=DELETE_RETENTION_MS,
             empty=False,
             removable=INT64_MAX,
+            expired=old_expired(log.where, name, bounds.first_dirty_offset, DELETE_RETENTION_MS),
         )
         made[:] = [(result, bases_of(log.where, name))]
         with alone(log.where) as files:
@@ -102,7 +128,8 @@ def free(world: World, choice: int) -> Step:
 
 
 def rescue_now(world: World) -> None:
-    """Rescue both directories; nothing then stops a broker. Effects: changes them.
+    """Rescue both directories; nothing then stops a broker, and what stopped it is kept. Effects:
+    changes them.
 
     Raises:
         RecoveryFails: it ends in another way.
@@ -111,33 +138,131 @@ def rescue_now(world: World) -> None:
     done = call("rescue", *log_dirs, "--yes", "--now", world.now)
     if done.status:
         raise RecoveryFails(f"rescue: {done.status}: {done.out} {done.err}")
-    if (world.first / _STRANGER).exists() or (world.second / _STRANGER).exists():
-        raise Difference("rescue leaves what stops a broker")
-    world.stopped = False
+    require_verdict(world, starts=True)
+    steps = [step for each in log_dirs for step in _journal(each)]
+    for path, content in world.damaged:
+        if not any(step.path == path and _content(step.target) == content for step in steps):
+            raise Difference(f"a rescue keeps no {path}")
+    for step in steps:
+        world.sealed.setdefault(step.target, _stamp(step.path))
+    world.damaged.clear()
 
 
-def _format(world: World) -> None:
-    for log_dir, content in (
-        (world.first, META),
-        (world.second, META.replace("YWJjZGVmZ2hpamtsbW5vcA", _OTHER_ID)),
-    ):
-        if not (log_dir / "meta.properties").exists():
-            (log_dir / "meta.properties").write_text(content)
+def undo_now(world: World) -> None:
+    """Undo the rescues of both directories; all is there again that was to be brought back.
+    Effects: changes them.
+
+    Raises:
+        RecoveryFails: it ends in another way.
+    """
+    assert world.undoing is not None
+    log_dirs = (world.first, world.second)
+    kept = [aside for aside in world.undoing if not aside.comes_back]
+    done = call("rescue", *log_dirs, "--undo", "--yes", "--now", world.now)
+    if done.status != (5 if kept else 0):
+        raise RecoveryFails(f"rescue --undo: {done.status}: {done.out} {done.err}")
+    for aside in world.undoing:
+        place = aside.path if aside.comes_back else aside.target
+        if _content(place) != aside.content:
+            raise Difference(f"{place} is another after an undo: {done.out}")
+    left = {step.target for each in log_dirs for step in _journal(each)}
+    if left != {aside.target for aside in kept}:
+        raise Difference(f"the journals after an undo: {left}: {done.out}")
+    world.damaged = [(one.path, one.content) for one in world.undoing if one.comes_back]
+    world.undoing = None
+    world.sealed = {target: stamp for target, stamp in world.sealed.items() if target in left}
 
 
-def _damage(log_dir: Path, name: str, choice: int) -> None:
-    kind = choice % 4
+def after_power_loss(world: World) -> None:
+    """Forget a damage that a power loss has undone, since it was not on the disk yet, and note what
+    a rescue has sealed.
+    """
+    steps = [step for each in (world.first, world.second) for step in _journal(each)]
+    for step in steps:
+        if step.stamp is not None:
+            world.sealed.setdefault(step.target, step.stamp)
+    world.damaged = [
+        (path, content)
+        for path, content in world.damaged
+        if content in (_content(path), *(_content(step.target) for step in steps))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A step in the journal of a rescue."""
+
+    kind: str
+    path: Path
+    target: Path
+    stamp: tuple[int, int, int] | None
+
+
+def _journal(log_dir: Path) -> list[_Kept]:
+    path = log_dir / _JOURNAL
+    rows = json.loads(path.read_text())["steps"] if path.exists() else []
+    return [
+        _Kept(
+            one["kind"],
+            log_dir / one["path"],
+            log_dir / one["target"],
+            one["stamp"] and tuple(one["stamp"]),
+        )
+        for one in rows
+    ]
+
+
+def _to_bring_back(world: World, log_dir: Path) -> Iterator[Aside]:
+    """What an undo makes of each step, last one first: nothing where something has the name, but of
+    a checkpoint that is as the rescue left it, or where the log is gone.
+    """
+    taken: dict[Path, Path] = {}
+    for step in reversed(_journal(log_dir)):
+        content = _content(step.target)
+        if content is None or _same_file(taken.get(step.path, step.path), step.target):
+            continue
+        is_free = step.path not in taken and step.path.parent.is_dir() and not step.path.exists()
+        if step.kind == "kept" and step.path not in taken:
+            is_free |= _stamp(step.path) == world.sealed[step.target]
+        if is_free:
+            taken[step.path] = step.target
+        yield Aside(step.path, step.target, content, comes_back=is_free)
+
+
+def _same_file(path: Path, other: Path) -> bool:
+    return path.exists() and path.samefile(other)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    if not path.is_file():
+        return None
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+def _content(path: Path) -> bytes | None:
+    """Of a file, or of the one in a directory; None if it is not there."""
+    place = path / _NOTES if path.is_dir() else path
+    return place.read_bytes() if place.exists() else None
+
+
+def _damage(log_dir: Path, name: str, choice: int) -> tuple[Path, bytes] | None:
+    """Damage a directory; what stops a broker now, and its content. Effects: as said."""
+    kind, content = choice % 4, b"%d" % choice
     if kind == 0:
-        (log_dir / _STRANGER).mkdir(exist_ok=True)
-    elif kind == 1 and (log_dir / name).is_dir():
-        (log_dir / name / "x.log").write_bytes(b"")
-    elif kind == 2:
-        _garble(log_dir / "recovery-point-offset-checkpoint")
-    else:
-        _garble(log_dir / "cleaner-offset-checkpoint")
-
-
-def _garble(path: Path) -> None:
+        path = log_dir / _STRANGER
+        path.mkdir()
+        (path / _NOTES).write_bytes(content)
+        return path, content
+    if kind == 1:
+        if not (log_dir / name).is_dir():
+            return None
+        path = log_dir / name / _STRANGE_FILE
+        path.write_bytes(content)
+        return path, content
+    path = log_dir / f"{'recovery-point' if kind == 2 else 'cleaner'}-offset-checkpoint"
+    content = bytes(20) + content
     fresh = path.with_name(f"{path.name}.new")
-    fresh.write_bytes(bytes(20))
+    fresh.write_bytes(content)
     fresh.rename(path)
+    return path, content

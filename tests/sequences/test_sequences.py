@@ -8,17 +8,29 @@ from pathlib import Path
 
 import pytest
 
+from logwright.format.batch import walk_batches
 from logwright.format.names import WORK_DIRECTORY
 from logwright.steps.failed_output import failed_outputs
+from tests.comparison import read_checkpoint
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import scratch_directory
 from tests.sequences.__main__ import main
+from tests.sequences.away import is_unfinished
 from tests.sequences.content import erased
 from tests.sequences.drawing import DEEPEST, Operation
 from tests.sequences.driver import Figures, run, run_many
 from tests.sequences.faults import Fault
 from tests.sequences.operations import fail
-from tests.sequences.world import COMPACTED, template
+from tests.sequences.reading import old_expired
+from tests.sequences.world import (
+    COMPACTED,
+    DELETE_RETENTION_MS,
+    FIRST_OLD,
+    RETAINED,
+    SHAPES,
+    TAKEN_IN,
+    template,
+)
 
 pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
@@ -82,6 +94,26 @@ def test_an_erasure_killed_at_every_call(quiet: None, tmp_path: Path) -> None:
         }
     assert {} == differences
     assert 0 < figures.faults["kill"] < figures.sequences
+
+
+def test_shapes_with_old_formats(tmp_path: Path) -> None:
+    """All that is particular to them is in some: each format, alone and before others; files that
+    a newer broker has not made; tombstones that go by the times of files.
+    """
+    magics, unfinished, expired = set[tuple[int, ...]](), 0, 0
+    for shape in range(FIRST_OLD, SHAPES):
+        world = template(shape, tmp_path / str(shape))
+        for name in (COMPACTED, TAKEN_IN, RETAINED):
+            logs = sorted((world.first / name).glob("*.log"))
+            each = [span.magic for path in logs for span in walk_batches(path.read_bytes())]
+            assert each == sorted(each)
+            magics.add(tuple(dict.fromkeys(each)))
+            unfinished += is_unfinished(world.first, name)
+        clean = read_checkpoint(world.first / "cleaner-offset-checkpoint").get(COMPACTED, 0)
+        expired += bool(old_expired(world.first, COMPACTED, clean, DELETE_RETENTION_MS))
+    assert {(0,), (1,), (0, 2), (1, 2), (0, 1, 2)} <= magics
+    assert 0 < unfinished < 3 * (SHAPES - FIRST_OLD)
+    assert 0 < expired < SHAPES - FIRST_OLD
 
 
 def test_a_failed_cleaning_leaves_its_output(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from logwright.config.topic import CleanerConfig, TopicConfig, parse_settings
+from logwright.errors import StalePlan
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.recovery.directory_plan import partitions_to_recover
@@ -23,6 +24,7 @@ from tests.latest_rows import has_latest
 from tests.log_builder import START_MS, LogBuilder
 from tests.sequences.away import leave
 from tests.sequences.content import Content, Row
+from tests.sequences.old_segments import NOTHING_OLD, OldSegments, leave_out_new_files, write_old
 from tests.sequences.reading import read_content
 
 COMPACTED: Final = "t-0"
@@ -31,7 +33,9 @@ RETAINED: Final = "d-0"
 COPIED: Final = "a-0"
 NAMES: Final = (COMPACTED, TAKEN_IN, RETAINED, COPIED)
 DELETE_RETENTION_MS: Final = 1_500
-SHAPES: Final = 48
+SHAPES: Final = 72
+FIRST_OLD: Final = 48
+"""From this shape on some logs begin with segments of message formats v0 and v1."""
 MARKER: Final = ".kafka_cleanshutdown"
 _META: Final = "version=1\ncluster.id=sequences\nnode.id=1\ndirectory.id={}\n"
 
@@ -103,6 +107,16 @@ class Log:
     number: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """Something that a rescue set aside or kept under the name `target`; what an undo does."""
+
+    path: Path
+    target: Path
+    content: bytes
+    comes_back: bool
+
+
 @dataclass(slots=True)
 class World:
     """Everything.
@@ -114,7 +128,9 @@ class World:
         left: by log the operation that was interrupted, whose leftovers may still be there.
         kafka: answers for Kafka's own code; None where it is not asked.
         seen: what Kafka's consumers got, if it loaded the directory just now.
-        stopped: something may keep a broker from starting: a rescue is not done.
+        damaged: what keeps a broker from starting, and its content: a rescue is not done.
+        undoing: what an undo of rescues makes of what is set aside, as long as it is not done.
+        sealed: by the name that a file is kept under, what had its place after that rescue.
     """
 
     root: Path
@@ -125,7 +141,9 @@ class World:
     left: dict[str, str] = field(default_factory=dict)
     kafka: OracleServer | None = None
     seen: dict[str, Content] | None = None
-    stopped: bool = False
+    damaged: list[tuple[Path, bytes]] = field(default_factory=list)
+    undoing: list[Aside] | None = None
+    sealed: dict[Path, tuple[int, int, int] | None] = field(default_factory=dict)
 
     @property
     def first(self) -> Path:
@@ -157,7 +175,8 @@ def repair(world: World) -> None:
     """What every command does first: recover what a crash left, in both directories.
 
     Raises:
-        Difference: it fails.
+        RecoveryFails: it fails.
+        StalePlan: another command did it meanwhile.
     """
     for log_dir in (world.first, world.second):
         present = [parsed(name) for name in NAMES if (log_dir / name).is_dir()]
@@ -171,6 +190,9 @@ def repair(world: World) -> None:
             now_ms=world.clock,
             options=RecoveryOptions(),
         )
+        stale = [one for one in result.failures.values() if isinstance(one, StalePlan)]
+        if stale and len(stale) == len(result.failures):
+            raise stale[0]
         if result.failures:
             raise RecoveryFails(f"the recovery fails: {result.failures}")
         if not result.clean and world.moving is None:
@@ -284,8 +306,11 @@ def template(shape: int, root: Path) -> World:
     rnd = random.Random(shape)
     first = root / "a"
     logs = {}
-    builder, content = _transactional(first, rnd)
-    _written(builder)
+    is_old = shape >= FIRST_OLD
+    builder = LogBuilder(first, COMPACTED)
+    old = write_old(builder, rnd, compacted=True) if is_old else NOTHING_OLD
+    content = _transactional(builder, rnd, old)
+    _written(builder, old, rnd)
     logs[COMPACTED] = Log(content, first)
     ends = {COMPACTED: content.end}
     for name in (RETAINED, TAKEN_IN):
@@ -293,8 +318,11 @@ def template(shape: int, root: Path) -> World:
             logs[name] = Log(None, first)
             continue
         aside = root / "aside"
-        builder, content = _plain(aside, name, rnd)
-        _written(builder)
+        builder = LogBuilder(aside, name)
+        some = is_old and rnd.random() < 0.7
+        rows = write_old(builder, rnd, compacted=False) if some else NOTHING_OLD
+        content = _plain(builder, rnd, rows)
+        _written(builder, rows, rnd)
         (aside / name).rename(first / name)
         shutil.rmtree(aside)
         if name == RETAINED and rnd.random() < 0.5:
@@ -312,15 +340,18 @@ def template(shape: int, root: Path) -> World:
             path = log_dir / f"{file}-offset-checkpoint"
             path.write_bytes(serialize_offset_checkpoint(entries if letter == "A" else {}))
         starts = {parsed(RETAINED): Offset(start)} if letter == "A" and start else {}
-        for file, entries in (("cleaner", {}), ("log-start", starts)):
+        dirty = {parsed(COMPACTED): Offset(old.first_dirty)} if letter == "A" and is_old else {}
+        for file, entries in (("cleaner", dirty), ("log-start", starts)):
             path = log_dir / f"{file}-offset-checkpoint"
             path.write_bytes(serialize_offset_checkpoint(entries))
     leave(root, first / COMPACTED)
     return World(root=root, now=START_MS + 100_000, logs=logs)
 
 
-def _written(builder: LogBuilder) -> None:
+def _written(builder: LogBuilder, old: OldSegments, rnd: random.Random) -> None:
     builder.write(producers=True, index_interval=90)
+    if old.rows and rnd.random() < 0.5:
+        leave_out_new_files(builder.directory, old)
 
 
 def _row(offset: int, key: str | None, value: str | None) -> Row:
@@ -332,10 +363,9 @@ def _row(offset: int, key: str | None, value: str | None) -> Row:
     )
 
 
-def _transactional(log_dir: Path, rnd: random.Random) -> tuple[LogBuilder, Content]:
-    builder = LogBuilder(log_dir, COMPACTED)
-    rows: list[Row] = []
-    offset, producer = 0, 7
+def _transactional(builder: LogBuilder, rnd: random.Random, old: OldSegments) -> Content:
+    rows = [*old.rows]
+    offset, producer = old.end, 7
     producers: dict[int, int] = {}
     undecided: dict[int, list[int]] = {}
     count = rnd.randint(3, 6)
@@ -383,17 +413,16 @@ def _transactional(log_dir: Path, rnd: random.Random) -> tuple[LogBuilder, Conte
                 for at in undecided.pop(late):
                     rows[at] = replace(rows[at], outcome="aborted")
                 offset += 1
-    content = Content(rows=tuple(rows), end=offset, producers=tuple(sorted(producers.items())))
-    return builder, content
+    return Content(rows=tuple(rows), end=offset, producers=tuple(sorted(producers.items())))
 
 
-def _plain(log_dir: Path, name: str, rnd: random.Random) -> tuple[LogBuilder, Content]:
-    builder = LogBuilder(log_dir, name)
-    rows: list[Row] = []
-    for _ in range(rnd.randint(2, 5)):
-        segment = builder.segment(len(rows))
+def _plain(builder: LogBuilder, rnd: random.Random, old: OldSegments) -> Content:
+    rows, offset = [*old.rows], old.end
+    for _ in range(0 if rows and rnd.random() < 0.3 else rnd.randint(2, 5)):
+        segment = builder.segment(offset)
         for _ in range(rnd.randint(1, 3)):
-            pairs = [(rnd.choice("abcdef"), f"v{len(rows) + n}") for n in range(rnd.randint(1, 3))]
-            segment.batch(len(rows), pairs)
-            rows += [_row(len(rows) + n, *pair) for n, pair in enumerate(pairs)]
-    return builder, Content(rows=tuple(rows), end=len(rows))
+            pairs = [(rnd.choice("abcdef"), f"v{offset + n}") for n in range(rnd.randint(1, 3))]
+            segment.batch(offset, pairs)
+            rows += [_row(offset + n, *pair) for n, pair in enumerate(pairs)]
+            offset += len(pairs)
+    return Content(rows=tuple(rows), end=offset)

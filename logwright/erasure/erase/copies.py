@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from logwright.batches.legacy import converted_copy
 from logwright.batches.source import Source
 from logwright.erasure.erase.model import Copy, Matcher
 from logwright.erasure.erase.scan import matches_of
@@ -58,11 +59,14 @@ def file_matches(path: Path, keys: Matcher, *, runtime: Runtime) -> bool | None:
 
     Raises:
         UnreadableFile, StalePlan: it is not a regular file, or vanished.
+        DiskFull: there is no room for its batches of old formats in format v2.
     """
     log = MappedFiles().open(path)
-    data = log.data
-    scanned = valid_batches(data, base_offset=0, check_crcs=True, check_range=False)
+    scanned = valid_batches(log.data, base_offset=0, check_crcs=True, check_range=False)
     batches = scanned.batches
+    if batches["legacy"].any():
+        log, batches = converted_copy(log, batches)
+    is_whole = scanned.end == "whole" and len(batches) == len(scanned.batches)
     counts = batches["count"].astype(np.int64)
     batches["first_ordinal"] = np.cumsum(counts) - counts
     source = Source(base_offset=0, log=log, batches=batches)
@@ -72,7 +76,7 @@ def file_matches(path: Path, keys: Matcher, *, runtime: Runtime) -> bool | None:
                 return True
     except (CorruptLogError, UnsupportedFormatError):
         return None
-    return False if scanned.end == "whole" else None
+    return False if is_whole else None
 
 
 def siblings(name: str, among: Iterable[str]) -> tuple[str, ...]:

@@ -234,6 +234,34 @@ def test_an_undo_that_is_refused(call: Call, log_dir: Path) -> None:
         assert "is not the journal of a rescue" in call("rescue", log_dir, "--undo", "--yes").err
 
 
+def test_an_undo_of_several_rescues(call: Call, log_dir: Path) -> None:
+    """A file that changed between two rescues has changed since the first one."""
+    (log_dir / CHECKPOINT).write_bytes(bytes(20))
+    assert 0 == call("rescue", log_dir, "--yes", *NOW).status
+    (log_dir / CHECKPOINT).write_text("0\n1\nt 0 2\n")
+    (log_dir / "backup").mkdir()
+    assert 0 == call("rescue", log_dir, "--yes", "--now", NOW[1] + 1).status
+    answer = call("rescue", log_dir, "--undo", "--yes")
+    assert (5, True) == (answer.status, "it changed since the rescue" in answer.out)
+    assert "0\n1\nt 0 2\n" == (log_dir / CHECKPOINT).read_text()
+    assert (log_dir / "backup").is_dir()
+
+
+def test_an_undo_where_a_log_is_gone(call: Call, log_dir: Path) -> None:
+    """What was in it stays in the root, and the rest is undone."""
+    damage(log_dir)
+    assert 0 == call("rescue", log_dir, "--yes", *NOW).status
+    shutil.rmtree(log_dir / "t-0")
+    answer = call("rescue", log_dir, "--undo", "--yes")
+    assert (5, True) == (answer.status, "its directory is gone" in answer.out)
+    assert (log_dir / "backup").is_dir()
+    assert bytes(20) == (log_dir / CHECKPOINT).read_bytes()
+    kept = {path.read_bytes() for path in log_dir.glob(".logwright-damaged-*")}
+    assert {b"x", b"y"} == kept
+    left = json.loads((log_dir / JOURNAL).read_text())["steps"]
+    assert {"t-0/x.log", "t-0/leader-epoch-checkpoint"} == {step["path"] for step in left}
+
+
 def test_a_death_at_every_call(call: Call, log_dir: Path, tmp_path: Path) -> None:
     """Run again it ends; no segment is ever another; what was in the way is kept."""
     damage(log_dir)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from logwright.format.checkpoints import LeaderEpoch
+from logwright.format.codec import GZIP
 from logwright.place.files import open_bytes
 from logwright.running.bounds import (
     End,
@@ -20,6 +21,7 @@ from logwright.running.bounds import (
 )
 from logwright.units import INT64_MAX, Offset
 from tests.log_builder import LogBuilder
+from tests.old_formats import Message, message, wrapper
 
 PAIRS = [("a", "1" * 100)]
 BATCHES = 20
@@ -64,6 +66,31 @@ def test_batches_below_the_bound_are_shown(log: Path, by_index: bool) -> None:
 def test_a_batch_that_the_bound_divides_is_not_shown(log: Path) -> None:
     """All of it is left out: the bound of a follower can lie inside."""
     assert at(position(log, 4), 8) == end(log, 9)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_an_old_batch_that_the_bound_divides_is_not_shown(tmp_path: Path, magic: int) -> None:
+    """Its header has its last offset only; what is shown ends before its first one. One that may be
+    torn begins where the batch before it ends.
+    """
+    path = tmp_path / f"{0:020}.log"
+    messages = [Message(b"a", b"1", 1)] * 3
+    first = message(magic, 4, messages[0])
+    last = wrapper(magic, (7, 8, 10), messages, GZIP)
+    for content, bound, expected in (
+        (last, 9, 7),
+        (last, 7, 7),
+        (last, 6, 6),
+        (last, 11, 11),
+        (last[:-1] + b"x", 9, 5),
+        (message(magic, 10, Message(None, b"no messages", 1), GZIP), 9, 5),
+        (message(magic, 10, messages[0]), 9, 9),
+    ):
+        path.write_bytes(first + content)
+        with open_bytes(path) as file:
+            shown = end_of_log(file, None, base_offset=0, bound=bound)
+        size = len(first + content) if bound == 11 else len(first)
+        assert at(size, expected, following=11 if bound == 11 else 5) == shown
 
 
 def test_a_log_that_ends_in_a_gap_ends_at_the_bound(log: Path) -> None:

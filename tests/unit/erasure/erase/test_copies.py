@@ -10,10 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from logwright.batches.runtime import Runtime, Throttle
-from logwright.erasure.erase.copies import inner_copies, top_copies
+from logwright.erasure.erase.copies import file_matches, inner_copies, top_copies
 from logwright.erasure.keys import Keys
 from tests.erasing import PlainKeys
 from tests.log_builder import LogBuilder
+from tests.old_formats import CODECS, Message, message, v2_batch, wrapper
 
 RETIRED = "00000000000000000000.log.1.deleted"
 INNER = ".logwright/cut/00000000000000000000.log"
@@ -69,3 +70,37 @@ def test_copies_count_for_the_rate(tmp_path: Path) -> None:
     top_copies(directory, [RETIRED], PlainKeys([b"nobody"]), runtime=runtime)
     inner_copies(directory, PlainKeys([b"nobody"]), runtime=runtime)
     assert [1.0, 2.0] == slept
+
+
+def old_copy(codec: int, magic: int, name: bytes) -> bytes:
+    """Batches of an old format around one of format v2; the last one has a record of this key."""
+    messages = [Message(b"a", b"1", 1), Message(name, None, 2)]
+    last = wrapper(magic, (3, 4), messages, codec) if codec else message(magic, 4, messages[1])
+    return message(magic, 0, messages[0]) + v2_batch((1, 2), messages[:1] * 2, codec) + last
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", sorted(set(CODECS)))
+def test_copies_of_old_formats(tmp_path: Path, codec: int, magic: int) -> None:
+    """They are searched, and those without a match are not said to be unreadable; a torn one is
+    searched as far as it goes.
+    """
+    path = tmp_path / RETIRED
+    for content, expected in (
+        (old_copy(codec, magic, b"me"), True),
+        (old_copy(codec, magic, b"other"), False),
+        (old_copy(codec, magic, b"me") + b"torn", True),
+        (old_copy(codec, magic, b"other") + b"torn", None),
+        (old_copy(codec, magic, b"me")[:-1], None),
+    ):
+        path.write_bytes(content)
+        assert expected is file_matches(path, PlainKeys([b"me"]), runtime=Runtime())
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_an_old_copy_that_cannot_be_unpacked(tmp_path: Path, before: bool) -> None:
+    """Its CRC is right, and its records cannot be read: what is before it counts."""
+    bad = message(1, 5, Message(None, b"no messages"), attributes=CODECS[2])
+    path = tmp_path / RETIRED
+    path.write_bytes(old_copy(0, 1, b"me" if before else b"other") + bad)
+    assert (before or None) is file_matches(path, PlainKeys([b"me"]), runtime=Runtime())
