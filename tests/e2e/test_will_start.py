@@ -1,5 +1,5 @@
-"""The check `will_start` of Dagster, and what Kafka makes of the same log directories: its loader of
-damaged ones, and a real broker.
+"""The check `will_start` of Dagster, and what Kafka makes of the same log directories: its loading
+of damaged ones, and a real broker.
 """
 
 from __future__ import annotations
@@ -144,13 +144,12 @@ def test_what_kafka_removes_is_an_error(
     case, log = CASES[name], min(world.logs)
     root = shutil.copytree(world.whole, tmp_path / "root", copy_function=shutil.copy2)
     case.do(root, root / log)
-    before = content_of(root / log)
     size = segment_bytes([root])
     judged = judge(tmp_path, root)
     assert ((False, "ERROR", 1), "starts, and loses records") == (judged.outcome, judged.a_broker)
     assert not loads(server, root)
     assert size - segment_bytes([root]) == sum(lost for lost, _, _ in judged.lost()) > 0
-    removed = before.keys() - content_of(root / log).keys()
+    removed = content_of(world.whole / log).keys() - content_of(root / log).keys()
     spans = [(first, end) for _, first, end in judged.lost()]
     assert removed
     for base, _ in removed:
