@@ -41,6 +41,8 @@ ARCHIVE: Final = HERE / "kafka-logs.tar.xz"
 SETTINGS: Final = HERE / "settings.json"
 DEFAULTS: Final = {"file.delete.delay.ms": 3_600_000}
 """Keep the old segments for an hour, before the sensor `purge_due` requests their removal."""
+IDS: Final = "version=1\nnode.id=1\ncluster.id=bG9nd3JpZ2h0LWRlbW8tMQ\n"
+"""What `kafka-storage.sh format` writes, so that a broker would start on the logs."""
 TABLE_TOPIC: Final = "customers"
 CONTRACT: Final = {
     "values": {
@@ -208,6 +210,7 @@ def prepare(home: DemoHome, progress: Progress) -> None:
             shutil.rmtree(directory, ignore_errors=True)
             directory.mkdir()
         _unpack(home.root, progress)
+        (home.log_dir / "meta.properties").write_text(IDS)
         topics = settings["topics"]
         keep_topics(home.log_dir, {name: KeptTopic(configs=topics[name]) for name in topics})
         landing.write_files(home.landing / landing.TOPIC)

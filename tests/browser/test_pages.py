@@ -139,6 +139,9 @@ def test_fleet_page_has_all_logs(site: Site) -> None:
     text = site.browser.find_element(By.TAG_NAME, "body").text
     assert all(log in text for log in survey(site.server.home / "kafka-logs"))
     assert "reclaimed in 30 d" in text
+    row = site.browser.find_element(By.XPATH, "//tr[td/span[text()='starts']]").text
+    assert str(site.server.home / "kafka-logs") in row
+    assert "does not start" not in text
     site.picture("fleet")
 
 

@@ -240,9 +240,13 @@ def server() -> Iterator[OracleServer]:
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return cleanly_stopped(tmp_path_factory)
+
+
+def cleanly_stopped(places: pytest.TempPathFactory) -> World:
     """Two logs and the cluster's metadata in a directory that was stopped cleanly."""
     for number in range(1_000):
-        place = tmp_path_factory.mktemp("world")
+        place = places.mktemp("world")
         made = make(Random(f"catalogue-{number}"), place)
         has_metadata = (made.root / "__cluster_metadata-0").exists()
         if len(made.logs) > 1 and has_metadata and (made.root / MARKER).exists():

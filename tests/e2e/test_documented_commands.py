@@ -41,7 +41,7 @@ DELETE: Final = ("--config", "cleanup.policy=delete", "--config", "retention.byt
 BOTH: Final = ("--config", "cleanup.policy=compact,delete", "--config", "retention.bytes=1000")
 
 ELSEWHERE: Final = {
-    "logwright rescue LOG_DIR --set-aside DIR --yes": (
+    "logwright rescue LOG_DIR... --set-aside DIR --yes": (
         "tests/unit/cli/test_rescue.py",
         "test_two_logs_of_a_partition",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from logwright.demo.home import (
 from logwright.demo.pages import HOST, PortTaken, check_port
 from logwright.demo.survey import Account, Size, causes, comparison, survey, total
 from logwright.errors import LogDirLocked
+from logwright.fleet.starts import STARTS, judge_starts
+from tests.differential.oracle_server import OracleServer
 from tests.oracle_runner import run_oracle
 
 PARTITIONS = [
@@ -77,6 +80,17 @@ def test_the_log_is_as_large_as_we_say(root: Path) -> None:
     assert list(sizes) == PARTITIONS
     assert total(sizes).log_bytes > 60 * MB
     assert min(sizes[name].segments for name in PARTITIONS[3:]) >= 5
+
+
+@pytest.mark.oracle
+def test_kafka_starts_on_the_demos_logs(root: Path, tmp_path: Path) -> None:
+    """As the check `will_start` says of them, so that a demo is not red."""
+    log_dir = shutil.copytree(root / "kafka-logs", tmp_path / "logs", copy_function=shutil.copy2)
+    now_ms = json.loads(SETTINGS.read_text())["now"]
+    (start,) = judge_starts({"demo": log_dir}, now_ms=now_ms)
+    assert (STARTS, ()) == (start.outcome, start.findings)
+    with OracleServer() as server:
+        assert "bootFailed" not in server.boot(log_dir, now_ms)
 
 
 @pytest.mark.oracle
