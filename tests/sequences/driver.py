@@ -25,6 +25,7 @@ from logwright.errors import (
     PreconditionError,
     QualityError,
     UncleanLogDir,
+    Unsettled,
     UnsupportedFormatError,
 )
 from logwright.move.commit import abandon_move
@@ -53,8 +54,10 @@ UNREADABLE: Final = (CorruptBatch, UnsupportedFormatError, QualityError)
 """Never the answer of an operation: all logs can be read."""
 REFUSALS: Final[Mapping[str, tuple[type[LogwrightError], ...]]] = {
     "undo": (CannotUndo, NotALogDir),
+    "running": (Unsettled, NotALogDir),
     "retain": (Paused, NotALogDir),
     "free": (Paused, NotALogDir),
+    "purge": (Paused, NotALogDir),
     "restore": (CannotUndo,),
     "ingest": (UncleanLogDir,),
     "archive": (UncleanLogDir,),

@@ -32,9 +32,6 @@ from tests.sequences.world import (
     repair,
 )
 
-LARGEST_BATCH = 6
-"""Offsets of a batch, at most."""
-
 Read = tuple[int, bytes | None, bytes | None]
 
 
@@ -54,11 +51,7 @@ def running(world: World, choice: int) -> Step:
         _require_noticed(log.where)
         with open_by_broker(log.where):
             _record(log.where, name, log.content.end if bound is None else bound)
-            try:
-                _look(log.where, name, log.content, bound)
-            except Unsettled:
-                if not _shows_nothing(log.content, bound):
-                    raise
+            _look(log.where, name, log.content, bound)
 
     return Step(name, run, unchanged(world, name))
 
@@ -75,12 +68,6 @@ def _look(log_dir: Path, name: str, content: Content, bound: int | None) -> None
     _compare(name, content.uncommitted(), uncommitted, end)
     if bound is None:
         _compare(name, content.committed(), _read(place, name, "read_committed"), end)
-
-
-def _shows_nothing(content: Content, bound: int | None) -> bool:
-    """Whether a bound can divide the batch that the log starts in the middle of."""
-    start = content.start
-    return bound is not None and 0 < start <= bound < start + LARGEST_BATCH
 
 
 @contextmanager
