@@ -345,7 +345,7 @@ def test_a_full_disk_without_a_lock_is_freed(without_inodes: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["held", "link", "dangling", "directory"])
 def test_a_lock_that_is_not_ours_to_take(tmp_path: Path, kind: str) -> None:
-    """Somebody works there, or it is no file: no retired file goes, and no link is followed."""
+    """Somebody works there, or it is not a file: no retired file goes, and no link is followed."""
     log = LogBuilder(tmp_path / "logs")
     log.segment(0).batch(0, [("k", "v")])
     log.write()

@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 
+from logwright.compaction.model import CleanPlan, StagedCleaning
 from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
 from logwright.erasure.erase.commit import erase_partition
@@ -113,14 +114,10 @@ def clean(world: World, choice: int) -> Step:
         erased_from[:] = [(result, plan.clean, bases_of(log.where, name))]
         if not plan.clean and not plan.roll.due:
             return
-        staged = build(plan) if plan.clean else None
-        if staged is not None and choice % 7 == 0:  # as Spark, when the first executor is lost
-            staged = build(plan)
-        if staged is not None:
+        staged = None
+        if plan.clean:
             log.before[world.now] = ("swap", log.content)
-            facts = examine(plan, staged)
-            broken = facts.failed
-            assert not broken, broken
+            staged = _checked(plan, again=choice % 7 == 0)
         commit(plan, staged)
 
     def halfway() -> Iterator[Content]:
@@ -129,6 +126,17 @@ def clean(world: World, choice: int) -> Step:
             yield from between(result, log.content, (*bases, log.content.end))
 
     return Step(name, run, lambda: [one[0] for one in erased_from], halfway)
+
+
+def _checked(plan: CleanPlan, *, again: bool) -> StagedCleaning:
+    """A cleaning that was built and has passed its checks; `again`: built twice, as by Spark when
+    the first executor is lost.
+    """
+    staged = build(plan)
+    if again:
+        staged = build(plan)
+    assert () == tuple(examine(plan, staged).failed)
+    return staged
 
 
 def fail(world: World, choice: int) -> Step:

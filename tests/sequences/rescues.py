@@ -203,12 +203,12 @@ def _journal(log_dir: Path) -> list[_Kept]:
     rows = json.loads(path.read_text())["steps"] if path.exists() else []
     return [
         _Kept(
-            one["kind"],
-            log_dir / one["path"],
-            log_dir / one["target"],
-            one["stamp"] and tuple(one["stamp"]),
+            row["kind"],
+            log_dir / row["path"],
+            log_dir / row["target"],
+            row["stamp"] and tuple(row["stamp"]),
         )
-        for one in rows
+        for row in rows
     ]
 
 
