@@ -19,7 +19,7 @@ from logwright.rescue.free_groups import compact, compaction_plan, compaction_st
 from logwright.rescue.free_look import (
     EVER,
     deleted_steps,
-    first_file,
+    first_due,
     purge_step,
     retention_step,
     space_of,
@@ -376,21 +376,29 @@ def _do(freeing: Freeing, step: FreeStep) -> Done:
 def _remove(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> None:
     """Do a step that needs no room. Effects: removes files."""
     log_dir, partition = directory.log_dir, TopicPartition.parse(step.name)
-    is_due = step.kind == "due"
+    is_due, is_retention = step.kind == "due", step.kind in {"retention", "tighter"}
     clock_ms = freeing.now_ms if is_due else EVER
-    with alone(log_dir, lambda: first_file(log_dir, [step])) as files:
+    delay_ms = 0
+    if is_due and partition is None:
+        delay_ms = directory.delete_delay_ms
+    elif is_due and partition is not None:
+        delay_ms = directory.settings(partition.topic)[0].file_delete_delay_ms
+
+    def first() -> Path | None:
+        if partition is None or is_retention:
+            return None
+        return first_due(log_dir, partition, now_ms=clock_ms, delay_ms=delay_ms)
+
+    with alone(log_dir, first) as files:
         if partition is None:
-            delay_ms = directory.delete_delay_ms if is_due else 0
             remove_marked(step, files, now_ms=clock_ms, delay_ms=delay_ms)
-        elif step.kind in {"retention", "tighter"}:
+        elif is_retention:
             states = read_state(log_dir)
             plan = _retention(freeing, directory, partition, step.kind, states)
             missing = freeing.missing
             if plan is not None and plan.deleted and missing > 0:
                 retain_needed(plan, files, missing)
         else:
-            own = directory.settings(partition.topic)[0]
-            delay_ms = own.file_delete_delay_ms if is_due else 0
             purge_log(log_dir, partition, files, now_ms=clock_ms, delay_ms=delay_ms)
 
 

@@ -155,15 +155,16 @@ def held_open(device: int) -> list[tuple[int, ByteCount]]:
     return [(process, ByteCount(size)) for process, size in sorted(sizes.items()) if size]
 
 
-def first_file(log_dir: Path, steps: Iterable[FreeStep]) -> Path | None:
-    """Return one retired file with blocks of its own that is due, None if there is none. Effects:
-    lists.
+def first_due(
+    log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs, delay_ms: int
+) -> Path | None:
+    """Return one file with blocks of its own that a purge by this clock removes, None if there is
+    none, or the log's directory cannot be listed. Effects: lists.
     """
-    for step in steps:
-        if step.log_dir == log_dir and step.kind in {"due", "retired"}:
-            with suppress(LogwrightError):
-                for file in list_partition(log_dir / step.name).files:
-                    path = log_dir / step.name / file.name
-                    if file.name.endswith(".deleted") and blocks_of(path)[0]:
-                        return path
+    with suppress(LogwrightError):
+        listing = list_partition(log_dir / partition.directory_name)
+        plan = plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=delay_ms)
+        for step in plan.steps:
+            if isinstance(step, Unlink) and blocks_of(step.path)[0]:
+                return Path(step.path)
     return None

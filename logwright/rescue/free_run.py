@@ -50,7 +50,7 @@ def alone(log_dir: Path, first: Callable[[], Path | None] = lambda: None) -> Ite
     starts at this moment removes it, too.
 
     Args:
-        first: gives a retired file that may go.
+        first: gives a retired file that may go by the step for which this is.
 
     Raises:
         LogDirLocked: somebody works on it.

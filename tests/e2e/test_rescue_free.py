@@ -14,10 +14,10 @@ import pytest
 
 from logwright.config.topic import CleanerConfig, TopicConfig
 from logwright.errors import DiskFull, LogDirLocked, UnreadableFile
-from logwright.format.names import BROKER_LOCK
+from logwright.format.names import BROKER_LOCK, TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.rescue.free_groups import compact, compaction_plan
-from logwright.rescue.free_look import space_of
+from logwright.rescue.free_look import first_due, space_of
 from logwright.rescue.free_run import alone
 from logwright.units import TimestampMs
 from tests.e2e.command import call, tree
@@ -321,6 +321,16 @@ def test_one_retired_file_makes_room_for_the_lock(without_inodes: Path) -> None:
             pass
     del before[str(retired.relative_to(without_inodes))]
     assert before == tree(without_inodes)
+
+
+def test_only_what_is_due_makes_room_for_a_step_of_due_files(without_inodes: Path) -> None:
+    """Until the delay is over none goes, then the first one."""
+    first = without_inodes / "t-0" / f"{7:020}.log.deleted"
+    of, retired_ms = (without_inodes, TopicPartition("t", 0)), first.stat().st_ctime_ns // 1_000_000
+    early, late = (TimestampMs(retired_ms + more) for more in (30_000, 90_000))
+    assert first_due(*of, now_ms=early, delay_ms=60_000) is None
+    assert first == first_due(*of, now_ms=late, delay_ms=60_000)
+    assert first == first_due(*of, now_ms=early, delay_ms=0)
 
 
 def test_no_room_for_the_lock_and_nothing_retired(without_inodes: Path) -> None:
