@@ -205,7 +205,7 @@ def _formatted(log_dir: Path) -> None:
 
 def _with_offsets(log_dir: Path) -> None:
     log = LogBuilder(log_dir, "__consumer_offsets-0")
-    log.segment(0).batch(0, [("a", None)])
+    log.segment(0).batch(0, [(bytes.fromhex("00020001") + b"g", None)])
     log.write()
 
 
