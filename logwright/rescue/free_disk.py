@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from logwright.errors import DiskFull, InvariantError, LogwrightError, PolicyError, UncleanLogDir
 from logwright.format.names import TopicPartition
 from logwright.observe import HighWatermark
+from logwright.purge.observe import list_partition
 from logwright.rescue.free import FreeStep, Kind, Space, fits, in_order, needed
 from logwright.rescue.free_groups import compact, compaction_plan, compaction_step
 from logwright.rescue.free_look import (
@@ -275,12 +276,12 @@ def _look(freeing: Freeing, directory: FreeDirectory, outlook: Outlook) -> None:
 def _purges(
     freeing: Freeing, directory: FreeDirectory, partition: TopicPartition
 ) -> Iterator[FreeStep]:
-    log_dir = directory.log_dir
+    listing = list_partition(directory.log_dir / partition.directory_name)
     delay_ms = directory.settings(partition.topic)[0].file_delete_delay_ms
-    due = purge_step(log_dir, partition, "due", now_ms=freeing.now_ms, delay_ms=delay_ms)
+    due = purge_step(listing, "due", now_ms=freeing.now_ms, delay_ms=delay_ms)
     if due is not None:
         yield due
-    every = purge_step(log_dir, partition, "retired", now_ms=EVER, delay_ms=0)
+    every = purge_step(listing, "retired", now_ms=EVER, delay_ms=0)
     if every is not None and (due is None or every.files > due.files):
         yield every
 

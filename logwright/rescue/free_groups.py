@@ -92,8 +92,8 @@ def compaction_step(plan: CleanPlan) -> FreeStep:
         files=len(below),
         need=need,
         linked=sum(linked for _, linked in looked),
-        detail=f"{len(below)} segments below {bound} in {len(groups)} groups; what goes is not"
-        " known before",
+        detail=f"segments below offset {bound}: {len(below)}, groups: {len(groups)}; what goes is"
+        " not known before",
     )
 
 

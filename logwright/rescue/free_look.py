@@ -15,7 +15,7 @@ from logwright.errors import LogwrightError
 from logwright.format.names import SEGMENT_SUFFIXES, segment_file_name
 from logwright.log.log_dir import list_marked
 from logwright.log.tree import list_tree
-from logwright.purge.observe import list_partition
+from logwright.purge.observe import PartitionListing, list_partition
 from logwright.purge.plan import plan_purge
 from logwright.rescue.free import FreeStep, Kind, Space
 from logwright.steps.step import Unlink
@@ -56,17 +56,17 @@ def blocks_of(path: Path | str) -> tuple[ByteCount, bool]:
 
 
 def purge_step(
-    log_dir: Path, partition: TopicPartition, kind: Kind, *, now_ms: TimestampMs, delay_ms: int
+    listing: PartitionListing, kind: Kind, *, now_ms: TimestampMs, delay_ms: int
 ) -> FreeStep | None:
-    """Return what a purge by this clock frees, None if it has nothing to remove. Effects: lists.
+    """Return what a purge by this clock frees, None if it has nothing to remove. Effects: looks at
+    its files.
 
     Raises:
-        LogwrightError: as `list_partition` and `plan_purge`.
+        LogwrightError: as `plan_purge`.
     """
-    directory = log_dir / partition.directory_name
-    plan = plan_purge(list_partition(directory), now_ms=now_ms, file_delete_delay_ms=delay_ms)
+    plan = plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=delay_ms)
     paths = [step.path for step in plan.steps if isinstance(step, Unlink)]
-    return _step(kind, directory, paths, f"{len(plan.result.removed)} retired files")
+    return _step(kind, listing.directory, paths, f"retired files: {len(plan.result.removed)}")
 
 
 def deleted_steps(
@@ -98,7 +98,8 @@ def retention_step(plan: RetentionPlan, kind: Kind) -> FreeStep | None:
     """Return what a retention frees, None if it deletes nothing. Effects: looks at its files."""
     files = [path for verdict in plan.deleted for path in segment_paths(plan, verdict.base_offset)]
     last = plan.deleted[-1].reason if plan.deleted else ""
-    detail = f"{len(plan.deleted)} segments below {plan.log_start_offset}; the last one: {last}"
+    below = plan.log_start_offset
+    detail = f"segments below offset {below}: {len(plan.deleted)}; the last one: {last}"
     return _step(kind, plan.log.directory, files, detail)
 
 

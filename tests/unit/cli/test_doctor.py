@@ -21,15 +21,19 @@ LOGWRIGHT = Path(sys.executable).with_name("logwright")
 CHECKPOINT = "replication-offset-checkpoint"
 
 
-@pytest.fixture
-def log_dir(tmp_path: Path) -> Path:
+def left_cleanly(log_dir: Path) -> Path:
     """A log in a directory that a broker left cleanly."""
-    log = LogBuilder(tmp_path / "logs")
+    log = LogBuilder(log_dir)
     log.segment(0).batch(0, [("a", "1"), ("b", "2")])
     log.segment(2).batch(2, [("a", "3")]).batch(3, [("b", "4")])
     log.write(producers=True, high_watermark=4)
-    (tmp_path / "logs/meta.properties").write_text(META)
-    return tmp_path / "logs"
+    (log_dir / "meta.properties").write_text(META)
+    return log_dir
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    return left_cleanly(tmp_path / "logs")
 
 
 def content(log_dir: Path) -> dict[str, bytes]:

@@ -20,6 +20,7 @@ from tests.metadata_builder import MetadataBuilder, partition, topic, uuid_text
 from tests.property.accidents import META
 from tests.rights import NOBODY
 from tests.tidy.trees import ROOT
+from tests.unit.cli.test_doctor import left_cleanly
 from tests.unit.offsets import test_offsets as growing
 from tests.unit.quorum import test_quorum as quorums
 
@@ -73,11 +74,7 @@ def assert_prints(answer: Answer, words: str) -> None:
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
     """A log in a directory that a broker left cleanly, and another directory of the broker."""
-    log = LogBuilder(tmp_path / "logs")
-    log.segment(0).batch(0, [("a", "1"), ("b", "2")])
-    log.segment(2).batch(2, [("a", "3")]).batch(3, [("b", "4")])
-    log.write(producers=True, high_watermark=4)
-    (tmp_path / "logs/meta.properties").write_text(META)
+    left_cleanly(tmp_path / "logs")
     other = tmp_path / "other"
     other.mkdir()
     own, others = "YWJjZGVmZ2hpamtsbW5vcA", "b3RoZXItZGlyZWN0b3J5LQ"
