@@ -82,6 +82,9 @@ _DIRECTORY_SCHEMA: Final = dg.TableSchema(
             description="whether one runs there, and how old its high watermarks are, up to which"
             " its logs are shown",
         ),
+        dg.TableColumn(
+            "looked_ms", "int", description="when what follows was looked at, ms since the epoch"
+        ),
         dg.TableColumn("start", "string", description="what a broker's next start does"),
         dg.TableColumn("start_why", "string", description="why it is not only: starts"),
         dg.TableColumn(
@@ -191,7 +194,7 @@ def fleet_inventory(
             "log directories with a running broker": sum(space.running for space in spaces),
             **space_metadata(spaces, settings.policies.disk),
             DIRECTORIES: directories_table(
-                space_row(space, now_ms) | start_row(start) | rescue_row(outlook)
+                space_row(space, now_ms) | start_row(start, now_ms) | rescue_row(outlook)
                 for space, start, outlook in zip(spaces, starts, outlooks, strict=True)
             ),
             "logs": rows_table(map(asdict, rows), most=SHOWN_LOGS),
@@ -275,9 +278,9 @@ def free_space_check(spaces: Iterable[DirectorySpace], limits: DiskLimits) -> dg
     )
 
 
-def start_row(start: DirectoryStart) -> dict[str, Any]:
+def start_row(start: DirectoryStart, now_ms: int) -> dict[str, Any]:
     """Return what is shown of a log directory's next start, by column."""
-    return {"start": start.outcome, "start_why": why_of(start)}
+    return {"looked_ms": now_ms, "start": start.outcome, "start_why": why_of(start)}
 
 
 def rescue_row(outlook: DirectoryOutlook) -> dict[str, Any]:

@@ -214,13 +214,17 @@ def _space(
 
 
 def _next(directory: Row | None) -> dict[str, Any]:
-    """Return what is shown of a log directory's next start, and of what a rescue would free."""
-    if directory is None:
-        return {"start": NOT_JUDGED, "start_why": "", "start_bad": False, "rescue": ""}
+    """Return what is shown of a log directory's next start, and of what a rescue would free, with
+    the time of that inventory: the directory may have changed since.
+    """
+    if directory is None or "looked_ms" not in directory:  # of an earlier version
+        unknown = dict.fromkeys(("looked", "start_why", "rescue"), "")
+        return unknown | {"start": NOT_JUDGED, "start_bad": False}
     start, size = directory["start"], directory["rescue_bytes"]
     kinds = f": {directory['rescue']}" if directory["rescue"] else ""
     frees = f"{human_bytes(size)} at most{kinds}" if size >= 0 else ""
     return {
+        "looked": human_time(directory["looked_ms"]),
         "start": start,
         "start_why": directory["start_why"],
         "start_bad": start not in {STARTS, NOT_JUDGED},

@@ -106,8 +106,8 @@ def compact(
     at_worst: Callable[[], None],
 ) -> int | None:
     """Clean a log on which nobody else works, group by group, without an undo; return the bytes
-    that the next group needs, None if no group is left or none is wanted any more. Effects: removes
-    what is retired; changes the log; what is staged goes if there is no room for it.
+    that the next group needs if it does not go, None if no group is left. Effects: removes what is
+    retired; changes the log; what is staged goes if there is no room for it.
 
     Args:
         plan: as `compaction_plan` made it.

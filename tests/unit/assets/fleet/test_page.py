@@ -59,6 +59,7 @@ SPACE = DirectorySpace(
     retired_due_bytes=10,
 )
 NEXT: dict[str, Any] = {
+    "looked_ms": NOW_MS - 7_200_000,
     "start": "starts, and loses records",
     "start_why": "/logs/t-0: cut: it is torn.",
     "rescue_bytes": 2048,
@@ -139,9 +140,11 @@ def test_everything_is_escaped() -> None:
     [
         (NEXT, ["starts, and loses records", NEXT["start_why"], "2.0 KiB at most: reten"], True),
         (NEXT | {"start": "not known"}, ["not known"], True),
+        (NEXT, [human_time(NOW_MS - 7_200_000)], True),
+        ({"name": "logs"}, ["not judged"], False),
         (NEXT | {"start": "starts", "start_why": ""}, [">starts<"], False),
         (
-            {"start": "not judged", "start_why": RUNS, "rescue_bytes": -1, "rescue": RUNS},
+            NEXT | {"start": "not judged", "start_why": RUNS, "rescue_bytes": -1, "rescue": RUNS},
             ["not judged", f'<td class="why">{RUNS}</td><td>{RUNS}</td>'],
             False,
         ),
