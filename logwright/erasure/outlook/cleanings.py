@@ -16,7 +16,10 @@
    on, since after it nothing may be due.
 5. A log may also be swept for other deadlines. Those sweeps only remove something earlier, but from
    the first of them on no run is counted on either.
-6. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
+6. Retention may remove, before, the segment for whose sake a log would be due: so a cleaning is
+   counted on only by when the rest of the log is due, and only up to where that earlier one would
+   end.
+7. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
    not foreseen: neither the settings nor the policies say that there are any.
 """
 
@@ -32,6 +35,7 @@ from logwright.compaction.plan import plan_compaction
 from logwright.config.topic import TopicConfig
 from logwright.erasure.outlook.upkeep import SWEEP_AGAIN_MS, SweepTimes, Upkeep
 from logwright.log.model import PartitionLog
+from logwright.retention.plan import plan_retention
 from logwright.roll.plan import force_roll, plan_roll
 from logwright.sweep.plan import plan_from_start
 from logwright.units import INT64_MAX, Offset, TimestampMs
@@ -79,10 +83,13 @@ def cleanings(
     now_ms: int,
     upkeep: Upkeep,
     horizons: Iterable[int] = (),
+    retains: bool = True,
 ) -> tuple[Cleaning, ...]:
     """Return all cleanings to come, in their order.
 
     Args:
+        retains: retention may remove segments before (rule 6); False: when they come at the
+            earliest.
         horizons: the delete horizons of the tombstones that are asked about, ms; `NO_TIME` for
             those without: a log is swept until all have passed.
     """
@@ -96,7 +103,9 @@ def cleanings(
     from_ms, swept_ms, end_offset = now_ms, now_ms, -1
     while config.compact:
         since_ms = coming[-1].at_ms if coming else None
-        due = _next_due(log, config, (from_ms, since_ms), upkeep) if upkeep.cleans else None
+        due = None
+        if upkeep.cleans:
+            due = _next_due(log, config, (from_ms, since_ms), upkeep, retains=retains)
         swept = times and _next_sweep(log, config, (from_ms, swept_ms), times, waiting)
         events = [each for each in (swept,) if each]
         if due and due.at_ms <= runs_until_ms:
@@ -118,7 +127,12 @@ def cleanings(
 
 
 def _next_due(
-    log: PartitionLog, config: TopicConfig, since: tuple[int, int | None], upkeep: Upkeep
+    log: PartitionLog,
+    config: TopicConfig,
+    since: tuple[int, int | None],
+    upkeep: Upkeep,
+    *,
+    retains: bool,
 ) -> _Event | None:
     """Return the next cleaning that a run certainly finds due.
 
@@ -130,8 +144,15 @@ def _next_due(
     earliest_end: int | None = None
     for at_ms in _times(log, config, from_ms if cleaned_ms is None else cleaned_ms):
         now_ms = TimestampMs(at_ms)
-        rolled = plan_roll(log, config, now_ms=now_ms, like_kafka=False).applied_to(log)
+        whole = plan_roll(log, config, now_ms=now_ms, like_kafka=False).applied_to(log)
+        rolled = _retained(whole, config, now_ms) if retains else whole
+        if rolled is None:
+            return None
         plan = plan_compaction(rolled, config, now_ms=now_ms, like_kafka=False)
+        if earliest_end is None and rolled is not whole:
+            before = plan_compaction(whole, config, now_ms=now_ms, like_kafka=False)
+            if before.cleanable_bytes > 0 and before.eligible and not plan.eligible:
+                earliest_end = before.first_uncleanable_offset
         if plan.cleanable_bytes <= 0:
             continue
         if at_ms >= from_ms and (upkeep.forced or plan.eligible):
@@ -143,6 +164,19 @@ def _next_due(
         if earliest_end is None and cleaned_ms is not None and config.min_cleanable_dirty_ratio < 1:
             earliest_end = plan.first_uncleanable_offset
     return None
+
+
+def _retained(log: PartitionLog, config: TopicConfig, now_ms: TimestampMs) -> PartitionLog | None:
+    """Return what retention leaves of a log by a time (rule 6); None if it is nothing."""
+    if not config.delete:
+        return log
+    plan = plan_retention(log, config, now_ms=now_ms)
+    if not plan.deleted:
+        return log
+    if not plan.kept:
+        return None
+    left = log.with_segments(plan.kept)
+    return left._replace(log_start_offset=plan.log_start_offset)
 
 
 def _next_sweep(

@@ -213,15 +213,18 @@ def _removals(
     )
     is_cleaned = config.compact and (upkeep.cleans or upkeep.sweep_times(config) is not None)
     coming: Sequence[Cleaning] = ()
+    soonest = coming
     if is_cleaned and config.policy_known:
         horizons = records.horizons[records.tombstones].tolist()
         coming = cleanings(log, config, now_ms=now_ms, upkeep=upkeep, horizons=horizons)
         _by_cleaning(result, records, coming, config, (now_ms, upkeep))
+        soonest = cleanings(log, config, now_ms=now_ms, upkeep=upkeep, retains=False)
     bases = np.array([each.base_offset for each in log.segments], dtype=np.int64)
     segments = bases[np.searchsorted(bases, records.offsets, side="right") - 1]
     joined_ms = None
     if is_cleaned:
-        joined_ms = min([upkeep.alone_until_ms, *(each.sees_ms for each in coming[:1])])
+        firsts = (*coming[:1], *soonest[:1])
+        joined_ms = min([upkeep.alone_until_ms, *(each.sees_ms for each in firsts)])
     retained = retention_times(log, config, now_ms, upkeep, joined_ms=joined_ms)
     for base, (rule, at_ms) in retained.items():
         gone_ms = purged_by(at_ms, config, upkeep)

@@ -110,6 +110,14 @@ LAG_RULE, RATIO_RULE = "max.compaction.lag.ms", "min.cleanable.dirty.ratio"
         ({}, Upkeep(forced=True), [(1_000, 0, 4, RATIO_RULE), (10_201, 4, 6, RATIO_RULE)]),
         ({}, Upkeep(cleans=False), []),
         ({"cleanup_policy": "delete"}, Upkeep(forced=True), []),
+        # Retention removes segment 0 before: the log is due for the sake of segment 2.
+        (
+            {"cleanup_policy": "compact,delete", "retention_bytes": "2000"},
+            Upkeep(),
+            [(20_101, 2, 6, LAG_RULE)],
+        ),
+        # It removes all before anything is due.
+        ({"cleanup_policy": "compact,delete", "retention_ms": "15000"}, Upkeep(), []),
     ],
 )
 def test_cleanings(
