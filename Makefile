@@ -59,10 +59,10 @@ check: need-demo $(VENV)/.dev ## lint, format and types [1 min the first time, t
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy -p logwright
 
-unit: need-demo $(VENV)/.dev ## the tests that need no Java, Maven or browser [1 min, more where kernels must be compiled]
+unit: need-demo $(VENV)/.dev ## the tests that need no Java, Maven or browser [3 min]
 	@tests/run $(BIN)/python --unit
 
-test: need-test check ## lint, types and all tests; PYTEST_ARGS="-k name" [an hour]
+test: need-test check ## lint, types and all tests, of long ones a share; PYTEST_ARGS="-k name" [15 min]
 	@tests/run $(BIN)/python $(PYTEST_ARGS)
 
 pictures: need-test $(VENV)/.dev ## make the README's pictures of Dagster's pages again, in docs/images [3 min]
@@ -87,9 +87,9 @@ dist: need-demo $(VENV)/.dev ## build the wheel and the source distribution into
 bench: need-test $(VENV)/.dev ## time logwright and Kafka's cleaner on the same logs [20 min]
 	@$(BIN)/python -m benchmarks $(ARGS)
 
-nightly: need-test $(VENV)/.dev ## the long tests, with a new seed [over an hour]
-	@$(BIN)/pytest -m nightly --timeout 7200 --seed $$(date +%s) $(PYTEST_ARGS)
-	@$(BIN)/pytest -m "oracle and e2e and not nightly" --kafka 4.4 $(PYTEST_ARGS)
+nightly: need-test $(VENV)/.dev ## the long tests, and all of those of which `test` runs a share [hours]
+	@tests/run $(BIN)/python --night $(PYTEST_ARGS)
+	@$(BIN)/pytest -m "oracle and e2e and not nightly" --whole --kafka 4.4 $(PYTEST_ARGS)
 
 LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url \
 	--no-emit-find-links --python-version 3.11 --python-platform x86_64-manylinux_2_28

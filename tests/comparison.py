@@ -50,7 +50,7 @@ def live_files(directory: Path) -> dict[str, Path]:
     """The plain files of a partition directory that a broker would use, by name."""
     return {
         path.name: path
-        for path in directory.iterdir()
+        for path in sorted(directory.iterdir())
         if path.is_file() and not path.name.endswith(".deleted") and not path.name.startswith(".")
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,7 +10,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from logwright.spark.archive import archive_options
 from logwright.spark.session import prepare_environment, session_settings
+from tests.fixtures import CACHE
 from tests.spark_events import read_event_log
 
 
@@ -38,9 +41,10 @@ def observed_session(event_log: Path) -> Iterator[Observed]:
     if left is not None:
         left.stop()
     builder: SparkSession.Builder = SparkSession.builder
-    for name, value in session_settings(
-        master="local[2]", cores=2, event_log_directory=event_log
-    ).items():
+    settings = session_settings(master="local[2]", cores=2, event_log_directory=event_log)
+    classes = archive_options(Path(os.environ["JAVA_HOME"]), cache=CACHE / "spark")
+    settings["spark.driver.extraJavaOptions"] += f" {classes}"
+    for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     try:

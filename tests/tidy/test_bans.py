@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.tidy.trees import Module, modules, text_files
+from tests.tidy.trees import Module, modules, nodes, text_files
 
 HERE = "tests/tidy/test_bans.py"
 RIGHTS = "tests/rights.py"
@@ -38,7 +38,7 @@ def calls(module: Module, name: str) -> list[str]:
     """Where a module calls a function by its bare name."""
     return [
         f"{module.path}:{node.lineno}"
-        for node in ast.walk(module.tree)
+        for node in nodes(module)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
     ]
 

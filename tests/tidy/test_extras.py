@@ -24,13 +24,12 @@ from logwright.cli.main import _COMMANDS as COMMANDS
 from logwright.config.spec import FORMATS as DECODERS
 from logwright.config.table import FORMATS
 from logwright.extras import MODULES
-from tests.tidy.trees import ROOT, modules
+from tests.tidy.trees import ROOT, Module, modules
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 IMPORTED = {"google-crc32c": "google_crc32c", "google-re2": "re2", "pyyaml": "yaml"}
 BROUGHT = {"markupsafe", "py4j", "pydantic_core", "sqlalchemy", "urllib3"}
 """What Jinja, PySpark, pydantic, pyiceberg and requests need themselves."""
-OURS = {module.name: module for module in modules() if module.name.partition(".")[0] == "logwright"}
 NONE: frozenset[str] = frozenset()
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -49,6 +48,12 @@ class Feature(NamedTuple):
 
     module: str
     extras: frozenset[str]
+
+
+@cache
+def ours() -> dict[str, Module]:
+    """The package's own modules, by name."""
+    return {module.name: module for module in modules() if module.name.split(".")[0] == "logwright"}
 
 
 @cache
@@ -74,7 +79,7 @@ def names_of(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, ast.ImportFrom) and node.module:
         for alias in node.names:
             inner = f"{node.module}.{alias.name}"
-            yield inner if inner in OURS else node.module
+            yield inner if inner in ours() else node.module
 
 
 def extras_of(node: ast.AST) -> Iterator[str]:
@@ -87,7 +92,7 @@ def extras_of(node: ast.AST) -> Iterator[str]:
 @cache
 def parts_of(name: str) -> Parts:
     """Imports and extras of a module of logwright."""
-    nodes = list(reached(OURS[name].tree))
+    nodes = list(reached(ours()[name].tree))
     return Parts(
         *(
             frozenset(value for node, called in nodes if called is later for value in values(node))
@@ -101,7 +106,7 @@ def with_packages(name: str) -> Iterator[str]:
     """A module of logwright and the packages that are imported before it."""
     words = name.split(".")
     packages = (".".join(words[:length]) for length in range(1, len(words) + 1))
-    return (package for package in packages if package in OURS)
+    return (package for package in packages if package in ours())
 
 
 def wrong_imports(features: Iterable[Feature]) -> set[str]:
@@ -120,11 +125,11 @@ def wrong_imports(features: Iterable[Feature]) -> set[str]:
                 continue
             seen.add((module, now, called))
             for names, extras in ((parts.imports, now), (parts.later_imports, called)):
-                ours = names & OURS.keys()
-                pending += [(other, extras, called) for other in ours]
+                mine = names & ours().keys()
+                pending += [(other, extras, called) for other in mine]
                 wrong |= {
                     f"{module} imports {other} with {', '.join(sorted(extras)) or 'the base'}"
-                    for other in names - ours
+                    for other in names - mine
                     if not is_installed(other, extras)
                 }
     return wrong
@@ -156,7 +161,7 @@ def features() -> Iterator[Feature]:
         for command in commands_of(options.command):
             extras = NONE if command.extra is None else frozenset({command.extra})
             yield Feature(f"logwright.cli.run.{command.module}", extras)
-    for name in OURS:
+    for name in ours():
         if any(parts_of(package).extras for package in with_packages(name)):
             yield Feature(name, NONE)
     for form in FORMATS.values():
@@ -177,7 +182,7 @@ def test_every_import_is_of_the_base_or_of_an_extra() -> None:
     every = frozenset(MODULES)
     wrong = {
         f"{module} imports {name}"
-        for module in OURS
+        for module in ours()
         for name in parts_of(module).imports | parts_of(module).later_imports
         if name.partition(".")[0] != "logwright" and not is_installed(name, every)
     }

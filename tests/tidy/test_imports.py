@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests.tidy.trees import LINKED, Module, imports, modules
+from tests.tidy.trees import LINKED, Module, imports, modules, nodes
 
 OPERATIONS = (
     "compaction",
@@ -222,7 +222,7 @@ def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
 
 def imported_modules(module: Module, names: set[str]) -> Iterator[tuple[int, str]]:
     """Every module of the package that a module imports; of `from package import module` this."""
-    for node in ast.walk(module.tree):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names if alias.name in names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -282,7 +282,7 @@ def test_the_command_line_imports_at_the_top() -> None:
     inside = {
         (module.name, node.module)
         for module in cli
-        for function in ast.walk(module.tree)
+        for function in nodes(module)
         if isinstance(function, ast.FunctionDef)
         for node in ast.walk(function)
         if isinstance(node, ast.ImportFrom)

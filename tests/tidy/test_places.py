@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tests.tidy.trees import Module, imports, modules
+from tests.tidy.trees import Module, imports, modules, nodes
 
 READERS = (
     "logwright.audit",
@@ -89,7 +89,7 @@ def readers() -> list[Module]:
 
 def file_calls(module: Module) -> Iterator[tuple[int, str]]:
     """Line and name of each call that opens a file, or asks the file system of a path."""
-    for node in ast.walk(module.tree):
+    for node in nodes(module):
         if not isinstance(node, ast.Call):
             continue
         if isinstance(node.func, ast.Name) and node.func.id == "open":

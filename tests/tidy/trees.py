@@ -82,9 +82,20 @@ def modules() -> tuple[Module, ...]:
     return tuple(read)
 
 
-def imports(module: Module) -> Iterator[tuple[int, str]]:
+@cache
+def nodes(module: Module) -> tuple[ast.AST, ...]:
+    """All nodes of its tree."""
+    return tuple(ast.walk(module.tree))
+
+
+@cache
+def imports(module: Module) -> tuple[tuple[int, str], ...]:
     """Every import of a module, wherever it stands: line and the imported module's name."""
-    for node in ast.walk(module.tree):
+    return tuple(_imports(module))
+
+
+def _imports(module: Module) -> Iterator[tuple[int, str]]:
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
