@@ -37,6 +37,8 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore:::dagster.*"),
+    # `make pictures` wants them all.
+    *(() if "SCREENSHOTS" in os.environ else (pytest.mark.rotates(6, by="file"),)),
 ]
 
 RUN_SECONDS, CLICK_SECONDS = 240, 30

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.e2e.command import call, free_port
-from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
+from tests.oracle_runner import oracle_jvm
 
 LEVELS = ("read_uncommitted", "read_committed")
 STOP_SECONDS = 60
@@ -48,13 +48,13 @@ def broker(
     It runs until the file `name`.stop appears in `work`; `name`.txt has what it logs. Without
     `port` it listens on a free one.
     """
-    options = (*JVM_OPTIONS, *TELL, "-cp", oracle_classpath(), "oracle.Main", "broker")
+    jvm = (*oracle_jvm(*TELL), "oracle.Main", "broker")
     place = ("--dir", str(work / "broker"), "--port", str(port or free_port()))
     until = ("--until-file", str(work / f"{name}.stop"))
     with (
         (work / f"{name}.txt").open("w") as output,
         subprocess.Popen(
-            [java(), *options, *place, *until, *words],
+            [*jvm, *place, *until, *words],
             stdout=subprocess.PIPE,
             stderr=output,
             text=True,
@@ -79,11 +79,11 @@ class BrokerLives:
         self.guests = tuple(guests)
         lines = work / "guests.jsonl"
         lines.write_text("".join(f"{json.dumps(guest)}\n" for guest in guests))
-        options = (*JVM_OPTIONS, *TELL, "-cp", oracle_classpath(), "oracle.Main", "broker-life")
+        jvm = (*oracle_jvm(*TELL), "oracle.Main", "broker-life")
         with (work / "said.txt").open("w") as output:
             self._process = subprocess.Popen(
                 [
-                    *(java(), *options, "--dir", str(work / "broker")),
+                    *(*jvm, "--dir", str(work / "broker")),
                     *("--out", str(work / "read"), "--guests", str(lines)),
                     *("--seed", str(seed), "--port", str(free_port())),
                 ],

@@ -18,11 +18,10 @@ from typing import Final, Self
 from confluent_kafka.admin import AdminClient
 
 from tests.e2e.command import free_port
-from tests.oracle_runner import java, oracle_classpath
+from tests.oracle_runner import oracle_jvm
 
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
 START_SECONDS: Final = 300
-_OPTIONS: Final = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _SETTINGS: Final = {
     "process.roles": "broker,controller",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
@@ -67,7 +66,7 @@ class Brokers:
         controllers = {broker: free_port() for broker in self.ids}
         voters = ",".join(f"{broker}@127.0.0.1:{port}" for broker, port in controllers.items())
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports.values())
-        self._program = program = [java(), *_OPTIONS, "-cp", oracle_classpath("4.4")]
+        self._program = program = oracle_jvm("-Xmx512m", version="4.4")
         for broker in self.ids:
             address = f"PLAINTEXT://127.0.0.1:{ports[broker]}"
             settings = _SETTINGS | {

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,9 @@ have no right to read the interpreter and the checkout. Twice: once kernels are 
 others.
 """
 RUN_SECONDS = 300
+FIRST_PORT, PORTS = 10_000, 2_000
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "gw9").removeprefix("gw")
+_ports = count(os.getpid())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +107,17 @@ def process(
 
 
 def free_port() -> int:
-    """A port that nobody listens on, nor on the next one: a broker takes two."""
+    """A port that nobody listens on, nor on the next one: a broker takes two.
+
+    From a range of this process's worker, below the ports that the system gives to clients: what
+    others start meanwhile gets none of them.
+    """
     while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            with suppress(OSError, OverflowError):
-                second.bind(("127.0.0.1", port + 1))
-                return port
+        port = FIRST_PORT + PORTS * int(WORKER) + 2 * (next(_ports) % (PORTS // 2))
+        with socket.socket() as first, socket.socket() as second, suppress(OSError):
+            first.bind(("127.0.0.1", port))
+            second.bind(("127.0.0.1", port + 1))
+            return port
 
 
 def tree(directory: Path) -> dict[str, tuple[object, ...]]:

@@ -21,7 +21,7 @@ from confluent_kafka import TopicPartition as Assigned
 
 from tests.e2e.broker_life import broker
 from tests.e2e.command import call
-from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
+from tests.oracle_runner import oracle_jvm
 
 COMPACTION_TESTER = "org.apache.kafka.tools.LogCompactionTester"
 COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
@@ -71,11 +71,11 @@ class Tool:
         self.lines: list[str] = []
         scratch = work / f"{name}.tmp"
         scratch.mkdir()
-        options = (*JVM_OPTIONS, "-Xmx512m", TELL, f"-Djava.io.tmpdir={scratch}")
+        jvm = oracle_jvm("-Xmx512m", TELL, f"-Djava.io.tmpdir={scratch}")
         call = ("--class", main_class, "--wait-after", hold, "--", *arguments)
         with self._said.open("w") as output:
             self._process = subprocess.Popen(
-                [java(), *options, "-cp", oracle_classpath(), "oracle.Main", "tool", *call],
+                [*jvm, "oracle.Main", "tool", *call],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,

@@ -18,14 +18,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from tests.e2e.command import free_port
-from tests.oracle_runner import java, oracle_classpath
+from tests.oracle_runner import oracle_jvm
 
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
 CONTROLLERS: Final = (1, 2, 3)
 BROKER: Final = 11
 IN_TIME: Final = 180.0
 """How long anything may take that is waited for, s."""
-_OPTIONS: Final = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
 _SETTINGS: Final = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
@@ -64,7 +63,7 @@ class QuorumCluster:
         self.dynamic = dynamic
         self.ports = {node: free_port() for node in (*CONTROLLERS, BROKER)}
         self.bootstrap = f"127.0.0.1:{self.ports[BROKER]}"
-        self._program = [java(), *_OPTIONS, "-cp", oracle_classpath()]
+        self._program = oracle_jvm("-Xmx256m")
         self._settings = _SETTINGS | {
             name.replace("_", "."): value for name, value in settings.items()
         }

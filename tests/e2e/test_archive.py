@@ -19,7 +19,7 @@ from tests.comparison import dump
 from tests.e2e.command import call, free_port
 from tests.ingested import read_batches
 from tests.log_builder import LogBuilder
-from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath, run_oracle
+from tests.oracle_runner import oracle_jvm, run_oracle
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
 
@@ -31,7 +31,7 @@ def broker(work: Path) -> Iterator[str]:
     """A running broker; its address. Effects: ends it."""
     stop = work / "stop"
     words = ["broker", "--dir", work / "broker", "--port", free_port(), "--until-file", stop]
-    command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), "oracle.Main", *map(str, words)]
+    command = [*oracle_jvm(), "oracle.Main", *map(str, words)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
@@ -98,6 +98,7 @@ def copied(log_dir: Path, partition: int) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.rotates(6)
 def test_a_topic_is_copied_and_the_copy_goes_on(tmp_path: Path) -> None:
     """Transactions leave holes, aborted data stays out; a second run takes only what is new."""
     log_dir = tmp_path / "logs"
@@ -132,6 +133,7 @@ def test_a_topic_is_copied_and_the_copy_goes_on(tmp_path: Path) -> None:
     assert 121 == sum(len(line["records"]) for line in by_kafka)
 
 
+@pytest.mark.rotates(6)
 def test_a_topic_is_copied_into_a_bucket(tmp_path: Path) -> None:
     """The same as into a log directory, batch by batch and segment by segment; a later run
     downloads the active segment alone, sends what is new, and keeps the topic's new settings.
@@ -179,6 +181,7 @@ def test_a_topic_is_copied_into_a_bucket(tmp_path: Path) -> None:
     assert [] == list((tmp_path / "scratch").glob("logwright-copy-*"))
 
 
+@pytest.mark.rotates(6)
 def test_a_topic_that_was_made_again_is_refused(tmp_path: Path) -> None:
     """Its records do not follow those of the earlier topic, here or in a bucket, whichever log is
     longer.
@@ -202,6 +205,7 @@ def test_a_topic_that_was_made_again_is_refused(tmp_path: Path) -> None:
             assert before[place] == call("dump", place, "--output", "json").out
 
 
+@pytest.mark.rotates(6)
 def test_all_topics_are_copied_by_one_command(tmp_path: Path) -> None:
     """Kafka's own are left out; a topic that cannot be copied is named and gives the status, the
     others are copied.

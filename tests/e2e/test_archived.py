@@ -101,6 +101,7 @@ def made_again(platform: Platform) -> None:
     log.write()
 
 
+@pytest.mark.rotates(4)
 def test_a_run_writes_what_is_new(platform: Platform, bucket: Bucket, tmp_path: Path) -> None:
     """Byte for byte, each partition of the topic and no other; the next run sends nothing."""
     done = run(platform)
@@ -131,6 +132,7 @@ def test_the_archive_is_no_source(platform: Platform, bucket: Bucket) -> None:
     assert 0 == metadata(again)["bytes sent"]
 
 
+@pytest.mark.rotates(4)
 def test_the_checks_say_what_is_missing(platform: Platform, bucket: Bucket, tmp_path: Path) -> None:
     """Before the first run all is missing, and nothing that was checked has not passed; later a
     record that is not archived, and an object that is gone.
@@ -154,6 +156,7 @@ def test_the_checks_say_what_is_missing(platform: Platform, bucket: Bucket, tmp_
     assert {WHOLE: False} == results(run(platform, WHOLE))
 
 
+@pytest.mark.rotates(4)
 def test_a_log_that_cannot_follow_is_named(platform: Platform, bucket: Bucket) -> None:
     """Another topic under the same name: it fails, the other partition is archived."""
     assert run(platform).success
@@ -167,6 +170,7 @@ def test_a_log_that_cannot_follow_is_named(platform: Platform, bucket: Bucket) -
     assert (0, 0) == (version(bucket).version, version(bucket, T1).version)
 
 
+@pytest.mark.rotates(4)
 def test_next_to_a_running_broker(platform: Platform, bucket: Bucket) -> None:
     """Up to the high watermarks, and again when they have risen; the log directory is only read.
     The lag is what is committed and not archived.

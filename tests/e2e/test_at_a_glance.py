@@ -96,6 +96,7 @@ def metadata_of(event: dg.DagsterEvent) -> Mapping[str, Any]:
     return event.step_materialization_data.materialization.metadata
 
 
+@pytest.mark.rotates(4)
 def test_no_line_is_plotted_between_logs(platform: Platform) -> None:
     """Dagster plots the numbers of an asset's partitions, which are different logs."""
     swept = platform.sweep(["compacted-0"])
@@ -107,6 +108,7 @@ def test_no_line_is_plotted_between_logs(platform: Platform) -> None:
         assert [] == numbers_of_partitions(done)
 
 
+@pytest.mark.rotates(4)
 def test_a_log_that_is_in_order_is_not_missing(platform: Platform) -> None:
     """A sweep that looked at a log without a materialization records that it is in order, once."""
     assert dict.fromkeys(LOGS, "nothing was due") == outcomes(platform, sweep, SEGMENT_SET)
@@ -138,6 +140,7 @@ def test_no_log_directory_is_an_error_that_says_what_to_do(
     assert "`log_dirs: {name: /path}` in the defs.yaml" in description
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("job", [sweep, retention, purge])
 def test_nothing_checked_is_not_passed(platform: Platform, job: dg.JobDefinition) -> None:
     """Without a log no check has a result, and the run says that nothing was looked at."""
@@ -208,6 +211,7 @@ def said(platform: Platform, done: dg.ExecuteInProcessResult) -> list[str]:
     return [entry.user_message for entry in entries if not entry.is_dagster_event]
 
 
+@pytest.mark.rotates(4)
 def test_the_log_of_a_run_is_a_summary(platform: Platform) -> None:
     """One line: what was looked at and reclaimed."""
     (swept,) = said(platform, run(platform, sweep))

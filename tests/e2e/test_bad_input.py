@@ -140,6 +140,7 @@ def open_dir() -> Iterator[Path]:
         yield Path(made)
 
 
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize(
     "locked", [f"t-0/{SEALED}", f"t-0/{ACTIVE}", "cleaner-offset-checkpoint", "t-0", "."]
 )
@@ -354,6 +355,7 @@ def harmless_bytes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     shutil.rmtree(directory)
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize(("codec", "zeros"), [(GZIP, gzip_zeros), (ZSTD, zstd_zeros)])
 def test_a_bomb_is_refused(
     tmp_path: Path, harmless_bytes: int, codec: int, zeros: Callable[[int], bytes]

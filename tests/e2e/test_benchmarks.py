@@ -33,6 +33,7 @@ def a_page(directory: Path) -> Path:
     return page
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.e2e
 @pytest.mark.oracle
 def test_compare_writes_a_page_and_a_picture(work: Path, tmp_path: Path) -> None:
@@ -65,6 +66,7 @@ def test_profile_names_every_stage_that_ran(work: Path) -> None:
         assert f"  {stage} " in printed, stage
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.e2e
 @pytest.mark.oracle
 def test_kernels_are_timed_one_by_one(work: Path) -> None:
@@ -148,6 +150,7 @@ def test_erase_compares_with_a_cleaning(work: Path) -> None:
     assert all(float(cell) >= 0 for cell in cells[5:])
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.e2e
 @pytest.mark.oracle
 def test_find_has_a_row_for_each_number_of_keys(work: Path) -> None:
@@ -177,6 +180,7 @@ def test_beside_compares_clients_with_and_without_reading(work: Path) -> None:
         assert "0" == row[-1]
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.e2e
 @pytest.mark.oracle
 def test_the_requests_of_logs_in_a_bucket(work: Path) -> None:

@@ -89,6 +89,7 @@ def test_the_schedule_fails(platform: Platform) -> None:
     assert lines(platform.policies) == policy_error(caught.value).split("\n")
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("job", [sweep, retention, purge], ids=lambda job: job.name)
 def test_every_run_fails(platform: Platform, job: dg.JobDefinition) -> None:
     """Its first step, before anything is changed."""
@@ -127,6 +128,7 @@ def test_a_correction_needs_no_reload(platform: Platform) -> None:
         assert due_logs.evaluate_tick(context).run_requests
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("broken", [True, False])
 def test_the_code_location_loads_and_says_so(platform: Platform, broken: bool) -> None:
     """As `dagster dev` loads it: the lines are in the code server's log."""

@@ -153,6 +153,7 @@ def test_consumers_read_what_they_read_of_kafkas(
     assert check.said[isolation]["complete"]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("isolation", LEVELS)
 def test_a_recovering_broker_reads_the_same(
     isolation: str, after_unclean_stop: dict[str, Check]

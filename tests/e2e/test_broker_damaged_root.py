@@ -65,6 +65,7 @@ def no_topic_id(log_dir: Path) -> None:
     rewrite(log_dir / "t-0/partition.metadata", b"")
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("damage", [zeros_in_checkpoints, zeros_in_leader_epochs, no_topic_id])
 def test_a_broker_starts_after_a_recovery(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     """Before it, it does not; after it, all records are served from the same directory."""
@@ -78,6 +79,7 @@ def test_a_broker_starts_after_a_recovery(tmp_path: Path, damage: Callable[[Path
     assert (log_dir / "t-0").is_dir()
 
 
+@pytest.mark.rotates(6)
 def test_a_broker_starts_when_lost_and_found_is_gone(tmp_path: Path) -> None:
     """`recover` names the directory and writes no marker; without it both go well."""
     log_dir = tmp_path / "broker" / "logs"

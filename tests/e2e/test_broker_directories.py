@@ -33,7 +33,7 @@ from tests.crash.moves import DyingFileSystem
 from tests.e2e.broker_life import broker
 from tests.e2e.command import call
 from tests.ingested import arrow, planned, random_rows
-from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
+from tests.oracle_runner import oracle_jvm
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
 
@@ -156,7 +156,7 @@ def format_new(place: Place) -> None:
     meta = (place.log_dir / "meta.properties").read_text()
     cluster = meta.partition("cluster.id=")[2].partition("\n")[0]
     words = ("format", "--ignore-formatted", "-t", cluster, "-c", str(settings))
-    tool = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), "kafka.tools.StorageTool", *words]
+    tool = [*oracle_jvm(), "kafka.tools.StorageTool", *words]
     done = subprocess.run(tool, capture_output=True, text=True, timeout=120, check=False)
     assert 0 == done.returncode, done.stdout + done.stderr
 
@@ -325,6 +325,7 @@ def make_topics(bootstrap: str) -> None:
         future.result(WAIT_SECONDS)
 
 
+@pytest.mark.rotates(6)
 def test_a_broker_finds_nothing_to_mend_in_what_we_leave(tmp_path: Path) -> None:
     """After each operation: no recovery, no directory offline, the records and the offsets that we
     say, and the next record goes after them.

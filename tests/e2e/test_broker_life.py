@@ -29,7 +29,7 @@ from tests.e2e.broker_life import (
 )
 from tests.e2e.command import call
 
-pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle, pytest.mark.rotates(4, by="file")]
 
 OFFSETS = ("__consumer_offsets-0", "__consumer_offsets-1")
 TRANSACTIONS = ("__transaction_state-0", "__transaction_state-1")

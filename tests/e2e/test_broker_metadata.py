@@ -20,7 +20,7 @@ from tests.e2e.command import free_port
 from tests.metadata_builder import ABORT, BEGIN, batches, config, remove_topic
 from tests.oracle_runner import run_oracle
 
-pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle, pytest.mark.rotates(3, by="file")]
 
 POLICIES = ("compact", "delete", "compact,delete")
 CREATED = {

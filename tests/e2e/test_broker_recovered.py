@@ -22,6 +22,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
+@pytest.mark.rotates(2)
 def test_a_broker_finds_nothing_to_recover(tmp_path: Path) -> None:
     """After SIGKILL and a torn tail, `recover` leaves a directory that a broker takes for cleanly
     stopped, with every whole record in it.

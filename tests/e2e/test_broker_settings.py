@@ -18,7 +18,7 @@ from tests.differential.oracle_server import OracleServer
 from tests.e2e.command import free_port
 from tests.oracle_runner import run_oracle
 
-pytestmark = pytest.mark.oracle
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle, pytest.mark.rotates(6, by="file")]
 
 ORIGINS = {
     "DYNAMIC_TOPIC_CONFIG": "topic",

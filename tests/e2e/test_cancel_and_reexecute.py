@@ -173,6 +173,7 @@ def cancelled(platform: Platform, address: str, params: dict[str, Any]) -> str:
     return run_id
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize(
     ("params", "keys"),
     [

@@ -89,6 +89,7 @@ def failures(home: Path, run: dg.DagsterRun) -> list[str]:
         ]
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.spark
 def test_the_daemon_launches_a_sensors_and_a_schedules_run(log_dir: Path, tmp_path: Path) -> None:
     """`due_logs` has a sweep launched, `purge_due` a purge, `retention_check` a retention; each

@@ -9,6 +9,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,9 @@ from logwright.format.names import TopicPartition
 from logwright.log.dump import dump_partition
 from tests.e2e.command import call, free_port
 from tests.e2e.kafka_tools import WAIT_SECONDS, life, polled
-from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
+from tests.oracle_runner import oracle_jvm
 
-pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle, pytest.mark.rotates(6, by="file")]
 
 OFFSETS, STATES, SHARES = "__consumer_offsets", "__transaction_state", "__share_group_state"
 TOPIC = "customers"
@@ -44,6 +45,13 @@ CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 SHARE_CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 SHARE_GROUP = "workers"
 FORMATTERS = "org.apache.kafka.tools.consumer"
+PRINTED = {
+    "OffsetsMessageFormatter": OFFSETS,
+    "GroupMetadataMessageFormatter": OFFSETS,
+    "TransactionLogMessageFormatter": STATES,
+    "group.share.ShareGroupStateMessageFormatter": SHARES,
+}
+"""Kafka's message formatters, and the topic that each prints."""
 COLUMNS = re.compile(r"\s+")
 
 Row = dict[str, str]
@@ -71,7 +79,7 @@ class Said:
 
 def tool(main_class: str, bootstrap: str, *arguments: str) -> str:
     """What one of Kafka's tools prints."""
-    command = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), main_class]
+    command = [*oracle_jvm(), main_class]
     done = subprocess.run(
         [*command, "--bootstrap-server", bootstrap, *arguments],
         capture_output=True,
@@ -164,18 +172,25 @@ def share(bootstrap: str) -> None:
     )
 
 
-def printed(bootstrap: str, topic: str, *formatters: str) -> list[dict[str, Any]]:
-    """The records of an internal topic as Kafka's formatters print those that each is for."""
-    printed_objects = []
-    for formatter in formatters:
-        text = tool(
-            CONSOLE,
-            bootstrap,
-            *("--topic", topic, "--from-beginning", "--timeout-ms", "10000"),
-            *("--formatter", f"{FORMATTERS}.{formatter}"),
-        )
-        printed_objects += objects(text)
-    return printed_objects
+def printed(bootstrap: str, formatter: str) -> list[dict[str, Any]]:
+    """The records of an internal topic that one of Kafka's formatters is for, as it prints them."""
+    text = tool(
+        CONSOLE,
+        bootstrap,
+        *("--topic", PRINTED[formatter], "--from-beginning", "--timeout-ms", "10000"),
+        *("--formatter", f"{FORMATTERS}.{formatter}"),
+    )
+    return list(objects(text))
+
+
+def all_printed(bootstrap: str) -> dict[str, list[dict[str, Any]]]:
+    """By topic, what all formatters print. They run at once: each waits for 10 s at the end."""
+    records: dict[str, list[dict[str, Any]]] = {}
+    with ThreadPoolExecutor(len(PRINTED)) as pool:
+        printing = {name: pool.submit(printed, bootstrap, name) for name in PRINTED}
+        for formatter, lines in printing.items():
+            records.setdefault(PRINTED[formatter], []).extend(lines.result())
+    return records
 
 
 def objects(text: str) -> Iterator[dict[str, Any]]:
@@ -209,13 +224,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Said:
                 tool(TRANSACTION_TOOL, bootstrap, "describe", "--transactional-id", f"tx-{number}")
             )
         ]
-        records = {
-            OFFSETS: printed(
-                bootstrap, OFFSETS, "OffsetsMessageFormatter", "GroupMetadataMessageFormatter"
-            ),
-            STATES: printed(bootstrap, STATES, "TransactionLogMessageFormatter"),
-            SHARES: printed(bootstrap, SHARES, "group.share.ShareGroupStateMessageFormatter"),
-        }
+        records = all_printed(bootstrap)
     del members, producers
     return Said(
         started=started,

@@ -166,6 +166,7 @@ def test_plan_and_inspect_know_the_demos_topics(demo_home: Path) -> None:
     assert "unknown" not in text["plan"] + text["inspect"]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.usefixtures("output")
 def test_files_that_have_landed_are_taken_in(demo_home: Path) -> None:
     """The sensor asks for them, the asset appends them to a topic of the demo's policies, and then

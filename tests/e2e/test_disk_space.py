@@ -76,6 +76,7 @@ def test_a_foreign_cursor_is_empty(tmp_path: Path, cursor: str) -> None:
     assert [(True, str(platform.log_dir))] == said(tick(platform, cursor))
 
 
+@pytest.mark.rotates(4)
 def test_a_purge_is_requested_when_files_are_due(tmp_path: Path) -> None:
     """Not before their delay, not with enough space, and not when they are purged."""
     platform = make_platform(tmp_path, {"a-0": "basic-none", "b-0": "delete-size"}, LOW)
@@ -125,6 +126,7 @@ def test_limits() -> None:
     assert ((), (), ()) == (crossings.low, crossings.fell, crossings.rose)
 
 
+@pytest.mark.rotates(4)
 def test_inventory_judges_the_next_start(tmp_path: Path) -> None:
     """A copy of logs is not formatted, so no broker starts on it; with its ids one does. The page
     shows the same.

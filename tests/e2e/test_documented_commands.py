@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 from urllib.request import urlopen
@@ -177,6 +178,7 @@ SHOWING: Final = 2
 """Words of `pause LOG_DIR` and `quarantine LOG_DIR`, which only show."""
 
 
+@cache
 def commands() -> list[str]:
     """Every command of README and docs that has more than a name, without its comment."""
     written = {
@@ -343,6 +345,7 @@ def test_metrics_are_served(tmp_path: Path) -> None:
         running.wait(timeout=30)
 
 
+@pytest.mark.rotates(6)
 def test_the_readme_block_runs_as_it_stands(tmp_path: Path) -> None:
     """From the log directory to sensors and schedules that are started, but for the set-up before
     and the web server at the end.

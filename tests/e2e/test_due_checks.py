@@ -71,6 +71,7 @@ def test_the_checks_are_in_the_catalogue() -> None:
         assert checks == specs
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("asset", [False, True], ids=["job", "asset"])
 def test_a_right_retention_and_purge_pass(platform: Platform, *, asset: bool) -> None:
     """With the number of segments and files that were looked at; nothing looked at has no
@@ -121,6 +122,7 @@ def plant(monkeypatch: pytest.MonkeyPatch, rule: str, number: int, change: Chang
     monkeypatch.setattr(retention_plan, rule, wrong)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize(
     ("fault", "log", "check"),
     [

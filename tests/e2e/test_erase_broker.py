@@ -17,7 +17,7 @@ from tests.e2e.command import call
 from tests.e2e.test_broker_life import OFFSETS, OPEN, PARTITIONS, USERS, crash
 from tests.erasing import bytes_anywhere
 
-pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle, pytest.mark.rotates(6, by="file")]
 
 OPEN_KEY = "open-0"
 """Of the transaction that is open while the broker is down."""

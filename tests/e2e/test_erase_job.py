@@ -148,6 +148,7 @@ def logs(platform: Platform) -> dict[str, object]:
     return {str(path): tree(path) for path in sorted(platform.log_dir.glob("?-0"))}
 
 
+@pytest.mark.rotates(4)
 def test_at_once(platform: Platform, tmp_path: Path) -> None:
     """All is erased, the certificate proves it, and the run succeeds; a repetition changes
     nothing.
@@ -231,6 +232,7 @@ def test_a_failed_op_is_executed_again(platform: Platform, monkeypatch: pytest.M
     assert [b"other"] == keys_in(logs_of(platform.log_dir / "t-0"))
 
 
+@pytest.mark.rotates(4)
 def test_only_the_requests_that_are_named(platform: Platform) -> None:
     """By their ids; one that is not stored is refused before anything is read."""
     refused = run_erase(platform, requests=["all-1", "none"], **AT_ONCE)
@@ -242,6 +244,7 @@ def test_only_the_requests_that_are_named(platform: Platform) -> None:
     assert [] != bytes_anywhere(platform.log_dir, KEYS[0].encode())
 
 
+@pytest.mark.rotates(4)
 def test_a_paused_log_is_left_and_named(platform: Platform) -> None:
     """That does not fail the erasure, but its records remain, which fails the run."""
     pause = Pause(owner="o", reason="r", since_ms=TimestampMs(NOW_MS), expires_at_ms=None)
@@ -263,6 +266,7 @@ def test_what_was_not_searched_fails_the_run(platform: Platform) -> None:
     assert "t-0/old.log.bak" in Path(values["certificate page"]).read_text()
 
 
+@pytest.mark.rotates(4)
 def test_without_a_place_no_certificate_is_made(platform: Platform, tmp_path: Path) -> None:
     """The run says so."""
     path = platform.policies / "p.yml"
@@ -275,6 +279,7 @@ def test_without_a_place_no_certificate_is_made(platform: Platform, tmp_path: Pa
     assert not (tmp_path / "certificates").exists()
 
 
+@pytest.mark.rotates(4)
 def test_certificates_in_a_log_directory_are_refused(platform: Platform, tmp_path: Path) -> None:
     """They would change what they are about."""
     path = platform.policies / "p.yml"
@@ -307,6 +312,7 @@ def persons_in(bucket: Bucket) -> list[str]:
     return [key for key in KEYS if key.encode() in content]
 
 
+@pytest.mark.rotates(4)
 def test_logs_in_a_bucket(platform: Platform, tmp_path: Path) -> None:
     """They get no tombstones, and what they have is left. At once they are erased as those here:
     new versions are made; the objects of earlier ones are not searched until a purge.

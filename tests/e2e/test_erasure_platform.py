@@ -188,6 +188,7 @@ def test_a_refused_row_fails_the_check(platform: Platform, tmp_path: Path) -> No
     assert 5 == counted(platform).requests
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("declared", [False, True])
 def test_the_sensor_sweeps_in_time(platform: Platform, *, declared: bool) -> None:
     """From the search to the deadline: nothing before it must be, then two sweeps; what a sweep
@@ -228,6 +229,7 @@ def test_the_sensor_sweeps_in_time(platform: Platform, *, declared: bool) -> Non
     assert not tick(second.at(TIMES.second_ms + SWEEP_AGAIN_MS - 1), again.cursor).run_requests
 
 
+@pytest.mark.rotates(4)
 def test_a_missed_deadline_fails_the_check(platform: Platform) -> None:
     """An error from the ms of the deadline on, which names the requests and fails the run; a search
     is requested then.
@@ -259,6 +261,7 @@ def test_a_missed_deadline_fails_the_check(platform: Platform) -> None:
     assert recorded.run_id == result.run_id
 
 
+@pytest.mark.rotates(4)
 def test_requests_that_land_are_searched_for(platform: Platform, tmp_path: Path) -> None:
     """A new file is noticed by its time, an old search by its age; a search is not requested while
     one runs.

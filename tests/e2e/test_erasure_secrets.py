@@ -106,6 +106,7 @@ erasure:
     )
 
 
+@pytest.mark.rotates(4)
 def test_the_platform(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Dagster's storage and logs, the stored requests, the countdown and the fleet page; the rows
     that are refused hold a secret, too.

@@ -58,6 +58,7 @@ def test_every_check_has_a_fault() -> None:
     assert CHECKS.keys() == FAULTS.keys()
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("check", FAULTS)
 def test_fault_stops_the_run_before_the_swap(check: str, tmp_path: Path) -> None:
     """The check fails, `swap` never starts, the log is as it was and nothing stays staged."""
@@ -74,6 +75,7 @@ def test_fault_stops_the_run_before_the_swap(check: str, tmp_path: Path) -> None
     assert not run.asset_materializations_for_node("segment_set")
 
 
+@pytest.mark.rotates(4)
 def test_failure_names_the_check_its_count_and_the_first_offender(tmp_path: Path) -> None:
     """An operator reads what broke, how often and where, and no record's key or value."""
     platform = make_platform(tmp_path, {"orders-0": "basic-none"})
@@ -86,6 +88,7 @@ def test_failure_names_the_check_its_count_and_the_first_offender(tmp_path: Path
     assert "crc_valid: 1 violation, the first at offset" in str(failure.error)
 
 
+@pytest.mark.rotates(4)
 def test_threshold_of_the_policy_stops_the_swap_alone(tmp_path: Path) -> None:
     """The output passes every check, and yet Great Expectations refuses what the policy forbids."""
     policy = POLICY + "expectations:\n  max_tombstone_share: 0.0\n"
@@ -97,6 +100,7 @@ def test_threshold_of_the_policy_stops_the_swap_alone(tmp_path: Path) -> None:
     assert before == tree(platform.log_dir)
 
 
+@pytest.mark.rotates(4)
 def test_policy_can_make_the_profile_a_warning(tmp_path: Path) -> None:
     """Severity WARN: the check fails visibly, and the swap happens."""
     policy = (
@@ -110,6 +114,7 @@ def test_policy_can_make_the_profile_a_warning(tmp_path: Path) -> None:
     assert {"log_profile"} == failed_checks(run, "orders-0")
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("way", ["range", "sweep"])
 def test_one_failing_log_does_not_stop_the_others(way: str, tmp_path: Path) -> None:
     """Two of three logs are swapped and recorded; the run fails and names the third."""
@@ -149,6 +154,7 @@ def asked(severity: str) -> str:
     )
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("severity", ["warn", "error"])
 def test_a_test_of_a_topics_entry(severity: str, tmp_path: Path) -> None:
     """It is asked of the entry's topics only; its severity decides about the swap; the check shows
@@ -177,6 +183,7 @@ def test_a_test_of_a_topics_entry(severity: str, tmp_path: Path) -> None:
     assert "orders-0" in text
 
 
+@pytest.mark.rotates(4)
 def test_a_broken_contract_of_values_names_offsets_and_no_value(tmp_path: Path) -> None:
     """The check says which rule broke, how often and at which offsets; the values stay in the log:
     they are in no event, error or file of the run.
@@ -203,6 +210,7 @@ def test_a_broken_contract_of_values_names_offsets_and_no_value(tmp_path: Path) 
     assert word.decode() not in str(run.all_events)
 
 
+@pytest.mark.rotates(4)
 def test_a_failed_output_is_kept_until_it_expires_or_the_log_is_cleaned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

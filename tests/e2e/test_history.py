@@ -142,6 +142,7 @@ def test_a_new_instance_has_an_empty_history(tmp_path: Path) -> None:
     assert 0 == show(make_platform(tmp_path, {"a-0": "basic-none"}))["dagster/row_count"]
 
 
+@pytest.mark.rotates(4)
 def test_a_run_that_does_nothing_writes_nothing(tmp_path: Path) -> None:
     """Neither a second sweep, nor a purge before its time."""
     platform = make_platform(tmp_path, {"a-0": "basic-none"})
@@ -167,6 +168,7 @@ def test_asset_and_retention(tmp_path: Path) -> None:
     assert "segments by size: " in row["why"]
 
 
+@pytest.mark.rotates(4)
 def test_failed_log_has_no_row(tmp_path: Path) -> None:
     """The others have theirs, though the run failed; a recovery is a row."""
     platform = make_platform(tmp_path, {"a-0": "basic-none", "b-0": "basic-none"})
@@ -181,6 +183,7 @@ def test_failed_log_has_no_row(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.rotates(4)
 def test_segment_set_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Into the directory that the environment names."""
     monkeypatch.setenv(HISTORY_VARIABLE, str(tmp_path / "elsewhere"))
@@ -191,6 +194,7 @@ def test_segment_set_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert ("clean", done.run_id) == (row["operation"], row["run_id"])
 
 
+@pytest.mark.rotates(4)
 def test_a_run_of_several_assets_keeps_the_rows_of_each(tmp_path: Path) -> None:
     """Compaction of one log and retention in one run: each step's rows have a file of their own."""
     platform = make_platform(tmp_path, {"a-0": "basic-none"}, BOTH)
@@ -206,6 +210,7 @@ def test_a_run_of_several_assets_keeps_the_rows_of_each(tmp_path: Path) -> None:
     assert {done.run_id} == {row["run_id"] for row in rows}
 
 
+@pytest.mark.rotates(4)
 def test_unwritable_history_does_not_fail_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +222,7 @@ def test_unwritable_history_does_not_fail_the_run(
     assert {"a-0"} == platform.materialized()
 
 
+@pytest.mark.rotates(4)
 def test_page_metrics_and_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a sweep the inventory writes the metrics and has the directories' space; the page has
     the logs and what was saved.
@@ -246,6 +252,7 @@ def test_page_metrics_and_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert {"kafka_log_log_size", "kafka_log_logcleaner_cleaner_recopy_percent"} <= families
 
 
+@pytest.mark.rotates(4)
 def test_no_key_and_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In any file of the history, in the page, in the metrics; of a log of secrets, swept and
     purged.

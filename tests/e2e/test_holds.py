@@ -71,6 +71,7 @@ def platform(tmp_path: Path) -> Platform:
     return make_platform(tmp_path, LOGS, POLICY + f"sweep:\n  flag_after_ms: {LIMIT_MS}\n")
 
 
+@pytest.mark.rotates(2)
 def test_sweep_leaves_alone_and_quarantines(platform: Platform) -> None:
     """One log is paused, one fails permanently, one is cleaned; from then on both are skipped, by
     the sweep, the sensor and in the inventory, each with its reason.
@@ -110,6 +111,7 @@ def test_sweep_leaves_alone_and_quarantines(platform: Platform) -> None:
     assert ("", "") == (rows[WELL]["paused"], rows[WELL]["quarantined"])
 
 
+@pytest.mark.rotates(4)
 def test_purge_leaves_what_is_paused(platform: Platform) -> None:
     """The sensor asks for the others only, and the job keeps the paused log's way back."""
     assert platform.sweep([PAUSED, WELL]).success
@@ -150,6 +152,7 @@ def test_expired_pause_is_lifted_and_told(platform: Platform) -> None:
     assert {} == read_state(platform.log_dir)
 
 
+@pytest.mark.rotates(4)
 def test_log_that_nobody_cleans_is_told_of(platform: Platform) -> None:
     """When it was due for longer than the policy allows; with the cause; once a day."""
     pause(platform, PAUSED, hours=1_000)

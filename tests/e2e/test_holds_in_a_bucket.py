@@ -123,6 +123,7 @@ def leaves_alone(platform: Platform, bucket: Bucket) -> None:
     assert ("", "") == (rows[WELL]["paused"], rows[WELL]["quarantined"])
 
 
+@pytest.mark.rotates(4)
 def test_a_sweep_leaves_alone_and_quarantines(platform: Platform, bucket: Bucket) -> None:
     """After its retry time the broken log is asked for again, and fails with a longer delay."""
     leaves_alone(platform, bucket)
@@ -133,6 +134,7 @@ def test_a_sweep_leaves_alone_and_quarantines(platform: Platform, bucket: Bucket
     assert (2, later.now_ms + 30 * 60_000) == (held.failures, held.retry_at_ms)
 
 
+@pytest.mark.rotates(4)
 def test_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By S3's protocol."""
     monkeypatch.setattr("logwright.assets.segments.segment_set.SparkExecutor", HereOnly)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from logwright.assets.ingest import INGESTED, ingested
 from logwright.pipelines.ingest import landing
@@ -57,6 +58,7 @@ def keys(log_dir: Path) -> list[bytes | None]:
     ]
 
 
+@pytest.mark.rotates(2)
 def test_what_lands_is_appended_once(tmp_path: Path) -> None:
     """To a topic that is there, with a partition that is not; the metadata say where it went."""
     directory = tmp_path / "landing"
@@ -92,6 +94,7 @@ def test_what_lands_is_appended_once(tmp_path: Path) -> None:
     assert sorted(keys(platform.log_dir)) == sorted(f"k{n}".encode() for n in range(310))
 
 
+@pytest.mark.rotates(4)
 def test_a_refused_file_appends_nothing_and_is_asked_for_again(tmp_path: Path) -> None:
     """A compacted topic wants keys; when the file is fixed the run goes through."""
     directory = tmp_path / "landing"

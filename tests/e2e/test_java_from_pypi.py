@@ -39,6 +39,7 @@ def path_without_java(directory: Path) -> str:
     return str(directory)
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.spark
 @pytest.mark.e2e
 def test_spark_runs_on_the_java_from_pypi(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from tests.e2e.kafka_tools import (
     records,
 )
 
-pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
+pytestmark = [pytest.mark.e2e, pytest.mark.oracle, pytest.mark.rotates(6, by="file")]
 
 SHORT_MESSAGES = 2_000
 """Of the log that loses a record."""

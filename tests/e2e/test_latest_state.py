@@ -44,6 +44,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("form", FORMATS)
 def test_after_a_sweep(tmp_path: Path, form: str) -> None:
     """Made, up to date after the sweep, without a new version when nothing is new."""
@@ -63,6 +64,7 @@ def test_after_a_sweep(tmp_path: Path, form: str) -> None:
     assert (before, 0) == (version_of(form, path), swept["bytes read"])
 
 
+@pytest.mark.rotates(4)
 def test_a_partition_without_a_log_is_named(tmp_path: Path) -> None:
     """Its rows stay, and the run's metadata says that they were not updated."""
     platform, path = platform_with_table(tmp_path, "parquet")
@@ -99,6 +101,7 @@ def clean(platform: Platform) -> None:
     assert 0 == done.status, done.err
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("form", FORMATS)
 def test_only_what_is_new_is_read(tmp_path: Path, form: str, seed: int) -> None:
     """After an append, and after a clean between two appends: offsets and bytes are those of the
@@ -123,6 +126,7 @@ def test_only_what_is_new_is_read(tmp_path: Path, form: str, seed: int) -> None:
             clean(platform)
 
 
+@pytest.mark.rotates(4)
 def test_retention_and_undo(tmp_path: Path) -> None:
     """The log start offset moves, and moves back: the partition is made again both times."""
     platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
@@ -140,6 +144,7 @@ def test_retention_and_undo(tmp_path: Path) -> None:
     assert expected_rows(platform.log_dir, "t") == table_rows("parquet", path)
 
 
+@pytest.mark.rotates(4)
 def test_undo_of_a_clean(tmp_path: Path) -> None:
     """The newest records are the same: nothing is done."""
     platform, path = platform_with_table(tmp_path, "delta", {"t-0": "basic-none"})
@@ -153,8 +158,10 @@ def test_undo_of_a_clean(tmp_path: Path) -> None:
     assert expected_rows(platform.log_dir, "t") == table_rows("delta", path)
 
 
-def test_a_recovery_that_cuts_the_log(tmp_path: Path) -> None:
+@pytest.mark.rotates(4)
+def test_a_recovery_that_cuts_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table held records that are gone: it is made again."""
+    monkeypatch.setattr("logwright.assets.lib.boundary.RETRY_AFTER_SECONDS", 0)
     platform, path = platform_with_table(tmp_path, "iceberg", {"t-0": "basic-none"})
     platform = with_log(platform, [pairs_of(range(10), "a"), pairs_of(range(5), "b")])
     update(platform)
@@ -170,6 +177,7 @@ def test_a_recovery_that_cuts_the_log(tmp_path: Path) -> None:
     assert expected_rows(platform.log_dir, "t") == table_rows("iceberg", path)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("late", [True, False])
 def test_tombstones_that_are_gone(tmp_path: Path, *, late: bool) -> None:
     """While the table was not updated, two cleans removed tombstones, or not: their keys are gone.
@@ -200,6 +208,7 @@ def test_tombstones_that_are_gone(tmp_path: Path, *, late: bool) -> None:
     assert expected_rows(later.log_dir, "t") == kept
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("form", FORMATS)
 def test_decoded_with_quarantine_and_contract(tmp_path: Path, form: str) -> None:
     """Values become columns; what cannot be decoded is in the quarantine table, once; a row that
@@ -265,6 +274,7 @@ def test_a_failing_log_fails_its_own_table(tmp_path: Path) -> None:
     assert not list(path.glob("partition=*"))
 
 
+@pytest.mark.rotates(4)
 def test_no_key_and_no_value_without_a_preview(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -284,6 +294,7 @@ def test_no_key_and_no_value_without_a_preview(
     assert SECRETS[4] in str(shown)
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_preview_shows_no_row_that_is_deleted(tmp_path: Path, form: str, seed: int) -> None:
     """Also where the row is still in its file, and only marked as deleted: the file is large."""
@@ -402,6 +413,7 @@ def test_component(tmp_path: Path) -> None:
     assert {KEY} == {one.asset_key for one in graph.asset_check_keys if one.name == EQUAL}
 
 
+@pytest.mark.rotates(4)
 def test_read_by_spark(tmp_path: Path, observed: Any) -> None:  # noqa: ANN401 - a session
     """A Parquet table is one that Spark reads by its files."""
     platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})

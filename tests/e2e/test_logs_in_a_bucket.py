@@ -143,6 +143,7 @@ def wrong(platform: Platform, bucket: Bucket) -> list[str]:
     ]
 
 
+@pytest.mark.rotates(4)
 def test_a_sweep_does_the_same_here_and_there(platform: Platform, bucket: Bucket) -> None:
     """One run of both: each check of each log, its materialization with the version, the same
     bytes; and the next run finds nothing due.
@@ -167,6 +168,7 @@ def test_a_sweep_does_the_same_here_and_there(platform: Platform, bucket: Bucket
     assert not rolled_or_not.run_requests
 
 
+@pytest.mark.rotates(4)
 def test_a_failed_check_leaves_the_bucket_as_it_was(platform: Platform, bucket: Bucket) -> None:
     """The contract of values, which the task checks before it commits, and the expectations of the
     policies; both are evaluated for the log, and the run fails.
@@ -194,6 +196,7 @@ def test_a_failed_check_leaves_the_bucket_as_it_was(platform: Platform, bucket: 
     assert f"{platform.log_dir.parent}/bucket/orders-0" in str(failure.error)
 
 
+@pytest.mark.rotates(4)
 def test_a_backfill_of_both_places(platform: Platform, bucket: Bucket) -> None:
     """A run of the asset over a range of partitions that has logs of both."""
     keys = list(platform.instance.get_dynamic_partitions(LOGS_NAME))
@@ -234,6 +237,7 @@ def test_a_run_that_is_executed_again_finds_its_change(
     assert 1 == version(bucket, PARTITIONS[0]).version
 
 
+@pytest.mark.rotates(4)
 def test_sensors_ask_for_what_is_due_there(platform: Platform, bucket: Bucket) -> None:
     """Discovery has the partitions; the sweep is asked for once, and no more after it was done."""
     for key in LOGS:
@@ -350,6 +354,7 @@ def test_retention_and_purge_there(tmp_path: Path, bucket: Bucket, agreement: by
     assert [] == wrong(platform, bucket)
 
 
+@pytest.mark.rotates(2)
 def test_on_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By S3's protocol: the same bytes. The tests of Spark have its tasks with a server."""
     monkeypatch.setattr("logwright.assets.segments.segment_set.SparkExecutor", HereOnly)

@@ -129,6 +129,7 @@ def kinds(answer: Answer, partition: str = OFFSETS) -> dict[str, dict[str, Any]]
     }
 
 
+@pytest.mark.rotates(6)
 def test_why_offsets_grow(tmp_path: Path) -> None:
     """It is named by the stopped and by the running broker's files, and what is named helps."""
     log_dir, port = tmp_path / "broker" / "logs", free_port()
@@ -181,6 +182,7 @@ def test_why_offsets_grow(tmp_path: Path) -> None:
         assert {group for group, _ in committed} >= set(GROUPS)
 
 
+@pytest.mark.rotates(6)
 def test_a_batch_that_stops_the_cleaner(tmp_path: Path) -> None:
     """Kafka's own cleaner stops at the batch that is named, and cleans nothing."""
     log_dir, port = tmp_path / "broker" / "logs", free_port()

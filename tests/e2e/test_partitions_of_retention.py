@@ -53,6 +53,7 @@ def run(
     return recorded(done, asset.key)
 
 
+@pytest.mark.rotates(4)
 def test_a_range_of_logs_is_one_run_with_the_figures_of_each(platform: Platform) -> None:
     """Retention, then purge when the delay has passed; another run finds nothing to do."""
     keys = list(platform.instance.get_dynamic_partitions(LOGS_NAME))
@@ -81,6 +82,7 @@ def test_a_range_of_logs_is_one_run_with_the_figures_of_each(platform: Platform)
     assert not seen(SEGMENT_SET)
 
 
+@pytest.mark.rotates(4)
 def test_a_log_that_fails_is_not_recorded_and_the_others_are(platform: Platform) -> None:
     """Its files stay as they are."""
     bad = next(platform.partition("time-0").glob("*.log"))
@@ -95,6 +97,7 @@ def test_a_log_that_fails_is_not_recorded_and_the_others_are(platform: Platform)
     assert tree(platform.partition("time-0")) == before
 
 
+@pytest.mark.rotates(4)
 def test_a_single_log_is_a_run_of_its_own(platform: Platform) -> None:
     """As the dialog of one partition launches it."""
     done = run(platform, retention_asset, ["size-0"])

@@ -33,6 +33,7 @@ def test_an_example_is_a_policy(number: int, tmp_path: Path) -> None:
     assert load_policies(tmp_path)
 
 
+@pytest.mark.rotates(4)
 def test_the_examples_do_what_the_page_says(tmp_path: Path) -> None:
     """In one sweep, on topics that the entries are about: the expectations pass, and values that
     are not JSON break the contract.

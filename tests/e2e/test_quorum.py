@@ -72,6 +72,7 @@ def begin_again(cluster: QuorumCluster, node: int, directory: Path) -> None:
     cluster.start(BROKER)
 
 
+@pytest.mark.rotates(8)
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_one_controller_is_left(tmp_path: Path, dynamic: bool) -> None:
     """It becomes the only voter, serves within a minute, and gets company again."""
@@ -201,6 +202,7 @@ def lagging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[QuorumCl
         yield cluster, late_node
 
 
+@pytest.mark.rotates(8)
 def test_a_controller_that_lags_is_left(lagging: tuple[QuorumCluster, int], tmp_path: Path) -> None:
     """What it lacks is counted by what is left of another one, a log that is damaged; it serves
     what it has.
@@ -245,6 +247,7 @@ def test_a_controller_that_lags_is_left(lagging: tuple[QuorumCluster, int], tmp_
     (tmp_path / "broker").rename(broker)
 
 
+@pytest.mark.rotates(8)
 def test_a_broker_has_what_the_controller_lacks(
     lagging: tuple[QuorumCluster, int], tmp_path: Path
 ) -> None:
@@ -274,6 +277,7 @@ def written_as_kafka_reads(cluster: QuorumCluster, new: Path, node: int) -> None
     assert '"kRaftVersion":1' in printed
 
 
+@pytest.mark.rotates(8)
 def test_a_broker_that_is_a_controller_is_left(tmp_path: Path) -> None:
     """Of three in combined mode: it keeps its partitions where they are."""
     with Brokers(tmp_path) as brokers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import dagster as dg
+import pytest
 
 from tests.e2e.harness import MARKS, POLICY, make_platform
 from tests.shown import values
@@ -22,6 +23,7 @@ def planned_metadata(run: dg.ExecuteInProcessResult, step: str) -> dict[str, obj
     return values(metadata)
 
 
+@pytest.mark.rotates(4)
 def test_an_unclean_log_is_recovered_and_cleaned(tmp_path: Path) -> None:
     """The torn tail is cut and kept; the plan's metadata names it; the log is compacted."""
     platform = make_platform(tmp_path, {"orders-0": "torn-tail"}, POLICY + SMALL_SEGMENTS)
@@ -36,8 +38,9 @@ def test_an_unclean_log_is_recovered_and_cleaned(tmp_path: Path) -> None:
     assert list(platform.partition("orders-0").glob(".logwright/cut/*/manifest.json"))
 
 
-def test_a_loss_is_not_accepted_by_a_run(tmp_path: Path) -> None:
+def test_a_loss_is_not_accepted_by_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole segments after damage: the run fails with the way out, and the log is as it was."""
+    monkeypatch.setattr("logwright.assets.lib.boundary.RETRY_AFTER_SECONDS", 0)
     platform = make_platform(tmp_path, {"orders-0": "bad-crc-sealed"}, POLICY + SMALL_SEGMENTS)
     (platform.log_dir / ".kafka_cleanshutdown").unlink()
     before = {path.name: path.read_bytes() for path in platform.partition("orders-0").glob("0*")}

@@ -70,6 +70,7 @@ def execute_again(
     )
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("first", [None, "dedupe", "quality"])
 def test_a_sweep_is_executed_again(platform: Platform, first: str | None) -> None:
     """A lock stopped one log, two were swapped; the run is executed again from the failed step, or
@@ -98,6 +99,7 @@ def test_a_sweep_is_executed_again(platform: Platform, first: str | None) -> Non
     assert [] == staged_files(platform.log_dir)
 
 
+@pytest.mark.rotates(3)
 def test_a_range_of_the_asset_is_executed_again(platform: Platform) -> None:
     """The same for a backfill's run."""
     first, *_, last = LOGS
@@ -128,6 +130,7 @@ def started(run: dg.JobExecutionResult) -> list[str]:
     ]
 
 
+@pytest.mark.rotates(3)
 def test_a_run_has_one_state_file_and_old_ones_go(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -143,6 +146,7 @@ def test_a_run_has_one_state_file_and_old_ones_go(
     assert {"old-2.json", f"{done.run_id}.json"} == {path.name for path in directory.iterdir()}
 
 
+@pytest.mark.rotates(3)
 def test_an_unwritable_state_does_not_fail_the_run(platform: Platform) -> None:
     """The run cannot be executed again from a step, which its log says; the logs are swept."""
     storage = Path(platform.instance.storage_directory())
@@ -152,6 +156,7 @@ def test_an_unwritable_state_does_not_fail_the_run(platform: Platform) -> None:
     assert LOGS.keys() == platform.materialized()
 
 
+@pytest.mark.rotates(10)
 @pytest.mark.parametrize("content", [None, "", "[]", '{"version": 0}', '{"version": 1}'])
 def test_without_its_state_all_steps_must_be_executed(
     platform: Platform, content: str | None

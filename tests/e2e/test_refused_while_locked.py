@@ -15,7 +15,7 @@ from logwright.locks import lock_log_dir
 from logwright.reading import reading
 from tests.e2e.command import Answer, call, free_port, tree
 from tests.fixtures import copy_before
-from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
+from tests.oracle_runner import java, oracle_jvm
 from tests.running_dirs import record
 
 pytestmark = [pytest.mark.e2e, pytest.mark.oracle]
@@ -76,9 +76,10 @@ def test_a_jvm_holds_the_lock(tmp_path: Path) -> None:
     assert 0 == call("clean", log_dir, *WORDS, "--yes").status
 
 
+@pytest.mark.rotates(4)
 def test_a_broker_runs(tmp_path: Path) -> None:
     """Kafka 4.3 itself, with a partition of its own."""
-    options = [*JVM_OPTIONS, "-cp", oracle_classpath(), "oracle.Main"]
+    options = [*oracle_jvm()[1:], "oracle.Main"]
     where = ("--dir", tmp_path, "--port", str(free_port()), "--create", TOPIC)
     with jvm(*options, "broker", *where) as (pid, output):
         log_dir = Path(json.loads(output)["logDir"])

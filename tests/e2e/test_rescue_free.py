@@ -186,7 +186,7 @@ def test_a_name_that_is_no_stray_log_is_left(full: Disk) -> None:
     outside.mkdir()
     (outside / f"{0:020}.log").touch()
     link = full.log_dir / f"l-0.{'d' * 32}-stray"
-    link.symlink_to(outside)
+    link.symlink_to(Path("..", outside.name))  # a long target would need a page
     for name in ("t-0", f"../{outside.name}", link.name, outside.name):
         words = ("rescue", full.log_dir, "--free", 4096, "--yes", "--stray", name)
         answer = call(*words, *DELETES, "--config", "retention.ms=-1", *LATER)

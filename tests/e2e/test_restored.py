@@ -69,6 +69,7 @@ def read_all(bootstrap: str) -> dict[tuple[str, str], list[Row]]:
     return {(topic, level): read(bootstrap, topic, level) for topic in TOPICS for level in LEVELS}
 
 
+@pytest.mark.rotates(4)
 def test_a_broker_opens_what_was_restored(tmp_path: Path) -> None:
     """Its consumers get the same records at both levels; new ones follow; nothing was repaired."""
     log_dir, url = tmp_path / "broker/logs", f"file://{tmp_path}/bucket"

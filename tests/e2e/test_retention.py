@@ -134,6 +134,7 @@ def test_failing_log_does_not_stop_the_others(tmp_path: Path) -> None:
     assert "size-0: CorruptCheckpoint" in failure_of(done)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("why", ["quarantined", "disabled"])
 def test_compacted_logs_are_left_alone(tmp_path: Path, why: str) -> None:
     """In quarantine, or without a cleaner: no segment goes, the run is green; by force they go."""
@@ -157,6 +158,7 @@ def test_compacted_logs_are_left_alone(tmp_path: Path, why: str) -> None:
     assert {"compacted-0"} == observations(forced).keys()
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("lost", [".kafka_cleanshutdown", f"size-0/{0:020d}.index"])
 def test_run_recovers_first(tmp_path: Path, lost: str) -> None:
     """After a crash of the whole directory, or of one log: as much goes as of a clean log."""
@@ -213,6 +215,7 @@ def test_schedule_waits_for_a_run_under_way(tmp_path: Path) -> None:
     assert "is running" in str(tick(platform, 0).skip_message)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("policy", ["given", "default"])
 def test_deleted_log_is_purged_after_the_brokers_delay(tmp_path: Path, policy: str) -> None:
     """The sensor asks, the job removes; neither before log.segment.delete.delay.ms is over, which

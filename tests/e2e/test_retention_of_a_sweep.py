@@ -72,6 +72,7 @@ def test_compacted_logs_lose_old_segments(tmp_path: Path) -> None:
     assert left["young-0"] == left["compacted-0"]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("why", ["quarantined", "disabled"])
 def test_logs_that_the_cleaner_leaves_alone_keep_all(tmp_path: Path, why: str) -> None:
     """In quarantine, or without a cleaner: no segment goes, the run is green; by force they go."""
@@ -91,6 +92,7 @@ def test_logs_that_the_cleaner_leaves_alone_keep_all(tmp_path: Path, why: str) -
     assert "old-1" in retentions(forced)
 
 
+@pytest.mark.rotates(4)
 def test_log_that_cannot_be_compacted_keeps_all(tmp_path: Path) -> None:
     """A broker marks it as uncleanable and deletes nothing of it; the other log is done."""
     platform = on_the_next_day(tmp_path, "old-0", "old-1")
@@ -102,6 +104,7 @@ def test_log_that_cannot_be_compacted_keeps_all(tmp_path: Path) -> None:
     assert before == tree(platform.partition("old-0"))
 
 
+@pytest.mark.rotates(4)
 def test_retention_that_fails_undoes_no_compaction(tmp_path: Path) -> None:
     """The run is red and names the log, which is compacted."""
     platform = on_the_next_day(tmp_path, "old-0")

@@ -96,6 +96,7 @@ def test_a_sweep_rolls_what_is_due_and_says_so(platform: Platform) -> None:
     ] == operations(platform)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("whole", ["asset", "job"])
 def test_a_roll_stays_when_the_output_is_refused(platform: Platform, whole: str) -> None:
     """The step has rolled before anything was built; no record is gone, and the run says both."""

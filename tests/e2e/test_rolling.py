@@ -63,6 +63,7 @@ def until(process: subprocess.Popen[str], words: str) -> list[str]:
     raise AssertionError(lines)
 
 
+@pytest.mark.rotates(3)
 def test_a_broker_is_maintained_in_a_running_cluster(brokers: Brokers) -> None:
     """Its replicas are cleaned, coordinated with those of the brokers that run; no error of a
     producer, all is consumed, never below min ISR. The active controller would be the last.

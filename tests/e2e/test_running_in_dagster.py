@@ -80,6 +80,7 @@ def test_jobs_and_sensors_skip_it(platform: Platform, watermarks: dict[str, int]
     assert set(LOGS) == set(request.run_config["ops"]["plan_sweep"]["config"]["logs"])
 
 
+@pytest.mark.rotates(4)
 def test_partitions_of_assets_are_skipped(platform: Platform, watermarks: dict[str, int]) -> None:
     """A backfill of a running broker's logs does nothing, and says why."""
     with running(platform.log_dir, watermarks):
@@ -91,6 +92,7 @@ def test_partitions_of_assets_are_skipped(platform: Platform, watermarks: dict[s
             assert outcome["why"].startswith(WHY)
 
 
+@pytest.mark.rotates(4)
 def test_the_inventory_and_the_page_show_it(platform: Platform, watermarks: dict[str, int]) -> None:
     """The directory as running, with the age of its high watermark; its logs up to there."""
     with running(platform.log_dir, watermarks | {"orders-0": 1}):

@@ -232,6 +232,7 @@ def world(tmp_path: Path, seed: int) -> Iterator[World]:
         assert 0 == process.wait(STOP_SECONDS)
 
 
+@pytest.mark.rotates(4)
 def test_next_to_a_broker(tmp_path: Path, seed: int) -> None:
     """The table continues from update to update, also when tombstones that it has not read are
     gone; of a topic that was made again it is made again.

@@ -63,6 +63,7 @@ def test_run_of_one_log_leaves_what_kafka_leaves(tmp_path: Path) -> None:
     assert staged_files(platform.log_dir) == []
 
 
+@pytest.mark.rotates(4)
 def test_run_reports_figures(tmp_path: Path) -> None:
     """Before and after, and what was removed by cause."""
     platform = make_platform(tmp_path, {"orders-0": "basic-none"}, POLICY + SMALL_SEGMENTS)
@@ -88,6 +89,7 @@ def test_run_reports_figures(tmp_path: Path) -> None:
     assert "max-compaction-delay" not in metadata
 
 
+@pytest.mark.rotates(4)
 def test_run_reports_transactions_and_overdue_logs(tmp_path: Path) -> None:
     """Aborted data and late markers are causes of their own; KIP-354's metrics have its names."""
     logs = {"ledger-0": "txn-1-mixed", "ledger-1": "txn-3-late", "lagging-0": "lag-max-2-breached"}
@@ -122,6 +124,7 @@ def test_run_reports_transactions_and_overdue_logs(tmp_path: Path) -> None:
     assert 3 == reported["logs changed"]
 
 
+@pytest.mark.rotates(4)
 def test_no_record_is_told_of_anywhere(tmp_path: Path) -> None:
     """No key and no value in any file of the instance, also when checks fail."""
     platform = make_platform(tmp_path, LOGS)
@@ -147,6 +150,7 @@ def test_no_record_is_told_of_anywhere(tmp_path: Path) -> None:
     assert leaks == set()
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("way", ["range", "sweep"])
 def test_many_logs_are_one_spark_job_for_each_step(
     way: str, tmp_path: Path, observed: Observed
@@ -170,6 +174,7 @@ def test_many_logs_are_one_spark_job_for_each_step(
     assert (len(LOGS), len(LOGS)) == (build, examine)
 
 
+@pytest.mark.rotates(4)
 def test_log_in_order_is_left_alone(tmp_path: Path) -> None:
     """A second sweep at the same clock finds nothing due, changes no byte and says so."""
     platform = make_platform(tmp_path, {"orders-0": "basic-none"})
@@ -187,6 +192,7 @@ def test_log_in_order_is_left_alone(tmp_path: Path) -> None:
     assert not run.asset_materializations_for_node("swap_sweep")
 
 
+@pytest.mark.rotates(4)
 def test_sweep_without_a_list_takes_all_logs(tmp_path: Path) -> None:
     """`dagster job execute -j sweep` needs no configuration."""
     platform = make_platform(tmp_path, LOGS)
@@ -194,6 +200,7 @@ def test_sweep_without_a_list_takes_all_logs(tmp_path: Path) -> None:
     assert LOGS.keys() == platform.materialized()
 
 
+@pytest.mark.rotates(4)
 def test_locked_log_is_refused_and_the_others_go_on(tmp_path: Path) -> None:
     """Another process works on one of the logs when the sweep wants to swap."""
     platform = make_platform(tmp_path, LOGS)
@@ -230,6 +237,7 @@ def test_wrong_policy_is_an_error_with_its_place(tmp_path: Path) -> None:
     assert "policies.yml:2:1" in str(failure.error)
 
 
+@pytest.mark.rotates(4)
 def test_inventory_lists_every_log(tmp_path: Path) -> None:
     """With its state and what makes it due: before a sweep, after it, when it must be recovered,
     and when it is refused.
@@ -262,6 +270,7 @@ def test_inventory_lists_every_log(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.rotates(4)
 def test_purge_waits_for_the_delay(tmp_path: Path) -> None:
     """`.deleted` files go when `file.delete.delay.ms` is over, and not before; the run says what
     it freed.
@@ -291,6 +300,7 @@ def test_purge_waits_for_the_delay(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.rotates(4)
 def test_materializations_are_stored_in_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +316,7 @@ def test_materializations_are_stored_in_batches(
     assert LOGS.keys() == platform.materialized()
 
 
+@pytest.mark.rotates(4)
 def test_a_log_that_failed_is_seen_in_its_partition(tmp_path: Path) -> None:
     """Its check's evaluation and the reason have its partition; the others share evaluations, and
     each materialization shows what the checks found.

@@ -111,6 +111,7 @@ def test_log_that_stays_as_it_was_is_asked_for_again_later(tmp_path: Path) -> No
     assert 2 == len(asked_logs(third))
 
 
+@pytest.mark.rotates(4)
 def test_swept_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
     """After the sweep the files are others, so it is read again, and found in order."""
     platform = make_platform(tmp_path, LOGS)
@@ -122,6 +123,7 @@ def test_swept_log_is_skipped_with_its_reason(tmp_path: Path) -> None:
     assert "dirty ratio" in str(second.skip_message)
 
 
+@pytest.mark.rotates(4)
 def test_swap_shows_the_error_of_the_forecast(tmp_path: Path) -> None:
     """The tick forecasts what it requests; the swap compares it with what was freed. These logs are
     small, so all keys were read.
@@ -219,6 +221,7 @@ def test_unreadable_directory_is_skipped_with_its_reason(tmp_path: Path) -> None
         assert f"{key}: refused: CorruptCheckpoint: " in str(data.skip_message)
 
 
+@pytest.mark.rotates(4)
 def test_purge_is_asked_for_when_the_delay_is_over(tmp_path: Path) -> None:
     """``file.delete.delay.ms`` is 60000 unless it is given; before, the tick says when it will be
     over.

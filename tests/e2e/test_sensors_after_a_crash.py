@@ -18,6 +18,7 @@ MARKER = ".kafka_cleanshutdown"
 ONE_AT_A_TIME = "sweep:\n  max_logs: 1\n"
 
 
+@pytest.mark.rotates(2)
 def test_a_crash_without_another_byte_is_recovered(tmp_path: Path) -> None:
     """All is in order by the saved cursor; then the marker is gone, and no file is another."""
     platform = make_platform(tmp_path, LOGS)
@@ -35,6 +36,7 @@ def test_a_crash_without_another_byte_is_recovered(tmp_path: Path) -> None:
     assert "orders-0: dirty ratio" in str(recovered.skip_message)
 
 
+@pytest.mark.rotates(3)
 def test_a_log_with_leftovers_is_recovered_and_swept(tmp_path: Path) -> None:
     """It goes first, since nothing else is known of it; the other log is not held up."""
     platform = make_platform(tmp_path, LOGS)

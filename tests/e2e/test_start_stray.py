@@ -87,6 +87,7 @@ def names(place: Path) -> list[str]:
     return sorted(path.name for path in (place / "logs").iterdir() if path.is_dir())
 
 
+@pytest.mark.rotates(8)
 @pytest.mark.parametrize("name", STRAYS)
 def test_a_stray_log(name: str, stopped: Path, tmp_path: Path) -> None:
     """The broker starts, and renames the log that was named."""
@@ -100,6 +101,7 @@ def test_a_stray_log(name: str, stopped: Path, tmp_path: Path) -> None:
     assert [log] == [one[: len(log)] for one in names(place) if one.endswith("-stray")]
 
 
+@pytest.mark.rotates(8)
 @pytest.mark.parametrize("name", STOPS)
 def test_a_damaged_metadata_log(name: str, stopped: Path, tmp_path: Path) -> None:
     """The broker does not start."""

@@ -227,6 +227,7 @@ def assert_old_or_new(log_dir: Path, run: Run) -> None:
     assert sorted(states) == states
 
 
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("number", range(KILLS))
 def test_killed_at_a_random_time(number: int, run: Run, seed: int, tmp_path: Path) -> None:
     """From before the first staged file until after the last swap."""
@@ -245,6 +246,7 @@ def test_killed_at_a_random_time(number: int, run: Run, seed: int, tmp_path: Pat
     assert_whole(log_dir, run)
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(("wanted", "how"), [({GUARD}, "rolled back"), ({SWAP}, "finished")])
 def test_killed_inside_a_swap(
     wanted: set[str], how: str, run: Run, seed: int, tmp_path: Path

@@ -95,6 +95,7 @@ def test_strays_are_left_alone_and_counted(tmp_path: Path) -> None:
     assert before == tree(lost)
 
 
+@pytest.mark.rotates(3)
 def test_what_nothing_says_is_left_alone_and_counted(tmp_path: Path) -> None:
     """Without metadata, and policies that say no cleanup.policy."""
     platform = make_platform(tmp_path, LOGS, DEFAULTS % "")

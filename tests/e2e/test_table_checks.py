@@ -57,6 +57,7 @@ def grow(log_dir: Path) -> None:
     new.write()
 
 
+@pytest.mark.rotates(3)
 def test_keys_in_several_partitions_are_counted(tmp_path: Path) -> None:
     """A warning has their number, and nothing of them."""
     platform, path = platform_with_table(tmp_path, "parquet", {"t-0": "basic-none"})
@@ -77,6 +78,7 @@ def test_keys_in_several_partitions_are_counted(tmp_path: Path) -> None:
     assert 5 == len(table_rows("parquet", path))
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("form", FORMATS)
 def test_one_row_of_a_key_in_the_whole_topic(tmp_path: Path, form: str) -> None:
     """With ``unique: topic``; the daily check finds the same, and no other one is needed."""

@@ -42,6 +42,7 @@ def test_policies(tmp_path: Path) -> None:
         assert (topic, table.format) == kinds[number]
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize(("form", "number"), [("parquet", 0), ("delta", 1), ("iceberg", 2)])
 def test_reading(
     tmp_path: Path, form: str, number: int, capsys: pytest.CaptureFixture[str]

@@ -52,6 +52,7 @@ def log_alone(tmp_path: Path) -> Platform:
     return make_platform(tmp_path / "alone", {"orders-0": CASE})
 
 
+@pytest.mark.rotates(3)
 def test_a_sweep_cleans_seven_and_reports_three(tmp_path: Path) -> None:
     """In one run over both directories. The three are as they were, and nothing stays staged."""
     with ten_logs(tmp_path) as (platform, full):
@@ -108,6 +109,7 @@ def observed(run: dg.ExecuteInProcessResult) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("engine", ["local", "spark"])
 def test_the_command_cleans_seven_and_reports_three(tmp_path: Path, engine: str) -> None:
     """By either engine; a directory for each command."""

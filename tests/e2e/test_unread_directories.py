@@ -31,6 +31,7 @@ class TwoDirectories(Platform):
         }
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("job", [sweep, retention, purge], ids=lambda job: job.name)
 def test_all_logs_are_not_those_that_could_be_listed(tmp_path: Path, job: dg.JobDefinition) -> None:
     """The run says which directory is missing; a run of named logs does not need it."""

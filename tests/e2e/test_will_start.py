@@ -111,6 +111,7 @@ def test_a_healthy_directory_passes(world: World, server: OracleServer, tmp_path
     assert segment_bytes([world.whole]) == segment_bytes([root])
 
 
+@pytest.mark.rotates(10)
 @pytest.mark.parametrize(
     "name",
     [
@@ -136,6 +137,7 @@ def test_what_stops_kafka_is_an_error(
     assert case.kafka in loads(server, root)
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("name", ["a bit flipped in the first segment", "a torn tail"])
 def test_what_kafka_removes_is_an_error(
     name: str, world: World, server: OracleServer, tmp_path: Path
@@ -156,6 +158,7 @@ def test_what_kafka_removes_is_an_error(
         assert any(first <= base and (end == NOT_KNOWN or base < end) for first, end in spans)
 
 
+@pytest.mark.rotates(6)
 def test_a_broker(tmp_path: Path) -> None:
     """A running broker's directory is not judged. After its stop the check passes, and the broker
     starts with all records. Of a torn tail the check has the first offset that clients do not get.

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from tests.e2e.command import free_port
 from tests.live.rows import Isolation
-from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
+from tests.oracle_runner import oracle_jvm
 
 SECONDS = 100_000
 """A broker that nobody stops ends then."""
@@ -91,13 +91,13 @@ class Broker:
 
     def start(self) -> None:
         """Start it and wait until it listens."""
-        options = (*JVM_OPTIONS, "-Xmx640m", "-cp", oracle_classpath(), "oracle.Main", "broker")
+        broker = (*oracle_jvm("-Xmx640m"), "oracle.Main", "broker")
         place = ("--dir", str(self.directory), "--port", str(self.port))
         config = [f"{name}={value}" for name, value in self.settings.items()]
         words = (*place, "--seconds", str(SECONDS), "--server-config", *config)
         with self._log.open("a") as output:
             self._process = subprocess.Popen(
-                [java(), *options, *words], stdout=subprocess.PIPE, stderr=output, text=True
+                [*broker, *words], stdout=subprocess.PIPE, stderr=output, text=True
             )
         assert self._process.stdout is not None
         if not self._process.stdout.readline():

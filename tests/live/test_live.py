@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -19,15 +20,10 @@ NAMES = (
     *("records", "latest", "table", "upload", "inspect"),
     *("verify", "source", "config", "certificate"),
 )
+BY_DAY = 3
+"""Readers, by chance."""
 SHORT = Plan(seconds=5.0, seed=1, names=NAMES, warm_seconds=2.0, checkpoint_ms=500)
-
-
-@pytest.fixture(scope="module")
-def figures(seed: int) -> Figures:
-    """A short run with all readers."""
-    plan = replace(SHORT, seed=seed)
-    with scratch_directory() as scratch:
-        return run(plan, Path(scratch))
+SHORTER = replace(SHORT, seconds=2.0, warm_seconds=1.5, change_seconds=1.0, processes=1)
 
 
 def wrong_of(figures: Figures, reader: str) -> Counter[str]:
@@ -39,13 +35,27 @@ def wrong_of(figures: Figures, reader: str) -> Counter[str]:
     return kinds
 
 
-def test_readers_get_what_consumers_get(figures: Figures) -> None:
-    """Whatever cleaner, retention and operator do meanwhile, and after the broker stopped."""
+def require_right(plan: Plan) -> None:
+    """Run it: each reader gets what consumers get, and after the broker stopped, too."""
+    with scratch_directory() as scratch:
+        figures = run(plan, Path(scratch))
     assert [] == figures.shown
     assert Counter() == figures.wrong
     names = {place.rpartition(" ")[0] for place in figures.rounds}
-    assert {*NAMES, *(f"{name}{AT_REST}" for name in NAMES)} == names
+    assert {*plan.names, *(f"{name}{AT_REST}" for name in plan.names)} == names
     assert 0 < figures.changes["records deleted"]
+
+
+def test_readers_get_what_consumers_get(seed: int) -> None:
+    """Whatever cleaner, retention and operator do meanwhile, and after the broker stopped."""
+    names = tuple(random.Random(f"{seed} readers").sample(NAMES, BY_DAY))
+    require_right(replace(SHORTER, seed=seed, names=names))
+
+
+@pytest.mark.nightly
+def test_all_readers_get_what_consumers_get(seed: int) -> None:
+    """The same for each of them at once, and longer."""
+    require_right(replace(SHORT, seed=seed))
 
 
 @pytest.mark.nightly

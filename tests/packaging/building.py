@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -39,8 +40,8 @@ def copy_sources(target: Path) -> Path:
     words = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
-        if (ROOT / name).exists():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # deleted, and not committed yet
             shutil.copy2(ROOT / name, target / name, follow_symlinks=False)
     return target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,13 +102,18 @@ def places(work: Path) -> dict[str, Path]:
     return {**directories, "log_dir": log_dir, "keys": keys}
 
 
-def faults(environment: Environment, work: Path, extras: frozenset[str]) -> list[str]:
-    """Run every call; those that end in a traceback, that miss an extra which is there, or that do
+def faults(
+    environment: Environment,
+    work: Path,
+    extras: frozenset[str],
+    calls: Sequence[Call] = CALLS,
+) -> list[str]:
+    """Run the calls; those that end in a traceback, that miss an extra which is there, or that do
     not name the one which is not, with the command that installs it.
     """
     wrong = []
     work.mkdir()
-    for number, call in enumerate(CALLS):
+    for number, call in enumerate(calls):
         paths = {name: str(path) for name, path in places(work / str(number)).items()}
         words = [word.format(**paths) for word in call.words.split()]
         done = environment.run("logwright", *words)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import yaml
 
 from tests.tidy.trees import ROOT
@@ -29,6 +28,8 @@ def documents(text: str) -> list[dict[str, Any]]:
 
 def refusals(document: dict[str, Any]) -> list[str]:
     """What the schemas of Kubernetes say of a document, unknown fields included."""
+    import kubernetes_validate  # noqa: PLC0415 -- takes seconds, which collecting the tests need not
+
     problems = []
     for version in KUBERNETES:
         try:

@@ -208,6 +208,7 @@ def test_a_maintenance_is_the_same_everywhere() -> None:
     assert commands_of_the_unit() == commands_of("job.yaml") == commands_of("cronjob.yaml")
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.e2e
 def test_a_maintenance_without_dagster(tmp_path: Path) -> None:
     """The job's script compacts, and what it leaves verifies; again, it finds nothing to do."""

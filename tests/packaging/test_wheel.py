@@ -35,6 +35,12 @@ def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("wheel", sources, tmp_path_factory.mktemp("wheel") / "dist")
 
 
+@pytest.fixture(scope="module")
+def distribution(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The source distribution of the same."""
+    return build("sdist", sources, tmp_path_factory.mktemp("sdist") / "dist")
+
+
 def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     """Every module under its one name, typed, with its configuration; no tests, no packed log."""
     names = {name for name in contents(wheel) if ".dist-info/" not in name}
@@ -66,10 +72,9 @@ def test_the_wheel_is_small(wheel: Path) -> None:
 
 
 def test_a_source_distribution_gives_the_same_wheel(
-    sources: Path, wheel: Path, tmp_path: Path
+    distribution: Path, wheel: Path, tmp_path: Path
 ) -> None:
     """The linked folders are in it as files."""
-    distribution = build("sdist", sources, tmp_path / "sdist")
     again = build("wheel", distribution, tmp_path / "wheel")
     assert contents(wheel) == contents(again)
 
@@ -124,6 +129,7 @@ def test_the_wheel_has_a_bill_of_materials(sources: Path, wheel: Path) -> None:
     assert "py4j" not in direct
 
 
+@pytest.mark.rotates(4)
 def test_two_builds_are_equal_to_the_byte(tmp_path: Path) -> None:
     """In another directory, at another time, of files that were checked out at another time."""
     built = []
@@ -139,9 +145,8 @@ def test_two_builds_are_equal_to_the_byte(tmp_path: Path) -> None:
         assert first.read_bytes() == second.read_bytes()
 
 
-def test_an_index_would_take_it(sources: Path, wheel: Path, tmp_path: Path) -> None:
+def test_an_index_would_take_it(distribution: Path, wheel: Path) -> None:
     """What twine finds wrong before an upload."""
-    distribution = build("sdist", sources, tmp_path / "sdist")
     words = [sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(distribution)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
