@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash.layouts import Files, Layout
-from tests.oracle_runner import JVM_OPTIONS, classpath_with, java
+from tests.oracle_runner import oracle_jvm_with
 
 SOURCES = tuple(sorted((Path(__file__).parent / "judge").glob("*.java")))
 RUN_SECONDS = 900
@@ -37,9 +37,9 @@ class Verdict:
     new: bool
 
 
-def judge_classpath() -> str:
+def judge_jvm() -> list[str]:
     """Compiles the judges once. Effects: writes the oracle's target."""
-    return classpath_with(SOURCES)
+    return oracle_jvm_with(SOURCES)
 
 
 def judge(work: Path, layout: Layout, states: Iterable[tuple[str, Files]]) -> list[Verdict]:
@@ -64,7 +64,7 @@ def judge(work: Path, layout: Layout, states: Iterable[tuple[str, Files]]) -> li
             (work / name / file).write_bytes(data)
     job = {"case": str(layout.root), "base": layout.base, "states": list(labels)}
     (work / "job.json").write_text(json.dumps(job))
-    command = [java(), *JVM_OPTIONS, "-cp", judge_classpath(), "oracle.StepStates", str(work)]
+    command = [*judge_jvm(), "oracle.StepStates", str(work)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=RUN_SECONDS, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     verdicts = [_verdict(json.loads(line), labels) for line in done.stdout.splitlines()]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.power_loss import Tree
-from tests.oracle_runner import JVM_OPTIONS, classpath_with, java
+from tests.oracle_runner import oracle_jvm_with
 
 SOURCE = Path(__file__).parent / "judge" / "LogStates.java"
 RUN_SECONDS = 900
@@ -74,10 +74,7 @@ def make_case(directory: Path, described: Mapping[str, Any], log_dir: Path) -> P
 def look(jobs: Sequence[Path]) -> dict[str, list[View]]:
     """The views of each job, by its directory's name, in the order of its states."""
     command = [
-        java(),
-        *JVM_OPTIONS,
-        "-cp",
-        classpath_with([SOURCE]),
+        *oracle_jvm_with([SOURCE]),
         "oracle.LogStates",
         *map(str, jobs),
     ]

@@ -35,6 +35,8 @@ NOW = 1_760_000_100_000
 LATER = str(NOW + 1000)
 PAIRS = {"cleanup.policy": "compact", "internal.segment.bytes": "900"}
 COMPACT = ("--config", "cleanup.policy=compact")
+PARTS = 6
+"""Of the steps after which an append dies."""
 OTHER = TopicPartition("u", 0)
 ROWS: list[Row] = [(b"k%d" % n, b"new" + b"y" * 80, [], NOW) for n in range(30)]
 
@@ -158,11 +160,13 @@ def test_a_recovery_leaves_all_of_an_append_or_nothing(memory: Path) -> None:
     assert {0, len(ROWS)} == counts
 
 
+@pytest.mark.rotates(PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_next_run_completes_it(operation: str, memory: Path) -> None:
+def test_next_run_completes_it(operation: str, part: int, memory: Path) -> None:
     """Whichever step was the last, and whatever ran in between."""
     clean = start(memory)
-    more, steps = True, 0
+    more, steps = True, part
     while more:
         log_dir = memory / "state"
         shutil.copytree(clean, log_dir, copy_function=shutil.copy2)
@@ -179,5 +183,5 @@ def test_next_run_completes_it(operation: str, memory: Path) -> None:
         checked = CliRunner().invoke(main, ["verify", str(log_dir)])
         assert 0 == checked.exit_code, (steps, checked.output)
         shutil.rmtree(log_dir)
-        steps += 1
+        steps += PARTS
     assert steps > 30

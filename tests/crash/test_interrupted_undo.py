@@ -26,6 +26,8 @@ UNDOS = [
     if scenario.kind == "groups"
 ]
 DONE = "no compaction or retention is on record"
+PARTS = 4
+"""Of the calls at which an undo dies."""
 
 
 def logwright(command: str, log: Log) -> tuple[int, str]:
@@ -55,8 +57,10 @@ def leftovers(log: Log) -> list[str]:
     return [name for name in names if name.endswith((".swap", ".cleaned"))]
 
 
+@pytest.mark.rotates(PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("scenario", UNDOS)
-def test_every_interruption_is_mended(scenario: Scenario) -> None:
+def test_every_interruption_is_mended(scenario: Scenario, part: int) -> None:
     """A death before each call: a purge then leaves no leftover, and each group either cleaned or
     as it was; an undo, with or without the purge before it, ends where an uninterrupted one does.
     """
@@ -67,7 +71,7 @@ def test_every_interruption_is_mended(scenario: Scenario) -> None:
         scenario.act(whole)
         original = live(whole)
         states = 0
-        for number in count(1):
+        for number in count(1 + part, PARTS):
             made = again_in(begun, scratch / f"made-{number}")
             try:
                 interposed(
@@ -87,7 +91,7 @@ def test_every_interruption_is_mended(scenario: Scenario) -> None:
                 assert status == 0 or DONE in output, f"undo after call {number}: {output}"
                 assert original == live(log), f"undo after a death before call {number}"
                 assert [] == leftovers(log)
-        assert states > 10
+        assert states > 10 // PARTS
 
 
 def test_purge_of_what_is_paused_keeps_the_way_back(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from logwright.state.file import STATE_FILE
 from logwright.state.store import read_state
 from logwright.steps.filesystem import RealFileSystem
 from tests.crash.filesystems import Crash, FailingFileSystem, InterceptedFileSystem
-from tests.crash.loader import judge_classpath
+from tests.crash.loader import judge_jvm
 from tests.crash.moves import (
     NOW_MS,
     T0,
@@ -29,11 +29,14 @@ from tests.crash.moves import (
     files_of,
     make_pair,
 )
-from tests.oracle_runner import JVM_OPTIONS, java
 
 pytestmark = [pytest.mark.crash]
 
 POWER_LOSSES = 80
+PARTS = 8
+"""Of the calls at which something happens to a move."""
+
+CODES = (errno.EIO, errno.ENOSPC, errno.EROFS, errno.EACCES)
 
 
 def counted(pair: Pair) -> int:
@@ -67,16 +70,18 @@ def assert_one_or_hidden(pair: Pair) -> None:
         assert files_of(source) == pair.files
 
 
+@pytest.mark.rotates(PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("formatted", [True, False], ids=["formatted", "new"])
 def test_process_that_dies_at_any_step_is_finished_by_the_next_run(
-    tmp_path: Path, formatted: bool
+    tmp_path: Path, formatted: bool, part: int
 ) -> None:
     """Whichever step was the last, there is one log at most, and the next run ends the move; also
     to a directory that no broker has formatted yet.
     """
     count = counted(make_pair(tmp_path / "whole", formatted=formatted))
     assert count > 60
-    for number in range(1, count + 1):
+    for number in range(1 + part, count + 1, PARTS):
         pair = make_pair(tmp_path / str(number), formatted=formatted)
         die_at(pair, number)
         assert_one_or_hidden(pair)
@@ -85,11 +90,15 @@ def test_process_that_dies_at_any_step_is_finished_by_the_next_run(
         shutil.rmtree(pair.root)
 
 
-def test_process_that_dies_twice_is_finished_all_the_same(tmp_path: Path, seed: int) -> None:
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("part", range(4))
+def test_process_that_dies_twice_is_finished_all_the_same(
+    tmp_path: Path, seed: int, part: int
+) -> None:
     """The run that continues may die too, anywhere."""
     count = counted(make_pair(tmp_path / "whole"))
-    chosen = random.Random(f"{seed} twice")
-    for number in range(25):
+    chosen = random.Random(f"{seed} twice {part}")
+    for number in range(6):
         pair = make_pair(tmp_path / str(number))
         die_at(pair, chosen.randint(1, count - 1))
         for _ in range(3):
@@ -106,11 +115,13 @@ def test_process_that_dies_twice_is_finished_all_the_same(tmp_path: Path, seed: 
         shutil.rmtree(pair.root)
 
 
-def test_move_that_died_can_be_given_up(tmp_path: Path) -> None:
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("part", range(4))
+def test_move_that_died_can_be_given_up(tmp_path: Path, part: int) -> None:
     """Until the destination is current, `abandon` brings back exactly what was there."""
     count = counted(make_pair(tmp_path / "whole"))
     given_up = 0
-    for number in (*range(1, count - 20, 4), *range(count - 20, count + 1)):
+    for number in (*range(1, count - 20, 4), *range(count - 20, count + 1))[part::4]:
         pair = make_pair(tmp_path / str(number))
         before = {path.name for path in pair.destination.iterdir()}
         die_at(pair, number)
@@ -130,28 +141,28 @@ def test_move_that_died_can_be_given_up(tmp_path: Path) -> None:
         left = {path.name for path in pair.destination.iterdir() if path.suffix != ".tmp"}
         assert left - {".lock"} == before
         shutil.rmtree(pair.root)
-    assert given_up > 10
+    assert given_up > 1
 
 
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("formatted", [True, False], ids=["formatted", "new"])
 def test_power_loss_with_any_order_of_writing_is_finished_by_the_next_run(
-    tmp_path: Path, seed: int, formatted: bool
+    tmp_path: Path, seed: int, formatted: bool, part: int
 ) -> None:
     """Any subset of what is not synced may be on disk: there is one whole log at most, and the next
     run ends the move.
     """
-    chosen = random.Random(f"{seed} power")
+    chosen = random.Random(f"{seed} power {part}")
     pair = make_pair(tmp_path / "whole", formatted=formatted)
     states = power_losses(pair, tmp_path / "states", chosen)
     assert len(states) >= POWER_LOSSES
-    hidden = 0
-    for pair in states:
+    assert any(not pair.current() for pair in states)
+    for pair in states[part::4]:
         assert_one_or_hidden(pair)
-        hidden += not pair.current()
         pair.move()
         pair.assert_moved()
         shutil.rmtree(pair.root)
-    assert hidden > 0
 
 
 def test_the_model_sees_the_loss_when_an_fsync_is_missing(tmp_path: Path, seed: int) -> None:
@@ -203,24 +214,16 @@ def lead_elsewhere(pair: Pair, before: Path) -> None:
         path.write_text(path.read_text().replace(str(before), str(pair.root)))
 
 
-@pytest.mark.parametrize(("code", "stride"), [(errno.ENOSPC, 9), (errno.EIO, 1)])
-def test_call_that_fails_leaves_no_pause(tmp_path: Path, code: int, stride: int) -> None:
+@pytest.mark.rotates(2 * PARTS)
+@pytest.mark.parametrize("part", range(2 * PARTS))
+@pytest.mark.parametrize("code", CODES)
+def test_call_that_fails_leaves_no_pause(tmp_path: Path, code: int, part: int) -> None:
     """Every call fails once (KAFKA-9087): the error says which, nobody is left paused unless the
     state file itself could not be written, and the next run ends the move.
     """
-    fail_calls(tmp_path, code, stride)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES])
-def test_every_call_that_fails_leaves_no_pause(tmp_path: Path, code: int) -> None:
-    """The same by night for every call and error."""
-    fail_calls(tmp_path, code, 1)
-
-
-def fail_calls(tmp_path: Path, code: int, stride: int) -> None:
     count = counted(make_pair(tmp_path / "whole"))
-    for number in range(1, count + 1, stride):
+    assert count > 60
+    for number in range(1 + part, count + 1, 2 * PARTS):
         pair = make_pair(tmp_path / str(number))
         fails = partial(FailingFileSystem, fail_at=number, code=code)
         with pytest.raises(DiskFull if code == errno.ENOSPC else StepFailed, match="step "):
@@ -266,7 +269,7 @@ def test_a_broker_finds_one_current_log_or_refuses(tmp_path: Path) -> None:
 
 def started(roots: list[Path]) -> list[dict[str, object]]:
     """What Kafka's LogManager makes of each of these pairs of directories."""
-    command = [java(), *JVM_OPTIONS, "-cp", judge_classpath(), "oracle.MoveStates", str(T0)]
+    command = [*judge_jvm(), "oracle.MoveStates", str(T0)]
     done = subprocess.run(
         [*command, *map(str, roots)], capture_output=True, text=True, timeout=300, check=False
     )

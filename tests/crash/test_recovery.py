@@ -194,6 +194,7 @@ def damaged(request: pytest.FixtureRequest, tmp_path: Path) -> Damaged:
     return Damaged(name=case, origin=fixtures.case_dir(case) / "before", options=options)
 
 
+@pytest.mark.rotates(4)
 def test_process_that_dies_at_any_step_leaves_what_can_be_recovered(
     damaged: Damaged, scratch: Path, server: OracleServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,6 +256,7 @@ class FailingRoot(CrashingRoot):
         self.made = FailingFileSystem(self.real, fail_at=fail_at, code=code, root=root)
 
 
+@pytest.mark.rotates(4)
 def test_call_that_fails_is_named_and_leaves_what_a_death_leaves(
     damaged: Damaged, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,6 +285,7 @@ def test_call_that_fails_is_named_and_leaves_what_a_death_leaves(
     assert number > 5
 
 
+@pytest.mark.rotates(4)
 def test_power_loss_at_any_step_leaves_what_can_be_recovered(
     damaged: Damaged, scratch: Path, server: OracleServer
 ) -> None:
@@ -314,6 +317,7 @@ def test_power_loss_at_any_step_leaves_what_can_be_recovered(
     assert len(seen) >= 3
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(
     ("layout", "options"), [(TXNINDEX_STAYS, MODES[0]), (TAILS, MODES[1])], ids=str
 )

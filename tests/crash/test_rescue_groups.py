@@ -109,6 +109,7 @@ def require_same(log_dir: Path, settings: Settings, **more: Any) -> bool:  # noq
     return True
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize(("name", "partition"), CASES)
 def test_cases(name: str, partition: str, tmp_path: Path) -> None:
     """With the case's settings, and with every segment alone in its group."""
@@ -141,6 +142,7 @@ def drawn(tmp_path: Path, draw: random.Random) -> Settings:
     return config, cleaner.model_copy(update={"dedupe_buffer_bytes": buffer_bytes})
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("number", range(40))
 def test_random_logs(number: int, seed: int, tmp_path: Path) -> None:
     """Any number of groups, of keys in the memory."""
@@ -180,6 +182,7 @@ def interrupted(
         yield "done"
 
 
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("kind", ["death", "no room"])
 @pytest.mark.parametrize("number", range(10))
 def test_interrupted_at_a_step(kind: str, number: int, seed: int, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from tests.crash.filesystems import Crash
+from tests.differential.random_logs import scratch_directory
 from tests.e2e.command import Answer, call
 from tests.latest_rows import replayed
 from tests.log_builder import START_MS, LogBuilder
@@ -33,8 +34,8 @@ topics:
 EVERYTHING: Final = "900TiB"
 """More bytes than there are: no step is left out."""
 NO_ROOM: Final = 0
-STRIDE: Final = 4
-"""Each run takes one of this number of calls, by its seed."""
+PARTS: Final = 12
+"""Of the calls at which something happens."""
 
 
 @pytest.fixture(autouse=True)
@@ -43,6 +44,13 @@ def quiet() -> Iterator[None]:
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
+
+
+@pytest.fixture
+def scratch() -> Iterator[Path]:
+    """An empty directory in memory."""
+    with scratch_directory() as directory:
+        yield directory
 
 
 @pytest.fixture(scope="module")
@@ -110,16 +118,18 @@ def test_all_of_it(made: Path, tmp_path: Path) -> None:
     assert [] == leftovers(root)
 
 
+@pytest.mark.rotates(PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", ["kill", "power", "errno"])
-def test_at_every_step(kind: Kind, made: Path, seed: int, tmp_path: Path) -> None:
+def test_at_every_step(kind: Kind, part: int, made: Path, scratch: Path) -> None:
     """After the fault and another whole rescue all is as without one."""
-    whole = tmp_path / "whole"
+    whole = scratch / "whole"
     shutil.copytree(made, whole)
     rescue(whole)
     expected = contents(whole)
     happened = 0
-    for at in count(1 + seed % STRIDE, STRIDE):
-        root = tmp_path / "work"
+    for at in count(1 + part, PARTS):
+        root = scratch / "work"
         shutil.rmtree(root, ignore_errors=True)
         shutil.copytree(made, root)
         fault = Fault(kind, at, at * len(CODES) if kind == "errno" else at)
@@ -136,4 +146,4 @@ def test_at_every_step(kind: Kind, made: Path, seed: int, tmp_path: Path) -> Non
         assert not answer.err.count("Traceback"), (at, answer.err)
         assert expected == contents(root), at
         assert [] == leftovers(root), at
-    assert happened > 20
+    assert happened >= 80 // PARTS

@@ -48,6 +48,7 @@ ENOUGH_STATES = 150
 """Among this many of the smallest subsets a bad one is found, if there is any."""
 
 
+@pytest.mark.rotates(len(LAYOUTS))
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_process_that_dies_between_two_steps_leaves_old_or_new(
     tmp_path: Path, layout: Layout
@@ -89,6 +90,7 @@ def test_dying_is_what_the_recorder_says(tmp_path: Path) -> None:
         assert plain_files(log_dir / "t-0") == recorder.states[number - 1]
 
 
+@pytest.mark.rotates(len(POWER_LOSS))
 @pytest.mark.parametrize("layout", POWER_LOSS, ids=str)
 def test_power_loss_with_any_order_of_writing_leaves_old_or_new(
     tmp_path: Path, layout: Layout
@@ -100,6 +102,7 @@ def test_power_loss_with_any_order_of_writing_leaves_old_or_new(
     assert {True} == {one.new for one in verdicts[-3:]}
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize(
     ("layout", "fsync"),
     [(ONE_SEGMENT, 1), (ONE_SEGMENT, 2), (ONE_SEGMENT, 3), (TAILS_WITH_TRANSACTIONS, 3)],
@@ -113,10 +116,11 @@ def test_the_model_sees_the_loss_when_an_fsync_is_missing(
     assert bad(judge(tmp_path / "judge", layout, states)) != []
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize(
     ("layout", "seen"),
     [(ONE_SEGMENT, {"KEY-LOST"}), (MERGED_PAIR, {"KEY-LOST", "RESURRECT"})],
-    ids=str,
+    ids=["one segment", "merged pair"],
 )
 def test_the_model_sees_what_kafkas_own_order_loses(
     tmp_path: Path, layout: Layout, seen: set[str]
@@ -174,6 +178,7 @@ def test_two_swaps_are_never_open_at_once(tmp_path: Path, layout: Layout) -> Non
     assert not model.pending
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
 def test_call_that_fails_names_its_step_and_leaves_old_or_new(tmp_path: Path, code: int) -> None:
     """Every call of a swap fails once: the error says which, and the log is old or new."""
@@ -196,6 +201,7 @@ def test_call_that_fails_names_its_step_and_leaves_old_or_new(tmp_path: Path, co
     assert all(one.old or one.new for one in verdicts)
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 def test_call_that_fails_leaves_what_a_death_leaves(layout: Layout) -> None:
     """Every call, the errors in turn: one of the states that are judged above."""

@@ -25,6 +25,9 @@ from tests.ingested import read_batches
 pytestmark = pytest.mark.crash
 
 T0 = TopicPartition("t", 0)
+PARTS = 4
+"""Of the calls at which an operation dies."""
+
 WITH_TAILS = ("emptied-2",)
 """Of these a recovery leaves files that the swap was to retire, as Kafka's loader does."""
 
@@ -71,6 +74,8 @@ def records(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
     ]
 
 
+@pytest.mark.rotates(PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize(
     ("case", "act"),
     [
@@ -82,7 +87,9 @@ def records(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
     ],
     ids=["clean", "clean-tails", "retain", "retain-inside", "retain-all"],
 )
-def test_undo_after_a_death_and_a_recovery(case: str, act: Callable[[Log], None]) -> None:
+def test_undo_after_a_death_and_a_recovery(
+    case: str, act: Callable[[Log], None], part: int
+) -> None:
     """A swap past its commit point can be undone once the recovery has finished it. An undo that is
     done leaves every file of every segment as it was before the operation (a new empty active
     segment may follow), and a cleaning after it leaves what one of the original log does.
@@ -93,7 +100,7 @@ def test_undo_after_a_death_and_a_recovery(case: str, act: Callable[[Log], None]
         cleaned = again_in(begun, scratch / "cleaned")
         cleaned.clean()
         undone = 0
-        for number in count(1):
+        for number in count(1 + part, PARTS):
             made = again_in(begun, scratch / f"made-{number}")
             try:
                 interposed(

@@ -57,7 +57,7 @@ REFUSALS: Final[Mapping[str, tuple[type[LogwrightError], ...]]] = {
     "running": (Unsettled, NotALogDir),
     "retain": (Paused, NotALogDir),
     "free": (Paused, NotALogDir),
-    "purge": (Paused, NotALogDir),
+    "purge": (Paused, NotALogDir, UncleanLogDir),
     "restore": (CannotUndo,),
     "ingest": (UncleanLogDir,),
     "archive": (UncleanLogDir,),

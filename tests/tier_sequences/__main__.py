@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,7 @@ class Played(NamedTuple):
     done: Counter[str]
 
 
-def play(seeds: range, root: Path) -> Played:
+def play(seeds: Iterable[int], root: Path) -> Played:
     """Play the sequences of some seeds. Effects: works below a directory."""
     played = Played({}, Counter())
     for seed in seeds:

@@ -177,6 +177,7 @@ def crc(cache: Path) -> bool:
     return compiled == "True"
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("left", [b"", b"{}", b"0" * 64 + b"\n{}\n"])
 def test_what_a_crash_left_of_an_object_file_is_compiled_again(tmp_path: Path, left: bytes) -> None:
     """An empty file, a cut one, or one with other content than its digest says."""

@@ -18,7 +18,7 @@ from tests.bucket.over_http import play as play_over_http
 from tests.bucket.servers import served
 from tests.bucket.simulation import LIMITS, Rules, Store, answered, append
 
-RUNS = 500
+RUNS = 150
 SHOWN_BY = {
     "1: a name is of one writing": 10,
     "2: no is not believed": 25,
@@ -40,7 +40,7 @@ def test_nothing_is_lost(seed: int) -> None:
     """Two writers, a collector and a reader, with a fault at any request."""
     totals = play(range(seed, seed + RUNS))
     assert totals.requests > 100 * RUNS
-    assert len(totals.faults) > 30
+    assert len(totals.faults) > 20
     assert {} == totals.first
 
 
@@ -61,10 +61,10 @@ def test_each_rule_is_needed(rule: str) -> None:
 def test_nothing_is_lost_on_a_server(seed: int) -> None:
     """The same protocol and the driver of the product, through a proxy that breaks requests."""
     with served() as port:
-        done, proxy = play_over_http(20, port=port, rate=0.15, seed=seed)
-    assert done["commit"] > 30
-    assert proxy.requests > 600
-    assert {"409", "lost", "late", "twice", "cut"} <= {kind for kind, _ in proxy.faults}
+        done, proxy = play_over_http(6, port=port, rate=0.15, seed=seed)
+    assert done["commit"] > 6
+    assert proxy.requests > 100
+    assert proxy.faults.total() > 5
 
 
 @pytest.mark.nightly
@@ -75,7 +75,10 @@ def test_nothing_is_lost_on_a_server_in_many_runs(name: str, tmp_path: Path, see
     """
     kind = KINDS.get(name, KINDS["S3"])
     with served() if name == "moto" else kind.server(tmp_path / "server") as port:
-        play_over_http(300, port=port, rate=0.15, seed=seed, kind=kind)
+        done, proxy = play_over_http(300, port=port, rate=0.15, seed=seed, kind=kind)
+    assert done["commit"] > 450
+    assert {"lost", "late", "twice", "cut"} <= {kind for kind, _ in proxy.faults}
+    assert name != "moto" or "409" in {kind for kind, _ in proxy.faults}
 
 
 def store() -> Store:

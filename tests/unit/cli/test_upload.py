@@ -137,6 +137,7 @@ def test_audit_compares_a_bucket_with_a_directory(
     assert 0 == answer.status, answer.out + answer.err
 
 
+@pytest.mark.rotates(8)
 @pytest.mark.parametrize(
     "words",
     [

@@ -56,6 +56,7 @@ def require_same(plan: CleanPlan, shards: int) -> ByHand | None:
     return by_hand
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize(("name", "partition"), CASES)
 def test_cases(name: str, partition: str, tmp_path: Path) -> None:
     """With the case's settings, and with every segment alone in its group."""

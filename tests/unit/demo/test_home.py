@@ -114,6 +114,7 @@ def test_kafka_plans_what_the_demo_wants_to_show(root: Path) -> None:
     assert overdue["cleanableRatio"] < overdue["minCleanableRatio"]
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.oracle
 @pytest.mark.parametrize("partition", PARTITIONS)
 def test_kafka_finds_nothing_wrong(root: Path, partition: str) -> None:

@@ -71,6 +71,7 @@ def test_a_cleaning_changes_nothing(case: str) -> None:
         assert before == after
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("case", CASES)
 def test_points_in_the_past(case: str, seed: int) -> None:
     """As of offsets and times: what a consumer knows that stops there; or a refusal."""

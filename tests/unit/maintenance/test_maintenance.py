@@ -151,6 +151,7 @@ def as_here(name: str, tmp_path: Path, bucket: Bucket) -> list[str]:
     return seen
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("name", [*RETAINED, *IN_CI])
 def test_a_case_ends_as_in_a_log_directory(
     name: str, tmp_path: Path, bucket: Bucket, agreement: bytes

@@ -181,6 +181,7 @@ CASES = [
 ]
 
 
+@pytest.mark.rotates(6)
 @pytest.mark.parametrize("name", CASES)
 def test_cases(name: str, tmp_path: Path, agreement: bytes) -> None:
     """Every segment alone in its group."""
@@ -200,6 +201,7 @@ def test_cases(name: str, tmp_path: Path, agreement: bytes) -> None:
     )
 
 
+@pytest.mark.rotates(3)
 @pytest.mark.parametrize("number", range(12))
 def test_random_logs(
     number: int, seed: int, tmp_path: Path, agreement: bytes, monkeypatch: pytest.MonkeyPatch

@@ -128,6 +128,7 @@ def _place(
         yield f"s3://{NAME}/{tmp_path.name}"
 
 
+@pytest.mark.rotates(4)
 def test_the_same_is_done_and_shown_in_a_directory_and_in_its_upload(
     place: str, tmp_path: Path
 ) -> None:
@@ -285,13 +286,13 @@ def test_two_at_once_over_http_with_faults(tmp_path: Path) -> None:
         expected = list(pool.map(_pauses, range(3)))
         time.sleep(LIFE_SECONDS * 1.1)
         assert sorted(set().union(*expected)) == owners(f"s3://{NAME}/paused")
-    assert proxy.faults.total() > 20
+    assert proxy.faults.total() > 10
 
 
 def _pauses(number: int) -> set[str]:
     """Pause and resume as several owners; return those that have paused it at the end."""
     place, own, draw = place_of(f"s3://{NAME}/paused"), set[str](), random.Random(number)
-    for _ in range(12):
+    for _ in range(6):
         owner = f"{number}-{draw.randrange(4)}"
         pause = Pause(owner=owner, reason="x", since_ms=TimestampMs(NOW))
         if owner in own:

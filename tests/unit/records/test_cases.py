@@ -40,6 +40,7 @@ def logs_of(name: str, side: Side) -> list[PartitionLog]:
     return logs
 
 
+@pytest.mark.rotates(24)
 @pytest.mark.parametrize("side", ["before", "after"])
 @pytest.mark.parametrize("name", fixtures.CASES)
 def test_records_are_those_of_the_plain_reader(name: str, side: Side, seed: int) -> None:

@@ -103,7 +103,9 @@ def test_kafka_agrees_with_the_rolled_log(log_dir: Path, tmp_path: Path) -> None
 
 @pytest.mark.oracle
 @pytest.mark.crash
-def test_no_crash_in_a_roll_changes_a_record(log_dir: Path, tmp_path: Path) -> None:
+@pytest.mark.rotates(4)
+@pytest.mark.parametrize("part", range(4))
+def test_no_crash_in_a_roll_changes_a_record(log_dir: Path, tmp_path: Path, part: int) -> None:
     """Whichever steps were done, Kafka opens the log with the same records and offsets."""
     (log_dir / "t-0" / name(END, ".snapshot")).unlink()
     cut = log_dir / f"{STEM}.timeindex"
@@ -121,7 +123,7 @@ def test_no_crash_in_a_roll_changes_a_record(log_dir: Path, tmp_path: Path) -> N
     ]
     states.append(plain_files(log_dir / "t-0"))
     assert len(states) > 8
-    for number, files in enumerate(states):
+    for number, files in list(enumerate(states))[part::4]:
         state = tmp_path / f"state-{number}"
         shutil.copytree(log_dir, state, ignore=shutil.ignore_patterns("t-0"))
         (state / "t-0").mkdir()
@@ -131,7 +133,7 @@ def test_no_crash_in_a_roll_changes_a_record(log_dir: Path, tmp_path: Path) -> N
         for mode in ("clean", "unclean", "rebuilt"):
             for what in ("logStartOffset", "logEndOffset", "lastStableOffset", "records"):
                 assert answer[mode][what] == before[mode][what], number  # type: ignore[index]
-    assert answer["problems"] == []
+        assert number < len(states) - 1 or answer["problems"] == []
 
 
 def log_of_end(log_dir: Path) -> PartitionLog:

@@ -88,7 +88,7 @@ def test_what_is_built_becomes_durable_later(tmp_path: Path, synced: set[int]) -
     files.finish()
     assert staged_files(staged) == synced
     discard_staging(plan)
-    assert open_files() == before
+    assert open_files() <= before  # others may end meanwhile
 
 
 def test_a_log_of_many_files_does_not_keep_all_of_them_open(
@@ -103,7 +103,7 @@ def test_a_log_of_many_files_does_not_keep_all_of_them_open(
     assert before < open_files() < before + 50
     files.finish()
     assert {path.stat().st_ino for path in tmp_path.iterdir()} == synced
-    assert open_files() == before
+    assert open_files() <= before  # others may end meanwhile
 
 
 @pytest.mark.parametrize("small", [True, False])
@@ -119,7 +119,7 @@ def test_results_come_when_the_files_are_durable(
         assert staged_files(staged) <= synced
     for plan in some:
         discard_staging(plan)
-    assert open_files() == before
+    assert open_files() <= before  # others may end meanwhile
 
 
 def test_a_log_that_cannot_be_made_durable_is_given_up(
@@ -174,7 +174,7 @@ def test_what_failed_before_keeps_its_error(
         assert "this came first." in str(result)
     for plan in some:
         discard_staging(plan)
-    assert open_files() == before
+    assert open_files() <= before  # others may end meanwhile
 
 
 def test_an_error_of_writing_lets_go_of_the_files(
@@ -191,4 +191,4 @@ def test_an_error_of_writing_lets_go_of_the_files(
     monkeypatch.setattr(os, "fsync", fail)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):
         files.finish()
-    assert open_files() == before
+    assert open_files() <= before  # others may end meanwhile

@@ -21,15 +21,19 @@ from tests.table_rows import FORMATS, expected_rows, iceberg_files, read_table, 
 from tests.table_world import place, three_logs, update, write_logs
 
 BUCKETS = 2
+PARTS = 12
+"""An update dies at every effect; those of one test are so far apart."""
+
 STRIDES = pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.nightly)])
 """At which effects updates die: at each third one, before some and after others; nightly at all."""
 
 
 @pytest.mark.crash
-@STRIDES
+@pytest.mark.rotates(PARTS)
 @pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("part", range(PARTS))
 def test_died_at_every_effect(
-    tmp_path: Path, form: str, seed: int, stride: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, form: str, seed: int, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever an update dies, the table is the old one or the new one, and the next update makes
     it right; a reader of Parquet files may see both, bucket by bucket, but no key twice.
@@ -52,7 +56,8 @@ def test_died_at_every_effect(
     for time, log_dir in enumerate(logs[:2]):
         old = [] if time == 0 else expected_rows(logs[0], "t")
         new = expected_rows(log_dir, "t")
-        for at in range(1, counts[time] + 1, stride):
+        assert counts[time] > PARTS
+        for at in range(1 + part, counts[time] + 1, PARTS):
             trial = tmp_path / f"{time}-{at}"
             where = moved(start, trial, form) if time else place(form, trial / "table", **settings)
             with counted(monkeypatch) as effects:
@@ -69,6 +74,7 @@ def test_died_at_every_effect(
 
 
 @pytest.mark.crash
+@pytest.mark.rotates(6)
 @STRIDES
 @pytest.mark.parametrize("form", FORMATS)
 def test_died_with_refused_records(

@@ -80,6 +80,7 @@ def test_all_that_kafka_wrote(name: str) -> None:
                 )
 
 
+@pytest.mark.rotates(5)
 @pytest.mark.parametrize("codec", range(5))
 def test_large_batches_and_many_hits(codec: int) -> None:
     """Room grows with what is found, in one batch and in many; these keys are looked up ahead."""
