@@ -7,15 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.oracle_server import OracleServer
+from tests.differential.oracle_server import OracleServer, shared
 from tests.differential.random_logs import scratch_directory
 
 
-@pytest.fixture(scope="module")
-def server(kafka_version: str) -> Iterator[OracleServer]:
+@pytest.fixture
+def server(kafka_version: str) -> OracleServer:
     """The oracle as a server, of each Kafka in turn."""
-    with OracleServer() as running:
-        yield running
+    return shared()
 
 
 @pytest.fixture

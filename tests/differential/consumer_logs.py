@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from logwright.format.names import TopicPartition
+from logwright.spark.session import local_session
 from tests.differential.consumer_rows import Found, compare_rows, times_of
 from tests.differential.consumer_tables import compare_latest, compare_spark
 from tests.differential.consumers import Consumed, Place, consume
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import Shape
-from tests.spark_session import observed_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -156,8 +156,7 @@ def judge_random(
     with ExitStack() as stack:
         spark = None
         if spark_every:
-            (scratch / "events").mkdir()
-            spark = stack.enter_context(observed_session(scratch / "events")).spark
+            spark = stack.enter_context(local_session())
         for first in range(0, len(seeds), AT_A_TIME):
             some = seeds[first : first + AT_A_TIME]
             places = list(_write(server, some, shape, scratch, judged))

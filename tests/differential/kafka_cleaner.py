@@ -31,7 +31,7 @@ from tests.comparison import (
     read_checkpoint,
 )
 from tests.log_builder import START_MS, LogBuilder
-from tests.oracle_runner import JVM_OPTIONS, classpath_with, java, kafka
+from tests.oracle_runner import kafka, oracle_jvm_with
 
 SOURCE = Path(__file__).parent / "judge" / "CleanLoop.java"
 NOW_MS = START_MS + 1_000_000
@@ -52,7 +52,7 @@ class KafkaCleaner:
         # both are closed in __exit__
         self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [java(), *JVM_OPTIONS, "-cp", classpath_with([SOURCE]), "oracle.CleanLoop"],
+            [*oracle_jvm_with([SOURCE]), "oracle.CleanLoop"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

@@ -3,26 +3,28 @@
 A request and its answer are one JSON object on a line each; tests/oracle/README.md lists them. A
 request may be sent before the answer to the one before it was read: then Kafka works on the next
 log while we work on this one.
+
+A request leaves nothing in the server, so all tests of a process share one of each Kafka
+(`shared`). One with further properties is started by who needs it.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
 import subprocess
 import tempfile
 from collections.abc import Generator, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tests.oracle_runner import java, oracle_classpath
+from tests.oracle_runner import kafka, oracle_jvm
 
 QUIT_SECONDS = 30
 AHEAD = 2
 """Requests that may be under way: the one whose answer is awaited, and the next."""
-
-JVM_OPTIONS = ("-Xmx1g", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-"""The quick compiler: the work is short-lived and the machine's cores are few."""
 
 Answer = dict[str, Any]
 
@@ -41,7 +43,10 @@ class OracleServer:
 
     def __init__(self, classpath: str | None = None, properties: Sequence[str] = ()) -> None:
         defined = [f"-D{one}" for one in properties]
-        command = [java(), *JVM_OPTIONS, *defined, "-cp", classpath or oracle_classpath()]
+        command = oracle_jvm("-Xmx1g", *defined)
+        if classpath is not None:
+            command[-1] = classpath
+        self._unanswered = 0
         # both are closed in __exit__
         self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._process = subprocess.Popen(
@@ -70,6 +75,11 @@ class OracleServer:
             self._process.communicate()
         self._stderr.close()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it runs, and has answered all that it was asked."""
+        return self._process.poll() is None and not self._unanswered
+
     def send(self, request: dict[str, Any]) -> None:
         """Put a request; its answer is to be read by `receive`, in turn.
 
@@ -82,6 +92,7 @@ class OracleServer:
             self._process.stdin.flush()
         except BrokenPipeError as gone:
             raise self._stopped() from gone
+        self._unanswered += 1
 
     def receive(self) -> Answer:
         """The answer to the earliest request that has none yet.
@@ -93,6 +104,7 @@ class OracleServer:
         line = self._process.stdout.readline()
         if not line:
             raise self._stopped()
+        self._unanswered -= 1
         answer: Answer = json.loads(line)
         if "error" in answer:
             raise OracleStopped(answer["error"])
@@ -131,3 +143,19 @@ class OracleServer:
     def _stopped(self) -> OracleStopped:
         self._stderr.seek(0)
         return OracleStopped(f"the server ended\n{self._stderr.read()[-4000:]}")
+
+
+_running: dict[str, OracleServer] = {}
+_until_the_end = ExitStack()
+atexit.register(_until_the_end.close)
+
+
+def shared() -> OracleServer:
+    """The server of the current Kafka that all tests of this process ask, each for as long as it
+    runs. Effects: starts it at the first call, and where a test has left it dead or unanswered; it
+    ends with the process.
+    """
+    version = kafka()
+    if version not in _running or not _running[version].is_idle:
+        _running[version] = _until_the_end.enter_context(OracleServer())
+    return _running[version]

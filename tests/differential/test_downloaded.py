@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,7 @@ from logwright.maintenance.download import download_log
 from tests.bucket_maintenance.breaking import Killed
 from tests.bucket_maintenance.copies import T0, put, unlike
 from tests.bucket_maintenance.random_logs import a_log
-from tests.differential.oracle_server import OracleServer
+from tests.differential.oracle_server import OracleServer, shared
 from tests.dying import Dying
 
 pytestmark = pytest.mark.oracle
@@ -25,10 +24,10 @@ NOW_MS = 1_760_100_000_000
 IDS = b"version=1\nnode.id=1\ncluster.id=Y2x1c3RlcmNsdXN0ZXJjbA\n"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[OracleServer]:
-    with OracleServer() as running:
-        yield running
+@pytest.fixture
+def server() -> OracleServer:
+    """Of the oldest Kafka, or that of `--kafka`."""
+    return shared()
 
 
 def test_it_starts_wherever_a_download_was_killed(

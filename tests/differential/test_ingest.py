@@ -22,7 +22,7 @@ from tests.ingested import Batch, append, random_rows, read_batches, request
 pytestmark = pytest.mark.oracle
 
 NOW = 1_760_020_000_000
-SEEDS = 60
+SEEDS, PARTS = 60, 4
 STARTS = (None, "basic-none", "txn-1-mixed", "tombstones-1-first", "leader-epochs")
 """Logs that are appended to: a new one, and what Kafka wrote of several kinds."""
 
@@ -47,12 +47,16 @@ def files(log_dir: Path) -> set[str]:
     return {path.name for path in log_dir.iterdir() if path.is_file()} - {".lock"}
 
 
+@pytest.mark.rotates(8)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.timeout(300, method="thread")
-def test_uncompressed_logs_are_the_same_bytes(server: OracleServer, scratch: Path) -> None:
+def test_uncompressed_logs_are_the_same_bytes(
+    server: OracleServer, scratch: Path, part: int
+) -> None:
     """Segments, indexes, snapshots, epochs, checkpoints; over several runs on one log."""
     failures: list[str] = []
     rolled = 0
-    for seed in range(SEEDS):
+    for seed in range(part, SEEDS, PARTS):
         random = Random(seed)
         start = STARTS[seed % len(STARTS)]
         ours, theirs = scratch / f"ours-{seed}", scratch / f"theirs-{seed}"
@@ -91,13 +95,14 @@ def test_uncompressed_logs_are_the_same_bytes(server: OracleServer, scratch: Pat
         shutil.rmtree(ours)
         shutil.rmtree(theirs)
     assert failures == []
-    assert rolled > SEEDS
+    assert rolled > SEEDS // PARTS
 
 
 def _no_reader(_log_dir: Path, _partition: str, _name: str) -> list[dict[str, object]]:
     return []
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_logs_have_the_same_batches_and_records(
     codec: str, server: OracleServer, tmp_path: Path

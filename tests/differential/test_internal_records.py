@@ -15,7 +15,7 @@ import pytest
 from logwright.config.decoding import default_decoding
 from logwright.decode.dumped import internal_records
 from logwright.decode.make import make_decoder
-from tests.differential.oracle_server import OracleServer
+from tests.differential.oracle_server import shared
 from tests.unit.decode.records import batch, decode
 
 pytestmark = pytest.mark.oracle
@@ -39,8 +39,7 @@ Record = dict[str, Any]
 def records(request: pytest.FixtureRequest, seed: int, kafka_version: str) -> list[Record]:
     """What Kafka serialized."""
     count: int = request.param
-    with OracleServer() as oracle:
-        answer = oracle.ask({"request": "internal", "seed": seed, "count": count})
+    answer = shared().ask({"request": "internal", "seed": seed, "count": count})
     listed: list[Record] = answer["records"]
     assert {count} == set(Counter((one["name"], one["version"]) for one in listed).values())
     return listed

@@ -21,8 +21,8 @@ from tests.differential.oracle_server import OracleServer
 
 pytestmark = pytest.mark.oracle
 
-LOGS = 15
-POINTS = 100
+LOGS = 8
+POINTS = 50
 LOSES = "md5-collision"
 """Kafka's cleaner takes two keys for one, and loses a record: what was before does not count."""
 TORN = "torn-tail-marked-clean"
@@ -51,7 +51,7 @@ COMMON = frozenset(
         "transactions ongoing",
     }
 )
-"""What the random logs must have had: else nothing was shown."""
+"""What the random logs of a night must have had: else nothing was shown."""
 
 
 def places() -> Iterator[Place]:
@@ -76,6 +76,7 @@ def is_only_cleaned(name: str) -> bool:
     return fixtures.description(name)["ops"] == ["clean"] and name != LOSES
 
 
+@pytest.mark.rotates(12)
 @pytest.mark.timeout(600, method="thread")
 def test_fixtures_are_read_as_by_consumers(scratch: Path) -> None:
     """Every log that Kafka wrote and that a broker opens, its offsets and transactions too."""
@@ -101,18 +102,20 @@ def test_a_torn_tail_is_refused_by_name() -> None:
         observe(log_dir, TopicPartition("t", 0), high_watermark="end")
 
 
+@pytest.mark.rotates(8)
 @pytest.mark.timeout(600, method="thread")
 def test_random_logs_are_read_as_by_consumers(
     server: OracleServer, seed: int, scratch: Path
 ) -> None:
     """Both isolation levels, any slice, before and after a clean; a few also by Spark."""
     seeds = range(seed * 1_000_000, seed * 1_000_000 + LOGS)
-    judged = judge_random(server, seeds, {}, scratch, points=5, spark_every=12)
+    judged = judge_random(server, seeds, {}, scratch, points=5, spark_every=LOGS)
     assert [] == judged.found.differences
-    assert set() == COMMON - set(judged.coverage)
-    assert judged.through_spark >= LOGS // 12
+    assert judged.logs >= LOGS
+    assert judged.through_spark > 0
 
 
+@pytest.mark.rotates(8)
 @pytest.mark.timeout(600, method="thread")
 def test_the_past_is_a_replay(server: OracleServer, seed: int, scratch: Path) -> None:
     """A log that was never cleaned has its state as of any offset and any time."""
@@ -132,3 +135,4 @@ def test_many_more_logs_are_read_as_by_consumers(
     seeds = range(seed * 1_000_000, seed * 1_000_000 + count)
     judged = judge_random(server, seeds, {}, scratch, points=10, spark_every=50)
     assert [] == judged.found.differences, "\n".join(judged.lines())
+    assert set() == COMMON - set(judged.coverage)

@@ -5,7 +5,6 @@ them.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,13 +19,6 @@ NAME = "torn-tail"
 UNIQUE = "0123456789abcdef0123456789abcdef"
 
 
-@pytest.fixture(scope="module")
-def server(kafka_version: str) -> Iterator[OracleServer]:
-    """Kafka's LogManager, in one JVM."""
-    with OracleServer() as running:
-        yield running
-
-
 def directory(tmp_path: Path, *marks: str, current: bool) -> Path:
     """An unclean log directory with a torn log under each of these marks."""
     log_dir = fixtures.copy_before(NAME, tmp_path)
@@ -38,6 +30,7 @@ def directory(tmp_path: Path, *marks: str, current: bool) -> Path:
     return log_dir
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.oracle
 @pytest.mark.parametrize("current", [True, False], ids=["with the current log", "without"])
 @pytest.mark.parametrize("mark", ["future", "stray", "delete"])

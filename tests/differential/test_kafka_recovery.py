@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -43,16 +42,10 @@ def test_the_outcome_is_kafkas(name: str, tmp_path: Path) -> None:
     assert ".logwright" not in left
 
 
-@pytest.fixture(scope="module")
-def server(kafka_version: str) -> Iterator[OracleServer]:
-    """Kafka's loader, in one JVM."""
-    with OracleServer() as running:
-        yield running
-
-
 ODD_SIZES = [(".index", 3), (".index", -3), (".timeindex", 5), (".timeindex", -5)]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.oracle
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
 @pytest.mark.parametrize("segment", [0, -1], ids=["first", "last"])
@@ -88,6 +81,7 @@ def test_index_that_is_no_whole_number_of_entries(
     ]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.oracle
 @pytest.mark.parametrize("clean", [True, False], ids=["clean", "unclean"])
 @pytest.mark.parametrize("start", [0, 70])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from logwright.recovery.root import look_at_root, topic_id_problem
-from tests.differential.oracle_server import OracleServer
+from tests.differential.oracle_server import OracleServer, shared
 from tests.log_builder import LogBuilder
 
 pytestmark = pytest.mark.oracle
@@ -79,10 +78,10 @@ TAKEN_FOR_LOGS = ("x-01", "x 1-1", "..-1")
 """Kafka loads these as logs. A recovery does not recover them, so it must not say nothing."""
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[OracleServer]:
-    with OracleServer() as running:
-        yield running
+@pytest.fixture
+def server() -> OracleServer:
+    """Of the oldest Kafka, or that of `--kafka`."""
+    return shared()
 
 
 @pytest.fixture

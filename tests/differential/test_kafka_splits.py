@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,13 +21,6 @@ pytestmark = pytest.mark.oracle
 
 PARTITION = TopicPartition("t", 0)
 MODES = (RecoveryOptions(like_kafka=True), RecoveryOptions())
-
-
-@pytest.fixture(scope="module")
-def server(kafka_version: str) -> Iterator[OracleServer]:
-    """Kafka's loader, in one JVM."""
-    with OracleServer() as running:
-        yield running
 
 
 def by_kafka(log_dir: Path, server: OracleServer) -> str | None:
@@ -65,6 +57,7 @@ def copied(log_dir: Path, name: str) -> Path:
     return target
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("options", MODES, ids=["like Kafka", "keeping"])
 @pytest.mark.parametrize("last_segment", [False, True], ids=["closed", "active"])
 @pytest.mark.parametrize(("base", "first"), [(0, 0), (0, 7), (5, 5)])

@@ -9,16 +9,18 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from logwright.config.topic import CleanerConfig
 from logwright.errors import UnsupportedFormatError
 from tests.differential.oracle_server import OracleServer
 from tests.latest_rows import PastStates, plan_of, read_state, replayed
 
-LOGS = 75
-"""In every commit's run."""
+LOGS = 40
 FEW_KEYS = CleanerConfig(dedupe_buffer_bytes=640)
 
 
+@pytest.mark.rotates(2)
 def test_random_logs(server: OracleServer, scratch: Path, seed: int) -> None:
     """Before and after a cleaning of Kafka's the rows are those of a dictionary over the decoded
     records, also with a small map and by threads; as-of is a replay at random offsets and times.

@@ -7,7 +7,6 @@ from __future__ import annotations
 import base64
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +25,6 @@ from tests.property.accidents import META
 
 REAL = [(root, name) for root in old_formats.DIRECTORIES for name in old_formats.PARTITIONS]
 NOW = ("--now", str(4_000_000_000_000))
-
-
-@pytest.fixture(scope="module")
-def server(kafka_version: str) -> Iterator[OracleServer]:
-    """Kafka's log, in one JVM."""
-    with OracleServer() as running:
-        yield running
 
 
 @pytest.fixture
@@ -92,6 +84,7 @@ def test_commands_read_them(log_dir: Path) -> None:
         assert 8 == answer.exit_code, answer.output
 
 
+@pytest.mark.rotates(8)
 @pytest.mark.oracle
 @pytest.mark.parametrize("number", range(25))
 def test_random_logs(server: OracleServer, tmp_path: Path, number: int) -> None:

@@ -20,8 +20,8 @@ from tests.differential.oracle_server import OracleServer
 from tests.differential.random_logs import Shape, Tally, run_many, write_case
 from tests.differential.shrink import FEATURES, write_named
 
-LOGS = 1_000
-"""In every commit's run: about a minute."""
+LOGS = 120
+"""By day."""
 
 SHAPE: Shape = {}
 """Everything."""
@@ -83,7 +83,7 @@ COMMON = frozenset(
         "transactions ongoing",
     }
 )
-"""What one log in fifty must have had, and of the rare ones any: else nothing was shown."""
+"""What a log must have had, at night one in fifty, and any the rare ones: or nothing was shown."""
 
 
 def compare_many(server: OracleServer, first_seed: int, logs: int, scratch: Path) -> Tally:
@@ -97,11 +97,11 @@ def judge(tally: Tally) -> None:
     figures = "\n".join(tally.lines())
     assert not tally.failures, figures
     assert not tally.refused, figures
-    assert tally.compared > 0.95 * tally.logs, figures
-    assert {name for name in COMMON if tally.coverage[name] < tally.logs / 50} == set(), figures
-    assert {name for name in RARE if not tally.coverage[name]} == set(), figures
+    assert tally.compared > 0.9 * tally.logs, figures
+    assert {name for name in COMMON if not tally.coverage[name]} == set(), figures
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.oracle
 @pytest.mark.timeout(600, method="thread")
 def test_random_logs_are_cleaned_as_by_kafka(
@@ -126,8 +126,12 @@ def test_many_more_random_logs(
     with capsys.disabled():
         sys.stdout.write("\n" + "\n".join(tally.lines()) + "\n")
     judge(tally)
+    assert tally.compared > 0.95 * tally.logs
+    assert {name for name in COMMON if tally.coverage[name] < tally.logs / 50} == set()
+    assert {name for name in RARE if not tally.coverage[name]} == set()
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.oracle
 def test_a_seed_gives_the_same_log_again(server: OracleServer, scratch: Path) -> None:
     """Bytes, settings and outcome follow from the seed alone."""
@@ -138,6 +142,7 @@ def test_a_seed_gives_the_same_log_again(server: OracleServer, scratch: Path) ->
         assert [] == comparison.compare_partition(first.parent, two.parent, "t-0")
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.oracle
 def test_a_shape_takes_things_away(server: OracleServer, scratch: Path) -> None:
     """Without any of its features a log is plain records in batches."""
@@ -158,6 +163,7 @@ def test_a_shape_takes_things_away(server: OracleServer, scratch: Path) -> None:
         }
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.oracle
 def test_a_difference_is_found_and_made_small(
     server: OracleServer, scratch: Path, monkeypatch: pytest.MonkeyPatch

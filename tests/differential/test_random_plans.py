@@ -12,8 +12,8 @@ import pytest
 from tests.differential.oracle_server import OracleServer
 from tests.differential.random_plans import SMALL, PlanOutcome, run_plans
 
-PLANS = 2_500
-"""In every commit's run: about half a minute."""
+PLANS = 500
+"""By day."""
 
 SEEN = (
     "eligible",
@@ -31,7 +31,7 @@ SEEN = (
     "nothing dirty",
     "directories with several eligible",
 )
-"""What at least one partition in a hundred must have shown."""
+"""What at least one partition must have shown, and at night one in a hundred."""
 
 
 def plan_many(
@@ -53,9 +53,10 @@ def plan_many(
 def judge(failures: list[PlanOutcome], seen: Counter[str]) -> None:
     shown = [f"seed {each.seed}: {'; '.join(each.differences[:4])}" for each in failures[:20]]
     assert [] == shown, seen
-    assert [] == [name for name in SEEN if seen[name] < seen["partitions"] / 100], seen
+    assert [] == [name for name in SEEN if not seen[name]], seen
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.oracle
 @pytest.mark.timeout(600, method="thread")
 def test_random_partitions_are_planned_as_by_kafka(
@@ -80,3 +81,5 @@ def test_many_more_random_partitions(
     with capsys.disabled():
         sys.stdout.write(f"\n{sorted(outcome[1].items())}\n")
     judge(*outcome)
+    seen = outcome[1]
+    assert [] == [name for name in SEEN if seen[name] < seen["partitions"] / 100]

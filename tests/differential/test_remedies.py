@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from logwright.errors import CorruptProducerSnapshot
 from logwright.format.snapshot import parse_snapshot
-from tests.differential.oracle_server import OracleServer
+from tests.differential.oracle_server import OracleServer, shared
 from tests.e2e.command import Answer, call
 from tests.fixtures import copy_before
 from tests.log_builder import START_MS, LogBuilder
@@ -28,10 +27,10 @@ IDS = b"version=1\nnode.id=1\ncluster.id=Y2x1c3RlcmNsdXN0ZXJjbA\n"
 NOW_MS = START_MS + 1_000_000
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[OracleServer]:
-    with OracleServer() as running:
-        yield running
+@pytest.fixture
+def server() -> OracleServer:
+    """Of the oldest Kafka, or that of `--kafka`."""
+    return shared()
 
 
 @pytest.fixture

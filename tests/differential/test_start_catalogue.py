@@ -6,14 +6,14 @@ is lost but those whose bytes are gone.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from tests.differential.oracle_server import OracleServer
+from tests.differential.oracle_server import OracleServer, shared
 from tests.e2e.command import call
 from tests.property.accidents import (
     CHECKPOINTS,
@@ -232,10 +232,10 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[OracleServer]:
-    with OracleServer() as running:
-        yield running
+@pytest.fixture
+def server() -> OracleServer:
+    """Of the oldest Kafka, or that of `--kafka`."""
+    return shared()
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +255,7 @@ def cleanly_stopped(places: pytest.TempPathFactory) -> World:
     raise AssertionError
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", CASES)
 def test_a_damage(name: str, world: World, server: OracleServer, tmp_path: Path) -> None:
     """Each is judged rightly, and what is said cures it."""
@@ -276,6 +277,7 @@ def test_a_damage(name: str, world: World, server: OracleServer, tmp_path: Path)
         assert case.lost == missing(world.whole, root, log)
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("name", CASES)
 def test_a_rescue(name: str, world: World, server: OracleServer, tmp_path: Path) -> None:
     """Kafka starts afterwards, with all records that there are; what was in the way is kept, and an

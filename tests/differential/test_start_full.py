@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.oracle_server import JVM_OPTIONS
 from tests.log_builder import LogBuilder
-from tests.oracle_runner import java, oracle_classpath
+from tests.oracle_runner import oracle_jvm
 from tests.property.accidents import META, NOW_MS
 from tests.rights import mounting
 
@@ -40,7 +39,7 @@ def test_records_are_cut(tmp_path: Path) -> None:
     assert words is not None
     logs = [str(tmp_path / "full/logs")]
     boot = {"request": "boot", "logDirs": logs, "identity": True, "now": NOW_MS}
-    kafka = [java(), *JVM_OPTIONS, "-cp", oracle_classpath(), "oracle.Main", "serve"]
+    kafka = [*oracle_jvm(), "oracle.Main", "serve"]
     subprocess.run(
         [*words, "sh", "-c", SCRIPT, tmp_path, LOGWRIGHT, *kafka],
         input="".join(f"{json.dumps(each)}\n" for each in (boot, {"request": "quit"})),

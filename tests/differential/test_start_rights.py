@@ -17,9 +17,8 @@ import pytest
 
 from logwright.rescue.rights import user_named
 from logwright.rescue.start import judge_start
-from tests.differential.oracle_server import JVM_OPTIONS
 from tests.log_builder import LogBuilder
-from tests.oracle_runner import java, oracle_classpath
+from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
 from tests.property.accidents import META, NOW_MS
 from tests.rights import NOBODY
 
@@ -83,9 +82,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (path / "whole/meta.properties").write_text(META)
     (path / "java").mkdir()
     for entry in map(Path, oracle_classpath().split(os.pathsep)):
-        if entry.is_dir():
-            shutil.copytree(entry, path / "classes")
-        for jar in entry.parent.glob("*.jar") if entry.name == "*" else ():
+        for jar in entry.parent.glob("*.jar"):
             shutil.copyfile(jar, path / "java" / jar.name)
     yield path
     shutil.rmtree(path)
@@ -107,7 +104,7 @@ def kafka(place: Path) -> dict[str, str]:
         )
     lines = [json.dumps(line) for line in (*requests, {"request": "quit"})]
     ended = subprocess.run(
-        [java(), *JVM_OPTIONS, "-cp", f"{place}/classes:{place}/java/*", "oracle.Main", "serve"],
+        [java(), *JVM_OPTIONS, "-cp", f"{place}/java/*", "oracle.Main", "serve"],
         input="\n".join(lines) + "\n",
         capture_output=True,
         text=True,

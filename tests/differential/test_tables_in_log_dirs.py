@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from logwright.cli.main import main
-from tests.differential.oracle_server import OracleServer
+from tests.differential.oracle_server import OracleServer, shared
 from tests.log_builder import START_MS, LogBuilder
 from tests.table_rows import FORMATS
 
@@ -52,13 +52,12 @@ def latest(log_dir: Path, *words: object) -> Any:  # noqa: ANN401 -- click's res
 
 def test_a_directory_of_a_table_stops_a_broker(tmp_path: Path) -> None:
     """So Kafka's LogManager says, of what an update makes first; a copy without it loads."""
-    with OracleServer() as kafka:
-        for name in (".logwright", "table"):
-            log_dir = log_directory(tmp_path / f"logs-{name}", known=True)
-            copy = shutil.copytree(log_dir, tmp_path / f"copy-{name}")
-            (log_dir / name).mkdir()
-            assert "is not in the form of topic-partition" in loaded(kafka, log_dir)["loadFailed"]
-            assert "loadFailed" not in loaded(kafka, copy)
+    for name in (".logwright", "table"):
+        log_dir = log_directory(tmp_path / f"logs-{name}", known=True)
+        copy = shutil.copytree(log_dir, tmp_path / f"copy-{name}")
+        (log_dir / name).mkdir()
+        assert "is not in the form of topic-partition" in loaded(shared(), log_dir)["loadFailed"]
+        assert "loadFailed" not in loaded(shared(), copy)
 
 
 def test_no_table_in_a_log_directory(tmp_path: Path) -> None:
@@ -77,7 +76,6 @@ def test_no_table_in_a_log_directory(tmp_path: Path) -> None:
             assert "no broker would start on it" in done.stderr
         assert 5 == latest(own, "--to", place, "--columns", "key").exit_code
         assert before == {path: sorted(path.rglob("*")) for path in (own, other)}
-    with OracleServer() as kafka:
-        for log_dir in (own, other):
-            assert "loadFailed" not in loaded(kafka, log_dir)
+    for log_dir in (own, other):
+        assert "loadFailed" not in loaded(shared(), log_dir)
     assert 0 == latest(own, "--to", tmp_path / "tables/x").exit_code

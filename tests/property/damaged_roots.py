@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from logwright.format.valid import valid_batches
-from tests.differential.oracle_server import OracleServer
+from tests.differential.oracle_server import OracleServer, shared
 from tests.differential.random_logs import scratch_directory
 from tests.e2e.command import Answer, call
 from tests.property.accidents import (
@@ -209,13 +209,13 @@ def compare(world: World, kafkas: Path) -> None:
 
 def run(count: int, seed: int) -> Iterator[tuple[str, str]]:
     """Yield (seed, what became of it)."""
-    with scratch_directory() as scratch, OracleServer() as server:
+    with scratch_directory() as scratch:
         for number in range(count):
             name = f"{seed}-{number}"
             place = scratch / name
             place.mkdir()
             try:
-                yield name, check(name, place, server)
+                yield name, check(name, place, shared())
             except Wrong as wrong:
                 yield name, f"WRONG: {wrong}"
             finally:

@@ -20,7 +20,7 @@ from random import Random
 
 from logwright.rescue.model import StartVerdict
 from logwright.rescue.start import judge_start
-from tests.differential.oracle_server import OracleServer
+from tests.differential.oracle_server import OracleServer, shared
 from tests.differential.random_logs import scratch_directory
 from tests.property.accidents import DAMAGES, META, NOW_MS, World, make
 from tests.property.long_form import main
@@ -112,12 +112,12 @@ def _said(verdict: StartVerdict) -> str:
 
 def run(count: int, seed: int) -> Iterator[tuple[str, str]]:
     """Yield (seed, what became of it)."""
-    with scratch_directory() as scratch, OracleServer() as server:
+    with scratch_directory() as scratch:
         for number in range(count):
             name = f"{seed}-{number}"
             place = scratch / name
             place.mkdir()
-            yield name, check(name, place, server)
+            yield name, check(name, place, shared())
             shutil.rmtree(place, ignore_errors=True)  # Kafka may still remove a log in it
 
 

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,10 @@ if TYPE_CHECKING:
     from tests.log_builder import LogBuilder
 
 bounded = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+LONGER = 20 if settings.default.max_examples > 100 else 1  # by tests/conftest.py: more at night
+
+# rotates(1): all of them by day, and again at night, with LONGER times as many examples
+pytestmark = pytest.mark.rotates(1)
 
 
 @contextmanager
@@ -81,7 +86,7 @@ def data_records(segments: Iterable[twins.Segment]) -> list[Record]:
     ]
 
 
-@settings(bounded, max_examples=400)
+@settings(bounded, max_examples=200 * LONGER)
 @given(made_up_logs())
 def test_the_kernels_leave_what_the_plain_rules_leave(log: MadeUpLog) -> None:
     """Batches, records, transaction indexes, next first dirty offset, counts and every check."""
@@ -134,7 +139,7 @@ def clean(log: MadeUpLog, builder: LogBuilder) -> CleanPlan:
     return planned
 
 
-@settings(bounded, max_examples=150)
+@settings(bounded, max_examples=75 * LONGER)
 @given(made_up_logs())
 def test_the_last_committed_value_of_each_key_survives(log: MadeUpLog) -> None:
     """A reader of committed records sees the same last value of each key before and after; only a
@@ -158,7 +163,7 @@ def test_the_last_committed_value_of_each_key_survives(log: MadeUpLog) -> None:
                 assert (offset, value) == after.get(key)
 
 
-@settings(bounded, max_examples=150)
+@settings(bounded, max_examples=75 * LONGER)
 @given(made_up_logs(), st.sampled_from([700_000, 850_000, 999_999, 1_000_000]))
 def test_what_is_younger_than_the_lag_survives(log: MadeUpLog, lag_ms: int) -> None:
     """`min.compaction.lag.ms`: no record above the first dirty offset goes before its time."""
@@ -174,7 +179,7 @@ def test_what_is_younger_than_the_lag_survives(log: MadeUpLog, lag_ms: int) -> N
         assert [] == [record.offset for record in young if record.offset not in kept]
 
 
-@settings(bounded, max_examples=150)
+@settings(bounded, max_examples=75 * LONGER)
 @given(made_up_logs())
 def test_cleaning_twice_at_one_clock_changes_nothing(log: MadeUpLog) -> None:
     """There is nothing left to clean; and if the log is taken for dirty again, no data record
@@ -191,7 +196,7 @@ def test_cleaning_twice_at_one_clock_changes_nothing(log: MadeUpLog) -> None:
         assert once == data_records(read(builder))
 
 
-@settings(bounded, max_examples=150)
+@settings(bounded, max_examples=75 * LONGER)
 @given(made_up_logs(), st.integers(0, 3))
 def test_a_cleaning_that_was_stopped_and_resumed_leaves_the_same(
     log: MadeUpLog, stopped_after: int

@@ -8,7 +8,7 @@ import pytest
 
 from tests.property.damaged_roots import run
 
-COUNT = 60
+COUNT = 30
 NIGHTLY_COUNT = 2_500
 
 
@@ -22,8 +22,7 @@ def outcomes(count: int, seed: int) -> Counter[str]:
 def test_what_is_marked_clean_starts(seed: int) -> None:
     """Random damage to root files, topic ids, leader epochs, directories and logs."""
     counts = outcomes(COUNT, seed)
-    assert counts["clean"] > COUNT // 4, counts
-    assert counts["clean after remedies"] > COUNT // 10, counts
+    assert counts["clean"] + counts["clean after remedies"] > COUNT // 4, counts
 
 
 @pytest.mark.oracle
@@ -31,4 +30,6 @@ def test_what_is_marked_clean_starts(seed: int) -> None:
 def test_what_is_marked_clean_starts_nightly(seed: int) -> None:
     """The long form."""
     counts = outcomes(NIGHTLY_COUNT, seed)
+    assert counts["clean"] > NIGHTLY_COUNT // 4, counts
+    assert counts["clean after remedies"] > NIGHTLY_COUNT // 10, counts
     assert counts["left to a broker"], counts

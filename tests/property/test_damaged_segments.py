@@ -31,7 +31,8 @@ from tests.plans import forced_plan
 from tests.producer_files import ProducerState
 from tests.property.mutations import mutate
 
-MUTANTS = 4_800
+MUTANTS = 1_800
+NIGHTLY_MUTANTS = 24_000
 SLOWEST_SECONDS = 10
 MORE_MEMORY_BYTES = 1 << 30
 """Address space that a cleaning of some kilobytes may take, compiled code and mapped files too."""
@@ -184,9 +185,12 @@ def test_a_healthy_segment_is_cleaned(name: str, number: int, memory: Path) -> N
     assert not judge(segment, segment.content, memory / f"{name}-{number}-healthy")
 
 
+@pytest.mark.parametrize(
+    "mutants", [MUTANTS, pytest.param(NIGHTLY_MUTANTS, marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize(("name", "number"), SEGMENTS)
 def test_a_damaged_segment_is_refused_or_cleaned_by_the_checks(
-    name: str, number: int, memory: Path, seed: int
+    name: str, number: int, mutants: int, memory: Path, seed: int
 ) -> None:
     """Never a crash, a hang or a huge allocation; and what the plain reader refuses the kernels
     refuse, what it reads they read.
@@ -196,7 +200,7 @@ def test_a_damaged_segment_is_refused_or_cleaned_by_the_checks(
     names = (f"{name}-{number}", f"{name}-{number}-far")
     judge(segment, segment.content, memory / names[0])
     refused = 0
-    count = MUTANTS // len(SEGMENTS)
+    count = mutants // len(SEGMENTS)
     with little_memory():
         for mutant in range(count):
             content = mutate(segment.content, Random(f"{seed}/{name}/{number}/{mutant}"))

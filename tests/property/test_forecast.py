@@ -5,6 +5,7 @@ of many keys.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from logwright.forecast.exact import forecast_exactly
@@ -15,7 +16,7 @@ from logwright.sweep.build import build
 from tests.differential.random_logs import scratch_directory
 from tests.forecast_logs import plan_of, write_random_log
 from tests.property.made_up_logs import MadeUpLog, made_up_logs, plan
-from tests.property.test_cleaning_rules import bounded, written
+from tests.property.test_cleaning_rules import LONGER, bounded, written
 
 ROUNDING_BYTES = 3
 RANDOM_LOGS = 10
@@ -26,7 +27,8 @@ def records_of(forecast: Forecast) -> tuple[int, ...]:
     return tuple(removal.records for removal in forecast.by_cause.values())
 
 
-@settings(bounded, max_examples=300)
+@pytest.mark.rotates(1)  # at night with more examples
+@settings(bounded, max_examples=120 * LONGER)
 @given(made_up_logs())
 def test_all_keys_give_what_is_removed(log: MadeUpLog) -> None:
     """The records of each cause, and the bytes: few batches are compressed, so all are measured.
@@ -50,6 +52,7 @@ def test_all_keys_give_what_is_removed(log: MadeUpLog) -> None:
             assert records_of(sampled) == records_of(forecast)
 
 
+@pytest.mark.rotates(8)
 def test_random_logs_of_many_keys() -> None:
     """All keys: at most 5 % of what is removed, of each log. One key of 64: at most 15 % of each
     log with enough keys in the sample. In sum 1 % and 5 %.

@@ -20,6 +20,7 @@ GROUPS = 10
 STATUSES = {0, 3, 5}
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_random_worlds(tmp_path: Path, group: int) -> None:
     """A part of them each."""

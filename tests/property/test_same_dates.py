@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from tests.log_builder import START_MS
 from tests.maintained import SECOND_MS, draw_log, draw_settings
 from tests.unit.cli.test_find import SECRET_KEYS, build
 
-LOGS = 8
+LOGS, NIGHTLY_LOGS = 6, 100
 SEEDS = 1_000
 NOW_MS = START_MS + 60 * SECOND_MS
 PERSONS = (b"planted-alice", b"planted-bob")
@@ -119,13 +120,27 @@ def judge(tmp_path: Path, seed: int) -> set[str]:
     return {rule for _, rule, time in dates if time is not None}
 
 
-def test_all_say_the_same_dates(tmp_path: Path, seed: int) -> None:
-    """After an erasure by the rules, of records, tombstones and retired files."""
+def judge_many(tmp_path: Path, seed: int, count: int) -> set[str]:
+    """Ask of this number of random logs; the rules that were named with a date."""
     rules: set[str] = set()
-    for number in range(seed * SEEDS, seed * SEEDS + LOGS):
+    for number in range(seed * SEEDS, seed * SEEDS + count):
         place = tmp_path / str(number)
         place.mkdir()
         rules |= judge(place, number)
+        shutil.rmtree(place)
+    return rules
+
+
+def test_all_say_the_same_dates(tmp_path: Path, seed: int) -> None:
+    """After an erasure by the rules, of records, tombstones and retired files."""
+    assert judge_many(tmp_path, seed, LOGS)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_all_say_the_same_dates_of_many_logs(tmp_path: Path, seed: int) -> None:
+    """The same, and both rules that a date may come from are among them."""
+    rules = judge_many(tmp_path, seed, NIGHTLY_LOGS)
     assert {"deadline sweep", "file.delete.delay.ms"} <= rules
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.property.starts import run
 
-COUNT = 120
+COUNT = 40
 NIGHTLY_COUNT = 5_000
 
 
@@ -22,13 +22,14 @@ def outcomes(count: int, seed: int) -> Counter[str]:
 def test_it_says_what_kafka_does(seed: int) -> None:
     """Random damage to one or two log directories."""
     counts = outcomes(COUNT, seed)
-    assert counts["starts"] > COUNT // 8, counts
-    assert counts["does not"] > COUNT // 8, counts
-    assert counts["not known"] < COUNT // 4, counts
+    assert counts["starts"] + counts["does not"] > COUNT // 2, counts
 
 
 @pytest.mark.oracle
 @pytest.mark.nightly
 def test_it_says_what_kafka_does_nightly(seed: int) -> None:
     """The long form."""
-    assert outcomes(NIGHTLY_COUNT, seed)["starts"] > NIGHTLY_COUNT // 8
+    counts = outcomes(NIGHTLY_COUNT, seed)
+    assert counts["starts"] > NIGHTLY_COUNT // 8, counts
+    assert counts["does not"] > NIGHTLY_COUNT // 8, counts
+    assert counts["not known"] < NIGHTLY_COUNT // 4, counts

@@ -48,7 +48,7 @@ from tests.property.hinted_logs import (
 )
 from tests.property.wrong_hints import Wrong, all_wrong
 
-RUNS: Final = 1_200
+RUNS: Final = 200
 NIGHTLY_RUNS: Final = 45_000
 BOUNDED: Final = frozenset(
     {

@@ -125,6 +125,7 @@ def test_the_command_with_spark(
     assert [] == [each.name for each in (tmp_path / "scratch").iterdir()]
 
 
+@pytest.mark.rotates(4)
 def test_a_cluster_without_a_shared_directory(
     log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path
 ) -> None:
@@ -143,6 +144,7 @@ def test_a_cluster_without_a_shared_directory(
     assert {} == as_here(log_dirs, bucket, tmp_path / "there")
 
 
+@pytest.mark.rotates(4)
 def test_the_command_with_spark_cleans_parts(
     log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path
 ) -> None:
@@ -174,6 +176,7 @@ def test_a_master_that_does_not_answer(
     assert {0} == {version(bucket, each).version for each in log_dirs}
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.parametrize("how", [pytest.param("whole", marks=pytest.mark.nightly), "split"])
 def test_an_executor_is_killed(
     how: str, log_dirs: dict[TopicPartition, Path], bucket: Bucket, tmp_path: Path

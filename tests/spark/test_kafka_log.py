@@ -77,6 +77,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return log_dir
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 def test_rows_are_those_of_a_consumer(
     observed: Observed, cases: Path, isolation: Isolation
@@ -318,6 +319,7 @@ def test_large_record_batches_pass_as_they_are(observed: Observed, tmp_path: Pat
         observed.spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
 
 
+@pytest.mark.rotates(2)
 def test_spark_finds_the_format_by_itself(tmp_path: Path) -> None:
     """Where the package is on the Python path, without registration, and with SQL."""
     path = three_logs(tmp_path)

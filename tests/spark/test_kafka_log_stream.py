@@ -50,6 +50,7 @@ def offsets(spark: SparkSession, work: Path) -> list[tuple[int, int]]:
     return sorted(map(tuple, spark.read.parquet(str(work / "rows")).collect()))
 
 
+@pytest.mark.rotates(2)
 def test_a_query_continues_where_it_was(observed: Observed, tmp_path: Path) -> None:
     """In micro-batches of the wanted size, to the end that there is; the next run reads what came
     since, and new partitions. The checkpoint has the offsets of Spark's Kafka source.
@@ -67,6 +68,7 @@ def test_a_query_continues_where_it_was(observed: Observed, tmp_path: Path) -> N
     assert {"t": {"0": 50, "1": 3}, f"t#{ID}#0:4,1:0": {}} == planned[-1]
 
 
+@pytest.mark.rotates(2)
 def test_a_log_in_a_bucket(observed: Observed, tmp_path: Path) -> None:
     """As in a log directory: a query sees what was uploaded since, and that a topic was made again
     under the same name.
@@ -96,6 +98,7 @@ def planned_in(work: Path) -> list[Path]:
     return sorted((each for each in log.iterdir() if each.name.isdigit()), key=lambda at: at.name)
 
 
+@pytest.mark.rotates(2)
 def test_what_stops_a_query_is_named(observed: Observed, tmp_path: Path) -> None:
     """A wrong option, and records that are gone; on request it continues without them."""
     write_log(tmp_path / "logs")

@@ -12,6 +12,7 @@ from tests.spark.killed_streams import kill_queries, summary
 pytestmark = [pytest.mark.spark, pytest.mark.crash]
 
 
+@pytest.mark.rotates(4)
 @pytest.mark.timeout(900)
 def test_rows_of_killed_queries_come_once(tmp_path: Path, seed: int) -> None:
     """Of stopped and running directories, whatever is killed, and when."""

@@ -45,6 +45,7 @@ def run(*words: str | Path, env: dict[str, str]) -> subprocess.CompletedProcess[
     )
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("more", [{}, {"PYSPARK_PYTHON": "python3"}])
 def test_a_command_by_its_path(
     tmp_path: Path, elsewhere: dict[str, str], more: dict[str, str]
@@ -58,6 +59,7 @@ def test_a_command_by_its_path(
     assert [] == compare_after(CASE, log_dir)
 
 
+@pytest.mark.rotates(2)
 def test_a_session_of_a_program(tmp_path: Path, elsewhere: dict[str, str]) -> None:
     """It has no PYSPARK_PYTHON, and was there before the package was imported."""
     log_dir = copy_before(CASE, tmp_path)

@@ -33,6 +33,7 @@ def stderr_of(session: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
+@pytest.mark.rotates(2)
 @pytest.mark.parametrize("session", ["local_session", "local_context"])
 def test_a_start_prints_nothing(session: str) -> None:
     """The first and the second; what the JVM prints later is not lost."""
