@@ -11,6 +11,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from logwright.kernel import cache_directory
 from logwright.kernel_compiler import kernels_ahead
 from tests import fixtures, oracle_runner
 from tests.connect_events import PROJECT as CONNECT
@@ -34,7 +35,8 @@ def use_spark() -> None:
 
 
 def compile_kernels() -> None:
-    """Compile the kernels of a cleaning. Effects: the cache of kernels."""
+    """Compile the kernels of a cleaning. Effects: the cache of kernels, which is made."""
+    cache_directory().mkdir(mode=0o700, parents=True, exist_ok=True)
     for group in range(len(kernels_ahead())):
         _python(f"from logwright.kernel_compiler import compile_ahead; compile_ahead({group})")
 
