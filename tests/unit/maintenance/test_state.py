@@ -114,7 +114,7 @@ def without_seconds(value: Any) -> Any:  # noqa: ANN401 -- of JSON
     return [without_seconds(each) for each in value] if isinstance(value, list) else value
 
 
-@pytest.fixture(name="place", params=["file", "moto"])
+@pytest.fixture(name="place", params=["file", pytest.param("moto", marks=pytest.mark.rotates(4))])
 def _place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
@@ -128,7 +128,6 @@ def _place(
         yield f"s3://{NAME}/{tmp_path.name}"
 
 
-@pytest.mark.rotates(4)
 def test_the_same_is_done_and_shown_in_a_directory_and_in_its_upload(
     place: str, tmp_path: Path
 ) -> None:

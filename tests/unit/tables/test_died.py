@@ -30,8 +30,8 @@ STRIDES = pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mar
 
 @pytest.mark.crash
 @pytest.mark.rotates(PARTS)
-@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("form", FORMATS)  # a part by day, of each form
 def test_died_at_every_effect(
     tmp_path: Path, form: str, seed: int, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
