@@ -62,7 +62,7 @@ check: need-demo $(VENV)/.dev ## lint, format and types [1 min the first time, t
 unit: need-demo $(VENV)/.dev ## the tests that need no Java, Maven or browser [some minutes]
 	@tests/run $(BIN)/python --unit
 
-test: need-test check ## lint, types and all tests, of long ones a share; PYTEST_ARGS="-k name" [17 min]
+test: need-test check ## lint, types and all tests, of long ones a share; PYTEST_ARGS="-k name" [15 min]
 	@tests/run $(BIN)/python $(PYTEST_ARGS)
 
 pictures: need-test $(VENV)/.dev ## make the README's pictures of Dagster's pages again, in docs/images [3 min]

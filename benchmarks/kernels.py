@@ -13,7 +13,8 @@ from benchmarks.logs import BenchLog
 from logwright.batches.source import Source, open_window, row_ranges, side_of
 from logwright.batches.unpack import NOT_GIVEN
 from logwright.checks import kernels as check_kernels
-from logwright.format.codec import CODEC_NAMES, compress, decompress, decompression_limit
+from logwright.format.codec import CODEC_NAMES, compress, decompress
+from logwright.format.limits import decompression_limit
 from logwright.format.scan import check_crcs, scan_segment
 from logwright.keys import offset_map
 from logwright.keys import read as reading

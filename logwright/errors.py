@@ -25,6 +25,7 @@
     │   ├─ PointNotHeld
     │   ├─ Paused
     │   ├─ OutOfMemory
+    │   ├─ BatchAboveLimit
     │   └─ DiskFull
     ├─ QualityError                6   the compacted output failed a check or a contract
     └─ StepFailed                  7   the machine: a file step failed
@@ -229,6 +230,10 @@ class Paused(PreconditionError):
 
 class OutOfMemory(PreconditionError):
     """Processing a log needs more memory than there is."""
+
+
+class BatchAboveLimit(PreconditionError):
+    """A record batch unpacks to more than the limit. Nobody knows whether it is corrupt."""
 
 
 class DiskFull(PreconditionError):

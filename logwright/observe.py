@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from logwright.log.committed import HighWatermark
 from logwright.log.load import observe
 from logwright.place.files import entry_at
 from logwright.reading import reading
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from logwright.format.names import TopicPartition
     from logwright.log.model import PartitionLog
     from logwright.place.model import AnyPlace, Place
-
-HighWatermark = Literal["end", "checkpoint"]
 
 
 def holds(log_dir: Place, partition: TopicPartition) -> bool:

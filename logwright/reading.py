@@ -21,6 +21,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import (
+    BatchAboveLimit,
     CorruptLogError,
     StalePlan,
     Unsettled,
@@ -89,7 +90,7 @@ def reading(log_dir: Place) -> Iterator[None]:
     try:
         yield
         _require_no_broker(log_dir)
-    except (CorruptLogError, UnsupportedFormatError, StalePlan):
+    except (CorruptLogError, UnsupportedFormatError, BatchAboveLimit, StalePlan):
         _require_no_broker(log_dir)
         raise
     finally:

@@ -88,6 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.register_profile("night", day, max_examples=5_000)
     hypothesis.settings.load_profile("night" if _is_night(config) else "day")
     config.pluginmanager.register(costs.Meter(config.getoption("costs")))
+    config.pluginmanager.register(Collector())
 
 
 def _is_night(config: pytest.Config) -> bool:
@@ -108,14 +109,36 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = schedule.in_order(items, night=_is_night(config))
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """What is there now stays: no collection of garbage has to look at it again, until the end,
-    when extension modules complain of what they find.
+    when extension modules complain of what they find. By day there are fewer collections; one test
+    of the night can open more files than a process may have.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(20_000)
+    if not _is_night(session.config):
+        gc.set_threshold(20_000)
     atexit.register(gc.unfreeze)
+
+
+class Collector:
+    """Collects garbage whenever `more` descriptors were opened: an error that a test expects keeps,
+    by its traceback, the files of the frames that it went through, and a process may have 1,024.
+    """
+
+    def __init__(self, more: int = 300) -> None:
+        self.more = more
+        self.left = _opened()
+
+    def pytest_runtest_logfinish(self) -> None:
+        """After each test."""
+        if _opened() > self.left + self.more:
+            gc.collect()
+            self.left = _opened()
+
+
+def _opened() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
 
 
 @pytest.hookimpl(optionalhook=True)

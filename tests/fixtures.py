@@ -55,7 +55,7 @@ def unpacked() -> Path:
     Never write below it: `copy_before` gives a copy to work on.
     """
     digest = hashlib.sha256(b"".join(archive.read_bytes() for archive in ARCHIVES))
-    ready = CACHE / f"kafka-cases-{digest.hexdigest()[:16]}"
+    ready = CACHE / f"kafka-cases-{digest.hexdigest()[:16]}-committed"
     if ready.is_dir():
         return ready
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -68,9 +68,26 @@ def unpacked() -> Path:
                 tar.extractall(root, **filters)  # noqa: S202 -- our own, packed by data/pack.py
         for case in (root / "cases").iterdir():
             _set_times(case)
+        for case in root.glob("*/*/case.json"):
+            _commit(case)
         if not ready.is_dir():
             root.rename(ready)
     return ready
+
+
+def _commit(case: Path) -> None:
+    """Give the logs of a case, before the operation, the high watermarks with which Kafka did it:
+    what wrote them was no broker, and recorded the offset at which it had opened each.
+    """
+    rows = {
+        row["topicPartition"].rpartition("-")[::2]: row["highWatermark"]
+        for row in json.loads(case.read_text())["plan"]["partitions"]
+    }
+    lines = [f"{topic} {number} {offset}" for (topic, number), offset in rows.items()]
+    checkpoint = case.parent / "before" / "replication-offset-checkpoint"
+    stat = checkpoint.stat()
+    checkpoint.write_text("\n".join(["0", str(len(lines)), *lines, ""]))
+    os.utime(checkpoint, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
 def _set_times(directory: Path) -> None:

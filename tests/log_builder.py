@@ -43,6 +43,8 @@ from tests.old_formats import last_offset
 from tests.producer_files import ProducerState
 
 START_MS = 1_760_000_000_000
+INDEX_BYTES = 10 * 1024 * 1024
+"""``segment.index.bytes``."""
 
 Pair = tuple[str | bytes | None, str | bytes | None]
 
@@ -85,6 +87,8 @@ class SegmentBuilder:
     Attributes:
         indexed_as: by the number of a batch what its entry in the offset index names, if that is
             not its last offset.
+        appends: of how many batches each append is, as brokers before 4.0 index them; not given:
+            of one each.
     """
 
     base_offset: int
@@ -92,6 +96,7 @@ class SegmentBuilder:
     batches: list[bytes] = field(default_factory=list)
     largest: tuple[int, int] = (-1, 0)
     indexed_as: dict[int, int] = field(default_factory=dict)
+    appends: list[int] | None = None
 
     def batch(
         self,
@@ -223,20 +228,16 @@ class LogBuilder:
             producers: with what producers need: transaction indexes, a snapshot for each roll and
                 one at the end, a leader epoch file.
             index_interval: ``index.interval.bytes`` of the offset indexes, which without it have
-                no entries; time indexes then have their final entry only.
+                no entries. Time indexes have their final entry only, unless `appends` is given.
         """
         self.directory.mkdir(parents=True)
         state = ProducerState()
         for segment in self.segments:
             path = self.directory / segment_file_name(segment.base_offset, ".log")
             path.write_bytes(segment.content)
-            path.with_suffix(".index").write_bytes(_offset_index(segment, index_interval))
-            times = np.array([segment.largest], dtype=np.int64)
-            says = segment.largest[0] >= 0 and segment.largest[1] - segment.base_offset <= INT32_MAX
-            entries = times if says else times[:0]
-            path.with_suffix(".timeindex").write_bytes(
-                serialize_time_index(entries, segment.base_offset)
-            )
+            index, timeindex = _indexes(segment, index_interval)
+            path.with_suffix(".index").write_bytes(index)
+            path.with_suffix(".timeindex").write_bytes(timeindex)
             os.utime(path, ns=(segment.modified_ms * 1_000_000,) * 2)
             if producers:
                 self._write_producers(segment, state)
@@ -248,6 +249,16 @@ class LogBuilder:
             entries_of = {} if offset is None else {self.partition: offset}
             (self.log_dir / name).write_bytes(serialize_offset_checkpoint(entries_of))
         (self.log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":0}')
+        return self
+
+    def kill(self) -> LogBuilder:
+        """Leave it as a broker that was killed does: no marker of a clean stop, and the indexes of
+        the active segment are as large as they were allocated.
+        """
+        (self.log_dir / ".kafka_cleanshutdown").unlink()
+        for suffix, entry_bytes in ((".index", 8), (".timeindex", 12)):
+            path = self.directory / segment_file_name(self.segments[-1].base_offset, suffix)
+            os.truncate(path, INDEX_BYTES - INDEX_BYTES % entry_bytes)
         return self
 
     @property
@@ -274,16 +285,28 @@ class LogBuilder:
         path.write_bytes(serialize_snapshot(state.entries()))
 
 
-def _offset_index(segment: SegmentBuilder, interval: int | None) -> bytes:
-    """By the rule of LogSegment.append: an entry for the batch before which enough bytes lie."""
-    if interval is None:
-        return b""
-    entries, position, since = [], 0, 0
-    for number, content in enumerate(segment.batches):
-        if since > interval:
-            entries.append((segment.indexed_as.get(number, last_offset(content)), position))
+def _indexes(segment: SegmentBuilder, interval: int | None) -> tuple[bytes, bytes]:
+    """By the rule of LogSegment.append: an entry for the append before which enough bytes lie."""
+    entries, times = [], []
+    largest, position, since, number = (-1, 0), 0, 0, 0
+    for count in segment.appends or [1] * len(segment.batches):
+        together = segment.batches[number : number + count]
+        for content in together:
+            if segment.appends is not None and parse_batch(content).max_timestamp > largest[0]:
+                largest = (parse_batch(content).max_timestamp, last_offset(content))
+        if interval is not None and since > interval:
+            named = segment.indexed_as.get(number, last_offset(together[-1]))
+            entries.append((named, position))
+            if largest[0] > (times[-1][0] if times else -1):
+                times.append(largest)
             since = 0
-        since += len(content)
-        position += len(content)
-    table = np.array(entries, dtype=np.int64).reshape(-1, 2)
-    return serialize_offset_index(table, segment.base_offset)
+        size = sum(map(len, together))
+        since, position, number = since + size, position + size, number + count
+    last = segment.largest
+    says = last[0] > (times[-1][0] if times else -1)
+    if says and last[1] - segment.base_offset <= INT32_MAX:
+        times.append(last)
+    tables = (np.array(each, dtype=np.int64).reshape(-1, 2) for each in (entries, times))
+    index, timeindex = tables
+    base = segment.base_offset
+    return serialize_offset_index(index, base), serialize_time_index(timeindex, base)

@@ -53,8 +53,12 @@ class Maintained:
         there, stamp = self.offsets(), self._stamp()
         for now_ms in times:
             self._run(now_ms, force=self._is_swept(now_ms))
-            if self._stamp() != stamp:
-                left, stamp = self.offsets(), self._stamp()
+            changed = False
+            while (after := self._stamp()) != stamp:  # runs follow each other at once
+                stamp, changed = after, True
+                self._run(now_ms, force=False)
+            if changed:
+                left = self.offsets()
                 self.gone |= dict.fromkeys(there - left, now_ms)
                 there &= left
 

@@ -96,6 +96,7 @@ class ErasureWork:
             topic_ids=partial(self.settings.topic_id, log_dir),
             at_once=self.run.at_once,
             purge_unreadable=self.run.purge_unreadable,
+            replicas_of=partial(self.settings.replicas_of, log_dir),
         )
 
     def recovered(self) -> SweepState:

@@ -29,7 +29,7 @@ from logwright.units import TimestampMs
 if TYPE_CHECKING:
     from logwright.batches.runtime import Runtime
     from logwright.config.policies import Policies
-    from logwright.observe import HighWatermark
+    from logwright.log.committed import HighWatermark
     from logwright.spark.sweep import SparkExecutor
 
 

@@ -12,8 +12,9 @@ from logwright.compaction.coordination import clean_offset
 from logwright.format.batch import CONTROL, TRANSACTIONAL
 from logwright.format.names import TopicPartition
 from logwright.format.scan import check_crcs
+from logwright.log.committed import HighWatermark
 from logwright.log.watermark import require_high_watermark
-from logwright.observe import HighWatermark, observe_unlocked
+from logwright.observe import observe_unlocked
 from logwright.place.model import Place
 
 

@@ -32,7 +32,8 @@ from logwright.audit.running import require_one_history
 from logwright.errors import NotALogDir, enough_memory
 from logwright.format.names import TopicPartition
 from logwright.format.siphash import HashKey
-from logwright.observe import HighWatermark, holds
+from logwright.log.committed import HighWatermark
+from logwright.observe import holds
 from logwright.place.model import Place
 from logwright.reading import reading
 from logwright.units import ByteCount

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.errors import CorruptBatch, LogwrightError
+from logwright.errors import BatchAboveLimit, CorruptBatch, LogwrightError
 from logwright.format.batch import LOG_OVERHEAD_BYTES, MAGIC, MAGIC_AT, parse_batch
 from logwright.format.legacy import (
     LEGACY,
@@ -90,8 +90,9 @@ def convert_run(
                 raise CorruptBatch(
                     "the record batch's offsets are not above those of the batch before it."
                 )
-        except CorruptBatch as error:
-            problem = CorruptBatch(error.problem, path=path, position=position, remedy=_REFUSED)
+        except (CorruptBatch, BatchAboveLimit) as error:
+            remedy = error.remedy or _REFUSED
+            problem = type(error)(error.problem, path=path, position=position, remedy=remedy)
             return Run(b"".join(parts), places, position, next_offset, problem)
         parts.append(batch)
         places.append(position)

@@ -14,6 +14,7 @@ from logwright.batches.status import OK, StoppedAt, require_readable
 from logwright.batches.unpack import NOT_GIVEN, Workspace, open_batches, remove_obstacle
 from logwright.errors import UnsupportedFormatError
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
+from logwright.format.limits import given_limit
 from logwright.format.names import LOG, segment_file_name
 from logwright.format.scan import scan_segment
 from logwright.log.model import ReadableLog, Segment
@@ -213,7 +214,8 @@ def open_window(source: Source, rows: slice | NDArray[np.int64]) -> Window:
             fields.
 
     Raises:
-        CorruptBatch: a batch does not decompress, or to more than the limit.
+        CorruptBatch: a batch does not decompress.
+        BatchAboveLimit: it unpacks to more than the limit.
     """
     # For an array of rows, `take` costs a tenth of indexing.
     batches = source.batches[rows] if isinstance(rows, slice) else source.batches.take(rows)
@@ -224,7 +226,7 @@ def open_window(source: Source, rows: slice | NDArray[np.int64]) -> Window:
         spans[:, 1] = batches["position"] + batches["size"]
         return Window(batches=batches, scratch=_NOTHING, spans=spans)
     size = _USUAL_GROWTH * int(batches["size"][compressed].sum())
-    space = Workspace(size, most=SCRATCH_BYTES)
+    space = Workspace(size, most=max(SCRATCH_BYTES, given_limit()))
     row, at, given = 0, 0, NOT_GIVEN
     while row < len(batches):
         scratch, limits = space.scratch, (space.cells, space.most)

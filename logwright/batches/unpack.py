@@ -18,11 +18,13 @@ from logwright.batches.status import (
 from logwright.errors import CorruptBatch
 from logwright.format import native_codec
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
-from logwright.format.codec import (
+from logwright.format.codec import decompress
+from logwright.format.limits import (
     LIMIT_FACTOR,
     SMALLEST_LIMIT_BYTES,
+    AboveLimit,
     CodecError,
-    decompress,
+    above_limit,
     decompression_limit,
 )
 from logwright.format.record import SMALLEST_RECORD_BYTES
@@ -166,6 +168,7 @@ def remove_obstacle(space: Workspace, at: StoppedAt, status: int, *, used: int =
     Raises:
         CorruptBatch: the batch cannot be read: its CRC is wrong, or it does not decompress, or its
             records are malformed.
+        BatchAboveLimit: it unpacks to more than the limit.
     """
     size = len(space.scratch)
     if status == SCRATCH_FULL and (not used or size < space.most):
@@ -193,16 +196,19 @@ def decompress_records(
         most: limit of its bytes, if that is below its own limit.
 
     Raises:
-        CorruptBatch: it does not decompress, or to more than the limit, or to less than its records
-            need.
+        CorruptBatch: it does not decompress, or to less than its records need.
+        BatchAboveLimit: it unpacks to more than the limit.
     """
     position, size = int(batch["position"]), int(batch["size"])
     payload = data[position + HEADER_BYTES : position + size].data
     own = decompression_limit(size)
-    problem = None
+    limit = own if most is None else min(own, most)
     try:
-        limit = own if most is None else min(own, most)
         records = decompress(int(batch["attributes"]) & CODEC_MASK, payload, limit=limit)
+    except AboveLimit as error:
+        offset = int(batch["base_offset"])
+        named = own if limit == own else None
+        raise above_limit(offset, named, path=path, position=position) from error
     except CodecError as error:
         problem = f"does not decompress: {error}"
     else:

@@ -173,14 +173,16 @@ def check_purge(
     Args:
         account: of the purge.
         now_ms: its clock.
-        file_delete_delay_ms: `file.delete.delay.ms`.
+        file_delete_delay_ms: `file.delete.delay.ms`, by the settings now; the longer of it and the
+            one with which a file was retired counts.
     """
     logs = {file.name.removesuffix(LOG) for file in account.files if file.name.endswith(LOG)}
     purged, left = [], []
     early, late = [], []
     for file in account.files:
         waited_ms = now_ms - file.since_ms
-        ago, delay = durations_apart(waited_ms, file_delete_delay_ms)
+        delay_ms = max(file_delete_delay_ms, file.not_before_ms - file.since_ms)
+        ago, delay = durations_apart(waited_ms, delay_ms)
         waited, rule = f"{file.name} was retired {ago} ago", f"file.delete.delay.ms is {delay}"
         if not file.name.endswith(DELETED) or file.name.endswith(_METADATA_SNAPSHOT):
             if not file.left and not _is_leftover(file.name, logs):
@@ -188,11 +190,11 @@ def check_purge(
                 early.append(Wrong(None, f"{file.name} is purged, and was not retired"))
         elif file.left:
             left.append(file)
-            if waited_ms >= file_delete_delay_ms:
+            if waited_ms >= delay_ms:
                 late.append(Wrong(None, f"{waited} and is left, {rule}"))
         else:
             purged.append(file)
-            if waited_ms < file_delete_delay_ms:
+            if waited_ms < delay_ms:
                 early.append(Wrong(None, f"{waited} and is purged, {rule}"))
     results = (
         DueResult(FILES_PURGED, len(purged), tuple(early)),

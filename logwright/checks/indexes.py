@@ -1,4 +1,4 @@
-"""Check index files, entry by entry, against the batches (Kafka 4.3.0: OffsetIndex, TimeIndex)."""
+"""Check index files, entry by entry, against the batches, by the rules of `format.lookup`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from logwright.format.index import (
     parse_offset_index,
     parse_time_index,
 )
-from logwright.format.legacy import NOT_LEGACY
+from logwright.format.lookup import wrong_offset_entries
 from logwright.format.names import INDEX, TIMEINDEX, segment_file_name
 from logwright.place.mapped import map_file
 from logwright.rewrite.model import StagedSegment
@@ -42,34 +42,9 @@ def check_indexes(
     return (len(offsets), len(times)), wrong
 
 
-def wrong_offset_entries(
-    entries: NDArray[np.int64], batches: NDArray[np.void]
-) -> NDArray[np.bool_]:
-    """Return which entries do not ascend, or are not the last offset of the batch at their
-    position; of one of an old format, none of its offsets.
-
-    Args:
-        entries: int64[n, 2] of offset and position.
-        batches: BATCH[m], ascending.
-    """
-    offsets, positions = entries.T
-    rows = np.searchsorted(batches["position"], positions)
-    right = rows < len(batches)
-    rows = rows[right]
-    named, lasts = offsets[right], batches["last_offset"]
-    is_last = lasts[rows] == named
-    # Old brokers named the first offset of what they appended.
-    first = np.where(rows > 0, lasts[np.maximum(rows - 1, 0)] + 1, 0)
-    is_inside = (batches["legacy"][rows] != NOT_LEGACY) & (first <= named) & (named <= lasts[rows])
-    right[right] = (batches["position"][rows] == positions[right]) & (is_last | is_inside)
-    right[1:] &= np.diff(offsets) > 0
-    wrong: NDArray[np.bool_] = ~right
-    return wrong
-
-
 def _wrong_time_entries(entries: NDArray[np.int64], batches: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Return which entries do not ascend, or do not give the largest timestamp up to the batch
-    whose last offset they name.
+    """Return which entries do not ascend, or do not give the largest timestamp up to the batch that
+    has, or first follows, the offset that they name. This is more than a look-up needs.
 
     Args:
         entries: int64[n, 2] of timestamp in ms and offset.
@@ -80,9 +55,7 @@ def _wrong_time_entries(entries: NDArray[np.int64], batches: NDArray[np.void]) -
     right = rows < len(batches)
     rows = rows[right]
     largest = np.maximum.accumulate(batches["max_timestamp"])
-    right[right] = (batches["last_offset"][rows] == offsets[right]) & (
-        largest[rows] == timestamps[right]
-    )
+    right[right] = largest[rows] == timestamps[right]
     right[1:] &= np.diff(timestamps) > 0
     wrong: NDArray[np.bool_] = ~right
     return wrong

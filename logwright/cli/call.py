@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 import click
+from click.core import ParameterSource
 
 from logwright.cli.log_lines import log_to_stderr
-from logwright.cli.options.parameters import Running
+from logwright.cli.options.parameters import POLICIES_VARIABLE, Running
 from logwright.cli.output import Output
 from logwright.cli.request import Given, Request, request_of
 from logwright.cli.run.running import as_they_run, report_bounds, report_tier, with_their_tier
@@ -42,6 +43,7 @@ def call(
     verbose = given.pop("verbose", False)
     output = Output(form=given.pop("form", "text"), verbose=verbose)
     log_to_stderr(verbose=verbose, form=given.pop("log_format", "text"))
+    _say_whose_policies(output, given)
     request: Request | None = None
     places: tuple[Place, ...] = ()
     try:
@@ -70,6 +72,13 @@ def call(
         report_tier(output, given.get("log_dir"))
     if status:
         click.get_current_context().exit(status)
+
+
+def _say_whose_policies(output: Output, given: Mapping[str, object]) -> None:
+    """Say that the environment names the policies. Effects: stderr."""
+    source = click.get_current_context().get_parameter_source("policies_dir")
+    if source is ParameterSource.ENVIRONMENT:
+        output.message(f"The policies are those of {POLICIES_VARIABLE}: {given['policies_dir']}")
 
 
 def completed(request: Request | None, *, changes: bool) -> str:

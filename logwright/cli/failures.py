@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from logwright.cli.log_lines import say
+from logwright.cli.log_lines import say_error
 from logwright.cli.output import Output
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
@@ -34,8 +34,7 @@ class FailureLog:
         if partition in self.recovered:
             error = error.after_recovery()
         self.failures.append((partition, error.as_value()))
-        kind = type(error).__name__
-        say("error", f"{partition}: {error}", topic_partition=partition, error=kind)
+        say_error(error, of=str(partition), topic_partition=partition)
         self.output.error_object(error, topicPartition=str(partition))
 
     @contextmanager
@@ -54,13 +53,13 @@ class FailureLog:
     def add_directory(self, name: str, error: LogwrightError) -> None:
         """Record an error of a future or stray log and report it. Effects: as `add`."""
         self.directories.append((name, error.as_value()))
-        say("error", f"{name}: {error}", directory=name, error=type(error).__name__)
+        say_error(error, of=name, directory=name)
         self.output.error_object(error, directory=name)
 
     def add_topic(self, topic: str, error: LogwrightError) -> None:
         """Record an error of a topic as a whole and report it. Effects: as `add`."""
         self.topics.append((topic, error.as_value()))
-        say("error", f"{topic}: {error}", topic=topic, error=type(error).__name__)
+        say_error(error, of=topic, topic=topic)
         self.output.error_object(error, topic=topic)
 
     @property

@@ -7,13 +7,16 @@ a field. No line of logwright has a record's key or value; of bytes there is onl
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from datetime import UTC, datetime
+from math import isfinite
 from typing import Final, Literal
 
 import click
+
+from logwright.cli.streams import as_json, echo, printable
+from logwright.errors import LogwrightError, PolicyError
 
 LogFormat = Literal["text", "json"]
 
@@ -42,7 +45,7 @@ class JsonFormatter(logging.Formatter):
             line["fields"] = fields
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+        return as_json(line)
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, object]:
@@ -59,14 +62,14 @@ def fields_of(record: logging.LogRecord) -> dict[str, object]:
 
 
 class StderrHandler(logging.Handler):
-    """Write the engine's log lines to stderr through click."""
+    """Write the engine's log lines to stderr."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line. Effects: writes to stderr."""
         if self.formatter is not None:
-            click.echo(self.format(record), err=True)
+            echo(self.format(record), err=True)
         else:
-            click.echo(f"{record.levelname.lower()}: {record.getMessage()}", err=True)
+            echo(printable(f"{record.levelname.lower()}: {record.getMessage()}"), err=True)
 
 
 def log_to_stderr(*, verbose: bool, form: LogFormat) -> None:
@@ -91,16 +94,32 @@ def log_to_stderr(*, verbose: bool, form: LogFormat) -> None:
     context.call_on_close(undo)
 
 
-def say(level: str, message: str, **fields: object) -> None:
+def say(level: str, message: str, *, paragraph: bool = False, **fields: object) -> None:
     """Write a message of the command that runs, in the format of its log lines. Effects: writes to
     stderr.
+
+    Args:
+        paragraph: line breaks are the message's own, and none is that of a name.
     """
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(_META) == "json":
-        message = message_line(level, message, **fields)
-    elif level == "error":
+        echo(message_line(level, message, **fields), err=True)
+        return
+    if level == "error":
         message = f"Error: {message}"
-    click.echo(message, err=True)
+    for line in message.split("\n") if paragraph else [message]:
+        echo(printable(line), err=True)
+
+
+def say_error(error: LogwrightError, *, of: str | None = None, **fields: object) -> None:
+    """Write an error; of a policy it has a line per problem. Effects: writes to stderr.
+
+    Args:
+        of: the partition, directory or topic that has it.
+    """
+    message = str(error) if of is None else f"{of}: {error}"
+    paragraph = isinstance(error, PolicyError)
+    say("error", message, paragraph=paragraph, error=type(error).__name__, **fields)
 
 
 def message_line(level: str, message: str, **fields: object) -> str:
@@ -113,7 +132,7 @@ def message_line(level: str, message: str, **fields: object) -> str:
     }
     if fields:
         line["fields"] = {name: _plain(value) for name, value in fields.items()}
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":"))
+    return as_json(line)
 
 
 def _time(seconds: float) -> str:
@@ -130,7 +149,9 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object) -> object:
-    if value is None or isinstance(value, bool | int | float | str):
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, _BYTES):
         return f"{len(value)} bytes"

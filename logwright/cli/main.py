@@ -12,8 +12,9 @@ from typing import Final
 
 import click
 
-from logwright.cli.log_lines import say
+from logwright.cli.log_lines import say, say_error
 from logwright.cli.statuses import EXIT_STATUSES, STOPPED
+from logwright.cli.streams import printable
 from logwright.errors import LogwrightError
 
 _COMMANDS: Final = MappingProxyType(
@@ -23,6 +24,7 @@ _COMMANDS: Final = MappingProxyType(
         "config": "Show the effective settings of topics and where each comes from.",
         "policies": "Check the policies: YAML files with settings per topic.",
         "plan": "Show what is due, when and why.",
+        "maintain": "Compact, delete old segments and purge, each whatever the others end with.",
         "clean": "Compact: roll if due, dedupe, check, swap, checkpoint.",
         "roll": "Roll active segments that are due.",
         "retain": "Delete old segments by log start offset, retention.bytes and retention.ms.",
@@ -101,8 +103,11 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except LogwrightError as error:
-            say("error", str(error), error=type(error).__name__, exit_status=error.exit_status)
+            say_error(error, exit_status=error.exit_status)
             ctx.exit(error.exit_status)
+        except click.ClickException as error:
+            error.message = printable(error.message)  # type: ignore[misc]  # of the words it has
+            raise
         except (KeyboardInterrupt, click.Abort) as stop:
             message = " ".join(("interrupted.", *getattr(stop, "__notes__", ())))
             say("error", message, error="KeyboardInterrupt", exit_status=STOPPED)
@@ -114,6 +119,7 @@ class _Commands(click.Group):
 def main() -> None:
     """Maintain Apache Kafka log segments offline.
 
-    LOG_DIR is a log directory of a stopped broker; without TOPIC-N a command works on all its
-    partitions.
+    LOG_DIR is a log directory of a stopped broker, or its copy in a bucket (s3://, gs://, az://,
+    file://); commands that read work next to a running broker, too. Without TOPIC-N a command works
+    on all its partitions.
     """

@@ -5,18 +5,18 @@ Results are text (lines and tables) or JSON (one object per line, with Kafka's n
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import click
 
 from logwright.batches.runtime import Progress
 from logwright.cli.log_lines import say
+from logwright.cli.streams import as_json, echo, printable
 from logwright.errors import LogwrightError
 
 Format = Literal["text", "json"]
@@ -51,10 +51,12 @@ class Output:
     Attributes:
         form: ``text`` or ``json``.
         verbose: text output has all details, not only one line per log.
+        begins: the fields that each object of JSON begins with.
     """
 
     form: Format
     verbose: bool = False
+    begins: Row = field(default_factory=dict)
 
     @property
     def is_json(self) -> bool:
@@ -64,20 +66,21 @@ class Output:
     def text(self, line: str = "") -> None:
         """Write a line of a result, in text format only. Effects: writes to stdout."""
         if not self.is_json:
-            click.echo(printable(line))
+            echo(printable(line))
 
     def line(self, line: str) -> None:
         """Write a line of a result in either format, buffered. Effects: writes to stdout."""
         sys.stdout.write(f"{line}\n")
 
-    def result(self, text: str | None, /, **fields: object) -> None:
-        """Write a result: a line of text, none if it is None, or an object of JSON. Effects: writes
-        to stdout.
+    def result(self, text: str | Sequence[str] | None, /, **fields: object) -> None:
+        """Write a result: a line of text, or lines, none if it is None, or an object of JSON.
+        Effects: writes to stdout.
         """
         if self.is_json:
-            click.echo(as_json(fields))
+            echo(as_json({**self.begins, **fields}))
         elif text is not None:
-            click.echo(printable(text))
+            for line in [text] if isinstance(text, str) else text:
+                echo(printable(line))
 
     def error_object(self, error: LogwrightError, **more: object) -> None:
         """Write an error as one line of JSON, in JSON format only. Effects: writes to stdout."""
@@ -105,7 +108,7 @@ class Output:
         for row in rows:
             shown.append(row)
             if self.is_json:
-                click.echo(as_json(row))
+                echo(as_json({**self.begins, **row}))
         self.table(
             tuple(columns), ([_picked(row, each) for each in columns.values()] for row in shown)
         )
@@ -118,11 +121,11 @@ class Output:
         if not self.is_json:
             colour = False if os.environ.get("NO_COLOR") else None
             for line in table_lines(header, rows):
-                click.echo(printable(line), color=colour)
+                echo(line, colour=colour)
 
     def message(self, line: str) -> None:
         """Write a message, which is not part of the result. Effects: writes to stderr."""
-        say("info", printable(line))
+        say("info", line)
 
     @contextmanager
     def progress(self, title: str) -> Iterator[Progress]:
@@ -132,30 +135,13 @@ class Output:
             return
         from logwright.cli.bar import bar  # noqa: PLC0415 -- only for a terminal
 
-        with bar(title) as progress:
+        with bar(printable(title)) as progress:
             yield progress
 
 
-def printable(text: str) -> str:
-    r"""Return a text that every stream takes: bytes of a name that are not UTF-8 as ``\\xNN``."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="surrogateescape").decode(errors="backslashreplace")
-    return text
-
-
-def as_json(value: Mapping[str, object]) -> str:
-    """Return one line of JSON without spaces, the same format as the oracle's dumps; a name that is
-    not UTF-8 with escapes.
-    """
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text if printable(text) == text else json.dumps(value, separators=(",", ":"))
-
-
 def table_lines(header: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """Return the lines of a table; a column is as wide as its widest cell, colours are ANSI
-    codes.
+    """Return the printable lines of a table; a column is as wide as its widest cell, colours are
+    ANSI codes.
     """
     body = [[_cell(value) for value in row] for row in rows]
     right = [
@@ -203,11 +189,11 @@ def _picked(row: Row, column: Column) -> object:
 
 def _cell(value: object) -> Cell:
     if isinstance(value, Cell):
-        return value
+        return replace(value, text=printable(value.text))
     if value is None:
         return Cell(text="-", right=True)
     text = f"{value:.4f}" if isinstance(value, float) else str(value)
-    return Cell(text=text, right=isinstance(value, int | float))
+    return Cell(text=printable(text), right=isinstance(value, int | float))
 
 
 def _silent(stage: str, done: int, total: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from typing import Final
 
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
@@ -21,6 +22,11 @@ from logwright.recovery.model import (
     RecoveryOptions,
     RecoveryPlan,
 )
+from logwright.rescue.alone import elected_anyway
+from logwright.steps.marker import WITHOUT_EPOCH
+
+_MOST_NAMED: Final = 3
+"""Of logs with the same repairs."""
 
 
 def recover_first(
@@ -67,10 +73,22 @@ def recover_first(
     if result.recovered:
         request.output.message(f"Recovered {len(result.recovered)} partitions first.")
     report_findings((*result.recovered, *result.marked), request.output.message)
+    say_who_leads(plan, result, lambda text: request.output.message(f"{request.log_dir}: {text}"))
     _add_first_failures(request, result, wanted)
     for problem in plan.root.problems:
         request.output.message(f"A broker would not start: {problem}")
     return request.failures.without(wanted)
+
+
+def say_who_leads(plan: DirectoryPlan, result: DirectoryResult, say: Callable[[str], None]) -> None:
+    """Say what the cluster's controller makes of logs that have less than they acknowledged.
+    Effects: reads the metadata; those of `say`.
+    """
+    if result.clean and plan.doubts:
+        say(WITHOUT_EPOCH)
+    sentence = elected_anyway(plan.log_dir, plan.lacking)
+    if sentence is not None:
+        say(sentence)
 
 
 def plan_of(
@@ -114,13 +132,42 @@ def settled(request: Request) -> bool:
 
 
 def report_findings(plans: Iterable[RecoveryPlan], report: Callable[[str], None]) -> None:
-    """Report each repair in a line: action, files, reason."""
+    """Report each repair in a line: action, files, reason. Of empty logs with the same repairs each
+    is in one line.
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
     for plan in plans:
-        for finding in plan.findings:
-            report(f"{plan.name}: {_sentence(finding)}")
+        sentences = tuple(map(_sentence, plan.findings))
+        if _is_empty(plan):
+            alike.setdefault(sentences, []).append(plan.name)
+            continue
+        for sentence in sentences:
+            report(f"{plan.name}: {sentence}")
+    for sentences, names in alike.items():
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        named = f"{len(names)} empty logs ({', '.join(names[:_MOST_NAMED])}{more})"
+        for sentence in sentences:
+            report(f"{names[0] if len(names) == 1 else named}: {sentence}")
+
+
+def _is_empty(plan: RecoveryPlan) -> bool:
+    """Return whether a log has no records, and no checkpoint is beyond its end."""
+    checkpoints = plan.observed.checkpoints
+    known = (
+        plan.observed.recovery_point,
+        checkpoints.high_watermark.get(plan.partition, 0),
+        checkpoints.cleaner_offset.get(plan.partition, 0),
+    )
+    return (
+        plan.log_start_offset == plan.log_end_offset >= max(known)
+        and not any(finding.bytes for finding in plan.findings)
+        and not (plan.dropped or plan.orphans or plan.removed_snapshots)
+    )
 
 
 def _sentence(finding: Finding) -> str:
+    if finding.action == "missing":
+        return finding.reason
     where = "" if finding.position is None else f" at byte {finding.position}"
     size = f" ({human_bytes(finding.bytes)})" if finding.bytes else ""
     offset = "" if finding.first_offset is None else f" from offset {finding.first_offset}"

@@ -15,6 +15,7 @@ from logwright.cli.failures import FailureLog
 from logwright.cli.output import Output
 from logwright.cli.refused import only_here
 from logwright.cli.statuses import STOPPED
+from logwright.cli.streams import confirmed
 from logwright.config.broker import BrokerConfig
 from logwright.config.kafka_version import BY_NAME, NEWEST
 from logwright.config.policies import Policies, load_policies
@@ -24,12 +25,15 @@ from logwright.config.topic import CleanerConfig, TopicConfig, broker_settings, 
 from logwright.config.without_effect import warn_of_no_effect
 from logwright.errors import LogwrightError, NotALogDir, UnsupportedFormatError
 from logwright.format.names import TopicPartition
+from logwright.log.committed import HighWatermark
 from logwright.log.load import list_partitions
 from logwright.place.model import Place, is_local, is_versioned, narrowed
 from logwright.tier.place import TieredPlace
 from logwright.units import TimestampMs
 
 Engine = Literal["local", "spark"]
+BY_DEFAULT: Final = "the default of the command line"
+"""Neither an option nor the policies say it."""
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -48,7 +52,7 @@ class Request:
         kafka_version: the name of ``--kafka-version``.
         now_ms: the clock of every decision and every durable record.
         high_watermark: what counts as committed: ``--high-watermark``, else the policies' value,
-            else all of the log; high_watermark_from: which of these it is.
+            else ``recorded``; high_watermark_from: which of these it is.
         yes: do not ask.
         dry_run: stop after the plan.
         failures: the errors of single partitions.
@@ -65,7 +69,7 @@ class Request:
     properties: Path | None
     kafka_version: str | None
     now_ms: TimestampMs
-    high_watermark: Literal["end", "checkpoint"]
+    high_watermark: HighWatermark
     high_watermark_from: str
     engine: Engine
     yes: bool
@@ -168,6 +172,10 @@ class Request:
         """
         return broker_settings(effective_pairs(self.sources()))
 
+    def gives(self, *names: str) -> bool:
+        """Return whether ``--config`` has one of these settings."""
+        return not self.config.keys().isdisjoint(names)
+
     def check_settings(self) -> None:
         """Refuse invalid settings before reading the log directory. Effects: warns about settings
         without effect.
@@ -239,7 +247,7 @@ class Request:
             return
         for line in lines:
             self.output.message(line)
-        if not click.confirm(question, err=True):
+        if not confirmed(question):
             self.output.message("Nothing was changed.")
             raise click.exceptions.Exit(STOPPED)
 
@@ -256,7 +264,7 @@ class Given(TypedDict):
     properties: Path | None
     kafka_version: str | None
     now_ms: int | None
-    high_watermark: Literal["end", "checkpoint"] | None
+    high_watermark: HighWatermark | None
     engine: Engine
     yes: NotRequired[bool]
     dry_run: NotRequired[bool]
@@ -275,8 +283,8 @@ def local_directory(place: Place) -> Path:
 
 
 def committed_by(
-    option: Literal["end", "checkpoint"] | None, policies: Policies | None
-) -> tuple[Literal["end", "checkpoint"], str]:
+    option: HighWatermark | None, policies: Policies | None
+) -> tuple[HighWatermark, str]:
     """Return what counts as committed, and what says so: the default is the same with and without
     policies.
     """
@@ -285,7 +293,7 @@ def committed_by(
     own = None if policies is None else policies.own_high_watermark
     if own is not None:
         return own, f"high_watermark: {own} of the policies"
-    return "end", "the default of the command line"
+    return "recorded", BY_DEFAULT
 
 
 def request_of(given: Given, output: Output) -> Request:

@@ -182,9 +182,13 @@ def report_sources(request: Request, partitions: Iterable[TopicPartition]) -> No
 def metadata_sentence(metadata: ClusterMetadata) -> str:
     """Return what the cluster metadata is and where it is from."""
     snapshot = f", snapshot {metadata.snapshot}" if metadata.snapshot else ""
+    of = (
+        "a cluster of unknown id"
+        if metadata.cluster_id is None
+        else f"cluster {metadata.cluster_id}"
+    )
     return (
-        f"the metadata of cluster {metadata.cluster_id} up to offset {metadata.end_offset}, from"
-        f" {metadata.path}{snapshot}"
+        f"the metadata of {of} up to offset {metadata.end_offset}, from {metadata.path}{snapshot}"
     )
 
 

@@ -9,13 +9,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from logwright.batches.source import Source, open_window, row_ranges
-from logwright.errors import RecordAboveLimit
+from logwright.batches.source import Source, Window, open_window, row_ranges
+from logwright.errors import BatchAboveLimit, RecordAboveLimit
 from logwright.format.batch import CODEC_MASK, HEADER_BYTES
 from logwright.format.walk import size_above
 from logwright.kernel import kernel
@@ -53,17 +54,25 @@ def _check(source: Source, limit: int) -> None:
         rows = np.flatnonzero(read[first:stop]) + first
         if not len(rows):
             continue
-        window = open_window(source, rows)
-        row, size = _first_above(window.scratch, window.spans, limit)
-        if size:
-            batch = window.batches[row]
-            raise RecordAboveLimit(
-                f"a record of the compressed batch at offset {int(batch['base_offset'])} has {size}"
-                f" bytes, more than {LIMIT}={limit}: Kafka's cleaner fails on it.",
-                path=source.path,
-                position=int(batch["position"]),
-                remedy=f"The log was not changed. Raise the topic's {LIMIT}.",
-            )
+        for window in _windows(source, rows):
+            row, size = _first_above(window.scratch, window.spans, limit)
+            if size:
+                batch = window.batches[row]
+                raise RecordAboveLimit(
+                    f"a record of the compressed batch at offset {int(batch['base_offset'])} has"
+                    f" {size} bytes, more than {LIMIT}={limit}: Kafka's cleaner fails on it.",
+                    path=source.path,
+                    position=int(batch["position"]),
+                    remedy=f"The log was not changed. Raise the topic's {LIMIT}.",
+                )
+
+
+def _windows(source: Source, rows: NDArray[np.int64]) -> Iterator[Window]:
+    """Yield the batches at once; one by one if that would need too much memory."""
+    try:
+        yield open_window(source, rows)
+    except BatchAboveLimit:
+        yield from (open_window(source, rows[at : at + 1]) for at in range(len(rows)))
 
 
 @kernel

@@ -31,8 +31,10 @@ from logwright.config.windows import Window, Zone
 from logwright.errors import PolicyError
 from logwright.times import duration_ms
 
-MAINTENANCE: Final = ("roll", "clean", "retain", "purge", "erase", "verify")
+MAINTENANCE: Final = ("roll", "clean", "retain", "purge", "maintain", "erase", "verify")
 """The commands of logwright that may stand in ``maintain``."""
+AT_ONCE: Final = "--now-and-for-good"
+"""The option of ``erase`` with which it appends nothing."""
 ID: Final = "{id}"
 """Stands for the broker's id in every command."""
 
@@ -118,6 +120,12 @@ class Commands(BaseModel):
         for words in self.maintain or ():
             if words[0] not in MAINTENANCE:
                 raise contradiction(f"each begins with {', '.join(MAINTENANCE)}", "maintain")
+            if words[0] == "erase" and AT_ONCE not in words:
+                raise contradiction(
+                    f"erase needs {AT_ONCE}: without it records are appended, which only a leader"
+                    " may do; produce tombstones through the cluster",
+                    "maintain",
+                )
         return self
 
 

@@ -209,6 +209,8 @@ def with_value(spec: Spec) -> Decoding:
     return Decoding(key=spec if spec.use == "together" else ScalarSpec(), value=spec)
 
 
+_STRING: Final = ScalarSpec(format="string")
+
 DECODING_KEYS: Final = frozenset({"key", "value"})
 """The keys of a mapping that `read_decoding` reads."""
 
@@ -232,8 +234,9 @@ def read_decoding(checker: Checker, node: Entries) -> Decoding | None:
 
 
 def decoding_of(text: str, base: Path) -> Decoding:
-    """Return the decoding of the SPEC of ``dump --decode``: YAML of a value's spec, or of a mapping
-    of key and value. Effects: as `_read`.
+    """Return the decoding of the SPEC of ``dump --decode``: YAML of a mapping of key and value, or
+    of a value's spec, with which keys are bytes; `string` alone is of keys, too. Effects: as
+    `_read`.
 
     Args:
         text: such as ``json`` or ``{key: string, value: {format: avro, schema_file: v.avsc}}``, or
@@ -250,7 +253,7 @@ def decoding_of(text: str, base: Path) -> Decoding:
             checker.unknown(node, name, DECODING_KEYS)
         decoding = read_decoding(checker, node)
     elif node is not None and (spec := read_spec(checker, node)) is not None:
-        decoding = with_value(spec)
+        decoding = Decoding(key=spec, value=spec) if spec == _STRING else with_value(spec)
     if decoding is None or checker.problems:
         raise _invalid("--decode", checker)
     return Decoding(key=with_paths(decoding.key, base), value=with_paths(decoding.value, base))

@@ -42,6 +42,8 @@ class KafkaVersion:
         keeps_empty_at: where a cleaning keeps the header of a last batch that lost all of its
             records: at the end of the cleaned range, or at the high watermark (KAFKA-20452).
         new_configs: the names of topics' and brokers' configs that no version before it knows.
+        patch_configs: those of later versions that a patch release of it has. Which patch a broker
+            has is unknown: they count where they are set.
     """
 
     name: str
@@ -49,6 +51,7 @@ class KafkaVersion:
     unstable_metadata_version: int
     keeps_empty_at: Literal["range end", "high watermark"]
     new_configs: frozenset[str] = frozenset()
+    patch_configs: frozenset[str] = frozenset()
 
 
 VERSIONS: Final = (
@@ -57,6 +60,7 @@ VERSIONS: Final = (
         metadata_version=30,
         unstable_metadata_version=31,
         keeps_empty_at="range end",
+        patch_configs=frozenset({"max.decompressed.message.bytes"}),  # 4.2.2 and 4.3.2
     ),
     KafkaVersion(
         name="4.4",
@@ -96,9 +100,9 @@ def kafka_version(name: str) -> KafkaVersion:
 
 
 def unknown_configs(version: KafkaVersion) -> frozenset[str]:
-    """Return the names of configs that later versions have and this one has not."""
+    """Return the names of configs that later versions have and no patch release of this one."""
     later = VERSIONS[VERSIONS.index(version) + 1 :]
-    return frozenset().union(*(one.new_configs for one in later))
+    return frozenset().union(*(one.new_configs for one in later)) - version.patch_configs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

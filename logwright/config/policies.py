@@ -40,7 +40,6 @@ from logwright.config.policy_models import (
     Checks,
     DiskLimits,
     Expectations,
-    HighWatermark,
     IngestSources,
     KafkaName,
     Severity,
@@ -52,6 +51,7 @@ from logwright.config.topic import ALL_NAMES, TOPIC_NAMES
 from logwright.config.topic_tests import TopicTest, read_tests
 from logwright.config.without_effect import reason_of_no_effect, warn_of_no_effect
 from logwright.errors import PolicyError
+from logwright.log.committed import HighWatermark
 
 _TESTS: Final = "tests"
 _MORE: Final = frozenset({_TESTS, TABLE, ARCHIVE})

@@ -15,7 +15,6 @@ from logwright.config.values import Boolean, Double, Int32, Int64, TopicName, co
 from logwright.config.windows import Window, Zone
 from logwright.format.codec import CodecName
 
-HighWatermark = Literal["end", "checkpoint"]
 Checks = Literal["quick", "thorough"]
 """How the output of a compaction is checked (docs/adr/0010)."""
 Severity = Literal["WARN", "ERROR"]

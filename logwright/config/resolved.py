@@ -40,6 +40,7 @@ from logwright.config.topic import (
 )
 from logwright.errors import PolicyError, UnsupportedFormatError
 from logwright.format.kept_topics import KEPT_FILE, KeptTopic
+from logwright.format.names import TopicPartition
 from logwright.metadata.model import NO_IDS, ClusterMetadata, ConfigEntry, DirectoryIds
 
 Origin = Literal[
@@ -122,6 +123,10 @@ class Sources:
         """Return whether the cluster's metadata has the topic."""
         return self.metadata is not None and topic in self.metadata.topics
 
+    def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
+        """Return the node ids of a partition's replicas; none without metadata that has it."""
+        return () if self.metadata is None else self.metadata.replicas_of(partition)
+
     def topic_id(self, topic: str) -> str | None:
         """Return a topic's id from the cluster's metadata, else the saved one, else None."""
         if self.metadata is not None and topic in self.metadata.topics:
@@ -170,7 +175,8 @@ class Disagreement:
 def resolve(sources: Sources, topic: str) -> dict[str, Setting]:
     """Return config name → its effective value and where it comes from.
 
-    ``internal.segment.bytes`` is included only if it is set, as in Kafka's tools.
+    ``internal.segment.bytes`` is included only if it is set, as in Kafka's tools, and so are those
+    that only some patch releases of the version have.
     """
     levels = _levels(sources, topic)
     known = sources.knows(topic)
@@ -178,8 +184,9 @@ def resolve(sources: Sources, topic: str) -> dict[str, Setting]:
         name: _setting(name, levels, known=known)
         for name in sorted(TOPIC_NAMES - unknown_configs(sources.kafka.version))
     }
-    if settings["internal.segment.bytes"].origin == "default":
-        del settings["internal.segment.bytes"]
+    for name in ("internal.segment.bytes", *sources.kafka.version.patch_configs):
+        if settings[name].origin == "default":
+            del settings[name]
     return settings
 
 

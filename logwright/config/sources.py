@@ -224,6 +224,12 @@ class DirectorySettings:
         except LogwrightError:
             return None
 
+    def replicas_of(self, log_dir: Place, partition: TopicPartition) -> tuple[int, ...]:
+        """Return the node ids of a partition's replicas; none without metadata. Effects and errors:
+        as `sources`.
+        """
+        return self.sources(log_dir).replicas_of(partition)
+
     def broker(self, log_dir: Place) -> BrokerConfig:
         """Return the broker's own settings. Effects: as `sources`.
 

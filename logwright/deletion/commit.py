@@ -7,6 +7,7 @@ import os
 import re
 import uuid
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from logwright.config.kept import forget_topic_locked, read_kept
@@ -43,10 +44,11 @@ from logwright.state.store import change_state_locked, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import set_offsets_locked
+from logwright.steps.marker import APPEND_WAIT_SECONDS, doubt, lock_marker
 from logwright.steps.room import room_or_without
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from logwright.units import TimestampMs
@@ -55,10 +57,18 @@ _LOG = logging.getLogger(__name__)
 _SEGMENT: Final = re.compile(rf"[0-9]{{20,}}{re.escape(LOG)}")
 
 
-def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs) -> DeletedLog:
+def delete_log(
+    log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs, delay_ms: int = 0
+) -> DeletedLog:
     """Delete a whole log. Effects: renames its directory; removes its checkpoint entries, pauses
-    and quarantine, and with the topic's last log the saved settings; writes a record. An undo
-    restores only the entries.
+    and quarantine, and with the topic's last log the saved settings; writes a record; takes the
+    broker epoch away from the marker (`logwright.steps.marker.doubt`). An undo restores only the
+    entries.
+
+    Args:
+        log_dir, partition: the log.
+        now_ms: the clock.
+        delay_ms: the broker's `log.segment.delete.delay.ms`, for the record; 0: it has none.
 
     Raises:
         LogDirLocked: a broker or another process works on it. Nothing was changed.
@@ -70,6 +80,7 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
     """
     with (
         lock_log_dir(log_dir),
+        lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS),
         open_partition_dir(log_dir, partition),
         lock_partition(log_dir, partition),
         RealFileSystem(log_dir) as files,
@@ -82,11 +93,12 @@ def delete_log(log_dir: Path, partition: TopicPartition, *, now_ms: TimestampMs)
             partition=partition,
             checkpoints=entries,
             elsewhere=_begins_elsewhere(log_dir, partition, entries),
+            delay_ms=delay_ms,
         )
         # What cannot be read is refused before anything is changed.
         read_state(log_dir)
         read_kept(log_dir)
-        execute(delete_steps(log_dir, deletion), files)
+        execute((*doubt(log_dir), *delete_steps(log_dir, deletion)), files)
         _drop_entries(log_dir, partition, files)
     _LOG.info("deleted topic_partition=%s directory=%s", partition, deletion.directory)
     return deletion
@@ -128,7 +140,8 @@ def find_deleted(log_dir: Path, partition: TopicPartition) -> DeletedLog:
 
 
 def restore_log(log_dir: Path, deletion: DeletedLog) -> None:
-    """Restore a deleted log. Effects: gives it its checkpoint entries and its name.
+    """Restore a deleted log. Effects: gives it its checkpoint entries and its name; takes the
+    broker epoch away from the marker: the broker may have had another log of this name since.
 
     Raises:
         LogDirLocked: a broker works on the directory. Nothing was changed.
@@ -138,12 +151,14 @@ def restore_log(log_dir: Path, deletion: DeletedLog) -> None:
     partition = deletion.partition
     with (
         lock_log_dir(log_dir),
+        lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS),
         RealFileSystem(log_dir) as files,
         lock_checkpoints(log_dir),
     ):
         listing = list_deleted(log_dir)
         if find_restorable(listing, partition) != deletion:
             raise cannot_restore(log_dir, partition, "it was deleted again since.")
+        execute(doubt(log_dir), files)
         set_offsets_locked(log_dir, partition, deletion.checkpoints, files)
         execute(restore_steps(log_dir, deletion), files)
         _forget(listing, {deletion.directory}, files)
@@ -156,10 +171,11 @@ def plan_purge_deleted(
     now_ms: TimestampMs,
     delay_ms: int,
     named: Collection[TopicPartition] | None = None,
+    force: bool = False,
 ) -> tuple[PurgedLog, ...]:
-    """Plan a purge of deleted logs. Effects: reads."""
+    """Plan a purge of deleted logs; the arguments as for `purge_deleted`. Effects: reads."""
     listing = list_deleted(log_dir)
-    return plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=named)
+    return plan_purge_logs(listing, now_ms=now_ms, delay_ms=delay_ms, named=named, force=force)
 
 
 def purge_deleted(
@@ -169,6 +185,7 @@ def purge_deleted(
     delay_ms: int,
     named: Collection[TopicPartition] | None = None,
     directories: Collection[str] | None = None,
+    force: bool = False,
 ) -> tuple[PurgedLog, ...]:
     """Remove the deleted logs whose delay is over. Effects: takes the lock of the log directory,
     removes files.
@@ -179,6 +196,7 @@ def purge_deleted(
         delay_ms: the broker's `log.segment.delete.delay.ms`.
         named: only these partitions; None: all.
         directories: only those of these names; None: all.
+        force: this delay alone counts, and not that of the settings of the deletion.
 
     Raises:
         LogDirLocked: a broker works on it.
@@ -194,6 +212,7 @@ def purge_deleted(
             delay_ms=delay_ms,
             named=named,
             directories=directories,
+            force=force,
         )
 
 
@@ -205,16 +224,15 @@ def purge_deleted_locked(
     delay_ms: int,
     named: Collection[TopicPartition] | None = None,
     directories: Collection[str] | None = None,
+    force: bool = False,
 ) -> tuple[PurgedLog, ...]:
     """Purge like `purge_deleted`; the caller holds a lock of the log directory."""
     listing = list_deleted(log_dir)
+    decide = partial(plan_purge_log, now_ms=now_ms, delay_ms=delay_ms, force=force)
     plans = plan_purge_logs(
-        listing, now_ms=now_ms, delay_ms=delay_ms, named=named, directories=directories
+        listing, now_ms=now_ms, delay_ms=delay_ms, named=named, directories=directories, force=force
     )
-    done = tuple(
-        _purge(log_dir, plan, files, now_ms=now_ms, delay_ms=delay_ms) if plan.goes else plan
-        for plan in plans
-    )
+    done = tuple(_purge(log_dir, plan, files, decide) if plan.goes else plan for plan in plans)
     gone = {plan.directory for plan in done if plan.goes}
     with lock_checkpoints(log_dir), room_or_without("compacting the record of deletions"):
         _forget(list_deleted(log_dir), gone, files)
@@ -222,7 +240,10 @@ def purge_deleted_locked(
 
 
 def _purge(
-    log_dir: Path, plan: PurgedLog, files: FileSystem, *, now_ms: TimestampMs, delay_ms: int
+    log_dir: Path,
+    plan: PurgedLog,
+    files: FileSystem,
+    decide: Callable[[DeletedDirectory], PurgedLog],
 ) -> PurgedLog:
     """Remove one deleted log, if it is still there and due. Effects: as `purge_deleted`.
 
@@ -233,7 +254,7 @@ def _purge(
         directory = list_deleted(log_dir, only=name).directories.get(name)
         if directory is None:
             return replace(plan, goes=False, reason="it no longer exists")
-        plan = plan_purge_log(directory, now_ms=now_ms, delay_ms=delay_ms)
+        plan = decide(directory)
         if not plan.goes:
             return plan
         marked = _beyond_undo(directory, files)

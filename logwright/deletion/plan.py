@@ -1,8 +1,8 @@
 """Decide which deleted logs can be restored, and which are removed.
 
 A log goes ``file.delete.delay.ms`` of the *broker* after its deletion (Kafka ignores the topic's
-here): by the record, or by the directory's own times if a broker deleted it. A directory that holds
-other files are not touched.
+here), by the settings now and by those of the deletion: by the record, or by the directory's own
+times if a broker deleted it. A directory that holds other files are not touched.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ def plan_purge_logs(
     delay_ms: int,
     named: Collection[TopicPartition] | None,
     directories: Collection[str] | None = None,
+    force: bool = False,
 ) -> tuple[PurgedLog, ...]:
     """Decide which deleted logs are purged.
 
@@ -57,17 +58,22 @@ def plan_purge_logs(
         delay_ms: the broker's `log.segment.delete.delay.ms`.
         named: only these partitions; None: all.
         directories: only those of these names; None: all.
+        force: this delay alone counts, and not that of the settings of the deletion.
     """
     return tuple(
-        plan_purge_log(directory, now_ms=now_ms, delay_ms=delay_ms)
+        plan_purge_log(directory, now_ms=now_ms, delay_ms=delay_ms, force=force)
         for name, directory in listing.directories.items()
         if (named is None or directory.partition in named)
         and (directories is None or name in directories)
     )
 
 
-def plan_purge_log(directory: DeletedDirectory, *, now_ms: TimestampMs, delay_ms: int) -> PurgedLog:
+def plan_purge_log(
+    directory: DeletedDirectory, *, now_ms: TimestampMs, delay_ms: int, force: bool = False
+) -> PurgedLog:
     """Decide about one deleted log; the arguments as for `plan_purge_logs`."""
+    if directory.record is not None and not force:
+        delay_ms = max(delay_ms, directory.record.delay_ms)
     due_at_ms = TimestampMs(directory.at_ms + delay_ms)
     whose = "deleted" if directory.record is not None else "deleted by a broker, last touched"
     waited, delay = durations_apart(max(now_ms - directory.at_ms, 0), delay_ms)

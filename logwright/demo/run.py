@@ -156,10 +156,11 @@ def _reason(log_path: Path) -> str:
 
 def _conclude(console: Console, demo: DemoHome, report: dict[str, Any], *, seconds: float) -> None:
     command = Path(sys.executable).with_name("logwright")
+    policies = f"--policies {demo.policies}"
     lines = [
         f"{seconds:.0f} s. The old segments are kept as .deleted files until they are purged.",
-        f"Show the logs: {command} inspect {demo.log_dir}",
-        f"What is due:   {command} plan {demo.log_dir}",
+        f"Show the logs: {command} inspect {demo.log_dir} {policies}",
+        f"What is due:   {command} plan {demo.log_dir} {policies}",
         f"All logs:      {report['page']}",
         *([] if demo.bucket is None else [f"In the bucket: {command} inspect {demo.bucket}"]),
         *(f"Latest state of {topic}: {path}" for topic, path in report["tables"].items()),

@@ -21,7 +21,11 @@ from typing import TYPE_CHECKING, Generic, Protocol
 
 from logwright.batches.runtime import Runtime, Throttle, available_cores
 from logwright.deletion.commit import plan_purge_deleted, purge_deleted
-from logwright.erasure.erase.by_tombstones import erase_by_rules, missing_tombstones
+from logwright.erasure.erase.by_tombstones import (
+    erase_by_rules,
+    missing_tombstones,
+    refuse_tombstones,
+)
 from logwright.erasure.erase.commit import (
     build_and_check,
     commit_erasure,
@@ -86,6 +90,7 @@ class Erasure(Generic[AnyPlace_co]):
         at_once: rebuild segments and unlink the old files, instead of appending tombstones.
         purge_unreadable: at once, retired, staged and cut files go also if they cannot be read.
         threads: for each log, at once. progress: shows that of a log, by its name.
+        replicas_of: the node ids of a log's replicas by the cluster's metadata.
     """
 
     log_dir: AnyPlace_co
@@ -98,6 +103,7 @@ class Erasure(Generic[AnyPlace_co]):
     purge_unreadable: bool = False
     threads: int = field(default_factory=available_cores)
     is_wanted: Callable[[TopicPartition], bool] = lambda _: True
+    replicas_of: Callable[[TopicPartition], Sequence[int]] = lambda _: ()
     progress: Callable[[str], AbstractContextManager[Progress]] = _unshown
 
     def runtime(self, cleaner: CleanerConfig) -> Runtime:
@@ -178,6 +184,7 @@ def plan_logs(erasure: Erasure, logs: Iterable[TopicPartition]) -> Iterator[LogR
             else:
                 config, _ = erasure.of_topic(partition.topic)
                 tombstones = missing_tombstones(erasure.log_dir, partition, config, keys)
+                refuse_tombstones(tombstones, erasure.replicas_of(partition))
                 result = PlannedTombstones(name=str(partition), tombstones=tombstones)
         except LogwrightError as error:
             result = Failed(name=str(partition), partition=partition, error=error)
@@ -201,7 +208,14 @@ def erase_logs(erasure: Erasure, logs: Iterable[TopicPartition]) -> Iterator[Log
 
 def _erase_by_rules(erasure: Erasure, partition: TopicPartition) -> LogResult:
     settings, keys = erasure.of_topic(partition.topic), erasure.keys.for_topic(partition.topic)
-    erased = erase_by_rules(erasure.log_dir, partition, settings, keys, now_ms=erasure.now_ms)
+    erased = erase_by_rules(
+        erasure.log_dir,
+        partition,
+        settings,
+        keys,
+        now_ms=erasure.now_ms,
+        replicas=erasure.replicas_of(partition),
+    )
     return ErasedByTombstones(name=str(partition), partition=partition, erased=erased)
 
 

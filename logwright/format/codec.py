@@ -20,6 +20,7 @@ from typing import Final, Literal, NamedTuple
 
 import cramjam
 
+from logwright.format.limits import AboveLimit, CodecError
 from logwright.format.lz4frame import compress_lz4, decompress_lz4
 from logwright.format.zstdframe import compress_zstd, decompress_zstd
 
@@ -32,9 +33,6 @@ Compressing = Literal["gzip", "snappy", "lz4", "zstd"]
 """Names of the codecs that compress."""
 CodecName = Literal["none", Compressing]
 """Names of all codecs (CompressionType.name), by id."""
-
-SMALLEST_LIMIT_BYTES: Final = 64 * 1024 * 1024
-LIMIT_FACTOR: Final = 16
 
 _GZIP_STEP_BYTES: Final = 512
 """First input chunk of a gzip member, in bytes; later chunks double. zlib copies the input after a
@@ -49,15 +47,6 @@ _SNAPPY_LARGEST_RATIO: Final = 22
 _UVARINT32_BYTES: Final = 5
 
 
-class CodecError(ValueError):
-    """A payload cannot be decompressed; the caller adds the batch to the message."""
-
-
-def decompression_limit(batch_bytes: int) -> int:
-    """Return the decompressed size limit of a batch: 16 times its size, at least 64 MiB."""
-    return max(SMALLEST_LIMIT_BYTES, LIMIT_FACTOR * batch_bytes)
-
-
 def decompress(codec: int, payload: bytes | memoryview, *, limit: int) -> bytes:
     """Decompress the records of a batch.
 
@@ -67,8 +56,9 @@ def decompress(codec: int, payload: bytes | memoryview, *, limit: int) -> bytes:
         limit: maximum number of bytes to return.
 
     Raises:
-        CodecError: the codec is unknown; the payload is malformed, truncated, followed by other
-            bytes, or larger than `limit` when decompressed.
+        CodecError: the codec is unknown; the payload is malformed, truncated, or followed by other
+            bytes.
+        AboveLimit: it is larger than `limit` when decompressed.
     """
     if not 0 <= codec < len(CODECS):
         raise CodecError(f"codec {codec} is unknown")
@@ -77,7 +67,7 @@ def decompress(codec: int, payload: bytes | memoryview, *, limit: int) -> bytes:
     except CodecError:
         raise
     except ValueError as error:
-        # The modules of the frame formats do not import this one.
+        # As the modules of the frame formats say what is malformed.
         raise CodecError(str(error)) from error
 
 
@@ -94,7 +84,7 @@ def compress(codec: int, records: bytes | memoryview) -> bytes:
 
 def _store(payload: memoryview, limit: int) -> bytes:
     if len(payload) > limit:
-        raise CodecError(f"the payload is larger than the limit of {limit} bytes")
+        raise AboveLimit(f"the payload is larger than the limit of {limit} bytes")
     return bytes(payload)
 
 
@@ -129,7 +119,7 @@ def _after_gzip_member(payload: memoryview, position: int, content: bytearray, l
         except zlib.error as error:
             raise CodecError(f"gzip: {error}") from error
         if len(content) > limit:
-            raise CodecError(f"gzip: more than the limit of {limit} bytes")
+            raise AboveLimit(f"gzip: more than the limit of {limit} bytes")
         position += len(given) - len(member.unused_data)
         step *= 2
     return position
@@ -178,10 +168,10 @@ def _after_xerial_header(payload: memoryview, position: int) -> int:
 
 def _snappy_block(block: memoryview, limit: int) -> bytes:
     claimed = _snappy_length(block)
-    if claimed > limit:
-        raise CodecError(f"snappy: a block of {claimed} bytes exceeds the limit")
     if claimed > _SNAPPY_LARGEST_RATIO * len(block):
         raise CodecError(f"snappy: {len(block)} bytes cannot hold {claimed}")
+    if claimed > limit:
+        raise AboveLimit(f"snappy: a block of {claimed} bytes exceeds the limit")
     try:
         content = bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:

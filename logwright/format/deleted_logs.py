@@ -3,10 +3,11 @@
 ::
 
     {"at_ms":1760003686229,"directory":"t-0.8c1f...-delete","topic":"t","partition":0,
-     "checkpoints":{"recovery-point-offset-checkpoint":84,...},"crc":1234567890}
+     "delay_ms":60000,"checkpoints":{"recovery-point-offset-checkpoint":84,...},"crc":1234567890}
     {"purging":"t-0.8c1f...-delete","crc":1234567890}
 
-Kafka keeps the time of a deletion only in memory; a command that exits has to write it down. The
+Kafka keeps the time of a deletion, and the delay of its removal, only in memory
+(LogManager.deleteLogs); a command that exits has to write both down. The
 entry has the topic because the directory's name truncates a long one, and the checkpoint entries
 because an undo restores them. The second line is written before the first file is removed: after
 that the log cannot be restored. See `logwright.format.lines` for the file format: a torn or invalid
@@ -37,6 +38,8 @@ class DeletedLog:
         purging: the purge of its files has begun.
         elsewhere: it began before its first segment: the offsets in between are in remote storage,
             or lost. Nothing else says so once its files are purged.
+        delay_ms: the broker's ``log.segment.delete.delay.ms`` by the settings of the deletion; 0:
+            not on record.
     """
 
     at_ms: int
@@ -45,6 +48,12 @@ class DeletedLog:
     checkpoints: Mapping[str, int | None]
     purging: bool = False
     elsewhere: bool = False
+    delay_ms: int = 0
+
+    @property
+    def not_before_ms(self) -> int:
+        """Until when it is kept by the settings that it was deleted with, ms since the epoch."""
+        return self.at_ms + self.delay_ms
 
 
 def serialize_deletion(log: DeletedLog) -> bytes:
@@ -56,6 +65,7 @@ def serialize_deletion(log: DeletedLog) -> bytes:
         "partition": log.partition.partition,
         "checkpoints": dict(log.checkpoints),
         **({"elsewhere": True} if log.elsewhere else {}),
+        **({"delay_ms": log.delay_ms} if log.delay_ms else {}),
     }
     return serialize_line(entry)
 
@@ -105,10 +115,12 @@ def _parse(entry: Mapping[str, object]) -> DeletedLog | None:
         for name, value in checkpoints.items()
         if isinstance(name, str) and (value is None or type(value) is int)
     }
+    delay_ms = entry.get("delay_ms")
     return DeletedLog(
         at_ms=at_ms,
         directory=directory,
         partition=partition,
         checkpoints=entries,
         elsewhere=entry.get("elsewhere") is True,
+        delay_ms=delay_ms if type(delay_ms) is int and delay_ms > 0 else 0,
     )

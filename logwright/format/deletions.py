@@ -3,12 +3,14 @@
 ::
 
     {"at_ms":1760003686229,"files":["00000000000000000000.log.deleted","..."],
-     "operation":"retain","id":"1760003686229-5f2c","facts":{...},"crc":1234567890}
+     "operation":"retain","id":"1760003686229-5f2c","delay_ms":3600000,"facts":{...},
+     "crc":1234567890}
 
 Each line is written before a group of files is renamed to ``.deleted``. Kafka keeps the time of a
-rename only in memory (``file.delete.delay.ms``); a command that exits has to write it down.
-`operation`, `id` and `facts` have what an undo needs; lines of a recovery have only the first two
-fields.
+rename, and the ``file.delete.delay.ms`` of that moment, only in memory (LocalLog.deleteSegmentFiles
+schedules the removal); a command that exits has to write both down. `operation`, `id` and `facts`
+have what an undo needs; lines of a recovery have only the first two fields, those of an undo, and
+those written before there was one, no delay.
 
 See `logwright.format.lines` for the file format: a torn or invalid line is ignored, and its files,
 if they were renamed, are treated as files without an entry.
@@ -41,11 +43,13 @@ class Origin:
     Attributes:
         operation: kind of the operation.
         id: the same in all lines of one operation.
+        delay_ms: ``file.delete.delay.ms`` by the settings that it was done with; 0: not on record.
         facts: see `logwright.undo`.
     """
 
     operation: Operation
     id: str
+    delay_ms: int = 0
     facts: Facts = field(default_factory=dict)
 
 
@@ -64,6 +68,13 @@ class Retirement:
     files: tuple[str, ...]
     origin: Origin | None = None
     incomplete: bool = False
+
+    @property
+    def not_before_ms(self) -> int:
+        """Until when its files are kept by the settings that they were retired with, ms since the
+        epoch; the settings of a purge may keep them longer.
+        """
+        return self.at_ms + (0 if self.origin is None else self.origin.delay_ms)
 
 
 def serialize_retirement(
@@ -91,9 +102,9 @@ def _without(line: Retirement, left: Collection[str]) -> Retirement:
     return replace(line, files=files, incomplete=line.incomplete or len(files) < len(line.files))
 
 
-def parse_ledger(content: bytes) -> dict[str, int]:
-    """Return ``.deleted`` name → time of its last retirement in ms."""
-    return {name: line.at_ms for line in parse_retirements(content) for name in line.files}
+def parse_ledger(content: bytes) -> dict[str, Retirement]:
+    """Return ``.deleted`` name → the line of its last retirement."""
+    return {name: line for line in parse_retirements(content) for name in line.files}
 
 
 def remaining_ledger(content: bytes, remaining: Collection[str]) -> bytes:
@@ -123,6 +134,7 @@ def _line(line: Retirement) -> bytes:
     entry: dict[str, object] = {"at_ms": line.at_ms, "files": sorted(line.files)}
     if line.origin is not None:
         entry |= {"operation": line.origin.operation, "id": line.origin.id}
+        entry |= {"delay_ms": line.origin.delay_ms} if line.origin.delay_ms else {}
         entry |= {"facts": dict(line.origin.facts)} if line.origin.facts else {}
     if line.incomplete:
         entry["incomplete"] = True
@@ -145,9 +157,10 @@ def _parse_origin(entry: Mapping[str, object]) -> Origin | None:
     operation, identity = entry.get("operation"), entry.get("id")
     if operation not in _OPERATIONS or not isinstance(identity, str):
         return None
-    facts = entry.get("facts")
+    delay_ms, facts = entry.get("delay_ms"), entry.get("facts")
     return Origin(
         operation=cast("Operation", operation),
         id=identity,
+        delay_ms=delay_ms if type(delay_ms) is int and delay_ms > 0 else 0,
         facts=facts if isinstance(facts, dict) else {},
     )

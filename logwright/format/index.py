@@ -108,6 +108,17 @@ def serialize_txn_index(entries: Iterable[AbortedTransaction]) -> bytes:
     )
 
 
+def before_space(content: bytes, entry_bytes: int) -> bytes:
+    """Return the entries before the zeros at an index's end: what a broker has written.
+
+    The broker allocates ``segment.index.bytes`` for the indexes of its active segment, and cuts off
+    what is left at a roll and a clean stop (AbstractIndex.trimToValidSize, 4.4.0). One that was
+    killed leaves it; its next start makes the index again.
+    """
+    used = len(content.rstrip(b"\0"))
+    return content[: -(-used // entry_bytes) * entry_bytes]
+
+
 def check_offset_index(
     content: bytes | memoryview, *, base_offset: int, log_bytes: int, path: object
 ) -> NDArray[np.int64]:

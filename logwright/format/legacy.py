@@ -50,7 +50,8 @@ from logwright.format.batch import (
     RecordBatch,
     serialize_batch,
 )
-from logwright.format.codec import LZ4, ZSTD, CodecError, compress, decompress, decompression_limit
+from logwright.format.codec import LZ4, ZSTD, compress, decompress
+from logwright.format.limits import AboveLimit, CodecError, above_limit, decompression_limit
 from logwright.format.lz4frame import decompress_lz4
 from logwright.format.record import encode_varint
 from logwright.kernel import inline_kernel, kernel
@@ -230,8 +231,9 @@ def legacy_records(batch: LegacyBatch) -> list[LegacyRecord]:
     """Return the records of a batch, at least one (DeepRecordsIterator).
 
     Raises:
-        CorruptBatch: a wrapper does not decompress, or to more than the limit, or what is in it
-            is not messages with ascending offsets.
+        CorruptBatch: a wrapper does not decompress, or what is in it is not messages with
+            ascending offsets.
+        BatchAboveLimit: it unpacks to more than the limit.
     """
     if not batch.codec:
         return [LegacyRecord(batch.offset, batch.timestamp, batch.key, batch.value)]
@@ -272,6 +274,8 @@ def _messages(batch: LegacyBatch) -> list[LegacyBatch]:
             section = decompress_lz4(batch.value, limit, check_header=False)
         else:
             section = decompress(batch.codec, batch.value, limit=limit)
+    except AboveLimit as error:
+        raise above_limit(batch.offset, limit) from error
     except (CodecError, ValueError) as error:
         raise _in(batch, f"cannot be decompressed ({error})") from error
     content, position = memoryview(section), 0

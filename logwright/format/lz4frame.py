@@ -24,6 +24,8 @@ from typing import Final
 import cramjam
 import lz4.block
 
+from logwright.format.limits import AboveLimit
+
 _MAGIC: Final = b"\x04\x22\x4d\x18"
 _WRITTEN_HEADER: Final = _MAGIC + b"\x60\x40\x82"
 _END_MARK: Final = b"\x00\x00\x00\x00"
@@ -69,7 +71,8 @@ def decompress_lz4(payload: memoryview, limit: int, *, check_header: bool = True
         check_header: false for messages of format v0, whose frames have a wrong HC.
 
     Raises:
-        ValueError: the frame is malformed, truncated, followed by other bytes, or too large.
+        ValueError: the frame is malformed, truncated, or followed by other bytes.
+        AboveLimit: it has more than that.
     """
     flags, largest_block, position = _read_header(payload, check=check_header)
     parts: list[bytes] = []
@@ -93,7 +96,7 @@ def decompress_lz4(payload: memoryview, limit: int, *, check_header: bool = True
         parts.append(bytes(block) if header & _STORED else _unpack(block, largest_block))
         left -= len(parts[-1])
         if left < 0:
-            raise ValueError(f"lz4: more than the limit of {limit} bytes")
+            raise AboveLimit(f"lz4: more than the limit of {limit} bytes")
     if flags & _CONTENT_CHECKSUM:
         position += 4
     if position != len(payload):

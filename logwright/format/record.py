@@ -32,12 +32,8 @@ from logwright.format.batch import (
     to_int32,
     to_int64,
 )
-from logwright.format.codec import (
-    CODEC_NAMES,
-    CodecError,
-    decompress,
-    decompression_limit,
-)
+from logwright.format.codec import CODEC_NAMES, decompress
+from logwright.format.limits import AboveLimit, CodecError, above_limit, decompression_limit
 from logwright.units import Offset, TimestampMs
 
 if TYPE_CHECKING:
@@ -163,7 +159,8 @@ def read_records(batch: RecordBatch, content: bytes | memoryview) -> tuple[Recor
     """Return the records of the whole batch `content`, decompressed if necessary.
 
     Raises:
-        CorruptBatch: the payload or a record is malformed, or larger than the limit.
+        CorruptBatch: the payload or a record is malformed.
+        BatchAboveLimit: it unpacks to more than the limit.
         UnsupportedFormatError: the codec is unknown.
     """
     return decode_records(batch, _section(batch, content))
@@ -200,8 +197,11 @@ def _section(batch: RecordBatch, content: bytes | memoryview) -> bytes | memoryv
     if not payload:
         # An empty batch has nothing to decompress, be the codec what it may.
         return payload
+    limit = decompression_limit(len(content))
     try:
-        return decompress(batch.codec, payload, limit=decompression_limit(len(content)))
+        return decompress(batch.codec, payload, limit=limit)
+    except AboveLimit as error:
+        raise above_limit(batch.base_offset, limit) from error
     except CodecError as error:
         raise CorruptBatch(
             f"the record batch at offset {batch.base_offset} cannot be decompressed ({error})."

@@ -28,9 +28,10 @@ from logwright.format.batch import (
     MAGIC,
     SMALLEST_LEGACY_LENGTH,
 )
-from logwright.format.codec import LARGEST_GROWTH, LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
+from logwright.format.codec import LARGEST_GROWTH
 from logwright.format.crc import prefetch, span_crc32c
 from logwright.format.legacy import LEGACY, NOT_LEGACY, fill_legacy, is_legacy, is_legacy_magic
+from logwright.format.limits import LIMIT_FACTOR, SMALLEST_LIMIT_BYTES
 from logwright.format.record import SMALLEST_RECORD_BYTES
 from logwright.format.walk import read_record
 from logwright.kernel import inline_kernel, kernel

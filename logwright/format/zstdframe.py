@@ -11,6 +11,8 @@ from typing import Final
 
 import zstandard
 
+from logwright.format.limits import AboveLimit
+
 LARGEST_WINDOW_BYTES: Final = 128 * 1024 * 1024
 """Default limit of zstd's own reader (ZSTD_WINDOWLOG_LIMIT_DEFAULT = 27)."""
 
@@ -52,8 +54,9 @@ def decompress_zstd(payload: memoryview, limit: int) -> bytes:
     """Decompress all frames of a payload to at most `limit` bytes.
 
     Raises:
-        ValueError: a frame is malformed, truncated, followed by other bytes, too large, or needs a
+        ValueError: a frame is malformed, truncated, followed by other bytes, or needs a
             dictionary or a window larger than `LARGEST_WINDOW_BYTES`.
+        AboveLimit: it has more than that.
     """
     parts: list[bytes] = []
     position = 0
@@ -86,7 +89,7 @@ def _decompress_frame(frame: memoryview, bound: int, limit: int) -> bytes:
                 content += part
     except zstandard.ZstdError as error:
         raise ValueError(f"zstd: {error}") from error
-    raise ValueError(f"zstd: more than the limit of {limit} bytes")
+    raise AboveLimit(f"zstd: more than the limit of {limit} bytes")
 
 
 def _walk_frame(payload: memoryview, start: int) -> tuple[int, int | None]:

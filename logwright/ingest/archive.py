@@ -23,6 +23,7 @@ from logwright.ingest.commit import (
     stage_append,
 )
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan
+from logwright.ingest.replicated import refuse_replicated
 from logwright.ingest.staging import staging
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
@@ -101,6 +102,7 @@ class OpenArchive:
         """
         partition = TopicPartition(self.topic, number)
         self._require_same_topic(log_dir, partition)
+        refuse_replicated(log_dir, partition, sources.replicas_of(partition))
         if self.described is not None:
             sources = keep_topic(log_dir, sources, self.topic, self.described)
         config, _ = settings_of(sources, self.topic)

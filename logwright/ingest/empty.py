@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import CLEAN_SHUTDOWN_MARKER, LOG_START_OFFSET_CHECKPOINT
 from logwright.ingest.steps import WATCHED
-from logwright.steps.marker import discard_markers
+from logwright.steps.marker import UNKNOWN_EPOCH, discard_markers
 from logwright.steps.step import FileStep, FsyncDir, FsyncFile, WriteFile
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _INITIAL: Final = {
     **dict.fromkeys((*WATCHED, LOG_START_OFFSET_CHECKPOINT), serialize_offset_checkpoint({})),
-    CLEAN_SHUTDOWN_MARKER: b'{"version":0,"brokerEpoch":-1}',
+    CLEAN_SHUTDOWN_MARKER: UNKNOWN_EPOCH,
 }
 
 

@@ -23,7 +23,7 @@ from logwright.format.batch import (
     parse_batch,
     walk_batches,
 )
-from logwright.format.codec import CODEC_NAMES, CodecError
+from logwright.format.codec import CODEC_NAMES
 from logwright.format.control import parse_control_key, parse_marker_value
 from logwright.format.index import parse_offset_index, parse_time_index, parse_txn_index
 from logwright.format.legacy import (
@@ -32,6 +32,7 @@ from logwright.format.legacy import (
     legacy_batch_at,
     legacy_records,
 )
+from logwright.format.limits import CodecError
 from logwright.format.names import (
     INDEX,
     LOG,

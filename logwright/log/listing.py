@@ -20,7 +20,7 @@ from logwright.place.model import FileStamp, OpenDir
 from logwright.units import Offset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 stamp: Final[Callable[[tuple[str, int, int, int]], FileStamp]] = partial(tuple.__new__, FileStamp)
 """One of its fields; twice as fast as a call of the class."""
@@ -184,9 +184,9 @@ def _findings(kinds: FileKinds) -> list[str]:
     return findings
 
 
-def snapshot_offsets(stamps: Mapping[str, FileStamp]) -> tuple[Offset, ...]:
-    """Return the offsets of the producer snapshots, ascending: names are sorted, and all have the
-    same number of digits.
+def snapshot_offsets(files: Iterable[str]) -> tuple[Offset, ...]:
+    """Return the offsets of the producer snapshots among a log's files, ascending if the names are
+    sorted: all have the same number of digits.
     """
     end = -len(names.SNAPSHOT)
-    return tuple([Offset(int(name[:end])) for name in stamps if name.endswith(names.SNAPSHOT)])
+    return tuple([Offset(int(name[:end])) for name in files if name.endswith(names.SNAPSHOT)])

@@ -15,22 +15,25 @@ Reading only; nothing here follows a symlink below the log directory.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, Generic, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple
 
-from logwright.errors import CorruptCheckpoint, CorruptIndex, NotALogDir
+from logwright.errors import CorruptCheckpoint, CorruptIndex, NotALogDir, UncleanLogDir
 from logwright.format import names
 from logwright.format.batch import HEADER_BYTES
 from logwright.format.checkpoints import find_offset
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.format.names import TopicPartition, segment_file_name
+from logwright.log.absence import BRING_BACK, Traces, absences
 from logwright.log.checkpoints import (
     CHECKPOINT_FILES,
     Checkpoints,
     checkpoint_contents,
     read_open_checkpoints,
 )
+from logwright.log.committed import HighWatermark
 from logwright.log.listing import segment_stems, snapshot_offsets, stamp_files
 from logwright.log.log_dir import list_log_dir
+from logwright.log.missing import snapshots_beyond
 from logwright.log.model import (
     FilesOfVersion,
     Fingerprint,
@@ -120,7 +123,7 @@ def observe(
     log_dir: AnyPlace,
     partition: TopicPartition,
     *,
-    high_watermark: Literal["end", "checkpoint"],
+    high_watermark: HighWatermark,
     checkpoints: Checkpoints | None = None,
 ) -> PartitionLog[AnyPlace]:
     """Observe one partition's log. Effects: reads, see the module.
@@ -128,15 +131,14 @@ def observe(
     Args:
         log_dir: the log directory.
         partition: one of its partitions.
-        high_watermark: "end": all of a stopped log is committed; "checkpoint": what the broker
-            last recorded is, limited to the log.
+        high_watermark: see `HighWatermark`; what is recorded is limited to the log.
         checkpoints: as `read_checkpoints` gives them, if they were read already.
 
     Raises:
         NotALogDir: there is no such log directory or partition.
         UnreadableFile: a file cannot be read, or is a symlink, FIFO or the like.
         UncleanLogDir: neither a clean-shutdown marker nor a record that this log was recovered
-            since, leftovers, or a segment that is not whole.
+            since, leftovers, a segment that is not whole, or it ends before an offset that it had.
         CorruptBatch, CorruptIndex, CorruptCheckpoint: what was read is malformed.
         UnsupportedFormatError: another magic or version than the known ones.
     """
@@ -156,7 +158,7 @@ class Shared(NamedTuple, Generic[AnyPlace]):
 
     log_dir: AnyPlace
     directory: OpenDir
-    high_watermark: Literal["end", "checkpoint"]
+    high_watermark: HighWatermark
     checkpoints: Checkpoints
     clean_shutdown: bool
 
@@ -164,7 +166,7 @@ class Shared(NamedTuple, Generic[AnyPlace]):
 def share(
     log_dir: AnyPlace,
     directory: OpenDir,
-    high_watermark: Literal["end", "checkpoint"],
+    high_watermark: HighWatermark,
     checkpoints: Checkpoints,
 ) -> Shared[AnyPlace]:
     """Return the arguments of `observe_one` that all partitions share. Effects: looks for the
@@ -189,6 +191,8 @@ def _observe(
         shared, directory
     )
     entries = shared.checkpoints.of(partition)
+    if not is_running(shared.log_dir):
+        _refuse_missing(shared, partition, end, snapshots)
     if is_running(shared.log_dir):
         entries = (*entries[:2], (names.HIGH_WATERMARK_CHECKPOINT, end), entries[3])
     _, (_, recorded_start), (_, watermark), (_, cleaner) = entries
@@ -196,7 +200,8 @@ def _observe(
     if start > end:
         raise _start_beyond_end(shared.log_dir, partition, start, end)
     committed = end
-    if shared.high_watermark == "checkpoint":
+    unknown = watermark is None and shared.high_watermark == "recorded"
+    if shared.high_watermark != "end" and not unknown:
         committed = Offset(min(max(watermark or 0, start), end))
     producers = load_producers(
         directory,
@@ -270,6 +275,36 @@ def _last_stable_offset(
     if stable >= start:
         return stable
     return min(committed, first_batch_at(directory.path, segments, start, log_end_offset=end))
+
+
+def _refuse_missing(
+    shared: Shared[AnyPlace], partition: TopicPartition, end: Offset, snapshots: Sequence[Offset]
+) -> None:
+    """Raise if the log ends before an offset that it had reached."""
+    (_, point), _, (_, watermark), _ = shared.checkpoints.of(partition)
+    if end >= max(point or 0, watermark or 0, *snapshots[-1:]):
+        return
+    traces = Traces(
+        segments={},
+        log_start_offset=end,
+        log_end_offset=end,
+        is_tiered=False,
+        orphans={},
+        snapshots=snapshots_beyond(shared.log_dir / partition.directory_name, snapshots, end),
+        epochs=(),
+        recovery_point=point,
+        high_watermark=watermark,
+        clean=shared.clean_shutdown,
+        is_young=False,
+        deleted_to=-1,
+    )
+    for absence in absences(traces):
+        raise UncleanLogDir(
+            f"{absence.offsets} offsets are missing: {absence.reason}.",
+            path=shared.log_dir / partition.directory_name,
+            remedy=f"{BRING_BACK} `logwright recover --accept-loss` takes the log for what is"
+            " there.",
+        )
 
 
 def _start_beyond_end(

@@ -13,7 +13,7 @@ from typing import Final
 
 from logwright.errors import UnreadableFile
 from logwright.format.deleted_logs import DeletedLog, parse_deletions
-from logwright.format.deletions import LEDGER, parse_ledger
+from logwright.format.deletions import LEDGER, Retirement, parse_ledger
 from logwright.format.names import (
     DELETED_LOGS,
     WORK_DIRECTORY,
@@ -49,6 +49,8 @@ class RecordFile:
         path: of the file. relative: to the log directory.
         place: its row of the inventory.
         since_ms: when it was retired, its log was deleted, or it expires; None if none is so.
+        not_before_ms: until when the settings keep it that it was retired or its log was deleted
+            with; 0: not on record.
         is_kept: no purge removes it: a swap needs it, or its deleted log has foreign files.
     """
 
@@ -58,6 +60,7 @@ class RecordFile:
     place: FilePlace
     stamp: Stamp
     since_ms: int | None = None
+    not_before_ms: int = 0
     is_kept: bool = False
 
     @property
@@ -193,14 +196,19 @@ def _files_of(name: str, tree: Tree, deletions: Mapping[str, DeletedLog]) -> Ite
     """Yield the files of a part of a log directory. Effects: reads its ledger, or its times."""
     where, partition = owner_of(name)[0] if name else "root", partition_of(name, deletions)
     kept, orphans, since = frozenset[str](), frozenset[str](), dict[str, int]()
+    not_before = dict[str, int]()
     if where in ("log", "stray", "future"):
         kinds = file_kinds(path for path in tree.files if "/" not in path)
         kept, orphans = frozenset(kinds.needed_swaps), frozenset(kinds.orphans)
     if where == "log":
-        since = _ledger(tree.root)
+        ledger = _ledger(tree.root)
+        since = {path: line.at_ms for path, line in ledger.items()}
+        not_before = {path: line.not_before_ms for path, line in ledger.items()}
     elif where == "deleted log":
         with suppress(FileNotFoundError):  # the listing is compared with another one
             since = dict.fromkeys(tree.files, deleted_at_ms(tree.root, deletions.get(name)))
+        if name in deletions:
+            not_before = dict.fromkeys(tree.files, deletions[name].not_before_ms)
         kept = frozenset(tree.files if foreign_entries(tree) else ())
     for path, stamp in tree.files.items():
         place, since_ms = file_place(where, path), since.get(path)
@@ -217,6 +225,7 @@ def _files_of(name: str, tree: Tree, deletions: Mapping[str, DeletedLog]) -> Ite
             place=place,
             stamp=stamp,
             since_ms=since_ms,
+            not_before_ms=not_before.get(path, 0),
             is_kept=path in kept,
         )
 
@@ -240,8 +249,8 @@ def _split(tree: Tree) -> dict[str, Tree]:
     return parts
 
 
-def _ledger(directory: Place) -> dict[str, int]:
-    """Return when files were retired. Effects: reads the ledger."""
+def _ledger(directory: Place) -> dict[str, Retirement]:
+    """Return the line of each retired file. Effects: reads the ledger."""
     path = directory / WORK_DIRECTORY / LEDGER
     try:
         return parse_ledger(map_file(path).tobytes()) if exists(path) else {}

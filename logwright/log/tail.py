@@ -23,7 +23,7 @@ from logwright.format.batch import (
 )
 from logwright.format.legacy import SMALLEST_BYTES, is_whole
 from logwright.place.model import Bytes
-from logwright.units import INT32_MAX, Offset, TimestampMs
+from logwright.units import INT32_MAX, INT64_MAX, Offset, TimestampMs
 
 WINDOW_BYTES: Final = 1024 * 1024
 """Read in one piece; a larger batch is read separately."""
@@ -129,11 +129,11 @@ def log_end_offset(
 
     Raises:
         CorruptBatch: a batch of the tail is cut off, malformed, out of order or fails its CRC.
-        CorruptIndex: the entry does not name the batch at its position.
+        CorruptIndex: the entry names an offset before the batch at its position, or after all.
         UnsupportedFormatError: a batch's magic is above 2.
     """
-    position = 0 if last_entry is None else last_entry[1]
-    indexed = None if last_entry is None else last_entry[0]
+    indexed, begin = (None, 0) if last_entry is None else last_entry
+    position = begin
     last_offset = base_offset - 1
     window = memoryview(b"")
     window_at = position
@@ -148,21 +148,41 @@ def log_end_offset(
             window, window_at, start = _window(file, position, size, left), position, 0
         first, last = _check_batch(window[start : start + size], position, path)
         is_legacy = window[start + _MAGIC_AT] < MAGIC
-        # Old brokers named the first offset of what they appended, which no header has.
-        if indexed is not None and last != indexed and not (is_legacy and indexed < last):
-            raise CorruptIndex(
-                f"the last index entry names offset {indexed}, the batch at byte {position} of the"
-                f" .log ends at {last}.",
-                path=path.removesuffix(".log") + ".index",
-                remedy="`logwright recover` rebuilds it.",
-            )
-        indexed = None
+        # Of an old format the entry may name a message that no header has.
+        is_before = indexed is not None and position == begin and indexed < first and not is_legacy
+        if is_before and _reached_before(file, position, log_bytes, path) >= (indexed or 0):
+            raise _misleading(path, indexed, f"which is before byte {position} of the .log")
         _check_offsets(first, last, last_offset + 1, position, path)
         if last - base_offset > INT32_MAX:
             raise _too_far(position, path)
         last_offset = last
         position += size
+    if indexed is not None and indexed > last_offset:
+        raise _misleading(path, indexed, f"the last batch ends at {last_offset}")
     return Offset(last_offset + 1)
+
+
+def _reached_before(file: Bytes, end: int, log_bytes: int, path: str) -> int:
+    """Return the last offset of the batch that ends at a position; the largest if none does.
+    Effects: reads all headers before it.
+    """
+    position, last = 0, -1
+    while position < end:
+        header = file.span(position, min(HEADER_BYTES, log_bytes - position))
+        size = check_batch_start(header, position, log_bytes - position, path)
+        is_legacy = header[_MAGIC_AT] < MAGIC
+        (offset,) = _OFFSET.unpack_from(header)
+        last = offset if is_legacy else parse_batch(header).last_offset
+        position += size
+    return last if position == end else INT64_MAX
+
+
+def _misleading(path: str, indexed: int | None, why: str) -> CorruptIndex:
+    return CorruptIndex(
+        f"the last index entry names offset {indexed}, {why}.",
+        path=path.removesuffix(".log") + ".index",
+        remedy="`logwright recover` rebuilds it.",
+    )
 
 
 def _window(file: Bytes, position: int, size: int, left: int) -> memoryview:

@@ -56,6 +56,7 @@ from logwright.recovery.observe import marked_logs
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import set_offsets
+from logwright.steps.marker import APPEND_WAIT_SECONDS, UNKNOWN_EPOCH, doubt, lock_marker
 from logwright.steps.replace import replace_file
 from logwright.steps.step import (
     FsyncDir,
@@ -81,8 +82,6 @@ if TYPE_CHECKING:
     from logwright.steps.filesystem import FileSystem
 
 DOWNLOAD: Final = "download"
-MARKER: Final = b'{"version":0,"brokerEpoch":-1}'
-"""Of a directory that had no log before: a controller treats it as an unclean stop (KIP-966)."""
 _AT_ONCE: Final = 4
 
 
@@ -168,7 +167,7 @@ def _has_no_log(log_dir: Path) -> bool:
 def _mark_clean(log_dir: Path, fs: FileSystem) -> None:
     path = log_dir / names.CLEAN_SHUTDOWN_MARKER
     if not os.path.lexists(path):
-        execute(replace_file(path, MARKER, like=log_dir), fs)
+        execute(replace_file(path, UNKNOWN_EPOCH, like=log_dir), fs)
 
 
 class _Work:
@@ -266,7 +265,11 @@ class _Work:
             _keep_settings(self.log_dir, state)
 
     def place(self) -> None:
-        """Make it the log: state P."""
+        """Make it the log: state P. The marker loses the broker epoch before: what the
+        replica had acknowledged after the upload is not in it.
+        """
+        with lock_marker(self.log_dir, wait_seconds=APPEND_WAIT_SECONDS):
+            execute(doubt(self.log_dir), self.fs)
         execute((RenameDir(self.made, self.live), FsyncDir(self.log_dir)), self.fs)
 
     def clear(self) -> None:

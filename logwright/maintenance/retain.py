@@ -18,7 +18,7 @@ from logwright.retention.commit import plan_retention_of
 from logwright.sweep.retain import retain, retain_log
 
 if TYPE_CHECKING:
-    from logwright.observe import HighWatermark
+    from logwright.log.committed import HighWatermark
     from logwright.place.model import AnyPlace, Place
     from logwright.retention.plan import RetentionPlan
     from logwright.sweep.model import LogSettings, LogWork

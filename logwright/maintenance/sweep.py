@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from logwright.batches.runtime import Runtime
     from logwright.compaction.model import CleaningOptions
     from logwright.format.names import TopicPartition
-    from logwright.observe import HighWatermark
+    from logwright.log.committed import HighWatermark
     from logwright.place.model import AnyPlace, Place
     from logwright.sweep.executor import Executor
     from logwright.sweep.stages import Judge

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from logwright.format.names import TopicPartition
 from logwright.place.model import Place
 from logwright.units import Offset, TimestampMs
 
@@ -65,6 +66,12 @@ class ClusterMetadata:
     broker_configs: Mapping[str, Mapping[str, ConfigEntry]]
     features: Mapping[str, int]
     registered: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+    def replicas_of(self, partition: TopicPartition) -> tuple[int, ...]:
+        """Return the node ids of a partition's replicas; none if the cluster does not have it."""
+        topic = self.topics.get(partition.topic)
+        known = None if topic is None else topic.partitions.get(partition.partition)
+        return () if known is None else known.replicas
 
     def is_remote(self, topic: str) -> bool:
         """Return whether a topic has remote storage (KIP-405)."""

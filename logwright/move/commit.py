@@ -44,6 +44,7 @@ from logwright.state.store import change_state, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import set_offsets
+from logwright.steps.marker import APPEND_WAIT_SECONDS, doubt, have_same_epoch, lock_marker
 from logwright.steps.step import FsyncDir
 from logwright.units import ByteCount, TimestampMs
 
@@ -244,10 +245,21 @@ def _switch(places: Places, stage: Stage, fs: FileSystem) -> None:
             set_offsets(places.destination, places.partition, dict(checkpoints), fs)
             execute(hide_steps(places), fs)
         if stage in {"copying", "hidden"}:
+            _doubt_older(places, fs)
             execute(place_steps(places), fs)
         if stage != "done":
             execute(retire_steps(places), fs)
         execute((FsyncDir(places.source),), fs)
+
+
+def _doubt_older(places: Places, fs: FileSystem) -> None:
+    """Take the broker epoch away from the destination's marker unless the source's has the same: a
+    clean stop writes one epoch into all directories, and a log that comes from another stop may
+    lack what the broker has acknowledged since. Effects: changes the marker.
+    """
+    with lock_marker(places.destination, wait_seconds=APPEND_WAIT_SECONDS):
+        if not have_same_epoch(places.source, places.destination):
+            execute(doubt(places.destination), fs)
 
 
 def _forget(places: Places, now_ms: TimestampMs, fs: FileSystem) -> None:

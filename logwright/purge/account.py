@@ -9,7 +9,7 @@ from logwright.format.deletions import parse_ledger
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from logwright.purge.observe import PartitionListing
+    from logwright.purge.observe import PartitionListing, PlainFile
 
 
 class AccountedFile(NamedTuple):
@@ -18,12 +18,14 @@ class AccountedFile(NamedTuple):
     Attributes:
         since_ms: when it was retired, by the ledger; without a record the later of the file's
             times.
+        not_before_ms: until when the settings keep it that it was retired with; 0: not on record.
         left: it was there afterwards.
     """
 
     name: str
     since_ms: int
     left: bool
+    not_before_ms: int = 0
 
 
 class PurgeAccount(NamedTuple):
@@ -39,15 +41,13 @@ def account_of(listing: PartitionListing, names: Iterable[str]) -> PurgeAccount:
         listing: of the directory before.
         names: of the files that were there afterwards.
     """
-    recorded_ms = parse_ledger(listing.ledger or b"")
+    recorded = parse_ledger(listing.ledger or b"")
     left = frozenset(names)
-    return PurgeAccount(
-        tuple(
-            AccountedFile(
-                name=file.name,
-                since_ms=recorded_ms.get(file.name, file.touched_ms),
-                left=file.name in left,
-            )
-            for file in listing.files
-        )
-    )
+
+    def accounted(file: PlainFile) -> AccountedFile:
+        is_left, line = file.name in left, recorded.get(file.name)
+        if line is None:
+            return AccountedFile(file.name, file.touched_ms, is_left)
+        return AccountedFile(file.name, line.at_ms, is_left, line.not_before_ms)
+
+    return PurgeAccount(tuple(map(accounted, listing.files)))

@@ -33,10 +33,14 @@ def purge_partition(
     *,
     now_ms: TimestampMs,
     file_delete_delay_ms: int,
+    force: bool = False,
 ) -> PurgeResult:
     """Remove what is due, and leftovers without value. Effects: takes both locks, removes files.
 
     Only the locks' files and the ledger need space; on a full disk the ledger stays as it is.
+
+    Args:
+        log_dir, partition: the log. The others as for `plan_purge`.
 
     Raises:
         DiskFull: there is no room for a lock. Nothing was changed.
@@ -53,7 +57,12 @@ def purge_partition(
     ):
         refuse_held(log_dir, partition, now_ms, force=True)
         return purge_locked(
-            log_dir, partition, files, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms
+            log_dir,
+            partition,
+            files,
+            now_ms=now_ms,
+            file_delete_delay_ms=file_delete_delay_ms,
+            force=force,
         )
 
 
@@ -64,12 +73,15 @@ def purge_locked(
     *,
     now_ms: TimestampMs,
     file_delete_delay_ms: int,
+    force: bool = False,
 ) -> PurgeResult:
     """Purge like `purge_partition`, also a log that is paused; the caller keeps everybody else off
     it.
     """
     listing = list_partition(log_dir / partition.directory_name)
-    plan = plan_purge(listing, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms)
+    plan = plan_purge(
+        listing, now_ms=now_ms, file_delete_delay_ms=file_delete_delay_ms, force=force
+    )
     execute(plan.steps, files)
     with room_or_without("compacting the deletion ledger, which the next purge does"):
         execute(plan.ledger, files)

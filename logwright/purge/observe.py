@@ -14,7 +14,9 @@ from logwright.format.deletions import LEDGER
 from logwright.format.names import FAILED, STAGING, WORK_DIRECTORY
 from logwright.live_plans import plan_is_alive
 from logwright.log.inventory import file_place
+from logwright.log.kinds import file_kinds
 from logwright.log.listing import read_listing
+from logwright.log.missing import reached_by
 from logwright.log.tree import list_tree
 from logwright.place.files import names_in, open_log_dir
 from logwright.steps.failed_output import FailedOutput, parse_failed_output
@@ -85,6 +87,7 @@ class PartitionListing:
         has_staging: there is a directory of staging directories; a build that died may have left it
             empty.
         failed: the outputs that are kept for inspection.
+        proofs: indexes without a log that name records.
     """
 
     directory: Path
@@ -93,6 +96,7 @@ class PartitionListing:
     staging: tuple[StagingDirectory, ...]
     has_staging: bool
     failed: tuple[KeptOutput, ...] = ()
+    proofs: frozenset[str] = frozenset()
 
 
 def list_partition(directory: Path) -> PartitionListing:
@@ -119,6 +123,11 @@ def list_partition(directory: Path) -> PartitionListing:
         staging=_staging_directories(directory.parent, work / STAGING),
         has_staging=(work / STAGING).is_dir(),
         failed=_kept_outputs(directory.parent, work / FAILED),
+        proofs=frozenset(
+            name
+            for name in file_kinds(listing.files).orphans
+            if listing.files[name].bytes and reached_by(name, directory / name) is not None
+        ),
     )
 
 

@@ -1,13 +1,17 @@
 """Decide what a purge removes from a partition directory.
 
 1. **Retired files** (``.deleted``) whose delay is over: retired at or before now -
-   `file.delete.delay.ms`. The ledger has the time; for a file without a record, the later of its
-   change and modification time counts. Files that are not due are listed with their time.
+   `file.delete.delay.ms`, by the settings now and by those that they were retired with, which a
+   broker schedules the removal by (LocalLog.deleteSegmentFiles): what one front end keeps, another
+   one with other settings does not remove. The ledger has time and delay; for a file without a
+   record, the later of its change and modification time counts. Files that are not due are listed
+   with their time.
 2. **Worthless leftovers**: every ``.cleaned``, and every ``.swap`` of a swap that was not committed
    while the old log still exists (`FileKinds.needed_swaps`). LogLoader 4.3.0 drops them too. Any
    other ``.swap`` may be the only copy of its records, and a recovery must rename it into place:
    nothing is removed then.
-3. Indexes without a log, which an interrupted roll leaves, and its temporary snapshot.
+3. Indexes without a log that name no record, as an interrupted roll leaves them, or whose log is
+   retired; and the temporary snapshot of a roll. Others may prove that records are missing.
 4. Staging directories of dead plans.
 5. The ledger keeps the records of the files that still exist. This is left out on a full disk,
    where removing a file that has another name frees nothing: a record of a missing file does
@@ -21,8 +25,8 @@ from typing import TYPE_CHECKING
 
 from logwright.errors import UncleanLogDir
 from logwright.format.deletions import parse_ledger
-from logwright.format.names import FAILED
-from logwright.log.kinds import FileKinds, file_kinds, is_retired
+from logwright.format.names import FAILED, LOG
+from logwright.log.kinds import FileKinds, file_kinds, is_retired, offset_in
 from logwright.purge.account import PurgeAccount
 from logwright.purge.observe import PartitionListing, PlainFile
 from logwright.purge.steps import (
@@ -35,7 +39,7 @@ from logwright.steps.step import FileStep
 from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,22 +89,27 @@ class PurgePlan:
 
 
 def plan_purge(
-    listing: PartitionListing, *, now_ms: TimestampMs, file_delete_delay_ms: int
+    listing: PartitionListing,
+    *,
+    now_ms: TimestampMs,
+    file_delete_delay_ms: int,
+    force: bool = False,
 ) -> PurgePlan:
     """Decide what is removed. The partition must be locked, so that the listing stays correct.
 
     Args:
         listing: the partition's directory.
         now_ms: the command's clock.
-        file_delete_delay_ms: `file.delete.delay.ms`.
+        file_delete_delay_ms: `file.delete.delay.ms`, by the settings now.
+        force: it alone counts, and not the one with which files were retired.
 
     Raises:
         UncleanLogDir: a committed swap is unfinished; nothing is removed.
     """
     kinds = file_kinds(file.name for file in listing.files)
     _refuse_unfinished(listing, kinds)
-    orphans = tuple(sorted((*kinds.orphans, *kinds.temporary)))
-    retired = retired_files(listing, file_delete_delay_ms=file_delete_delay_ms)
+    orphans = tuple(sorted((*_worthless(listing, kinds), *kinds.temporary)))
+    retired = retired_files(listing, file_delete_delay_ms=file_delete_delay_ms, force=force)
     due = [file for file, due_at_ms in retired if due_at_ms <= now_ms]
     pending = [
         PendingDeletion(name=file.name, bytes=file.bytes, due_at_ms=due_at_ms)
@@ -139,18 +148,29 @@ def plan_purge(
 
 
 def retired_files(
-    listing: PartitionListing, *, file_delete_delay_ms: int
+    listing: PartitionListing, *, file_delete_delay_ms: int, force: bool = False
 ) -> tuple[tuple[PlainFile, TimestampMs], ...]:
     """Return each retired file and when it is due; arguments as for `plan_purge`."""
-    retired_at_ms = parse_ledger(listing.ledger or b"")
+    recorded = parse_ledger(listing.ledger or b"")
+
+    def due_at_ms(file: PlainFile) -> int:
+        line = recorded.get(file.name)
+        if line is None:
+            return file.touched_ms + file_delete_delay_ms
+        by_now_ms = line.at_ms + file_delete_delay_ms
+        return by_now_ms if force else max(by_now_ms, line.not_before_ms)
+
     return tuple(
-        (
-            file,
-            TimestampMs(retired_at_ms.get(file.name, file.touched_ms) + file_delete_delay_ms),
-        )
-        for file in listing.files
-        if is_retired(file.name)
+        (file, TimestampMs(due_at_ms(file))) for file in listing.files if is_retired(file.name)
     )
+
+
+def _worthless(listing: PartitionListing, kinds: FileKinds) -> Iterator[str]:
+    """Yield the indexes without a log that prove nothing of its records."""
+    retired = {offset_in(name) for name in kinds.retired if f"{LOG}." in name}
+    for name in kinds.orphans:
+        if name not in listing.proofs or offset_in(name) in retired:
+            yield name
 
 
 def _refuse_unfinished(listing: PartitionListing, kinds: FileKinds) -> None:

@@ -2,7 +2,8 @@
 
 It has ``meta.properties``, a ``quorum-state`` with an epoch above all that were seen, and one
 snapshot: the records of the source's snapshot and of its log after it, without those of
-transactions that did not end, and with the controller as the only voter (kraft.version 1). A node
+transactions that did not end, with raised counters (`logwright.quorum.counters`), and with the
+controller as the only voter (kraft.version 1). A node
 that has a snapshot and no log after it starts, as after the download of a snapshot
 (KafkaMetadataLog). The source is only read. The directory appears as a whole, or not at all.
 """
@@ -45,6 +46,7 @@ from logwright.quorum.control import (
     serialize_kraft_version,
     serialize_voters,
 )
+from logwright.quorum.counters import with_raised
 from logwright.quorum.kinds import NO_OP, api_key
 from logwright.quorum.model import NewDirectory, State, Verdict
 from logwright.units import Offset
@@ -126,7 +128,7 @@ def _write_snapshot(file: BinaryIO, verdict: Verdict, new: NewDirectory) -> None
     file.write(_control_batch(head, _START, state))
     offset = Offset(len(head))
     records = (one for batch in _source_batches(verdict) for one in batch.records)
-    for group in _grouped(_happened(records)):
+    for group in _grouped(with_raised(_happened(records))):
         file.write(_batch(group, offset, state, 0))
         offset = Offset(offset + len(group))
     file.write(_control_batch([(ControlType.SNAPSHOT_FOOTER, serialize_footer())], offset, state))

@@ -27,7 +27,13 @@ from logwright.batches.segment_file import Piece, in_file
 from logwright.batches.source import Source
 from logwright.batches.status import NEEDS_ROOM, OK, ROWS_FULL, WRONG_CRC, StoppedAt
 from logwright.batches.unpack import NOT_GIVEN, Workspace, is_packed, open_records, remove_obstacle
-from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError, enough_memory
+from logwright.errors import (
+    BatchAboveLimit,
+    CorruptBatch,
+    CorruptLogError,
+    UnsupportedFormatError,
+    enough_memory,
+)
 from logwright.format.batch import CONTROL, HEADER_BYTES, LOG_APPEND_TIME
 from logwright.format.names import TopicPartition
 from logwright.format.scan import has_right_crc
@@ -193,7 +199,7 @@ def _read(
     while more:
         try:
             more = next(filled, False)
-        except (CorruptLogError, UnsupportedFormatError) as error:
+        except (CorruptLogError, UnsupportedFormatError, BatchAboveLimit) as error:
             more, problem = False, error
         if rows.state["rows"]:
             counts.rows += int(rows.state["rows"])

@@ -7,7 +7,8 @@
 2. Write the marker last, and only if every partition of the directory is as a clean stop leaves it:
    recovered now, or clean before, and nothing else in the directory stops a broker. Otherwise each
    recovered log gets a record of its own (`logwright.log.recovered`). Appends remove the marker
-   too: it is read and changed under the lock of the checkpoints.
+   too: it is read and changed under the lock of the checkpoints. It has the broker's epoch only if
+   it was there before and no log lacks anything (`RecoveryPlan.lacks`).
 """
 
 from __future__ import annotations
@@ -52,17 +53,13 @@ from logwright.recovery.root import DAMAGED, look_at_root
 from logwright.recovery.steps import keeps, recovery_steps
 from logwright.steps.filesystem import FileSystem, RealFileSystem
 from logwright.steps.interpreter import execute
-from logwright.steps.marker import discard_markers, lock_marker
+from logwright.steps.marker import UNKNOWN_EPOCH, discard_markers, lock_marker
 from logwright.steps.replace import replace_file
 from logwright.steps.step import FileStep, FsyncDir, Link, Unlink
 from logwright.steps.work import make_private
 from logwright.units import Offset
 
 _LOG = logging.getLogger(__name__)
-
-UNKNOWN_BROKER_EPOCH: Final = b'{"version":0,"brokerEpoch":-1}'
-"""The marker of a directory that no broker stopped: a controller treats it as an unclean stop
-(KIP-966)."""
 
 GROUP: Final = 32
 """How many partitions are locked together; each holds three files open."""
@@ -296,5 +293,5 @@ def _update(
 
 
 def _write_marker(plan: DirectoryPlan) -> tuple[FileStep, ...]:
-    content = UNKNOWN_BROKER_EPOCH if plan.marker is None else plan.marker
+    content = UNKNOWN_EPOCH if plan.marker is None or plan.doubts else plan.marker
     return replace_file(plan.log_dir / CLEAN_SHUTDOWN_MARKER, content, like=plan.log_dir)

@@ -371,6 +371,7 @@ class Loading:
             first_offset=offset,
             position=valid_bytes,
             size=segment.size - valid_bytes,
+            is_empty=not segment.data()[valid_bytes:].any(),
         )
 
     def _find(
@@ -382,6 +383,7 @@ class Loading:
         first_offset: int | None = None,
         position: int | None = None,
         size: int = 0,
+        is_empty: bool = False,
     ) -> None:
         self.findings.append(
             Finding(
@@ -391,6 +393,7 @@ class Loading:
                 first_offset=first_offset,
                 position=position,
                 bytes=size,
+                is_empty=is_empty,
             )
         )
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.index import parse_offset_index
-from logwright.format.legacy import NOT_LEGACY
+from logwright.format.lookup import wrong_offset_entries
 from logwright.format.names import INDEX
 from logwright.format.valid import ValidBatches
 from logwright.log.producers import Replay
@@ -31,7 +31,9 @@ def next_offset(segment: LoadedSegment, content: Content, *, like_kafka: bool) -
     """Return the offset after the last batch. Effects: reads headers.
 
     With `like_kafka` from the last index entry, which may point to a torn batch (then the segment
-    counts as empty); the walk ends silently before a truncated batch.
+    counts as empty); the walk ends silently before a truncated batch. A batch is found by its base
+    offset, and only the last one by its last offset (FileRecords.searchForOffsetFromPosition): if
+    that is wrong the log may seem to end before it starts, and Kafka drops it.
 
     Raises:
         CorruptBatch: there are bytes that are not a batch.
@@ -51,7 +53,10 @@ def next_offset(segment: LoadedSegment, content: Content, *, like_kafka: bool) -
     offsets = valid.batches["last_offset"]
     if (offsets == INT64_MAX).any():
         raise UnsupportedFormatError(NO_OFFSET_LEFT, path=segment.path, remedy=RESTORE)
-    return int(offsets[-1]) + 1 if (offsets >= target).any() else segment.base_offset
+    is_found = (offsets >= target).any()
+    if like_kafka:
+        is_found = (valid.batches["base_offset"] >= target).any() or (offsets[-1:] >= target).any()
+    return int(offsets[-1]) + 1 if is_found else segment.base_offset
 
 
 def first_unstable_offset(replay: Replay) -> int | None:
@@ -92,15 +97,9 @@ def last_entry_misleads(segment: LoadedSegment, content: Content) -> bool:
 def _names_batch(
     segment: LoadedSegment, valid: ValidBatches, offset: int, content: Content
 ) -> bool:
-    """Return whether the index entry from which an offset is looked up names one of the segment's
-    batches that does not begin after the entry's offset. Effects: reads its index.
+    """Return whether the index entry from which an offset is looked up does not mislead: whether a
+    batch begins there, and no earlier one has the entry's offset. Effects: reads its index.
     """
     entries = parse_offset_index(content(segment, INDEX), segment.base_offset)
-    below = entries[entries[:, 0] <= offset]
-    if not len(below):
-        return True
-    named, position = below[-1].tolist()
-    at = valid.batches[valid.batches["position"] == position]
-    if len(at) and at[0]["legacy"] != NOT_LEGACY:  # its first offset is not in its header
-        return bool(named <= int(at[0]["last_offset"]))
-    return bool(len(at)) and int(at[0]["base_offset"]) <= named
+    below = entries[entries[:, 0] <= offset][-1:]
+    return not wrong_offset_entries(below, valid.batches).any()

@@ -11,6 +11,7 @@ from logwright.errors import LogwrightError
 from logwright.format.checkpoints import LeaderEpoch
 from logwright.format.index import AbortedTransaction
 from logwright.format.names import LOG, TopicPartition
+from logwright.log.absence import Absence
 from logwright.log.checkpoints import Checkpoints
 from logwright.place.model import FileStamp
 from logwright.recovery.root import Root
@@ -30,8 +31,10 @@ Action = Literal[
     "snapshot removed",
     "epochs trimmed",
     "topic id written",
+    "missing",
     "kept",
 ]
+"""What happens to files. Nothing does to what is ``missing``: records were there, and are not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +61,7 @@ class Finding:
         first_offset, end_offset: the offsets concerned, where they are known.
         position: where in the file it begins.
         bytes: how many are concerned.
+        is_empty: these are zeros, as a broker allocates them (``preallocate``).
     """
 
     action: Action
@@ -67,6 +71,7 @@ class Finding:
     end_offset: int | None = None
     position: int | None = None
     bytes: int = 0
+    is_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,6 +218,7 @@ class RecoveryPlan:
         first_base_offset: of the first segment then.
         kept_deleted: retired files that are not logwright's, and stay.
         ledger: content of the ledger of retired files, empty if there is none.
+        missing: offsets that the log had, and of which it will have no segment.
     """
 
     observed: Observed
@@ -239,6 +245,7 @@ class RecoveryPlan:
     first_base_offset: Offset
     kept_deleted: tuple[str, ...]
     ledger: bytes
+    missing: tuple[Absence, ...]
 
     @property
     def partition(self) -> TopicPartition:
@@ -257,8 +264,26 @@ class RecoveryPlan:
 
     @property
     def changes(self) -> bool:
-        """Whether a file of the partition changes."""
+        """Whether a file of the partition changes, or what the checkpoints have of it."""
         return any(finding.action != "kept" for finding in self.findings)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether a tail or segments go."""
+        return bool(self.dropped) or any(repair.cut_bytes for repair in self.repairs)
+
+    @property
+    def lacks(self) -> bool:
+        """Whether the log will have less than its replica may have acknowledged: a tail or segments
+        go, or are missing.
+        """
+        return self.cuts or self.created is not None or bool(self.missing)
+
+    @property
+    def gone(self) -> tuple[Absence, ...]:
+        """What is missing, without the end of a log of which the recovery itself cuts the end."""
+        end = self.log_end_offset
+        return tuple(one for one in self.missing if not (self.cuts and one.first_offset == end))
 
     @property
     def loses(self) -> tuple[Finding, ...]:
@@ -303,7 +328,19 @@ class DirectoryPlan:
     def changes(self) -> bool:
         """Something will change."""
         logs = any(plan.changes for plan in self.plans)
-        return logs or bool(self.root.malformed) or self.becomes_clean
+        return logs or bool(self.root.malformed) or self.becomes_clean or self.doubts
+
+    @property
+    def doubts(self) -> bool:
+        """The broker epoch in the marker goes: a log has less than was acknowledged."""
+        return bool(self.marker and self.lacking)
+
+    @property
+    def lacking(self) -> tuple[TopicPartition, ...]:
+        """The partitions of which a log has less than was acknowledged. Future and stray logs are
+        not replicas.
+        """
+        return tuple(plan.partition for plan in self.plans if plan.lacks and not plan.is_marked)
 
     @property
     def becomes_clean(self) -> bool:

@@ -27,10 +27,13 @@ from logwright.format.names import (
     segment_files,
 )
 from logwright.format.valid import valid_batches
+from logwright.log.absence import BRING_BACK, Absence
 from logwright.log.kinds import file_kinds
 from logwright.place.mapped import map_file
+from logwright.recovery.epochs import trim
 from logwright.recovery.leftovers import find_leftovers
 from logwright.recovery.load import Loading
+from logwright.recovery.missing import missing_of
 from logwright.recovery.model import (
     Action,
     Finding,
@@ -118,7 +121,10 @@ def _plan(
     observed = loading.observed
     foreign = _foreign(leftovers, ledger, options)
     end, start = Offset(loading.end_offset), Offset(loading.log_start_offset)
-    epochs = _changed_epochs(observed, loading)
+    missing = missing_of(loading, leftovers)
+    epochs = _changed_epochs(
+        observed, loading, begins_late=any(one.end_offset <= start for one in missing)
+    )
     splits = _splits(loading, leftovers.files)
     files = _files_when_split(leftovers.files, splits)
     trimmed = _trimmed(loading, leftovers.files)
@@ -135,6 +141,7 @@ def _plan(
                 for name, size in trimmed.items()
             ),
             *_state_findings(loading, epochs_change=epochs is not None),
+            *map(_missing_finding, missing),
         ),
         leftovers=leftovers,
         files=files,
@@ -155,13 +162,38 @@ def _plan(
         first_base_offset=Offset(loading.segments[0].base_offset if loading.segments else end),
         kept_deleted=foreign,
         ledger=ledger,
+        missing=missing,
+    )
+
+
+def _missing_finding(absence: Absence) -> Finding:
+    return Finding(
+        action="missing",
+        files=tuple(proof.name for proof in absence.proofs),
+        reason=absence.reason,
+        first_offset=absence.first_offset,
+        end_offset=absence.end_offset,
     )
 
 
 def _refuse_loss(plan: RecoveryPlan) -> None:
-    if plan.options.like_kafka or plan.options.accept_loss or not plan.loses:
+    if plan.options.like_kafka or plan.options.accept_loss:
         return
+    _refuse_cut(plan)
+    if plan.gone:
+        offsets = sum(absence.offsets for absence in plan.gone)
+        raise LossNotAccepted(
+            f"{offsets} offsets are missing: {plan.gone[0].reason}.",
+            path=plan.observed.directory,
+            remedy=f"Nothing was changed. {BRING_BACK} --accept-loss takes the log for what is"
+            " there; the proof is kept in .logwright/cut/.",
+        )
+
+
+def _refuse_cut(plan: RecoveryPlan) -> None:
     lost = plan.loses
+    if not lost:
+        return
     files = ", ".join(name for finding in lost[:3] for name in finding.files)
     more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""  # noqa: PLR2004 - as sliced above
     raise LossNotAccepted(
@@ -353,9 +385,21 @@ def _removed_snapshots(loading: Loading) -> tuple[str, ...]:
     return tuple(name for name in loading.snapshots.removed() if name not in dropped)
 
 
-def _changed_epochs(observed: Observed, loading: Loading) -> tuple[LeaderEpoch, ...] | None:
-    same = loading.epochs == (observed.epochs or ()) and not observed.epochs_malformed
-    return None if same else loading.epochs
+def _changed_epochs(
+    observed: Observed, loading: Loading, *, begins_late: bool
+) -> tuple[LeaderEpoch, ...] | None:
+    """Return the epochs that are written. A broker keeps those from before the first segment if the
+    log's beginning is missing; they would prove that again.
+    """
+    epochs = loading.epochs
+    if begins_late and not loading.like_kafka:
+        epochs = trim(
+            epochs,
+            log_start_offset=Offset(loading.log_start_offset),
+            log_end_offset=Offset(loading.end_offset),
+        )
+    same = epochs == (observed.epochs or ()) and not observed.epochs_malformed
+    return None if same else epochs
 
 
 def _high_watermark(observed: Observed, start: Offset, end: Offset) -> Offset | None:

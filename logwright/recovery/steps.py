@@ -102,13 +102,16 @@ def recovery_steps(plan: RecoveryPlan, *, cut: Path | None) -> Iterator[FileStep
 
 
 def keeps(plan: RecoveryPlan) -> bool:
-    """Return whether data is removed that must be kept first."""
-    cuts = any(repair.cut_bytes for repair in plan.repairs)
-    return not plan.options.like_kafka and (cuts or bool(plan.dropped))
+    """Return whether something is kept first: data that is removed, or what proves that some is
+    missing.
+    """
+    return not plan.options.like_kafka and (plan.cuts or bool(plan.missing))
 
 
 def _keep(plan: RecoveryPlan, cut: Path) -> Iterator[FileStep]:
-    """Yield the steps K: copies of tails, hard links of whole segments."""
+    """Yield the steps K: copies of tails, hard links of whole segments, and of what proves that
+    others are missing.
+    """
     directory = plan.observed.directory
     for repair in plan.repairs:
         if repair.cut_bytes:
@@ -119,7 +122,11 @@ def _keep(plan: RecoveryPlan, cut: Path) -> Iterator[FileStep]:
             for start in range(repair.valid_bytes, repair.log_bytes, _CHUNK_BYTES):
                 yield Append(target, data[start : start + _CHUNK_BYTES].tobytes())
             yield FsyncFile(target)
-    yield from (Link(directory / name, cut / name) for name in plan.dropped_files)
+    removed = {*plan.orphans, *plan.removed_snapshots} if plan.missing else set()
+    present = removed.intersection(plan.files)
+    yield from (
+        Link(directory / name, cut / name) for name in sorted(present.union(plan.dropped_files))
+    )
     manifest = cut / MANIFEST
     yield WriteFile(manifest, _manifest(plan), like=None)
     yield FsyncFile(manifest)
@@ -158,6 +165,17 @@ def _manifest(plan: RecoveryPlan) -> bytes:
         "atMs": plan.now_ms,
         "logEndOffset": plan.log_end_offset,
         "entries": entries,
+        "missing": [
+            {
+                "firstOffset": absence.first_offset,
+                "endOffset": absence.end_offset,
+                "committed": absence.committed,
+                "proofs": [
+                    {"name": proof.name, "endOffset": proof.end_offset} for proof in absence.proofs
+                ],
+            }
+            for absence in plan.missing
+        ],
     }
     return json.dumps(content, indent=1).encode() + b"\n"
 

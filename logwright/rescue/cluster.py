@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from logwright.config.topic import TopicConfig
 from logwright.errors import LogwrightError
-from logwright.format.names import TopicPartition
+from logwright.format.names import PARTITION_METADATA, TopicPartition
 from logwright.log.checkpoints import NO_ENTRIES
 from logwright.log.topic_id import read_topic_id
 from logwright.metadata.files import snapshots
@@ -152,7 +152,7 @@ def _loading(path: Path, now_ms: TimestampMs) -> tuple[RecoveryPlan | None, list
     if seen.topic_id_problem is not None:
         findings.append(
             StartFinding(
-                path=path / "partition.metadata",
+                path=path / PARTITION_METADATA,
                 problem=seen.topic_id_problem,
                 effect="stops",
                 about="cluster",

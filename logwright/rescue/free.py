@@ -4,7 +4,8 @@
    stray logs that are named. A broker's loader removes the same, but for the stray logs.
 2. ``retired``: retired files and deleted logs whose delay is not over. Only an undo is lost: a
    broker removes them when it starts.
-3. ``retention``: the oldest segments, by the topics' own settings.
+3. ``retention``: the oldest segments, by the topics' own settings; the active one is rolled before
+   it goes, for which there must be a little room.
 4. ``compaction``: what Kafka's cleaner would remove. It needs room before it frees any.
 5. ``tighter``: the oldest segments of topics that are named, by a limit that is named.
 
@@ -65,7 +66,7 @@ class FreeStep:
         bytes: of blocks that go; of a compaction at most. A file with another name has none.
         files: how many go; of a compaction: are read.
         need: bytes that must be free before, at most; 0: none. Of a compaction: for its smallest
-            group of segments.
+            group of segments; of a retention: to roll the active one.
         linked: files among them that have another name, so that they free nothing.
         detail: one sentence.
     """
@@ -142,8 +143,8 @@ def oldest_needed(
 
 
 def sealed_only(plan: RetentionPlan) -> RetentionPlan:
-    """Return a retention that keeps the active segment: to delete it takes a roll, which needs
-    room.
+    """Return a retention that keeps the active segment: to delete it takes a roll, for which there
+    may be no room.
     """
     return first_segments(plan, len(plan.deleted) - plan.rolls)
 

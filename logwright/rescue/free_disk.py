@@ -13,9 +13,19 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from logwright.errors import DiskFull, InvariantError, LogwrightError, PolicyError, UncleanLogDir
 from logwright.format.names import TopicPartition
-from logwright.observe import HighWatermark
+from logwright.log.committed import HighWatermark
+from logwright.log.log_dir import list_marked
 from logwright.purge.observe import list_partition
-from logwright.rescue.free import FreeStep, Kind, Space, fits, in_order, needed
+from logwright.rescue.free import (
+    FreeStep,
+    Kind,
+    Space,
+    at_most,
+    fits,
+    in_order,
+    needed,
+    sealed_only,
+)
 from logwright.rescue.free_groups import compact, compaction_plan, compaction_step
 from logwright.rescue.free_look import (
     EVER,
@@ -23,6 +33,7 @@ from logwright.rescue.free_look import (
     first_due,
     purge_step,
     retention_step,
+    roll_need,
     space_of,
     stray_steps,
 )
@@ -33,6 +44,7 @@ from logwright.rescue.free_run import (
     remove_marked,
     retain_needed,
 )
+from logwright.rescue.names import require_known
 from logwright.retention.plan import RetentionPlan, retention_hold
 from logwright.state.model import NOTHING, Hold, LogDirState
 from logwright.state.store import read_state
@@ -42,6 +54,12 @@ from logwright.units import TimestampMs
 if TYPE_CHECKING:
     from logwright.compaction.model import CleanPlan
 
+COST_RECORDS: Final[frozenset[Kind]] = frozenset({"retention", "compaction", "tighter"})
+"""Steps after which records are gone."""
+_RETENTIONS: Final[frozenset[Kind]] = frozenset({"retention", "tighter"})
+_FREED_LATER_SECONDS: Final = 2.0
+"""XFS frees the blocks of removed files in the background."""
+_POLL_SECONDS: Final = 0.05
 LIMITS: Final = ("retention.ms", "retention.bytes")
 """The settings that a tighter retention may have."""
 NOTHING_LEFT: Final = (
@@ -143,6 +161,8 @@ class Freeing:
         lowest: the fewest free bytes that were seen.
         recovered: what was not shut down cleanly has been recovered.
         tried: steps that are not done again; but a compaction when this many bytes are free.
+        went, became_free: bytes that were removed, and by how many more are free since; without
+            compactions, of which nobody knows before what they free.
     """
 
     directories: Sequence[FreeDirectory]
@@ -154,6 +174,13 @@ class Freeing:
     lowest: int = -1
     recovered: bool = False
     tried: dict[tuple[Kind, Path, str], int | None] = field(default_factory=dict)
+    went: int = 0
+    became_free: int = 0
+
+    @property
+    def is_in_vain(self) -> bool:
+        """Whether what is removed does not become free: then no records are deleted for it."""
+        return self.became_free < self.went // 2
 
     @property
     def space(self) -> Space:
@@ -200,6 +227,21 @@ class Freeing:
             outlook.unclean = {}
         return outlook
 
+    def short_by(self, outlook: Outlook) -> DiskFull | None:
+        """Return why a run would end with fewer bytes free than are asked for, as far as it can be
+        seen before; None if enough may become free. Effects: as `space`.
+        """
+        most = self.space.free + at_most(outlook.steps)
+        if most >= self.goal:
+            return None
+        unclean = len(outlook.unclean)
+        more = f", without what {unclean} logs free after their recovery" if unclean else ""
+        return DiskFull(
+            f"{most} bytes at most would be free{more}, and {self.goal} are asked for.",
+            path=self.directories[0].log_dir,
+            remedy=NOTHING_LEFT,
+        )
+
     def short(self) -> DiskFull | None:
         """Return why fewer bytes are free than were asked for; None if enough are. Effects: as
         `space`.
@@ -207,11 +249,38 @@ class Freeing:
         free = self.space.free
         if free >= self.goal:
             return None
+        if self.is_in_vain:
+            return DiskFull(
+                f"{self.went} bytes were removed, and {self.became_free} became free: a process has"
+                " the removed files open, another one fills the disk, or a snapshot of the volume"
+                " has them. No more records were deleted.",
+                path=self.directories[0].log_dir,
+                remedy="`lsof +L1` lists open files that were removed. Stop that process, or remove"
+                " the snapshot, and run it again.",
+            )
         return DiskFull(
             f"{free} bytes are free, and {self.goal} were asked for: nothing that is left may go.",
             path=self.directories[0].log_dir,
             remedy=NOTHING_LEFT,
         )
+
+
+def require_names(
+    directories: Sequence[FreeDirectory], strays: Iterable[str], topics: Iterable[str]
+) -> None:
+    """Refuse names that match nothing in the log directories. Effects: lists them.
+
+    Args:
+        strays: names of directories of stray logs.
+
+    Raises:
+        PolicyError: one or more are not there.
+        LogwrightError: a directory cannot be listed.
+    """
+    marked = (one for each in directories for one in list_marked(each.log_dir))
+    require_known("stray log", strays, {one.name for one in marked if one.mark == "stray"})
+    known = {one.topic for each in directories for one in each.partitions}
+    require_known("topic", topics, known)
 
 
 def by_file_system(directories: Iterable[FreeDirectory]) -> list[list[FreeDirectory]]:
@@ -228,8 +297,8 @@ def key_of(step: FreeStep) -> tuple[Kind, Path, str]:
 
 
 def free_space(freeing: Freeing, operator: Operator) -> None:
-    """Do no more than is needed, until the goal is reached, nothing is left, or the operator stops
-    it. Effects: removes files; what the operator does.
+    """Do no more than is needed, until the goal is reached, nothing is left, the operator stops it,
+    or what is removed does not become free. Effects: removes files; what the operator does.
 
     Raises:
         LogwrightError: as `Freeing.look`.
@@ -242,6 +311,8 @@ def free_space(freeing: Freeing, operator: Operator) -> None:
         for step in chosen:
             if freeing.missing <= 0 and step.kind != "due":
                 break
+            if freeing.is_in_vain and step.kind in COST_RECORDS:
+                return
             operator.done(_do(freeing, step))
         if not chosen and freeing.recovered:
             return
@@ -354,16 +425,23 @@ def _do(freeing: Freeing, step: FreeStep) -> Done:
     before, started = freeing.space.free, time.monotonic()
     error: LogwrightError | None = None
     need: int | None = None
+    removed = 0
     try:
         if step.kind == "compaction":
             need = _compact(freeing, directory, step)
         else:
-            _remove(freeing, directory, step)
+            removed = _remove_and_account(freeing, directory, step)
     except LogwrightError as failure:
         error = failure.as_value()
     free = freeing.space.free
+    waits = error is None and not removed and step.kind in _RETENTIONS and free < step.need
+    if waits:
+        error = DiskFull(
+            f"its active segment may go, but to roll it takes {step.need} bytes, and {free} are"
+            " free."
+        )
     if error is not None or free <= before or need is not None:
-        freeing.tried[key_of(step)] = need
+        freeing.tried[key_of(step)] = step.need if waits else need
     return Done(
         step=step,
         freed=free - before,
@@ -374,10 +452,40 @@ def _do(freeing: Freeing, step: FreeStep) -> Done:
     )
 
 
-def _remove(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> None:
-    """Do a step that needs no room. Effects: removes files."""
+def _remove_and_account(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> int:
+    """Do a step that removes files; return the bytes of the blocks that should be free then.
+    Records go in two parts as long as nothing has become free: one segment shows whether the rest
+    is of use. Effects: removes files; waits.
+    """
+    removed = 0
+    parts = 2 if step.kind in _RETENTIONS and not freeing.became_free else 1
+    for _ in range(parts):
+        before = freeing.space.free
+        expected = _remove(freeing, directory, step)
+        _account(freeing, before, expected)
+        removed += expected
+        if freeing.is_in_vain or freeing.missing <= 0:
+            break
+    return removed
+
+
+def _account(freeing: Freeing, before: int, expected: int) -> None:
+    """Compare what a step removed with what became free. Effects: asks the file system; waits a
+    little for one that frees later.
+    """
+    deadline = time.monotonic() + _FREED_LATER_SECONDS
+    while (freed := freeing.space.free - before) < expected // 2 and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    freeing.went += expected
+    freeing.became_free += max(0, freed)
+
+
+def _remove(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> int:
+    """Do a step; return the bytes of the blocks that should be free then. Of a retention one
+    segment goes as long as nothing has become free. Effects: removes files.
+    """
     log_dir, partition = directory.log_dir, TopicPartition.parse(step.name)
-    is_due, is_retention = step.kind == "due", step.kind in {"retention", "tighter"}
+    is_due, is_retention = step.kind == "due", step.kind in _RETENTIONS
     clock_ms = freeing.now_ms if is_due else EVER
     delay_ms = 0
     if is_due and partition is None:
@@ -397,10 +505,14 @@ def _remove(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> None:
             states = read_state(log_dir)
             plan = _retention(freeing, directory, partition, step.kind, states)
             missing = freeing.missing
-            if plan is not None and plan.deleted and missing > 0:
-                retain_needed(plan, files, missing)
+            if plan is not None and freeing.space.free < roll_need(plan):
+                plan = sealed_only(plan)
+            if plan is None or not plan.deleted or missing <= 0:
+                return 0
+            return retain_needed(plan, files, missing if freeing.became_free else 1)
         else:
             purge_log(log_dir, partition, files, now_ms=clock_ms, delay_ms=delay_ms)
+    return step.bytes
 
 
 def _compact(freeing: Freeing, directory: FreeDirectory, step: FreeStep) -> int | None:

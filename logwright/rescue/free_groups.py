@@ -39,7 +39,7 @@ from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
     from logwright.compaction.model import CleanPlan
-    from logwright.observe import HighWatermark
+    from logwright.log.committed import HighWatermark
     from logwright.steps.filesystem import FileSystem
     from logwright.steps.step import FileStep
     from logwright.sweep.plan import Settings

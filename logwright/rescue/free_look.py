@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 
 EVER: Final = TimestampMs(INT64_MAX)
 """The clock by which every delay is over."""
+_ROLL_BYTES: Final = 32 << 10
+_PRODUCER_BYTES: Final = 64
+"""Room for a roll: blocks of a snapshot of the producers, and of checkpoints that are replaced; and
+what a snapshot has of a producer.
+"""
 _BLOCK_BYTES: Final = 512
 """The unit of st_blocks, whatever the file system's is."""
 
@@ -100,7 +106,15 @@ def retention_step(plan: RetentionPlan, kind: Kind) -> FreeStep | None:
     last = plan.deleted[-1].reason if plan.deleted else ""
     below = plan.log_start_offset
     detail = f"segments below offset {below}: {len(plan.deleted)}; the last one: {last}"
-    return _step(kind, plan.log.directory, files, detail)
+    if plan.rolls:
+        detail += "; it is the active one, and rolled before"
+    step = _step(kind, plan.log.directory, files, detail)
+    return None if step is None else replace(step, need=roll_need(plan))
+
+
+def roll_need(plan: RetentionPlan) -> int:
+    """Return the bytes that the roll of a retention takes; 0 if it keeps the active segment."""
+    return _ROLL_BYTES + _PRODUCER_BYTES * len(plan.log.producers) if plan.rolls else 0
 
 
 def segment_paths(plan: RetentionPlan, base_offset: int) -> list[Path]:

@@ -25,7 +25,7 @@ from logwright.log.log_dir import list_marked
 from logwright.place.files import open_log_dir
 from logwright.purge.commit import purge_locked
 from logwright.rescue.free import FreeStep, oldest_needed, sealed_only
-from logwright.rescue.free_look import EVER, segment_bytes
+from logwright.rescue.free_look import EVER, roll_need, segment_bytes
 from logwright.retention.commit import retain_locked
 from logwright.retention.plan import RetentionPlan, plan_retention
 from logwright.roll.commit import sealing_steps
@@ -36,9 +36,9 @@ from logwright.steps.step import FsyncDir, Unlink
 
 if TYPE_CHECKING:
     from logwright.config.topic import TopicConfig
-    from logwright.observe import HighWatermark
+    from logwright.log.committed import HighWatermark
     from logwright.steps.filesystem import FileSystem
-    from logwright.units import TimestampMs
+    from logwright.units import ByteCount, TimestampMs
 
 
 @contextmanager
@@ -111,19 +111,21 @@ def plan_oldest(
     now_ms: TimestampMs,
     high_watermark: HighWatermark,
 ) -> RetentionPlan:
-    """Return the retention of a log on which nobody else works; its active segment stays. Effects:
-    reads.
+    """Return the retention of a log on which nobody else works. Its active segment goes, too, as by
+    a broker, if that frees more than the roll takes. Effects: reads.
 
     Raises:
         LogwrightError: as `observe` and `plan_retention`.
     """
     log = observe(log_dir, partition, high_watermark=high_watermark)
-    return sealed_only(plan_retention(log, config, now_ms=now_ms))
+    plan = plan_retention(log, config, now_ms=now_ms)
+    gains = plan.rolls and segment_bytes(plan)[-1] > roll_need(plan)
+    return plan if gains else sealed_only(plan)
 
 
-def retain_needed(plan: RetentionPlan, files: FileSystem, missing: int) -> int:
+def retain_needed(plan: RetentionPlan, files: FileSystem, missing: int) -> ByteCount:
     """Delete the oldest segments of a retention that free the missing bytes, without an undo;
-    return how many. Effects: removes files.
+    return the bytes of their blocks. Effects: removes files.
 
     They get their ``.deleted`` names as by any retention, and are removed then: a run that is
     killed in between leaves retired files, which the next one or a broker removes.
@@ -132,7 +134,7 @@ def retain_needed(plan: RetentionPlan, files: FileSystem, missing: int) -> int:
         LogwrightError: as `retain_partition`.
     """
     log = plan.log
-    less, _ = oldest_needed(plan, segment_bytes(plan), missing)
+    less, freed_bytes = oldest_needed(plan, segment_bytes(plan), missing)
     retain_locked(
         less,
         lambda log: sealing_steps(log, force_roll(log, cause="emptied")),
@@ -140,4 +142,4 @@ def retain_needed(plan: RetentionPlan, files: FileSystem, missing: int) -> int:
         undoable=False,
     )
     purge_locked(log.log_dir, log.partition, files, now_ms=EVER, file_delete_delay_ms=0)
-    return len(less.deleted)
+    return freed_bytes

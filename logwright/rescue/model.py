@@ -17,9 +17,9 @@ NEVER_LOOKED_AT: Final = (
 )
 """What a start needs, too."""
 Effect = Literal["stops", "loses", "sets aside", "repairs", "not judged"]
-"""What the start does: it fails; it succeeds without some records; it renames a log, which it does
-not serve then; it succeeds without a loss; or that is not known, since a file could not be read, or
-is of an unknown format.
+"""What the start does: it fails; it succeeds without some records, which it removes or which are
+not there; it renames a log, which it does not serve then; it succeeds without a loss; or that is
+not known, since a file could not be read, or is of an unknown format.
 """
 About = Literal["log", "root", "node", "twin", "cluster", "machine"]
 """What a finding is about: a log's files; the root's files and directories; the ids of the
@@ -34,6 +34,7 @@ class StartFinding:
     Attributes:
         problem: a sentence. remedy: what to do before the start; None: nothing.
         bytes: of the segments that the start removes; 0 unless it loses some.
+        offsets: how many are missing already; 0 unless some are.
         first_offset, end_offset: the offsets concerned, where they are known.
     """
 
@@ -43,6 +44,7 @@ class StartFinding:
     about: About = "log"
     remedy: str | None = None
     bytes: int = 0
+    offsets: int = 0
     first_offset: int | None = None
     end_offset: int | None = None
 
@@ -101,6 +103,16 @@ class StartVerdict:
         if "stops" in effects:
             return False
         return None if "not judged" in effects else True
+
+    @property
+    def loses(self) -> bool:
+        """Whether records go, or are missing."""
+        return any(finding.effect == "loses" for finding in self.findings)
+
+    @property
+    def missing_offsets(self) -> int:
+        """How many offsets are missing already."""
+        return sum(finding.offsets for finding in self.findings)
 
     @property
     def lost_bytes(self) -> ByteCount:

@@ -37,6 +37,7 @@ from logwright.place.files import exists, is_directory, is_regular, names_in, re
 from logwright.place.mapped import map_file
 from logwright.recovery.root import DAMAGED, identity_problem
 from logwright.rescue.model import StartFinding
+from logwright.rescue.names import there_are
 from logwright.rescue.recovering import served_topic_id
 from logwright.units import TimestampMs
 
@@ -122,6 +123,17 @@ def plan_repairs(
     )
 
 
+def _beside(path: Path, log_dir: Path) -> Iterator[str]:
+    """Yield what could be named: of the log that the path is in, if it is in one, else of its log
+    directory.
+    """
+    is_of_log = path.parent.parent == log_dir and is_directory(path.parent)
+    parent = path.parent if is_of_log else log_dir
+    for name in names_in(parent):
+        if is_of_log or is_directory(parent / name):
+            yield name
+
+
 def _is_below(path: Path, steps: dict[Path, Repair]) -> bool:
     """Return whether a finding goes with what is moved."""
     gone = [each for each, step in steps.items() if step.kind in ("moved out", "removed")]
@@ -157,7 +169,9 @@ class _Planner:
         if is_regular(path) and log_dir in (path.parent, path.parent.parent):
             return self._aside("set aside", log_dir, path, "named with --set-aside.")
         raise PolicyError(
-            "it is neither a directory of the log directory nor a file of a log.", path=path
+            "it is neither a directory of the log directory nor a file of a log.",
+            path=path,
+            remedy=f"{there_are(_beside(path, log_dir))} Nothing was changed.",
         )
 
     def is_recovered(self, finding: StartFinding) -> bool:

@@ -5,7 +5,9 @@
 2. A directory or file that is moved or set aside is renamed: it has one of two names.
 3. A file that is replaced gets a second name before, by a hard link; the new one is written under a
    temporary name and renamed.
-4. At the end the journal has the stamp of each file that was written: an undo brings back what was
+4. Before a log is moved out, or brought back, the marker of a clean stop loses its broker epoch
+   (`logwright.steps.marker.doubt`): the directory has less than it acknowledged, or what is older.
+5. At the end the journal has the stamp of each file that was written: an undo brings back what was
    there only if nobody changed the file since, and the directory is still there.
 """
 
@@ -18,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from logwright.errors import CannotUndo, CorruptLogError
-from logwright.format.names import CLEAN_SHUTDOWN_MARKER
+from logwright.format.names import CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.locks import lock_checkpoints, lock_log_dir
 from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.place.files import entry_at, exists, open_bytes, rescued_of
@@ -27,6 +29,7 @@ from logwright.recovery.root import DAMAGED
 from logwright.rescue.repair import Repair
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
+from logwright.steps.marker import APPEND_WAIT_SECONDS, doubt, lock_marker
 from logwright.steps.replace import replace_file
 from logwright.steps.step import (
     FileStep,
@@ -70,9 +73,19 @@ def do_repairs(steps: Sequence[Repair]) -> None:
     for log_dir in dict.fromkeys(step.log_dir for step in steps):
         own = [step for step in steps if step.log_dir == log_dir]
         add_to_journal(log_dir, map(_done_of, own))
-        with RealFileSystem(log_dir.parent) as files, lock_checkpoints(log_dir):
+        with (
+            lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS),
+            RealFileSystem(log_dir.parent) as files,
+            lock_checkpoints(log_dir),
+        ):
+            if any(_is_log(step.kind, step.path.name) for step in own):
+                execute(doubt(log_dir), files)
             for step in own:
                 execute(_file_steps(step), files)
+
+
+def _is_log(kind: str, name: str) -> bool:
+    return kind == "moved out" and TopicPartition.parse(name) is not None
 
 
 def _done_of(step: Repair) -> Done:
@@ -194,10 +207,13 @@ def undo_repairs(log_dir: Path) -> list[tuple[Done, CannotUndo | None]]:
     outcome: list[tuple[Done, CannotUndo | None]] = []
     with (
         lock_log_dir(log_dir),
+        lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS),
         lock_checkpoints(log_dir),
         RealFileSystem(log_dir.parent) as files,
     ):
         left = read_journal(log_dir)
+        if any(_is_log(done.kind, Path(done.path).name) for done in left):
+            execute(doubt(log_dir), files)
         for done in reversed(list(left)):
             try:
                 execute(_undo_steps(log_dir, done), files)

@@ -15,6 +15,7 @@ a start needs is named in the verdict.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -34,11 +35,15 @@ from logwright.format.names import (
     PARTITION_METADATA,
     STRAY_DIRECTORY,
     TopicPartition,
+    parse_marked_directory_name,
 )
 from logwright.garbage import rare_collections
+from logwright.log.absence import BRING_BACK, without
 from logwright.log.checkpoints import CHECKPOINT_FILES, Checkpoints
 from logwright.log.kinds import file_kinds
 from logwright.log.load import META_PROPERTIES, list_partitions
+from logwright.metadata.model import ClusterMetadata
+from logwright.metadata.read import read_directory_ids
 from logwright.place.files import is_regular, names_in
 from logwright.place.mapped import map_file
 from logwright.recovery.directory_plan import plan_directory
@@ -47,6 +52,8 @@ from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPla
 from logwright.recovery.observe import marked_logs
 from logwright.recovery.root import MOST_PROPERTIES_BYTES
 from logwright.recovery.segments import ENDS
+from logwright.rescue.absent import absent_logs
+from logwright.rescue.alone import LET_ANOTHER_LEAD, led_by_it_alone, sentence_of
 from logwright.rescue.checkpoints import epochs_read, offsets_of, offsets_read
 from logwright.rescue.cluster import LOG_LOST, ClusterState, read_cluster, strays
 from logwright.rescue.model import NEVER_LOOKED_AT, Effect, StartFinding, StartVerdict
@@ -58,8 +65,12 @@ _AS_KAFKA: Final = RecoveryOptions(like_kafka=True)
 _DEFAULTS: Final = TopicConfig()
 _RECOVER: Final = "Run `logwright recover`, which writes a new one and keeps a copy."
 _KEEPS: Final = "Run `logwright recover` before: it keeps what it cuts."
+_BRING_BACK: Final = f"{BRING_BACK} A broker that starts takes the log for what is there."
 _NO_ID: Final = "Remove it: the log is kept aside as -stray then."
-_FORMAT: Final = "Run `kafka-storage.sh format --ignore-formatted` with the cluster's id."
+_FORMAT: Final = (
+    "Look first whether its disk is mounted. If the directory is new, run `kafka-storage.sh format"
+    " --ignore-formatted` with the cluster's id."
+)
 _ONE_OF_TWO: Final = (
     "Compare both, and move one out of its log directory, with `logwright rescue --set-aside`: the"
     " one that ends earlier, as a rule."
@@ -110,6 +121,12 @@ def judge_start(
         if user is not None:
             names = [*_names(plan), *_metadata_in(cluster, log_dir)]
             findings += judge_rights(log_dir, names, user)
+    here = {partition for plan in plans for partition in _present(plan)}
+    for plan in plans:
+        if not plan.root.malformed:
+            checkpoints = _checkpoints(plan.log_dir)
+            findings += absent_logs(plan.log_dir, checkpoints, here, cluster.metadata)
+        findings += _alone(plan, cluster.metadata)
     findings += _twice(plans, stray)
     findings += [*cluster.findings, *_of_metadata(cluster.plan)]
     known, lacking = spaces(plans, is_root=user is not None and user.uid == 0)
@@ -122,6 +139,24 @@ def judge_start(
         user=None if user is None else user.name,
         not_looked_at=(*cluster.not_looked_at, *nobody, *NEVER_LOOKED_AT),
     )
+
+
+def _alone(plan: DirectoryPlan, metadata: ClusterMetadata | None) -> Iterator[StartFinding]:
+    """Yield that replicas lead which lack records. Effects: reads the directory's ids."""
+    if metadata is None or not plan.lacking:
+        return
+    node_id = None
+    with suppress(LogwrightError):  # found before
+        node_id = read_directory_ids(plan.log_dir).node_id
+    alone = led_by_it_alone(metadata, node_id, plan.lacking)
+    if alone:
+        yield StartFinding(
+            path=plan.log_dir,
+            problem=sentence_of(alone),
+            effect="loses",
+            about="cluster",
+            remedy=LET_ANOTHER_LEAD,
+        )
 
 
 def _plan_of(log_dir: Path, now_ms: TimestampMs) -> DirectoryPlan | None:
@@ -185,6 +220,15 @@ def _names(plan: DirectoryPlan) -> list[str]:
     return [*(one.name for one in plan.plans), *failed, *plan.marked_failures]
 
 
+def _present(plan: DirectoryPlan) -> Iterator[TopicPartition]:
+    """Yield the partitions of which a directory has a log of any kind."""
+    for name in _names(plan):
+        marked = parse_marked_directory_name(name)
+        partition = TopicPartition.parse(name) if marked is None else marked[0]
+        if partition is not None:
+            yield partition
+
+
 def _identities(log_dirs: Sequence[Path]) -> Iterator[StartFinding]:
     """Yield what is wrong with the ids of directories together (MetaPropertiesEnsemble.verify)."""
     seen: dict[str, tuple[str, Path]] = {}
@@ -238,7 +282,7 @@ def _of_directory(plan: DirectoryPlan) -> Iterator[StartFinding]:
         directory = plan.log_dir / name
         yield StartFinding.of(failure, _effect_of(failure, directory), directory)
     for log in plan.plans:
-        yield from _of_log(log)
+        yield from _of_log(log, untrusted=plan.root.malformed.keys())
 
 
 def _effect_of_problem(error: LogwrightError, names: Collection[str]) -> Effect:
@@ -260,7 +304,10 @@ def _effect_of(error: LogwrightError, directory: Path) -> Effect:
     return "stops" if isinstance(error, CorruptLogError) else "not judged"
 
 
-def _of_log(plan: RecoveryPlan) -> Iterator[StartFinding]:
+def _of_log(plan: RecoveryPlan, *, untrusted: Collection[str] = ()) -> Iterator[StartFinding]:
+    """Yield what a start makes of a log. Of a malformed checkpoint (`untrusted`) a broker may read
+    an entry; it proves nothing.
+    """
     directory = plan.observed.directory
     if plan.observed.epochs_malformed:
         path = directory / LEADER_EPOCH_CHECKPOINT
@@ -272,16 +319,28 @@ def _of_log(plan: RecoveryPlan) -> Iterator[StartFinding]:
             effect="stops",
             remedy=_NO_ID,
         )
+    proved = (without(absence, untrusted) for absence in plan.missing)
+    for absence in filter(None, proved):
+        yield StartFinding(
+            path=directory,
+            problem=f"{absence.reason}.",
+            effect="loses",
+            remedy=_BRING_BACK,
+            offsets=absence.offsets,
+            first_offset=absence.first_offset,
+            end_offset=absence.end_offset,
+        )
     for change in plan.findings:
-        loses = change.bytes > 0 and change.action in ("cut", "dropped")
-        if change.action == "kept":
+        removes = change.bytes > 0 and change.action in ("cut", "dropped")
+        loses = removes and not change.is_empty
+        if change.action in ("kept", "missing"):
             continue
         yield StartFinding(
             path=directory / change.files[0] if change.files else directory,
             problem=f"{change.action}: {change.reason}.",
             effect="loses" if loses else "repairs",
             remedy=_KEEPS if loses else None,
-            bytes=ByteCount(change.bytes if loses else 0),
+            bytes=ByteCount(change.bytes if removes else 0),
             first_offset=change.first_offset,
             end_offset=change.end_offset,
         )

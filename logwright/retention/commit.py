@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from logwright.config.topic import TopicConfig
     from logwright.format.names import TopicPartition
+    from logwright.log.committed import HighWatermark
     from logwright.log.model import PartitionLog
-    from logwright.observe import HighWatermark
     from logwright.place.model import AnyPlace
     from logwright.steps.filesystem import FileSystem
     from logwright.steps.step import FileStep
@@ -117,7 +117,8 @@ def retain_locked(
         present = stamp_files(directory)
     identity = f"{plan.now_ms}-{secrets.token_hex(4)}"
     facts = undo_facts(plan, epochs, entries)
-    origin = Origin(operation="retain", id=identity, facts=facts)
+    delay_ms = plan.file_delete_delay_ms
+    origin = Origin(operation="retain", id=identity, delay_ms=delay_ms, facts=facts)
     record, renames = retire_segments(plan, present, origin)
     if undoable:
         with room_or_without("the record for an undo"):

@@ -85,6 +85,7 @@ class RetentionPlan(Generic[AnyPlace_co]):
             while the first segment's name does not show it.
         rolls: every segment goes, so that a new active one is needed first.
         past_quarantine: a quarantine does not stop it.
+        file_delete_delay_ms: how long its files are kept after it.
     """
 
     log: PartitionLog[AnyPlace_co]
@@ -95,6 +96,7 @@ class RetentionPlan(Generic[AnyPlace_co]):
     checkpointed_start: Offset | None
     rolls: bool
     past_quarantine: bool
+    file_delete_delay_ms: int
 
     @property
     def kept(self) -> Sequence[Segment]:
@@ -199,6 +201,7 @@ def plan_retention(
         checkpointed_start=new_start if new_start > first else None,
         rolls=not segments,
         past_quarantine=force or not config.compact,
+        file_delete_delay_ms=config.file_delete_delay_ms,
     )
 
 

@@ -7,6 +7,7 @@ their content durable: a crash there leaves the old log, and the staging directo
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from logwright.errors import invariant
@@ -42,6 +43,7 @@ def swap_steps(
     staging: Path,
     *,
     now_ms: TimestampMs,
+    file_delete_delay_ms: int = 0,
     operation: Operation = "swap",
     undoable: bool = True,
 ) -> tuple[FileStep, ...]:
@@ -53,13 +55,14 @@ def swap_steps(
         staged: the cleaned segment and its sources.
         staging: directory of the staged files, which have their final names there.
         now_ms: the command's clock, from which the retired files' delay counts.
+        file_delete_delay_ms: that delay, for the ledger; 0: it has none.
         operation: by which the ledger knows it; only a swap can be undone.
         undoable: see `replace_segments`.
     """
     present = _present(log)
     _check(log, staged, present)
     change = _replacement(log, staged, staging, present)
-    origin = _origin(log, staged, staging, operation)
+    origin = replace(_origin(log, staged, staging, operation), delay_ms=file_delete_delay_ms)
     replaced = replace_segments(
         change, present=present, now_ms=now_ms, origin=origin, undoable=undoable
     )

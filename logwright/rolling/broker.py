@@ -36,6 +36,7 @@ from logwright.rolling.model import (
     Step,
 )
 from logwright.rolling.plan import (
+    danger_of,
     not_in_sync,
     obstacles_of,
     outside_of_windows,
@@ -57,6 +58,8 @@ _HERE: Final = (
 """Runs the logwright of this installation."""
 _READS: Final = frozenset({"verify"})
 """Commands that ask nothing."""
+_CLEANS: Final = frozenset({"clean", "maintain"})
+"""Commands that remove tombstones and markers."""
 _STATUSES: Final = range(2, 11)
 """Exit statuses of logwright that are kept; any other one becomes a precondition's."""
 
@@ -398,14 +401,14 @@ class BrokerMaintenance:
         if not any(word.split("=")[0] == "--high-watermark" for word in options):
             options += ["--high-watermark", "checkpoint"]  # what is above may not be committed
         options += [] if name in _READS else ["--yes"]
-        if name == "clean" and self.site.config.coordinate:
+        if name in _CLEANS and self.site.config.coordinate:
             options += [word for path in self._replicas for word in ("--coordinate-with", path)]
         path = log_dir if self._commands.run_with else str(self.site.directory / log_dir)
         command = f"logwright {name} {log_dir}"
         self._say(f"maintain: {command}")
         left_ms = max(int((deadline - time.monotonic()) * 1000), 1)
         line = [*self._program, name, path, *options, "--output", "json"]
-        ended = self._run(line, left_ms, command, show=True)
+        ended = self._run(line, left_ms, command, show=True, watch=self._danger)
         if ended.status != 0:
             known = ended.status is not None and ended.status in _STATUSES
             raise MaintenanceFailed(
@@ -417,10 +420,22 @@ class BrokerMaintenance:
             command=name, log_dir=log_dir, logs=logs, freed_bytes=freed, seconds=ended.seconds
         )
 
-    def _run(self, words: Sequence[str], limit_ms: int, name: str, *, show: bool) -> Ended:
+    def _run(
+        self,
+        words: Sequence[str],
+        limit_ms: int,
+        name: str,
+        *,
+        show: bool,
+        watch: Callable[[], str | None] = lambda: None,
+    ) -> Ended:
         try:
             return run_command(
-                words, limit_ms=limit_ms, directory=self.site.directory, show_errors=show
+                words,
+                limit_ms=limit_ms,
+                directory=self.site.directory,
+                show_errors=show,
+                watch=watch,
             )
         except OSError as error:
             raise HookFailed(
@@ -451,10 +466,24 @@ class BrokerMaintenance:
         except ClusterUnavailable as error:
             return error.problem.rstrip(".")
 
+    def _danger(self) -> str | None:
+        """Return why the broker is wanted back at once; that the cluster does not respond is not
+        known to be one.
+        """
+        try:
+            return danger_of(self.site.admin.look(), self.id)
+        except ClusterUnavailable:
+            return None
+
     def _obstacle(self) -> str | None:
         """Return what passes and keeps the broker from being stopped; raise if it does not pass."""
         now = self.site.admin.look()
-        obstacles = obstacles_of(now, self.id, away_ms=self._limits.away_ms)
+        obstacles = obstacles_of(
+            now,
+            self.id,
+            away_ms=self._limits.away_ms,
+            known=[each.id for each in self.site.config.brokers],
+        )
         for each in obstacles:
             if not each.passes:
                 raise PreconditionError(
@@ -546,7 +575,7 @@ def _reported(output: str) -> tuple[int, int]:
         for each in logs
         if isinstance(each.get("bytesBefore"), int) and isinstance(each.get("bytesAfter"), int)
     ]
-    return len(logs), sum(freed)
+    return len({each["topicPartition"] for each in logs}), sum(freed)
 
 
 def _why(output: str) -> str:

@@ -4,18 +4,27 @@ is changed: a broker that is stopped hands its leaderships over itself (controll
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from logwright.errors import PolicyError
 from logwright.extras import require
-from logwright.rolling.model import WAIT_SECONDS, ClusterNow, ClusterUnavailable, PartitionNow
+from logwright.rolling.model import (
+    WAIT_SECONDS,
+    ClusterNow,
+    ClusterUnavailable,
+    PartitionNow,
+    Quorum,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _MIN_ISR: Final = "min.insync.replicas"
 _DELETE_RETENTION: Final = "delete.retention.ms"
+_VOTERS: Final = "controller.quorum.voters"
+_CONNECT_SECONDS: Final = 2.0
 _TOPICS_AT_ONCE: Final = 500
 """How many topics' configs one request is for."""
 
@@ -54,6 +63,8 @@ class RunningCluster:
             listed = self._admin.list_topics(timeout=WAIT_SECONDS)
             described = self._admin.describe_cluster(request_timeout=WAIT_SECONDS).result()
             configs = self._configs(listed.topics)
+            brokers = frozenset(int(node.id) for node in described.nodes)
+            quorum = self._quorum(brokers)
         except KafkaException as error:
             raise _unavailable(error) from error
         partitions = [
@@ -76,8 +87,9 @@ class RunningCluster:
         ]
         return ClusterNow(
             cluster_id=str(described.cluster_id),
-            brokers=frozenset(node.id for node in described.nodes),
+            brokers=brokers,
             partitions=tuple(partitions),
+            quorum=quorum,
         )
 
     def elect(self, partitions: Iterable[PartitionNow]) -> None:
@@ -95,6 +107,29 @@ class RunningCluster:
             self._admin.elect_leaders(ElectionType.PREFERRED, wanted).result()
         except KafkaException as error:
             raise _unavailable(error) from error
+
+    def _quorum(self, brokers: Iterable[int]) -> Quorum:
+        """Return the controllers' quorum, by the settings of a broker. Effects: queries it; tries
+        to connect to voters that are not in the cluster as brokers.
+        """
+        from confluent_kafka import KafkaError, KafkaException  # noqa: PLC0415 -- an extra
+        from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # noqa: PLC0415
+
+        there = frozenset(brokers)
+        if not there:
+            return Quorum()
+        resource = ConfigResource(ConfigResource.Type.BROKER, str(min(there)))
+        (answer,) = self._admin.describe_configs([resource], request_timeout=WAIT_SECONDS).values()
+        try:
+            entries = answer.result()
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+                return Quorum()
+            raise
+        setting = entries.get(_VOTERS)
+        voters = voters_of("" if setting is None else setting.value or "")
+        up = {voter for voter, at in voters.items() if voter in there or _accepts(at)}
+        return Quorum(voters=frozenset(voters), up=frozenset(up))
 
     def _configs(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
         """Return topic → config → value; without topics that were deleted meanwhile."""
@@ -119,6 +154,25 @@ class RunningCluster:
                     raise
                 configs[resource.name] = {name: str(each.value) for name, each in entries.items()}
         return configs
+
+
+def voters_of(setting: str) -> dict[int, tuple[str, int]]:
+    """Return id → host and port of ``controller.quorum.voters``, ``{id}@{host}:{port}``."""
+    voters = {}
+    for part in filter(None, (each.strip() for each in setting.split(","))):
+        voter, _, address = part.partition("@")
+        host, _, port = address.rpartition(":")
+        voters[int(voter)] = (host.strip("[]"), int(port))
+    return voters
+
+
+def _accepts(address: tuple[str, int]) -> bool:
+    """Return whether a connection is accepted there. Effects: tries."""
+    try:
+        socket.create_connection(address, timeout=_CONNECT_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _unavailable(error: Exception) -> ClusterUnavailable:

@@ -2,8 +2,8 @@
 
 1. No shell runs them. They get no input, and a process group of their own, so that a terminal's
    Ctrl-C does not reach them: the run decides what ends.
-2. Each has a time limit. After it, or when the run is stopped, its whole group is ended: asked to,
-   and killed if that takes longer than `_GRACE_SECONDS`.
+2. Each has a time limit. After it, when the run is stopped, or when what watches it says so, its
+   whole group is ended: asked to, and killed if that takes longer than `_GRACE_SECONDS`.
 3. What they write is kept in a file, not a pipe: a start hook can leave a broker that
    continues to write. It is logged without the values of secrets (`masked`). Where no file can be
    made, as on a full disk, they run all the same: a broker must be started.
@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 _GRACE_SECONDS: Final = 30.0
 _POLL_SECONDS: Final = 0.05
+_WATCH_SECONDS: Final = 3.0
 _MOST_BYTES: Final = 65_536
 """Of what a command writes, its last bytes that are logged."""
 _SECRET_NAME: Final = re.compile(
@@ -45,15 +46,19 @@ class Ended:
         status: its exit status, negative the signal that ended it; None if it took too long.
         output: the last of what it wrote to stdout, and to stderr if that is not shown as it is.
         seconds: how long it ran.
+        cause: why it was stopped before its time was over; empty if it was not.
     """
 
     status: int | None
     output: str
     seconds: float
+    cause: str = ""
 
     @property
     def in_words(self) -> str:
         """How it ended, as the end of a sentence."""
+        if self.cause:
+            return f"was stopped after {self.seconds:.0f} s: {self.cause}"
         if self.status is None:
             return f"did not end within {self.seconds:.0f} s and was stopped"
         if self.status < 0:
@@ -67,6 +72,7 @@ def run_command(
     limit_ms: int,
     directory: Path,
     show_errors: bool = False,
+    watch: Callable[[], str | None] = lambda: None,
 ) -> Ended:
     """Run a command and wait for it. Effects: those of the command; ends it in any case.
 
@@ -75,11 +81,13 @@ def run_command(
         limit_ms: how long it may take.
         directory: in which it runs.
         show_errors: its stderr is this process's.
+        watch: is asked every few seconds why the command should stop; None: it should not.
 
     Raises:
         OSError: it cannot be started.
     """
-    began = time.monotonic()
+    began = looked = time.monotonic()
+    cause = None
     with _file_of_output() as output:
         process: subprocess.Popen[bytes] | None = None
         try:
@@ -95,13 +103,22 @@ def run_command(
             while process.poll() is None:
                 if time.monotonic() - began > limit_ms / 1000:
                     break
+                if time.monotonic() - looked > _WATCH_SECONDS:
+                    cause, looked = watch(), time.monotonic()
+                if cause is not None:
+                    break
                 time.sleep(_POLL_SECONDS)
             status = process.returncode
         finally:
             if process is not None:
                 _end(process)
         written = "" if output is None else _last(output)
-        return Ended(status=status, output=written, seconds=time.monotonic() - began)
+        return Ended(
+            status=status,
+            output=written,
+            seconds=time.monotonic() - began,
+            cause="" if cause is None else cause,
+        )
 
 
 @contextmanager

@@ -64,6 +64,33 @@ class PartitionNow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quorum:
+    """The nodes that elect the active controller; a majority of them must be up (KIP-595).
+
+    Attributes:
+        voters: their ids (``controller.quorum.voters``); empty if they are not known: the quorum is
+            dynamic (KIP-853), or the user may not describe configs of brokers.
+        up: those of them that are in the cluster as brokers, or accept a connection.
+    """
+
+    voters: frozenset[int] = frozenset()
+    up: frozenset[int] = frozenset()
+
+    def without(self, node: int) -> str | None:
+        """Return how many voters are left without a node, if no active controller can be elected by
+        them; None if one can, if the node is not a voter, or if the voters are not known.
+        """
+        left = self.up - {node}
+        if node not in self.voters or 2 * len(left) > len(self.voters):
+            return None
+        return f"{len(left)} of {len(self.voters)} voters of the controllers"
+
+    def can_pass(self, node: int) -> bool:
+        """Return whether there is a majority without a node if all others are up."""
+        return 2 * len(self.voters - {node}) > len(self.voters)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterNow:
     """A running cluster at one moment.
 
@@ -71,11 +98,13 @@ class ClusterNow:
         cluster_id: as the brokers have it.
         brokers: those that are in the cluster.
         partitions: of all topics.
+        quorum: of its controllers.
     """
 
     cluster_id: str
     brokers: frozenset[int]
     partitions: tuple[PartitionNow, ...]
+    quorum: Quorum = Quorum()
 
     def of(self, broker: int) -> tuple[PartitionNow, ...]:
         """Return the partitions of which a broker should have a replica."""

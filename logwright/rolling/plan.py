@@ -2,14 +2,16 @@
 
 1. A broker is stopped only if every partition stays at or above ``min.insync.replicas`` without
    it, so that a producer with ``acks=all`` gets no error.
-2. No other broker is away: one at a time.
+2. No other broker is away, of those that have replicas and those of the file: one at a time.
 3. All replicas of the broker's partitions are in sync. So each has every committed tombstone and
    marker, and what a cleaning of this one removes below the high watermark, no other fetches.
    Where a replica may be missing, ``clean --coordinate-with`` decides (docs/adr/0030).
 4. A broker is away for less than ``delete.retention.ms`` of each of its compacted topics: the
    others' cleaners run meanwhile, and could remove a tombstone that it never received.
 5. It is stopped only within a window.
-6. The active controller goes last: each one that is stopped makes the quorum elect another, which
+6. A majority of the controllers' voters stays up: without one no partition gets another leader.
+   What becomes untrue of 1, 2 and 6 while a broker is away ends its maintenance (`danger_of`).
+7. The active controller goes last: each one that is stopped makes the quorum elect another, which
    may be the next to be stopped.
 """
 
@@ -82,12 +84,13 @@ def order_of(
     *,
     away_ms: int,
     controller: ActiveController,
+    known: Collection[int] = (),
 ) -> Order:
     """Return the brokers that are to be maintained, in their order: the one that a run left in the
-    middle, then those that lead the fewest partitions, then the active controller (rule 6).
+    middle, then those that lead the fewest partitions, then the active controller (rule 7).
 
     Args:
-        brokers: the ids of all that are wanted.
+        brokers: the ids of all that are wanted. known: of all in the file.
         away_ms: how long one can be away at most.
     """
 
@@ -103,9 +106,11 @@ def order_of(
             reason = f"leads {now.led_by(broker)} of {len(now.of(broker))} partitions"
             if broker == controller.node:
                 reason += "; last, as it is the active controller"
-            obstacles = obstacles_of(now, broker, away_ms=away_ms)
+            obstacles = obstacles_of(now, broker, away_ms=away_ms, known=known)
         turns.append(Turn(broker=broker, reason=reason, obstacles=obstacles))
     about = _about(controller, brokers)
+    if not now.quorum.voters:
+        about += ". The controllers' voters are not known, and not counted"
     return Order(turns=tuple(turns), controller=controller, about_controller=about)
 
 
@@ -129,13 +134,19 @@ def standing_of(now: ClusterNow, broker: int) -> Standing:
     )
 
 
-def obstacles_of(now: ClusterNow, broker: int, *, away_ms: int) -> tuple[Obstacle, ...]:
-    """Return what keeps a broker from being stopped now, by rules 1 to 4."""
+def obstacles_of(
+    now: ClusterNow, broker: int, *, away_ms: int, known: Collection[int] = ()
+) -> tuple[Obstacle, ...]:
+    """Return what keeps a broker from being stopped now, by rules 1 to 4 and 6.
+
+    Args:
+        known: the brokers that the cluster should have, with or without replicas.
+    """
     if broker not in now.brokers:
         return (Obstacle(sentence=f"broker {broker} is not in the cluster", passes=True),)
     own = now.of(broker)
     assigned = {each for partition in now.partitions for each in partition.replicas}
-    away = sorted(assigned - now.brokers)
+    away = sorted((assigned | set(known)) - now.brokers)
     never = [each for each in own if not _stays_available(each, each.replicas, broker)]
     below = [
         each for each in own if each not in never and not _stays_available(each, each.isr, broker)
@@ -154,7 +165,25 @@ def obstacles_of(now: ClusterNow, broker: int, *, away_ms: int) -> tuple[Obstacl
         (lagging, f"{_named(lagging)} has a replica that is not in sync", True),
         (short, f"delete.retention.ms of {_named(short)} is not longer than {away_text}", False),
     ]
+    minority = now.quorum.without(broker)
+    if minority is not None:
+        rules.append(((minority,), f"{minority} would be up", now.quorum.can_pass(broker)))
     return tuple(Obstacle(sentence=text, passes=passes) for is_so, text, passes in rules if is_so)
+
+
+def danger_of(now: ClusterNow, broker: int) -> str | None:
+    """Return which of its promises the cluster cannot keep while a broker is away that it should
+    have back: rule 1 no longer holds, or 2, or 6. None if it keeps all.
+    """
+    own = now.of(broker)
+    below = [each for each in own if len(each.isr) < each.min_isr]
+    if below:
+        return f"{_named(below)} is below min.insync.replicas"
+    away = sorted({one for each in own for one in each.replicas} - now.brokers - {broker})
+    if away:
+        return f"broker {', '.join(map(str, away))} is away, too"
+    minority = now.quorum.without(broker)
+    return None if minority is None else f"{minority} are up"
 
 
 def _stays_available(partition: PartitionNow, replicas: Iterable[int], broker: int) -> bool:

@@ -37,6 +37,7 @@ def plan(site: Site, brokers: Collection[int]) -> Order:
         journal,
         away_ms=site.config.limits.away_ms,
         controller=active_controller(site),
+        known=every,
     )
 
 

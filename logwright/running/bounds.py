@@ -126,8 +126,9 @@ def _walk(
         if whole < smallest or position + whole > size:
             break
         last = offset if is_old else parse_batch(header).last_offset
-        # Old brokers named the first offset of what they appended, which no header has.
-        is_named = not first or named in (None, last) or (is_old and (named or 0) < last)
+        # An entry may name a later batch that was appended with this one; of an old format an
+        # earlier message, which no header has (`logwright.format.lookup`).
+        is_named = not first or named is None or is_old or offset <= named
         if offset < expected or last < offset or not is_named:
             break
         if last >= bound:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from logwright.batches.runtime import Throttle
 from logwright.errors import (
+    BatchAboveLimit,
     CorruptLogError,
     LogwrightError,
     NotALogDir,
@@ -75,6 +76,8 @@ _SWAP_SECONDS: Final = 2.0
 """What is a ``.swap`` for longer than this is left over, and a file as others are where all are
 shown.
 """
+_SHOWS_CHANGES: Final = (CorruptLogError, UnsupportedFormatError, BatchAboveLimit, StalePlan)
+"""Errors of what was read, which may come of a change meanwhile."""
 _IN_A_LOG: Final = 2
 """Names below the log directory of a file of a log."""
 _SHARE_OF_DESCRIPTORS: Final = 2
@@ -250,7 +253,7 @@ class Session:
         except BaseException as error:
             with self._turn:
                 try:
-                    if isinstance(error, CorruptLogError | UnsupportedFormatError | StalePlan):
+                    if isinstance(error, _SHOWS_CHANGES):
                         self._check(set(self._unchecked))
                 finally:
                     if self._readers == 1:

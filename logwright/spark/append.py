@@ -22,6 +22,7 @@ from logwright.ingest.columns import byte_column
 from logwright.ingest.commit import commit_append, plan_append, stage_append
 from logwright.ingest.model import Appended, AppendOptions, AppendPlan, StagedAppend
 from logwright.ingest.partitioner import UNKNOWN, assign_partitions
+from logwright.ingest.replicated import refuse_replicated
 from logwright.ingest.staging import staging
 from logwright.log.load import list_partitions
 from logwright.units import TimestampMs
@@ -39,6 +40,7 @@ class Target:
         partitions: topic → partition count; missing partitions are created.
         settings: topic → its settings.
         topic_ids: topic → id of new partitions, if the topic has none yet.
+        replicas_of: the node ids of a partition's replicas by the cluster's metadata.
     """
 
     log_dir: Path
@@ -49,6 +51,7 @@ class Target:
     now_ms: TimestampMs
     options: AppendOptions = field(default_factory=AppendOptions)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
+    replicas_of: Callable[[TopicPartition], Sequence[int]] = lambda _: ()
 
 
 def partition_counts(log_dir: Path, topics: Iterable[str], wanted: int) -> dict[str, int]:
@@ -78,6 +81,8 @@ def append_rows(
     other.
     """
     slots = slots_of(target.partitions)
+    for partition in slots:
+        refuse_replicated(target.log_dir, partition, target.replicas_of(partition))
     plans: list[AppendPlan | None] = []
     results: dict[int, Appended] = {}
     for slot, partition in enumerate(slots):

@@ -90,6 +90,7 @@ def ingest_files(
             now_ms=now_ms,
             options=source.append,
             topic_ids={} if topic_id is None else {source.topic: topic_id},
+            replicas_of=sources.replicas_of,
         )
         appended: list[Appended] = []
         if paths or not run.files:

@@ -18,7 +18,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 
 from logwright.config.marked import nearest
-from logwright.config.policy_models import HighWatermark
 from logwright.config.values import (
     Boolean,
     Int32,
@@ -31,6 +30,7 @@ from logwright.config.values import (
 from logwright.errors import PolicyError
 from logwright.format.codec import CodecName
 from logwright.format.names import TopicPartition
+from logwright.log.committed import HighWatermark
 from logwright.place.model import Place, is_local
 from logwright.place.named import place_of
 from logwright.spark.kafka_log_offsets import without_facts
@@ -132,7 +132,7 @@ class ReadOptions(_Options):
         maxRecordsPerPartition: maximum number of offsets of one task.
         onCorrupt: "skip" leaves out batches that cannot be read.
         corruptReport: a directory for one JSON file of each range with skipped batches.
-        highWatermark: what is committed: all ("end"), or up to the broker's checkpoint.
+        highWatermark: what is committed, see `HighWatermark`.
         view: "latest" is the newest record of each key.
         asOfOffset, asOfTimestamp: the latest state as of an offset of each partition, exclusive; or
             as of a time, ms since the epoch.
@@ -167,7 +167,7 @@ class ReadOptions(_Options):
     max_records_per_partition: Count | None = None
     on_corrupt: Literal["fail", "skip"] = "fail"
     corrupt_report: str | None = Field(None, min_length=1)
-    high_watermark: HighWatermark = "end"
+    high_watermark: HighWatermark = "recorded"
     view: Literal["records", "latest"] = "records"
     as_of_offset: Annotated[PerPartition, BeforeValidator(_json)] | None = None
     as_of_timestamp: Timestamp | None = None

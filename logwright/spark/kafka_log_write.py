@@ -101,6 +101,7 @@ def make_writer(given: Mapping[str, str], schema: T.StructType, *, overwrite: bo
             batch_bytes=options.batch_size, codec=CODEC_NAMES.index(options.compression)
         ),
         topic_ids={topic: one for topic, one in topic_ids.items() if one is not None},
+        replicas_of=sources.replicas_of,
     )
     return LogWriter(target, options.configs, run)
 

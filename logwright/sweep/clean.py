@@ -25,7 +25,7 @@ from logwright.sweep.stages import (
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
-    from logwright.observe import HighWatermark
+    from logwright.log.committed import HighWatermark
     from logwright.sweep.executor import Executor
     from logwright.sweep.model import LogSettings, LogWork
     from logwright.units import TimestampMs

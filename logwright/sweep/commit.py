@@ -249,7 +249,13 @@ def _steps(log_commit: _Commit) -> Iterator[FileStep]:
     if staged is not None:
         yield from unchanged_steps(plan.rolled_log, staged.unchanged)
         for segment in staged.segments:
-            yield from swap_steps(plan.rolled_log, segment, staged.directory, now_ms=plan.now_ms)
+            yield from swap_steps(
+                plan.rolled_log,
+                segment,
+                staged.directory,
+                now_ms=plan.now_ms,
+                file_delete_delay_ms=plan.config.file_delete_delay_ms,
+            )
 
 
 def _record(log_dir: Path, group: Sequence[_Commit]) -> None:

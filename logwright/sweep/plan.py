@@ -22,9 +22,10 @@ from logwright.format.names import TopicPartition
 from logwright.garbage import rare_collections
 from logwright.live_plans import new_plan_id
 from logwright.log.checkpoints import read_checkpoints
+from logwright.log.committed import HighWatermark
 from logwright.log.load import Shared, observe_one, share
 from logwright.log.model import PartitionLog, ReadableLog
-from logwright.observe import HighWatermark, observe_unlocked
+from logwright.observe import observe_unlocked
 from logwright.place.files import open_log_dir
 from logwright.place.model import AnyPlace, Place, is_local, is_versioned
 from logwright.reading import reading

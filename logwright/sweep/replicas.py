@@ -32,8 +32,8 @@ from logwright.reading import reading
 
 if TYPE_CHECKING:
     from logwright.batches.source import Source
+    from logwright.log.committed import HighWatermark
     from logwright.log.model import ReadableLog
-    from logwright.observe import HighWatermark
     from logwright.place.model import Place
 
 

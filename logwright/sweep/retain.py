@@ -15,7 +15,7 @@ from logwright.sweep.holds import hold_from_retention
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from logwright.observe import HighWatermark
+    from logwright.log.committed import HighWatermark
     from logwright.place.model import AnyPlace
     from logwright.retention.account import RetentionAccount
     from logwright.retention.plan import RetentionPlan

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.compaction.model import CleaningOptions, CleanPlan, StagedCleaning
-    from logwright.observe import HighWatermark
+    from logwright.log.committed import HighWatermark
     from logwright.place.model import AnyPlace
     from logwright.sweep.executor import Executor
     from logwright.sweep.model import LogSettings, SweepState

@@ -173,8 +173,8 @@ def decide(known: Known) -> Decision:
 
 
 def forgettable(hidden: pa.Table) -> pa.Table:
-    """Return the hidden heads that a table need not keep for long: those of deleted keys without a
-    record in another partition.
+    """Return the hidden heads that a table need not keep for long: those of deleted keys, unless
+    another partition has a hidden head of the key with a value, or a row (`remembered`).
 
     Args:
         hidden: all hidden heads of some keys.
@@ -182,10 +182,29 @@ def forgettable(hidden: pa.Table) -> pa.Table:
     return hidden.filter(pa.array(~_is_needed(hidden)))
 
 
-def remembered(hidden: pa.Table, seen_until_ms: int) -> pa.Table:
-    """Return the hidden heads without those that are forgettable and were seen until then."""
-    late = _numbers(hidden, SEEN) > seen_until_ms
-    return hidden.filter(pa.array(late | _is_needed(hidden)))
+def expired(hidden: pa.Table, seen_until_ms: int) -> pa.Table:
+    """Return the forgettable hidden heads that were seen until then."""
+    return hidden.filter(pa.array(~_is_needed(hidden) & ~_is_late(hidden, seen_until_ms)))
+
+
+def remembered(
+    hidden: pa.Table, seen_until_ms: int, *, shown: pa.ChunkedArray, now_ms: int
+) -> pa.Table:
+    """Return the hidden heads without those that are expired, unless their key has a row: it is of
+    another partition. They count as seen now.
+
+    Args:
+        shown: of the keys of expired heads at least those that have a row.
+    """
+    late, has_row = _is_late(hidden, seen_until_ms), of_keys(hidden, shown)
+    seen = np.where(has_row & ~late, now_ms, _numbers(hidden, SEEN))
+    columns = {name: hidden[name] for name in HEADS.names} | {SEEN: pa.array(seen)}
+    kept = pa.array(late | has_row | _is_needed(hidden))
+    return pa.table(columns, schema=HEADS).filter(kept)
+
+
+def _is_late(hidden: pa.Table, seen_until_ms: int) -> Flags:
+    return _numbers(hidden, SEEN) > seen_until_ms
 
 
 def _is_needed(hidden: pa.Table) -> Flags:

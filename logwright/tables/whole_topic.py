@@ -35,6 +35,7 @@ from logwright.tables.heads import (
     as_dead,
     as_heads,
     decide,
+    expired,
     heads_table,
     of_keys,
     remembered,
@@ -181,8 +182,17 @@ class _Update:
                 self._write_rows(number, bucket, decision)
             self.lacking.update(decision.lacking[PARTITION].to_pylist())
             others = changed.hidden.filter(pc.invert(concerned))
-            kept = pa.concat_tables([decision.hidden, decision.lacking, others])
-            writer.write(bucket, remembered(kept.combine_chunks(), until_ms))
+            kept = pa.concat_tables([decision.hidden, decision.lacking, others]).combine_chunks()
+            old = expired(others, until_ms)[KEY]
+            shown = pa.concat_tables(
+                [
+                    decision.written,
+                    rows.filter(pa.array(~of_keys(rows, decision.replaced[KEY]))),
+                    self._rows(bucket, changed._replace(keys=old))[0],
+                ]
+            )[KEY]
+            heads = remembered(kept, until_ms, shown=shown, now_ms=self.now_ms)
+            writer.write(bucket, heads)
         for number, read in self.reads.items():
             if self._is_made(number):
                 old = (file for files in self.files.get(number, {}).values() for file in files)

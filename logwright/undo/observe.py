@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from logwright.format.names import TopicPartition
-    from logwright.observe import HighWatermark
+    from logwright.log.committed import HighWatermark
 
 
 def plan_undo_of(

@@ -210,7 +210,7 @@ class Upload:
 
     def _attempt(self) -> Manifest:
         base = drive(self.directory, newest())
-        log = observe(self.place, self.partition, high_watermark="checkpoint")
+        log = observe(self.place, self.partition, high_watermark="recorded")
         ends = [*(each.base_offset for each in log.segments[1:]), log.log_end_offset]
         with (
             open_partition_dir(self.place, self.partition) as directory,

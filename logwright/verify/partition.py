@@ -67,8 +67,10 @@ def _faults(log_dir: Place, partition: TopicPartition) -> list[Fault]:
     faults = [Fault(path=directory, position=None, problem=one) for one in damage.findings]
     bases = sorted(int(stem) for stem in damage.stems if stem.isdigit())
     end = bases[0] if bases else 0
+    stopped = is_running(log_dir) or exists(log_dir / CLEAN_SHUTDOWN_MARKER)
     for base, following in pairwise([*bases, INT64_MAX]):
-        segment_faults, end = check_segment(directory, base, following)
+        has_space = not stopped and following == INT64_MAX
+        segment_faults, end = check_segment(directory, base, following, has_space=has_space)
         faults += segment_faults
     start_offset = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT).get(partition, Offset(0))
     start = max(bases[0] if bases else 0, start_offset)

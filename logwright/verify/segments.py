@@ -9,18 +9,19 @@ from numpy.typing import NDArray
 
 from logwright.batches.projection import project
 from logwright.batches.source import Source, open_window, require_batch, row_ranges
-from logwright.checks.indexes import wrong_offset_entries
-from logwright.errors import CorruptBatch, UnsupportedFormatError
+from logwright.errors import BatchAboveLimit, CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CONTROL, MAGIC_AT, unsupported_magic
 from logwright.format.index import (
     OFFSET_ENTRY_BYTES,
     TIME_ENTRY_BYTES,
     TXN_ENTRY_BYTES,
+    before_space,
     parse_offset_index,
     parse_time_index,
     parse_txn_index,
 )
 from logwright.format.legacy import NOT_LEGACY, legacy_batch_at, legacy_records
+from logwright.format.lookup import wrong_offset_entries, wrong_time_entries
 from logwright.format.names import INDEX, LOG, TIMEINDEX, TXNINDEX, segment_file_name
 from logwright.format.scan import bad_crcs
 from logwright.format.valid import valid_batches
@@ -38,7 +39,9 @@ _ENTRY_BYTES: Final = {
 }
 
 
-def check_segment(directory: Place, base_offset: int, end_offset: int) -> tuple[list[Fault], int]:
+def check_segment(
+    directory: Place, base_offset: int, end_offset: int, *, has_space: bool
+) -> tuple[list[Fault], int]:
     """Return what is wrong with a segment, and the offset after its last batch. Effects: reads its
     files.
 
@@ -46,10 +49,13 @@ def check_segment(directory: Place, base_offset: int, end_offset: int) -> tuple[
         directory: the partition's.
         base_offset: of the segment.
         end_offset: its offsets must be lower.
+        has_space: its files may end in zeros, which a broker had allocated: it is the last one, and
+            the broker was not stopped cleanly (`before_space`; ``preallocate``).
 
     Raises:
         UnreadableFile: a file cannot be read.
         UnsupportedFormatError: a batch's magic is above 2: it is not checked.
+        BatchAboveLimit: a batch unpacks to more than the limit: it is not checked.
     """
     path = directory / segment_file_name(base_offset, LOG)
     log = MappedFiles().open(path)
@@ -77,9 +83,9 @@ def check_segment(directory: Place, base_offset: int, end_offset: int) -> tuple[
     for row in np.flatnonzero(is_old).tolist():
         after = int(batches[row - 1]["last_offset"]) if row else base_offset - 1
         faults += _legacy_fault(source, row, after)
-    if valid.end != "whole":
+    if valid.end != "whole" and not (has_space and not data[valid.valid_bytes :].any()):
         faults.append(Fault(path=path, position=valid.valid_bytes, problem=ENDS[valid.end]))
-    faults += _check_indexes(directory, base_offset, batches)
+    faults += _check_indexes(directory, base_offset, batches, has_space=has_space)
     next_offset = int(batches[-1]["last_offset"]) + 1 if len(batches) else base_offset
     return faults, next_offset
 
@@ -95,10 +101,10 @@ def _unreadable_records(source: Source, readable: NDArray[np.int64]) -> list[Fau
 
 
 def _reads(source: Source, rows: NDArray[np.int64]) -> bool:
-    """Return whether all of these batches can be read without a fault."""
+    """Return whether all of these batches can be read without a fault, at once."""
     try:
         return not _problem(source, rows)
-    except (CorruptBatch, UnsupportedFormatError):
+    except (CorruptBatch, UnsupportedFormatError, BatchAboveLimit):
         return False
 
 
@@ -117,12 +123,19 @@ def _record_fault(source: Source, row: int) -> list[Fault]:
 def _legacy_fault(source: Source, row: int, after: int) -> list[Fault]:
     """Return what is wrong inside one batch of an old format, if anything: its first record must be
     after this offset. Its CRC is right.
+
+    Raises:
+        BatchAboveLimit: it unpacks to more than the limit.
     """
     batch = source.batches[row]
     position = int(batch["position"])
     content = source.data[position : position + int(batch["size"])]
     try:
         records = legacy_records(legacy_batch_at(content.data))
+    except BatchAboveLimit as error:
+        raise BatchAboveLimit(
+            error.problem, path=source.path, position=position, remedy=error.remedy
+        ) from error
     except CorruptBatch as error:
         problem = error.problem.removesuffix(".")
         return [Fault(path=source.path, position=position, problem=problem)]
@@ -155,21 +168,27 @@ def _counts_are_possible(batches: NDArray[np.void]) -> bool:
     return bool(((batches["count"] >= 0) & (batches["count"] <= spans + 1)).all())
 
 
-def _check_indexes(directory: Place, base: int, batches: NDArray[np.void]) -> list[Fault]:
+def _check_indexes(
+    directory: Place, base: int, batches: NDArray[np.void], *, has_space: bool
+) -> list[Fault]:
     faults: list[Fault] = []
+    offsets = parse_offset_index(b"", base)
     for suffix, entry_bytes in _ENTRY_BYTES.items():
         path = directory / segment_file_name(base, suffix)
         if not exists(path):
             continue
         content = map_file(path).tobytes()
+        if has_space and suffix != TXNINDEX:
+            content = before_space(content, entry_bytes)
         whole = len(content) - len(content) % entry_bytes
         if whole != len(content):
             problem = f"{len(content) - whole} bytes are not a whole entry"
             faults.append(Fault(path=path, position=whole, problem=problem))
         if suffix == INDEX:
-            faults += _offset_faults(path, parse_offset_index(content, base), batches)
+            offsets = parse_offset_index(content, base)
+            faults += _offset_faults(path, offsets, batches)
         elif suffix == TIMEINDEX:
-            faults += _time_faults(path, parse_time_index(content, base), batches)
+            faults += _time_faults(path, parse_time_index(content, base), offsets, batches)
         else:
             faults += _txn_faults(path, content, batches)
     return faults
@@ -182,25 +201,22 @@ def _offset_faults(
         path,
         wrong_offset_entries(entries, batches),
         entry_bytes=OFFSET_ENTRY_BYTES,
-        problem="does not name a batch of the .log",
+        problem="misleads a broker: no batch of the .log begins there, or an earlier one has the"
+        " offset",
     )
 
 
-def _time_faults(path: Place, entries: NDArray[np.int64], batches: NDArray[np.void]) -> list[Fault]:
-    """Find the entries that do not ascend, name no batch, or follow a larger timestamp.
-
-    This is less than the checks ask of the output of a cleaning: there an entry's timestamp is that
-    of a batch.
-    """
-    rows = np.searchsorted(batches["last_offset"], entries[:, 1])
-    inside = rows < len(batches)
-    right = np.zeros(len(entries), dtype=np.bool_)
-    if len(batches):
-        largest = np.maximum.accumulate(batches["max_timestamp"])
-        right[inside] = largest[rows[inside]] <= entries[inside, 0]
-    right[1:] &= (np.diff(entries[:, 0]) > 0) & (np.diff(entries[:, 1]) >= 0)
+def _time_faults(
+    path: Place,
+    entries: NDArray[np.int64],
+    offset_entries: NDArray[np.int64],
+    batches: NDArray[np.void],
+) -> list[Fault]:
     return entry_faults(
-        path, ~right, entry_bytes=TIME_ENTRY_BYTES, problem="does not agree with the .log"
+        path,
+        wrong_time_entries(entries, offset_entries, batches),
+        entry_bytes=TIME_ENTRY_BYTES,
+        problem="does not agree with the .log",
     )
 
 

@@ -26,6 +26,7 @@ from logwright.rescue.free_disk import (
     by_file_system,
     free_space,
     key_of,
+    require_names,
 )
 from logwright.resources.clock import Clock
 from logwright.resources.log_dirs import LogDirs
@@ -166,6 +167,7 @@ def free_disk(
         places = [directory_named(name, log_dirs.named()) for name in config.log_dirs]
         directories = [directory_to_free(path, settings) for path in dict.fromkeys(places)]
         tighter = _limits(config.tighter_retention)
+        require_names(directories, config.strays, tighter)
     failures: dict[str, LogwrightError] = {}
     totals = {"bytes freed": 0, "steps done": 0}
     for own in by_file_system(directories):

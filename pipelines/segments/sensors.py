@@ -80,9 +80,10 @@ def discovered(listing: Listing, known: Sequence[str]) -> dg.SensorResult:
         requests.append(LOGS.build_add_request(new))
     if gone:
         requests.append(LOGS.build_delete_request(gone))
-    message = listing.sentence(f"{len(listing.logs)} logs, no changes.")
+    changes = [f"{len(keys)} {what}" for keys, what in ((new, "added"), (gone, "removed")) if keys]
+    message = f"{len(listing.logs)} logs, {', '.join(changes) or 'no changes'}."
     return dg.SensorResult(
-        dynamic_partitions_requests=requests, skip_reason=None if requests else message
+        dynamic_partitions_requests=requests, skip_reason=listing.sentence(message)
     )
 
 

@@ -151,7 +151,7 @@ def undo(place: Place, partition: TopicPartition) -> None:
 def purge(place: Place, partition: TopicPartition) -> None:
     config, _ = settings(file_delete_delay_ms="0")
     delay_ms = config.file_delete_delay_ms
-    purge_partition(place.logs, partition, now_ms=NOW, file_delete_delay_ms=delay_ms)
+    purge_partition(place.logs, partition, now_ms=NOW, file_delete_delay_ms=delay_ms, force=True)
 
 
 def recover(place: Place, partition: TopicPartition) -> None:

@@ -19,6 +19,7 @@ from logwright.steps.filesystem import RealFileSystem
 from logwright.units import TimestampMs
 from tests.crash.filesystems import Crash, CrashingFileSystem, FailingFileSystem
 from tests.crash.operations import Opened
+from tests.e2e.command import call
 from tests.log_builder import START_MS, LogBuilder
 
 pytestmark = [pytest.mark.crash]
@@ -39,15 +40,16 @@ def made(log_dir: Path) -> LogBuilder:
     return log.write()
 
 
-def rescue(log: LogBuilder, make: Callable[[RealFileSystem], Any]) -> None:
-    """Free the bytes of two segments, in this file system."""
+def rescue(log: LogBuilder, make: Callable[[RealFileSystem], Any], missing: int = MISSING) -> None:
+    """Free the bytes of two segments, or others, in this file system."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(free_run, "RealFileSystem", Opened(make))
         with alone(log.log_dir) as files:
             plan = plan_oldest(
                 log.log_dir, log.partition, CONFIG, now_ms=LATER, high_watermark="end"
             )
-            retain_needed(plan, files, MISSING)
+            if plan.deleted:
+                retain_needed(plan, files, missing)
 
 
 def bases(log: LogBuilder) -> list[int]:
@@ -119,3 +121,36 @@ def test_a_step_without_room_loses_nothing(tmp_path: Path) -> None:
         assert list(range(left[0], SEGMENTS + 1)) == left
         assert left[0] <= 2
     assert failed > SEGMENTS
+
+
+def test_a_rescue_that_rolls_and_dies_loses_no_offset(tmp_path: Path) -> None:
+    """The active segment goes, too. At every step: the log ends where it did, and the next run ends
+    as one without.
+    """
+    end = 2
+    for number in count(1):
+        log = LogBuilder(tmp_path / str(number))
+        for base in range(end):
+            log.segment(base).batch(base, [("k", "v" * 50_000)])
+        log.write()
+
+        def dying(real: RealFileSystem, number: int = number) -> CrashingFileSystem:
+            return CrashingFileSystem(real, crash_at=number)
+
+        try:
+            rescue(log, dying, missing=1 << 30)
+        except Crash:
+            assert 0 == call("recover", log.log_dir, "--yes").status
+            left = observe_unlocked(log.log_dir, log.partition, high_watermark="end")
+            assert end == left.log_end_offset
+            rescue(log, lambda real: real, missing=1 << 30)
+            with alone(log.log_dir) as files:
+                free_run.purge_log(
+                    log.log_dir, log.partition, files, now_ms=free_run.EVER, delay_ms=0
+                )
+        else:
+            break
+        assert [end] == bases(log)
+        assert [] == leftovers(log)
+    assert [end] == bases(log)
+    assert number > 10

@@ -22,7 +22,7 @@ from tests.sequences.content import Content
 from tests.sequences.faults import CODES, Fault, Kind, interrupted
 from tests.sequences.reading import read_content
 
-pytestmark = [pytest.mark.crash]
+pytestmark = [pytest.mark.crash, pytest.mark.alone]  # by the free space of a file system
 
 NOW_MS: Final = START_MS + 90_000_000
 POLICIES: Final = """

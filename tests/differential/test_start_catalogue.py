@@ -52,6 +52,7 @@ class Case:
         cure: what its remedy says: ``recover``, ``move``, ``remove`` or ``ids``; empty: nothing.
         path: that is moved away or removed, below the log directory; ``LOG`` is the log's.
         lost: how many record batches cannot be had again.
+        loses: a start loses some, which a rescue keeps or leaves.
     """
 
     do: Damage
@@ -60,6 +61,7 @@ class Case:
     cure: str = ""
     path: str = ""
     lost: int = 0
+    loses: bool = False
 
 
 def directory(name: str, kafka: str = STRANGER) -> Case:
@@ -112,6 +114,24 @@ def last(change: Callable[[bytes], bytes], *, clean: bool, **more: object) -> Ca
             (root / MARKER).unlink()
 
     return Case(do=do, **more)  # type: ignore[arg-type]  # fields of a case
+
+
+def last_gone(suffix: str) -> Case:
+    """Files of the newest segment that has records, and of those after it."""
+
+    def do(_: Path, log: Path) -> None:
+        filled = max(path for path in log.glob("*.log") if path.stat().st_size)
+        for path in log.glob(f"*{suffix}"):
+            if path.suffix != ".snapshot" and filled.stem <= path.stem < "A":
+                path.unlink()
+
+    return Case(do=do, says="no segment has offset", loses=True)
+
+
+def without_logs(_: Path, log: Path) -> None:
+    """A copy that left them out."""
+    for path in log.glob("*.log"):
+        path.unlink()
 
 
 def flipped(root: Path, log: Path) -> None:
@@ -211,12 +231,20 @@ CASES = {
     "indexes: zeros": zeros(".index"),
     "time indexes: zeros": zeros(".timeindex"),
     "snapshots: zeros": zeros(".snapshot"),
-    "a torn tail, clean": last(lambda content: content[:-5], clean=True, lost=1),
+    "a torn tail, clean": last(
+        lambda content: content[:-5], clean=True, says="no segment has offset", lost=1, loses=True
+    ),
     "a torn tail": last(
-        lambda content: content[:-5], clean=False, says="the record batch is cut off", lost=1
+        lambda content: content[:-5],
+        clean=False,
+        says="the record batch is cut off",
+        lost=1,
+        loses=True,
     ),
     "zeros at the end": last(
-        lambda content: content + bytes(4096), clean=False, says="as in a zero-filled tail"
+        lambda content: content + bytes(4096),
+        clean=False,
+        says="By its files a broker starts, and removes 4.0 KiB",
     ),
     "zeros at the end, clean": last(
         lambda content: content + bytes(4096),
@@ -225,8 +253,13 @@ CASES = {
         says="as in a zero-filled tail",
         cure="recover",
     ),
-    "a bit flipped in the first segment": Case(do=flipped, says="starts, and loses records"),
-    "a log start offset above the log": Case(do=beyond, says="below its start offset"),
+    "no .log is there": Case(do=without_logs, says="no segment has offsets", loses=True),
+    "the last .log is not there": last_gone(".log"),
+    "nothing of the last segment is there": last_gone(".*"),
+    "a bit flipped in the first segment": Case(
+        do=flipped, says="starts, and loses records", loses=True
+    ),
+    "a log start offset above the log": Case(do=beyond, says="below its start offset", loses=True),
     "staged output": written(f"LOG/{0:020d}.log.cleaned", b"", "", "", ""),
     "a retired segment": written(f"LOG/{0:020d}.log.deleted", b"x", "", "", ""),
 }
@@ -270,8 +303,9 @@ def test_a_damage(name: str, world: World, server: OracleServer, tmp_path: Path)
         assert case.says in answer.out
     elif not fails:
         assert answer.out.startswith("By its files a broker starts"), answer.out
+    assert case.loses == (answer.status == 11), answer.out
     cure(case, root, log, tmp_path)
-    assert 0 == call("doctor", root, "--now", NOW_MS).status
+    assert (11 if case.loses else 0) == call("doctor", root, "--now", NOW_MS).status
     assert not start(server, root, tmp_path / "after")
     if case.cure or case.lost:
         assert case.lost == missing(world.whole, root, log)
@@ -290,16 +324,18 @@ def test_a_rescue(name: str, world: World, server: OracleServer, tmp_path: Path)
     if case.cure == "ids":
         log_dirs.append(sibling(tmp_path))
     named = [root / path_of(case, log)] if name in NAMED else []
+    lost = missing(world.whole, root, log) if name in GONE else case.lost
+    assert bool(lost) or name not in GONE
     before = contents(root)
     arguments = [*log_dirs, *(part for path in named for part in ("--set-aside", path))]
     planned = call("rescue", *arguments, "--dry-run", "--now", NOW_MS)
     assert before == contents(root)
-    assert (5 if case.cure else 0) == planned.status
+    assert (5 if case.cure else 11 if case.loses else 0) == planned.status
     done = call("rescue", *arguments, "--yes", "--now", NOW_MS)
-    assert 0 == done.status, (done.out, done.err)
+    assert (11 if name in KEPT_LOSS else 0) == done.status, (done.out, done.err)
     assert "by hand: " not in done.out
     assert not start(server, root, tmp_path / "after")
-    assert case.lost == missing(world.whole, root, log)
+    assert lost == missing(world.whole, root, log)
     again = call("rescue", *log_dirs, "--yes", "--now", NOW_MS)
     assert again.out.startswith("Nothing to do.") or name in KEPT_LOSS, again.out
     if case.path and case.cure:
@@ -311,7 +347,8 @@ def test_a_rescue(name: str, world: World, server: OracleServer, tmp_path: Path)
 
 NAMED = ("one partition twice", "two moves of one partition")
 """Which log of two is kept, nobody but an operator decides."""
-KEPT_LOSS = ("a bit flipped in the first segment", "a log start offset above the log")
+GONE = ("no .log is there", "the last .log is not there", "nothing of the last segment is there")
+KEPT_LOSS = ("a bit flipped in the first segment", "a log start offset above the log", *GONE)
 """A rescue leaves the log as it is without --accept-loss."""
 
 

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,8 +23,9 @@ from tests.oracle_runner import oracle_jvm
 
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
 START_SECONDS: Final = 300
+CONTROLLER: Final = 100
+"""Of a cluster whose brokers do not vote, the node that is one."""
 _SETTINGS: Final = {
-    "process.roles": "broker,controller",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
     "auto.create.topics.enable": "false",
@@ -57,26 +59,45 @@ while grep -q "^State:.[^Z]" "/proc/$pid/status" 2>/dev/null; do sleep 0.1; done
 
 
 class Brokers:
-    """Some brokers in combined mode, ids from 1. Effects: processes, which end with the context."""
+    """Some brokers, ids from 1. Effects: processes, which end with the context."""
 
-    def __init__(self, work: Path, count: int = 3) -> None:
+    def __init__(
+        self, work: Path, count: int = 3, *, apart: bool = False, features: Sequence[str] = ()
+    ) -> None:
+        """Write what they need.
+
+        Args:
+            apart: the controller is a process of its own, which continues when all brokers are
+                stopped; else each broker is one, too.
+            features: levels other than the usual ones, as NAME=LEVEL.
+        """
+        self._features = features
         self.work = work
         self.ids = tuple(range(1, count + 1))
+        controlling = (CONTROLLER,) if apart else self.ids
+        self._nodes = (CONTROLLER, *self.ids) if apart else self.ids
         ports = {broker: free_port() for broker in self.ids}
-        controllers = {broker: free_port() for broker in self.ids}
-        voters = ",".join(f"{broker}@127.0.0.1:{port}" for broker, port in controllers.items())
+        controllers = {node: free_port() for node in controlling}
+        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports.values())
         self._program = program = oracle_jvm("-Xmx512m", version="4.4")
-        for broker in self.ids:
-            address = f"PLAINTEXT://127.0.0.1:{ports[broker]}"
+        for broker in self._nodes:
+            listeners = {
+                "PLAINTEXT": ports.get(broker),
+                "CONTROLLER": controllers.get(broker),
+            }
+            own = {name: f"{name}://127.0.0.1:{port}" for name, port in listeners.items() if port}
+            roles = {"PLAINTEXT": "broker", "CONTROLLER": "controller"}
             settings = _SETTINGS | {
+                "process.roles": ",".join(roles[name] for name in own),
                 "node.id": str(broker),
-                "listeners": f"{address},CONTROLLER://127.0.0.1:{controllers[broker]}",
-                "advertised.listeners": address,
+                "listeners": ",".join(own.values()),
                 "controller.quorum.voters": voters,
                 "log.dirs": str(self.log_dir(broker)),
                 "offsets.topic.replication.factor": str(count),
             }
+            if "PLAINTEXT" in own:
+                settings["advertised.listeners"] = own["PLAINTEXT"]
             lines = "".join(f"{name}={value}\n" for name, value in settings.items())
             self._properties(broker).write_text(lines)
             line = " ".join([*program, "kafka.Kafka", str(self._properties(broker))])
@@ -87,7 +108,7 @@ class Brokers:
         self._format(program)
 
     def __enter__(self) -> Self:
-        for broker in self.ids:
+        for broker in self._nodes:
             self.start(broker)
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         deadline = time.monotonic() + START_SECONDS
@@ -104,7 +125,7 @@ class Brokers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for broker in self.ids:
+        for broker in self._nodes:
             self.kill(broker)
 
     def log_dir(self, broker: int) -> Path:
@@ -118,6 +139,10 @@ class Brokers:
     def start(self, broker: int) -> None:
         """Start one. Effects: a process."""
         subprocess.run([self.script("start", broker)], check=True)
+
+    def stop(self, broker: int) -> None:
+        """Stop one cleanly. Effects: its process ends."""
+        subprocess.run([self.script("stop", broker)], check=True)
 
     def kill(self, broker: int) -> None:
         """End one at once, and wait for that."""
@@ -159,9 +184,11 @@ class Brokers:
         return self.work / f"{broker}.properties"
 
     def _format(self, program: list[str]) -> None:
-        """Format the first one's directory with Kafka's tool, and make the others' of it."""
-        first = self.ids[0]
-        words = ("format", "--cluster-id", CLUSTER_ID, "--config", self._properties(first))
+        """Format the directory of a controller with Kafka's tool, and make the others' of it."""
+        first = self._nodes[0]
+        words = ["format", "--cluster-id", CLUSTER_ID, "--config", self._properties(first)]
+        for feature in self._features:
+            words += ["--feature", feature]
         subprocess.run(
             [*program, "kafka.tools.StorageTool", *map(str, words)], check=True, capture_output=True
         )
@@ -169,7 +196,7 @@ class Brokers:
         lines = [
             line for line in meta.read_text().splitlines() if not line.startswith("directory.id")
         ]
-        for broker in self.ids[1:]:
+        for broker in self._nodes[1:]:
             shutil.copytree(self.log_dir(first), self.log_dir(broker))
             own = [f"node.id={broker}" if line.startswith("node.id") else line for line in lines]
             text = "".join(f"{line}\n" for line in own)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from traceback import clear_frames
 from typing import Any
 
 from click import _compat
@@ -74,11 +75,18 @@ def call(*words: str | Path | int) -> Answer:
     _forget_streams()
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    return Answer(status=result.exit_code, out=result.stdout, err=result.stderr)
+    answer = Answer(status=result.exit_code, out=result.stdout, err=result.stderr)
+    if result.exc_info is not None:
+        # The frames of the exit refer to it, this one too: a cycle, with all that was written.
+        clear_frames(result.exc_info[2])
+    del result
+    return answer
 
 
 def _forget_streams() -> None:
-    """Click keeps each call's output: its cache is weak, but a stream there refers to itself."""
+    """Click keeps the output of helps, questions and wrong calls: its cache is weak, but a stream
+    there refers to itself.
+    """
     for stream in (_compat._default_text_stdout, _compat._default_text_stderr):
         inspect.getclosurevars(stream).nonlocals["cache"].clear()
 

@@ -16,6 +16,7 @@ import pytest
 import zstandard
 
 from logwright.errors import (
+    BatchAboveLimit,
     CorruptBatch,
     LogwrightError,
     NotALogDir,
@@ -365,7 +366,7 @@ def test_a_bomb_is_refused(
     before = tree(log_dir)
     measured(log_dir)  # it may have to compile a kernel that the harmless cleaning did not need
     answer, peak = measured(log_dir)
-    refused(answer, CorruptBatch, log_dir / "t-0" / FIRST, 0)
-    assert "more than the limit of" in answer.errors[0]["problem"]
+    refused(answer, BatchAboveLimit, log_dir / "t-0" / FIRST, 0)
+    assert "LOGWRIGHT_MAX_BATCH_BYTES" in answer.errors[0]["problem"]
     assert peak - harmless_bytes < ROOM_BYTES
     assert before == tree(log_dir)

@@ -82,14 +82,15 @@ def test_demo_compacts_what_kafka_then_takes(output: str, demo_home: Path) -> No
 def test_demo_says_what_it_does_what_it_reclaimed_and_why(output: str) -> None:
     """A line for each step, a row for each log, and one for each cause.
 
-    Steps are printed in order, except those whose end Dagster's own log lost: in theirs, at last;
-    and those that need nothing of each other, which run at the same time.
+    Steps are printed in order, except some whose end Dagster's own log lost: in theirs, at last, or
+    when the next one is read; and those that need nothing of each other, which run at the same
+    time.
     """
     took = re.findall(r"^  (\w+) +\d+\.\d s$", output, re.MULTILINE)
     assert sorted(STEPS) == sorted(took)
     ordered = [step for step in took if step not in AT_ANY_TIME]
     places = [STEPS.index(step) for step in ordered]
-    assert sum(later < earlier for earlier, later in pairwise(places)) <= 1
+    assert sum(later < earlier for earlier, later in pairwise(places)) <= 2
     assert re.search(r"customers-0 +10 → 2 +20\.80 → 0\.\d\d +95% +dirty ratio 1\.00", output)
     assert re.search(r"countries-0 .* not due +dirty ratio 0\.00", output)
     assert re.search(r"consents-0 .* compaction lag", output)
@@ -164,6 +165,7 @@ def test_plan_and_inspect_know_the_demos_topics(demo_home: Path) -> None:
     ):
         assert re.search(expected, text[command], re.MULTILINE), text[command]
     assert "unknown" not in text["plan"] + text["inspect"]
+    assert "purge removes" not in text["plan"], "the demo's policies keep retired files for an hour"
 
 
 @pytest.mark.rotates(4)

@@ -150,6 +150,7 @@ that runs them."""
 
 SETTINGS: Final = {
     "clean": COMPACT,
+    "maintain": COMPACT,
     "plan": COMPACT,
     "retain": DELETE,
     "recover": COMPACT,
@@ -163,6 +164,7 @@ CHANGING: Final = frozenset(
         "delete",
         "erase",
         "ingest",
+        "maintain",
         "pause",
         "purge",
         "quarantine",
@@ -190,7 +192,8 @@ def commands() -> list[str]:
 
 
 def _cleaned(log_dir: Path) -> None:
-    assert call("clean", log_dir, *COMPACT, "--force", "--yes").status == 0
+    words = (*COMPACT, "--high-watermark", "end", "--force", "--yes")
+    assert call("clean", log_dir, *words).status == 0
 
 
 def _paused(log_dir: Path) -> None:
@@ -223,10 +226,12 @@ PREPARED: Final[dict[str, Callable[[Path], None]]] = {
 
 
 def _with_json(tmp_path: Path) -> Path:
-    """A log whose values have the documented fields."""
+    """A log whose values have the documented fields; all of it is committed."""
     log = LogBuilder(tmp_path / "logs")
     log.segment(0).batch(0, [("k", '{"id": 1, "name": "Ada"}')])
     log.write()
+    offsets = serialize_offset_checkpoint({TopicPartition("t", 0): 1})
+    (log.log_dir / "replication-offset-checkpoint").write_bytes(offsets)
     return log.log_dir
 
 

@@ -171,8 +171,9 @@ def test_a_fault_in_the_plan_of_a_purge_is_found(
     """Files that go too early, and files that stay too long; of each log that has one."""
     right = purge_plan.retired_files
 
-    def wrong(listing: Any, *, file_delete_delay_ms: int) -> object:  # noqa: ANN401 - passed on
-        return right(listing, file_delete_delay_ms=file_delete_delay_ms * factor)
+    def wrong(listing: Any, *, file_delete_delay_ms: int, force: bool) -> object:  # noqa: ANN401 - passed on
+        assert not force
+        return right(listing, file_delete_delay_ms=file_delete_delay_ms * factor, force=True)
 
     assert retire(platform).success
     monkeypatch.setattr(purge_plan, "retired_files", wrong)

@@ -131,14 +131,19 @@ def test_a_dry_run_only_shows(full: Disk, tmp_path: Path) -> None:
 
 
 def test_a_tighter_retention_only_by_name(full: Disk, tmp_path: Path) -> None:
-    """Nothing is due: the run fails and all is there, until the topic is named."""
+    """Nothing is due: the run fails and all is there, until the topic is named. A topic or a stray
+    log that there is not is refused, with those that there are.
+    """
     with world(tmp_path, full, KEPT) as made:
-        for config in ({}, {"tighter_retention": [{"topic": "other", "retention_bytes": 1}]}):
-            run = made.run(8192, **config)
-            assert not run.success
-            assert "nothing that is left may go" in str(run.all_events)
-            assert SEGMENTS + 1 == len(bases(full))
-            assert [] == observed(run)["plan"]
+        run = made.run(8192)
+        assert not run.success
+        assert "nothing that is left may go" in str(run.all_events)
+        assert SEGMENTS + 1 == len(bases(full))
+        assert [] == observed(run)["plan"]
+        other = made.run(8192, tighter_retention=[{"topic": "other", "retention_bytes": 1}])
+        assert "there is no topic other. There are: t." in str(other.all_events)
+        stray = made.run(8192, strays=["t-0"])
+        assert "there is no stray log t-0. There are none." in str(stray.all_events)
         empty = made.run(8192, tighter_retention=[{"topic": "t"}])
         assert not empty.success
         assert made.run(8192, tighter_retention=[{"topic": "t", "retention_bytes": 1}]).success

@@ -25,8 +25,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from logwright.format.names import TopicPartition
 from logwright.locks import wait_for
+from logwright.rolling.cluster import RunningCluster
 from logwright.rolling.controller import noted_leader
-from logwright.rolling.model import STEPS, Journal
+from logwright.rolling.model import STEPS, Journal, Quorum
 from logwright.running.watermark import read_watermarks
 from tests.e2e.brokers import Brokers
 from tests.e2e.command import PROGRAM, Answer, call
@@ -63,11 +64,18 @@ def until(process: subprocess.Popen[str], words: str) -> list[str]:
     raise AssertionError(lines)
 
 
+def quorum(brokers: Brokers) -> Quorum:
+    """What is known of the controllers."""
+    return RunningCluster(brokers.bootstrap.split(","), {}).look().quorum
+
+
 @pytest.mark.rotates(3)
 def test_a_broker_is_maintained_in_a_running_cluster(brokers: Brokers) -> None:
     """Its replicas are cleaned, coordinated with those of the brokers that run; no error of a
     producer, all is consumed, never below min ISR. The active controller would be the last.
     """
+    every = frozenset({1, 2, 3})
+    assert Quorum(voters=every, up=every) == quorum(brokers)
     path = write_file(brokers, coordinate=True)
     with Load(brokers.bootstrap) as load:
         shown = call("rolling", path, "--dry-run", "--output", "json")
@@ -274,6 +282,7 @@ def test_a_broker_that_does_not_come_back(brokers: Brokers) -> None:
     stopped = journal(path).broker
     left = {1, 2, 3} - {stopped}
     assert wait_for(lambda: brokers.alive() == left or None, IN_TIME), brokers.alive()
+    assert Quorum(voters=frozenset({1, 2, 3}), up=frozenset(left)) == quorum(brokers)
     others = rolling(path, "--broker", str(1 + (stopped or 0) % 3))
     assert 5 == others.status
     assert f"a run was interrupted at broker {stopped}, step start" in others.err

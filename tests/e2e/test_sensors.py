@@ -74,6 +74,8 @@ def test_discovery_adds_in_the_order_of_topics_and_numbers(tmp_path: Path) -> No
     result = discovered(platform.resources()["log_dirs"].listing(), [])
     (request,) = result.dynamic_partitions_requests or []
     assert ["a-1", "b-0", "b-2", "b-10"] == list(request.partition_keys)
+    assert result.skip_reason is not None
+    assert "4 logs, 4 added." == result.skip_reason.skip_message
 
 
 def test_discovery_forgets_nothing_while_a_directory_is_away(tmp_path: Path) -> None:

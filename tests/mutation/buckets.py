@@ -27,7 +27,7 @@ BUCKETS: Final = (
         file="maintenance/change.py",
         right="    kept = [each for each in newest.snapshots if each not in removed]\n",
         wrong="    kept = list(newest.snapshots)\n",
-        tests=_SEQUENCES,
+        tests=_RULES,
     ),
     Fault(
         family="bucket: a create without an answer is taken for done",
@@ -69,7 +69,7 @@ BUCKETS: Final = (
         file="maintenance/sweep.py",
         right="        self.end_quarantine(done)\n",
         wrong="",
-        tests=_STATE,
+        tests=("tests/unit/maintenance/test_sweep.py",),
     ),
     Fault(
         family="bucket: a state of another operation is taken for its own",

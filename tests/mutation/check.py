@@ -2,7 +2,9 @@
 
     python -m tests.mutation.check            # all; a minute where kernels are compiled again
     python -m tests.mutation.check horizon    # those whose family has the word
+    python -m tests.mutation.check --whole    # by all cases, also those that wait for the night
 
+Without `--whole` a day's share runs, with what the fault's own file touches, as for any change.
 Prints a table of faults and the tests that caught them; the exit status is 1 if one was not caught.
 The working tree is only read.
 """
@@ -33,13 +35,17 @@ def copy_tree(root: Path) -> None:
     """What the tests need, below `root`. Effects: writes it."""
     ignored = shutil.ignore_patterns("target", "target-*", "__pycache__")
     shutil.copytree(ROOT / "logwright", root / "logwright", symlinks=True, ignore=ignored)
-    for name in ("assets", "dbt_like_configs", "pipelines", "resources", "tests"):
+    for name in ("assets", "dbt_like_configs", "docs", "pipelines", "resources", "tests"):
         shutil.copytree(ROOT / name, root / name, ignore=ignored)
     shutil.copy2(ROOT / "pyproject.toml", root)
     for name in SHARED:
         if (ROOT / name).exists():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).symlink_to(ROOT / name)
+    git = shutil.which("git") or "git"
+    identity = ("-c", "user.name=Nobody", "-c", "user.email=nobody@example.org")
+    for words in (("init", "-q"), ("add", "logwright"), ("commit", "-q", "-m", "No fault")):
+        subprocess.run((git, *identity, *words), cwd=root, check=True)
 
 
 def plant(fault: Fault, root: Path) -> None:
@@ -55,12 +61,15 @@ def plant(fault: Fault, root: Path) -> None:
     path.write_text(text.replace(fault.right, fault.wrong, 1))
 
 
-def first_failure(tests: tuple[str, ...], root: Path, kernels: Path) -> str | None:
+def first_failure(
+    tests: tuple[str, ...], root: Path, kernels: Path, options: Sequence[str]
+) -> str | None:
     """The first of the tests that fails in a copy; None if all pass. Effects: runs them.
 
     `kernels`: where compiled kernels are kept; a copy that changes none of them finds them there.
     """
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    quiet = ("-x", "-q", "-p", "no:cacheprovider", "--since", "HEAD")
+    command = [sys.executable, "-m", "pytest", *quiet, *options, *tests]
     environment = {
         **os.environ,
         "PYTHONPATH": str(root),
@@ -84,9 +93,13 @@ def first_failure(tests: tuple[str, ...], root: Path, kernels: Path) -> str | No
     return matched[1]
 
 
-def try_one(fault: Fault | None, chosen: Sequence[Fault], kernels: Path) -> str | None:
+def try_one(
+    fault: Fault | None, chosen: Sequence[Fault], kernels: Path, options: Sequence[str] = ()
+) -> str | None:
     """The first test that notices a fault, None if none does. Effects: runs the fault's tests; for
     no fault those of all that were chosen.
+
+    `options`: further ones of pytest.
     """
     everything = tuple(dict.fromkeys(test for each in chosen for test in each.tests))
     with tempfile.TemporaryDirectory() as scratch:
@@ -94,7 +107,8 @@ def try_one(fault: Fault | None, chosen: Sequence[Fault], kernels: Path) -> str 
         copy_tree(root)
         if fault is not None:
             plant(fault, root)
-        return first_failure(everything if fault is None else fault.tests, root, kernels)
+        tests = everything if fault is None else fault.tests
+        return first_failure(tests, root, kernels, options)
 
 
 def say(*columns: str) -> None:
@@ -105,14 +119,16 @@ def say(*columns: str) -> None:
 
 def main(words: list[str]) -> int:
     """Try the faults whose family has all the words; the exit status."""
+    options = [word for word in words if word == "--whole"]
+    words = [word for word in words if word not in options]
     chosen = [fault for fault in FAULTS if all(word in fault.family for word in words)]
     with tempfile.TemporaryDirectory() as kernels:
-        return try_all(chosen, Path(kernels))
+        return try_all(chosen, Path(kernels), options)
 
 
-def try_all(chosen: Sequence[Fault], kernels: Path) -> int:
+def try_all(chosen: Sequence[Fault], kernels: Path, options: Sequence[str] = ()) -> int:
     """Try these faults; the exit status. Effects: runs their tests, prints the table."""
-    failing = try_one(None, chosen, kernels)
+    failing = try_one(None, chosen, kernels, options)
     if failing is not None or not chosen:
         say(
             "nothing can be said",
@@ -122,7 +138,7 @@ def try_all(chosen: Sequence[Fault], kernels: Path) -> int:
     missed = 0
     for fault in chosen:
         started = time.monotonic()
-        caught_by = try_one(fault, chosen, kernels)
+        caught_by = try_one(fault, chosen, kernels, options)
         missed += caught_by is None
         verdict = "NOT CAUGHT" if caught_by is None else caught_by.removeprefix("tests/")
         say(fault.family, verdict, f"{time.monotonic() - started:.0f} s")

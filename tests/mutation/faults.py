@@ -8,6 +8,7 @@ from tests.mutation.buckets import BUCKETS
 from tests.mutation.certificates import CERTIFICATES
 from tests.mutation.checking import CHECKING
 from tests.mutation.decoding import DECODING
+from tests.mutation.edges import EDGES
 from tests.mutation.erasing import ERASING
 from tests.mutation.erasure import ERASURE
 from tests.mutation.fault import Fault
@@ -15,6 +16,7 @@ from tests.mutation.kafka_log import KAFKA_LOG
 from tests.mutation.latest import LATEST
 from tests.mutation.platform import PLATFORM
 from tests.mutation.reading import READING
+from tests.mutation.replicas import REPLICAS
 from tests.mutation.tables import TABLES
 from tests.mutation.tiers import TIERS
 
@@ -265,6 +267,8 @@ FAULTS = (
     *KAFKA_LOG,
     *LATEST,
     *PLATFORM,
+    *EDGES,
+    *REPLICAS,
     *ERASING,
     *TABLES,
     *CERTIFICATES,

@@ -164,9 +164,16 @@ PLATFORM = (
     Fault(
         family="due: a file is purged a millisecond early",
         file="checks/due.py",
-        right="            if waited_ms < file_delete_delay_ms:",
-        wrong="            if waited_ms < file_delete_delay_ms - 1:",
+        right="            if waited_ms < delay_ms:",
+        wrong="            if waited_ms < delay_ms - 1:",
         tests=_DUE,
+    ),
+    Fault(
+        family="due: a purge forgets the delay that a file was retired with",
+        file="purge/plan.py",
+        right="        return by_now_ms if force else max(by_now_ms, line.not_before_ms)",
+        wrong="        return by_now_ms",
+        tests=("tests/unit/purge/test_purge.py",),
     ),
     Fault(
         family="due: nothing looked at has passed",

@@ -15,4 +15,4 @@ pytestmark = [pytest.mark.nightly, pytest.mark.crash, pytest.mark.oracle]
 @pytest.mark.timeout(3600)
 def test_every_fault_is_caught(tmp_path: Path) -> None:
     """`python -m tests.mutation.check` says which one is not."""
-    assert 0 == try_all(BETWEEN, tmp_path)
+    assert 0 == try_all(BETWEEN, tmp_path, ("--whole",))

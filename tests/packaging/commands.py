@@ -73,6 +73,7 @@ CALLS = (
     ),
     Call("verify-certificate {rows} --public-key {keys}", "erasure"),
     Call("purge {log_dir} --yes"),
+    Call("maintain {log_dir} --yes --config cleanup.policy=compact"),
     Call("erase {log_dir} --topic t --keys {keys} --yes", "spark"),
     Call("erase {log_dir} --topic t --keys {keys} --now-and-for-good --yes"),
     Call("move {log_dir} t-0 --to {other} --yes"),

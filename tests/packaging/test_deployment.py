@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ import yaml
 
 from tests.e2e.harness import POLICY
 from tests.fixtures import copy_before
+from tests.log_builder import LogBuilder
 from tests.packaging.manifests import (
     DEPLOY,
     chart_values,
@@ -36,6 +39,14 @@ CHART = DEPLOY / "helm/logwright"
 COMPOSE = DEPLOY / "compose.yaml"
 EXPOSURE = 2.0
 """Of 10, by systemd's own scale, where 2 and less is called OK."""
+
+DIRECTORY = "/var/lib/kafka/data"
+UNDELAYED = """\
+version: 1
+defaults: {cleanup.policy: compact, min.cleanable.dirty.ratio: 0, file.delete.delay.ms: 0}
+topics: [{name: old, cleanup.policy: delete, retention.ms: 1}]
+"""
+"""What is retired is purged by the same maintenance."""
 
 VALUE = re.compile(r"\.Values((?:\.\w+)+)")
 IMAGE = re.compile(r"(?:image: *|_IMAGE=|-t +)\"?(?:\$\{\w+:-)?([\w./-]+:[\w.-]+)")
@@ -188,46 +199,102 @@ def test_one_version() -> None:
     assert [] == [image for image in images if "/" in image], "the host of a registry"
 
 
-def commands_of_the_unit() -> str:
+def of_the_unit() -> list[str]:
+    """The words of the timer's service, for the log directory of its instance."""
     text = (DEPLOY / "systemd/logwright-maintain@.service").read_text()
-    lines = re.findall(r"^ExecStart=/opt/logwright/bin/(.*)$", text, re.MULTILINE)
-    return "\n".join(lines).replace("%f", "/var/lib/kafka/data")
+    (line,) = re.findall(r"^ExecStart=/opt/logwright/bin/(.*)$", text, re.MULTILINE)
+    return shlex.split(line.replace("%f", DIRECTORY))
 
 
-def commands_of(manifest: str) -> str:
-    (document,) = documents((DEPLOY / "kubernetes" / manifest).read_text())
+def of_a_manifest(name: str) -> list[str]:
+    (document,) = documents((DEPLOY / "kubernetes" / name).read_text())
     (pod,) = pods(document)
     (container,) = pod["containers"]
-    assert ["sh", "-ec"] == container["command"]
-    (script,) = container["args"]
-    return str(script).strip()
+    return [*container["command"], *container["args"]]
+
+
+def of_the_chart() -> list[str]:
+    """Of its template, without Helm: the one value in it is the directory's name."""
+    text = (CHART / "templates/maintenance.yaml").read_text()
+    lines = re.findall(r"^ *((?:command|args): .*)$", text, re.MULTILINE)
+    container = yaml.safe_load("\n".join(lines).replace("/logs/{{ $dir.name }}", DIRECTORY))
+    return [*container["command"], *container["args"]]
+
+
+COMMANDS: dict[str, Callable[[], list[str]]] = {
+    "unit": of_the_unit,
+    "job": partial(of_a_manifest, "job.yaml"),
+    "cron job": partial(of_a_manifest, "cronjob.yaml"),
+    "chart": of_the_chart,
+}
+"""Each maintenance that is shipped: what gives its words."""
+
+
+def maintained(words: list[str], log_dir: Path, policies: Path) -> subprocess.CompletedProcess[str]:
+    """Run a shipped command on another directory, as the program of this environment."""
+    program, *rest = words
+    known = {DIRECTORY: log_dir, "/etc/logwright/policies": policies}
+    return subprocess.run(
+        [tool(program), *(str(known.get(word, word)) for word in rest)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def policies_of(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies/policies.yml").write_text(text)
+    return tmp_path / "policies"
 
 
 def test_a_maintenance_is_the_same_everywhere() -> None:
-    """In the unit, in the job and in the cron job."""
-    assert commands_of_the_unit() == commands_of("job.yaml") == commands_of("cronjob.yaml")
+    """In the unit, in the job, in the cron job and in the chart: one command, no shell that stops
+    at the first failure.
+    """
+    unit, *others = [words() for words in COMMANDS.values()]
+    assert ["logwright", "maintain", DIRECTORY] == unit[:3]
+    assert all(unit == words for words in others)
+
+
+@pytest.mark.rotates(4)
+@pytest.mark.e2e
+@pytest.mark.parametrize("name", COMMANDS)
+def test_one_corrupt_log_does_not_stop_the_others(tmp_path: Path, name: str) -> None:
+    """The shipped command: healthy logs are compacted, retained and purged, the corrupt one is
+    left, and the status is that of the corrupt one.
+    """
+    log_dir = tmp_path / "logs"
+    for partition in ("bad-0", "good-0", "old-0"):
+        log = LogBuilder(log_dir, partition)
+        log.segment(0).batch(0, [("a", "1"), ("a", "2")])
+        log.segment(2).batch(2, [("a", "3")])
+        log.segment(3)
+        log.write()
+    corrupt = log_dir / f"bad-0/{0:020d}.log"
+    content = bytearray(corrupt.read_bytes())
+    content[-1] ^= 1
+    corrupt.write_bytes(content)
+    done = maintained(COMMANDS[name](), log_dir, policies_of(tmp_path, UNDELAYED))
+    assert 3 == done.returncode, done.stdout + done.stderr
+    assert "exit status 3 (clean 3, retain 0, purge 0)" in done.stdout
+    left = {path.parent.name for path in log_dir.glob("*/*.log") if path.stat().st_size}
+    assert {"bad-0", "good-0"} == left
+    assert bytes(content) == corrupt.read_bytes()
+    assert [f"{3:020d}.log"] == [path.name for path in (log_dir / "old-0").glob("*.log")]
+    assert 1 == sum(path.stat().st_size > 0 for path in (log_dir / "good-0").glob("*.log"))
+    assert [] == list(log_dir.glob("*/*.deleted"))
 
 
 @pytest.mark.rotates(3)
 @pytest.mark.e2e
 def test_a_maintenance_without_dagster(tmp_path: Path) -> None:
-    """The job's script compacts, and what it leaves verifies; again, it finds nothing to do."""
+    """The job's command compacts, and what it leaves verifies; again, it finds nothing to do."""
     log_dir = copy_before("basic-mixed", tmp_path)
-    policies = tmp_path / "policies"
-    policies.mkdir()
-    (policies / "policies.yml").write_text(POLICY)
-    script = commands_of("job.yaml").replace("/var/lib/kafka/data", str(log_dir))
-    script = script.replace("/etc/logwright/policies", str(policies))
-    path = f"{tool('logwright').parent}{os.pathsep}{os.environ['PATH']}"
+    policies = policies_of(tmp_path, POLICY)
     left = []
     for _ in range(2):
-        done = subprocess.run(
-            ["/bin/sh", "-ec", script],
-            env=os.environ | {"PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = maintained(of_a_manifest("job.yaml"), log_dir, policies)
         assert 0 == done.returncode, done.stdout + done.stderr
         left.append({file.name: file.read_bytes() for file in (log_dir / "t-0").glob("0*.log*")})
     assert [name for name in left[0] if name.endswith(".log.deleted")]

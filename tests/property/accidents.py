@@ -51,6 +51,7 @@ class World:
         done: names of the damages.
         restored: segments that were restored from `whole`; with their content before if Kafka is
             said to refuse it.
+        missing: logs of which segments are not there.
         by_hand: what makes a copy of the root one that Kafka loads, as an operator would do it.
     """
 
@@ -59,6 +60,7 @@ class World:
     logs: dict[str, str]
     done: list[str] = field(default_factory=list)
     restored: dict[Path, bytes] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
     by_hand: list[Callable[[Path], None]] = field(default_factory=list)
 
 
@@ -254,7 +256,28 @@ def damage_log(world: World, random: Random) -> None:
         )
 
 
+def damage_missing(world: World, random: Random) -> None:
+    """Segments are not there: a copy left them out, or a disk lost them."""
+    name = random.choice(sorted(world.logs))
+    directory = world.root / name
+    stems = sorted(path.stem for path in directory.glob("*.log"))
+    if not stems:
+        return
+    first = random.choice((len(stems) - 1, 0, random.randrange(len(stems))))
+    gone = random.choice((stems, stems[first:], stems[first : first + 1]))
+    indexes = (".index", ".timeindex", ".txnindex")
+    suffixes = random.choice(((".log",), (".log", *indexes), (".log", *indexes, ".snapshot")))
+    for stem in gone:
+        for suffix in suffixes:
+            (directory / f"{stem}{suffix}").unlink(missing_ok=True)
+    world.missing.add(name)
+    world.done.append(f"{name}: {len(gone)} of {len(stems)} segments, {suffixes}")
+    if random.random() < 0.3:
+        (world.root / MARKER).unlink(missing_ok=True)
+
+
 DAMAGES = (
+    *(damage_missing,) * 4,
     *(damage_checkpoint,) * 4,
     *(damage_log,) * 3,
     damage_identity,

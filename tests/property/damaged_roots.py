@@ -8,7 +8,10 @@ refuses is treated as the remedy of its error says, and it runs again. Then:
 1. What it marked as clean is opened by all that a broker reads at its start (oracle's ``boot``).
 2. Every batch that Kafka keeps, when it loads the same damage with a root made right by hand, is in
    the recovered log, or is kept in ``.logwright/cut``.
-3. What is not marked as clean was refused by name, and is a broker's to decide (an old format).
+3. Where `doctor` says that offsets are missing from a log's end, they begin where Kafka's log
+   ends; and where the checkpoints of a clean stop have more than Kafka's log, it says so. A
+   recovery asked before it took such a log for what is there.
+4. What is not marked as clean was refused by name, and is a broker's to decide (an old format).
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from logwright.format.checkpoints import parse_offset_checkpoint
 from logwright.format.valid import valid_batches
 from tests.differential.oracle_server import OracleServer, shared
 from tests.differential.random_logs import scratch_directory
@@ -42,6 +46,8 @@ from tests.property.accidents import (
 from tests.property.long_form import main
 
 MOST_ROUNDS = 8
+JUDGED = (0, 11)
+"""Exit statuses of `doctor` where a broker starts: else it does not look at all of a log."""
 OLD_FORMAT = 4
 """Exit status if a log of an old format is left to a broker."""
 
@@ -54,7 +60,7 @@ def follow(error: dict[str, Any], world: World, random: Random, words: list[str]
     """Do what the remedy of an error says. Effects: changes the root, or the command's words."""
     path, remedy = Path(error["path"]), error["remedy"] or ""
     ways: list[Callable[[], None]] = []
-    if "--accept-loss allows it" in remedy:
+    if "--accept-loss allows it" in remedy or "--accept-loss takes the log" in remedy:
         ways.append(lambda: words.append("--accept-loss"))
     if "Move it out of the log directory" in remedy:
         ways.append(lambda: shutil.move(path, world.root.parent / f"away-{random.random()}"))
@@ -136,8 +142,12 @@ def batches_in(data: bytes) -> list[tuple[int, int, int]]:
     return [(int(r["position"]), int(r["size"]), int(r["base_offset"])) for r in rows]
 
 
-def load_by_hand(world: World, server: OracleServer, place: Path) -> Path | None:
-    """The same damage with a root made right by hand, as Kafka loads it; None if it does not."""
+def load_by_hand(
+    world: World, server: OracleServer, place: Path
+) -> tuple[Path | None, dict[str, Any]]:
+    """The same damage with a root made right by hand, as Kafka loads it; None if it does not. With
+    the logs' offsets, none if checkpoints had to go.
+    """
     for number, checkpoints in enumerate(((), CHECKPOINTS)):
         root = place / f"by-hand-{number}"
         shutil.copytree(world.root, root, copy_function=shutil.copy2)
@@ -145,9 +155,36 @@ def load_by_hand(world: World, server: OracleServer, place: Path) -> Path | None
             make_right(root)
         for checkpoint in checkpoints:
             (root / checkpoint).unlink(missing_ok=True)
-        if "bootFailed" not in server.boot(root, NOW_MS):
-            return root
-    return None
+        boot = server.boot(root, NOW_MS)
+        if "bootFailed" not in boot:
+            return root, {} if checkpoints else boot["logs"]
+    return None, {}
+
+
+def require_seen(world: World, logs: dict[str, Any], answer: Answer) -> bool:
+    """Hold what `doctor` says to be missing against the ends of Kafka's logs; whether a recovery
+    must ask.
+    """
+    missing = {
+        Path(line["path"]).name: line
+        for line in answer.lines
+        if line.get("offsets") and line["endOffset"] is not None
+    }
+    for name, line in missing.items():
+        end = logs.get(name, {}).get("endOffset")
+        if end is not None and line["endOffset"] > end and line["firstOffset"] != end:
+            raise Wrong(f"{name}: {line['problem']} Kafka's log ends at {end}")
+    points = world.root / CHECKPOINTS[0]
+    is_whole = points.exists() and points.read_bytes() == (world.whole / points.name).read_bytes()
+    is_clean = (world.root / MARKER).exists()
+    if is_whole and is_clean and answer.status in JUDGED:
+        for partition, point in parse_offset_checkpoint(points.read_bytes(), points).items():
+            name = partition.directory_name
+            end = logs.get(name, {}).get("endOffset")
+            if end is not None and end < point and name not in missing:
+                raise Wrong(f"{name}: Kafka's log ends at {end} of {point}: {answer.out}")
+    cut = {Path(line["path"]).parent.name for line in answer.lines if line.get("bytes")}
+    return any(name in world.logs and name not in cut for name in missing)
 
 
 def check(seed: str, scratch: Path, server: OracleServer) -> str:
@@ -156,8 +193,13 @@ def check(seed: str, scratch: Path, server: OracleServer) -> str:
     world = make(random, scratch)
     for _ in range(random.choice((1, 1, 1, 2, 2, 3))):
         random.choice(DAMAGES)(world, random)
-    kafkas = load_by_hand(world, server, scratch)
+    kafkas, logs = load_by_hand(world, server, scratch)
+    asks = require_seen(
+        world, logs, call("doctor", world.root, "--output", "json", "--now", NOW_MS)
+    )
     answer, followed = recover(world, random)
+    if asks and not followed:
+        raise Wrong(f"records are missing, and a recovery does not ask: {world.done}")
     clean = (world.root / MARKER).exists()
     if not clean and answer.status != OLD_FORMAT:
         raise Wrong(f"neither marked nor refused: {answer.status} {answer.err}")

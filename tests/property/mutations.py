@@ -7,8 +7,9 @@ from random import Random
 
 from logwright.errors import CorruptBatch, UnsupportedFormatError
 from logwright.format.batch import CRC_START, HEADER_BYTES, parse_batch
-from logwright.format.codec import CodecError, compress, decompress
+from logwright.format.codec import compress, decompress
 from logwright.format.crc import crc32c
+from logwright.format.limits import CodecError
 
 _LENGTH = struct.Struct(">i")
 _ABSURD_INT32 = (-(2**31), -1, 0, 1, 48, 49, 2**16, 2**24, 2**31 - 1)

@@ -141,8 +141,8 @@ def rewrite(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def mutants(seed: int, count: int, scratch: Path) -> Iterator[tuple[str, Mutant]]:
-    for number in range(count):
+def mutants(seed: int, count: int, scratch: Path, first: int = 0) -> Iterator[tuple[str, Mutant]]:
+    for number in range(first, first + count):
         name = f"{seed}-{number}"
         log_dir = scratch / name
         yield name, make(Random(name), log_dir)
@@ -200,11 +200,11 @@ def test_ten_thousand_recoveries_keep_no_bad_batch(
         sys.stdout.write(f"\n{dict(counts)}\n")
 
 
-def same_as_kafka(seed: int, count: int) -> Counter[str]:
-    """Recover mutants as Kafka does; what came of them."""
+def same_as_kafka(seed: int, count: int, first: int = 0) -> Counter[str]:
+    """Recover mutants as Kafka does, from a number on; what came of them."""
     counts: Counter[str] = Counter()
     with scratch_directory() as scratch:
-        for name, mutant in mutants(seed, count, scratch):
+        for name, mutant in mutants(seed, count, scratch, first):
             kafkas = scratch / "kafka"
             shutil.copytree(mutant.log_dir, kafkas, copy_function=shutil.copy2)
             failed = mutant.by_kafka(kafkas, shared())
@@ -262,6 +262,15 @@ def test_a_recovery_like_kafka_is_kafkas(seed: int) -> None:
     """The same files, byte for byte, for every mutant that both recover."""
     counts = same_as_kafka(seed, COMPARED)
     assert counts["same"] > 0.7 * COMPARED, counts
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("seed_of", "number"), [(4242, 1284)])
+def test_a_batch_that_ends_before_it_begins(seed_of: int, number: int, kafka_version: str) -> None:
+    """Kafka finds the last batch by its base offset, and takes the log's end from it: below the
+    log's start, so the log is dropped, clean stop or not.
+    """
+    assert {"same": 1} == same_as_kafka(seed_of, 1, number)
 
 
 @pytest.mark.oracle

@@ -160,7 +160,8 @@ def judge(segment: Healthy, content: bytes, log_dir: Path) -> bool:
     if isinstance(refusal, CorruptProducerSnapshot) or (
         isinstance(refusal, CorruptIndex) and refusal.path == log.with_suffix(".txnindex")
     ):
-        assert segment.transactional
+        damaged = replace(segment, content=content)  # its attributes may say so now
+        assert segment.transactional or damaged.transactional
         return True
     readable = is_readable(content, base_offset=segment.base_offset, end_offset=segment.end_offset)
     assert readable == (refusal is None), refusal

@@ -27,9 +27,6 @@ LOGS = {False: 8, True: 2}
 """By whether the sensor sweeps."""
 NIGHTLY_LOGS = {False: 400, True: 100}
 SEEDS = 1_000
-KNOWN = 1
-"""The seed of the logs that are judged by day."""
-
 NOW_MS = START_MS + 8 * SECOND_MS + 500
 PERSONS = (b"planted-alice", b"planted-bob", b"planted-carol")
 LONG_MS = 90 * SECOND_MS
@@ -170,20 +167,33 @@ SWEEPS = pytest.mark.parametrize("sweeps", [False, True], ids=["runs", "sweeps"]
 
 
 @SWEEPS
-def test_a_record_is_gone_when_it_is_said(tmp_path: Path, *, sweeps: bool) -> None:
+def test_a_record_is_gone_when_it_is_said(tmp_path: Path, seed: int, *, sweeps: bool) -> None:
     """By the engine's own runs: not before and not later, where nothing is estimated; else never
     later. With the sensor's sweeps also the tombstones of a quiet topic.
 
-    By day always the same logs: of others one in some 300 is gone later than it is said, where the
-    dirty ratio decides (7916011, 9000139). The night has new ones, and shows them until that is
-    repaired.
     """
-    assert judge_many(tmp_path, KNOWN, LOGS[sweeps], sweeps=sweeps).total() > 0
+    assert judge_many(tmp_path, seed, LOGS[sweeps], sweeps=sweeps).total() > 0
 
 
-def test_retention_may_remove_what_a_log_would_be_due_for(tmp_path: Path) -> None:
-    """The segment whose lag is exceeded first is gone by then: the next one counts."""
-    assert judge(tmp_path, 161762008, sweeps=False).total() > 0
+@pytest.mark.parametrize(
+    "log",
+    [
+        pytest.param(161762008, id="retention removes what the log would be due for"),
+        pytest.param(7000206, id="what is due by a retention waits for the next run"),
+        pytest.param(7916011, id="a tombstone whose horizon an earlier cleaning would not reach"),
+        pytest.param(9000139, id="an earlier cleaning that goes further than the one before it"),
+    ],
+)
+def test_a_log_that_was_gone_later_than_it_was_said(tmp_path: Path, log: int) -> None:
+    """Each by one rule of what is counted on."""
+    assert judge(tmp_path, log, sweeps=False).total() > 0
+
+
+def test_a_tombstone_that_waits_for_no_time_is_swept_next(tmp_path: Path) -> None:
+    """With a delete.retention.ms of 0 its horizon is reached when a cleaning sets it; the next
+    sweep removes it, and not the one after that.
+    """
+    assert judge(tmp_path, 4242074, sweeps=True).total() > 0
 
 
 @SWEEPS

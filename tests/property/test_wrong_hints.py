@@ -259,7 +259,6 @@ def test_wrong_hints_cost_no_data(seed: int) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(3600)
 def test_many_wrong_hints_cost_no_data(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     """A larger share of all of them, with the figures."""
     tally = _try_many(seed, NIGHTLY_RUNS)

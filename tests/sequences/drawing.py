@@ -38,6 +38,7 @@ WEIGHTS: Final = {
     "undo-rescue": 5,
     "doctor": 4,
     "free": 8,
+    "lose": 5,
 }
 THEMES: Final = (
     tuple(WEIGHTS),
@@ -54,6 +55,7 @@ THEMES: Final = (
     ("running", "clean", "ingest", "roll", "retain", "erase"),
     ("follower", "clean", "retain", "erase", "undo"),
     ("rescue", "undo-rescue", "clean", "broker-crash", "move", "undo", "doctor"),
+    ("lose", "retain", "undo", "clean", "broker-crash", "delete", "restore", "ingest", "move"),
     ("free", "clean", "ingest", "undo", "purge", "roll", "broker-crash"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
@@ -140,6 +142,8 @@ def drawn(seed: int) -> tuple[int, tuple[Operation, ...]]:
 
 
 def _with_fault(operation: Operation, rnd: random.Random) -> Operation:
+    if operation.kind == "lose":  # its files come back
+        return operation
     at = rnd.randint(1, DEEPEST.get(operation.kind, 20))
     opposed = OPPOSED.get(operation.kind)
     if rnd.random() < (0.5 if opposed else 0.12):

@@ -47,6 +47,7 @@ from tests.sequences.content import (
 )
 from tests.sequences.followers import follower
 from tests.sequences.ingests import archive, ingest
+from tests.sequences.missing import lose
 from tests.sequences.reading import bases_of, old_expired
 from tests.sequences.rescues import free, rescue, undo_rescue
 from tests.sequences.running import running
@@ -262,7 +263,13 @@ def purge(world: World, choice: int) -> Step:
     log = world.logs[name]
 
     def run() -> None:
-        purge_partition(log.where, parsed(name), now_ms=world.clock, file_delete_delay_ms=DELAY_MS)
+        purge_partition(
+            log.where,
+            parsed(name),
+            now_ms=world.clock,
+            file_delete_delay_ms=DELAY_MS,
+            force=True,
+        )
 
     return Step(name, run, unchanged(world, name), unclean=True)
 
@@ -416,6 +423,7 @@ OPERATIONS: Final[dict[str, Callable[[World, int], Step]]] = {
     "erase": erase,
     "running": running,
     "follower": follower,
+    "lose": lose,
     "rescue": rescue,
     "undo-rescue": undo_rescue,
     "doctor": doctor,

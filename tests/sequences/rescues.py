@@ -214,7 +214,7 @@ def _journal(log_dir: Path) -> list[_Kept]:
 
 def _to_bring_back(world: World, log_dir: Path) -> Iterator[Aside]:
     """What an undo makes of each step, last one first: nothing where something has the name, but of
-    a checkpoint that is as the rescue left it, or where the log is gone.
+    a checkpoint that is as a rescue left it which ended, or where the log is gone.
     """
     taken: dict[Path, Path] = {}
     for step in reversed(_journal(log_dir)):
@@ -222,7 +222,9 @@ def _to_bring_back(world: World, log_dir: Path) -> Iterator[Aside]:
         if content is None or _same_file(taken.get(step.path, step.path), step.target):
             continue
         is_free = step.path not in taken and step.path.parent.is_dir() and not step.path.exists()
-        if step.kind == "kept" and step.path not in taken:
+        if step.kind == "kept" and step.target not in world.sealed:
+            is_free = False  # the power went before that rescue ended
+        elif step.kind == "kept" and step.path not in taken:
             is_free |= _stamp(step.path) == world.sealed[step.target]
         if is_free:
             taken[step.path] = step.target

@@ -15,6 +15,8 @@ pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
 IN_EVERY_RUN = 8
 NIGHTLY = 1_000
+KNOWN = 42_430_870
+"""A tombstone was forgotten while another partition has a row of its key."""
 MOST = 10_000
 """Seeds of a run are below this multiple of its number."""
 
@@ -37,6 +39,11 @@ def test_table_sequences(tmp_path: Path, seed: int) -> None:
     assert [] == figures.differences
     assert IN_EVERY_RUN == figures.sequences
     assert 2 * IN_EVERY_RUN <= figures.updates
+
+
+def test_a_tombstone_of_a_key_with_a_row_is_remembered(tmp_path: Path) -> None:
+    """Whatever is erased meanwhile."""
+    assert [] == sequences(tmp_path, KNOWN, 1).differences
 
 
 @pytest.mark.nightly

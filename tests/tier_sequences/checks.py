@@ -115,12 +115,18 @@ def _latest(world: World) -> list[tuple[int, str]]:
 
 
 def _alone(world: World) -> None:
-    """The tier without the log directory; without events, those segments count that are whole."""
+    """The tier without the log directory; without events, those segments count that are whole. Of
+    segments that overlap one may have what was erased before the other was copied.
+    """
     if not world.remote or any(remote.damage for remote in world.remote):
         return
-    expected: dict[int, Row] = {}
-    for remote in world.remote:
-        expected |= remote.rows
+    allowed = {offset for remote in world.remote for offset in remote.rows}
+    erased = {
+        offset
+        for offset in allowed
+        for remote in world.remote
+        if remote.base <= offset < remote.end and offset not in remote.rows
+    }
     offsets = {offset for remote in world.remote for offset in range(remote.base, remote.end)}
     has_gap = bool(offsets) and len(offsets) != max(offsets) - min(offsets) + 1
     try:
@@ -129,8 +135,9 @@ def _alone(world: World) -> None:
         if not has_gap:
             raise Wrong(f"tier alone: {error}") from error
         return
-    if has_gap or [offset for offset, *_ in seen] != sorted(expected):
-        raise Wrong(f"tier alone: {seen}, model: {sorted(expected)}")
+    rows = [offset for offset, *_ in seen]
+    if has_gap or rows != sorted(set(rows)) or not allowed - erased <= set(rows) <= allowed:
+        raise Wrong(f"tier alone: {seen}, model: {sorted(allowed)}, erased: {sorted(erased)}")
 
 
 def _unproved(world: World) -> bool:

@@ -38,6 +38,28 @@ class Given(TypedDict):
     split_bytes: int
 
 
+threads_option: Final = click.option(
+    "--threads",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Threads per log with --engine local [default: all cores].",
+)
+coordinate_option: Final = click.option(
+    "--coordinate-with",
+    "replicas",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="A log directory with other replicas, repeatable: tombstones and markers stay as long as "
+    "one of them may need them. Its broker may run.",
+)
+spark_master_option: Final = click.option(
+    "--spark-master",
+    metavar="URL",
+    help="With Spark: the cluster [default: this machine].",
+)
+
+
 @declare("clean")
 @like_kafka_option
 @click.option("--force", is_flag=True, help="Clean even if not due, and stray logs too.")
@@ -61,26 +83,13 @@ class Given(TypedDict):
     help="How to check the output before the swap; thorough reads the source again "
     "[default: from --policies, else quick].",
 )
-@click.option(
-    "--threads",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Threads per log with --engine local [default: all cores].",
-)
+@threads_option
 @click.option(
     "--retain",
     is_flag=True,
     help="Then apply retention to compacted logs, as Kafka does.",
 )
-@click.option(
-    "--coordinate-with",
-    "replicas",
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    help="A log directory with other replicas, repeatable: tombstones and markers stay as long as "
-    "one of them may need them. Its broker may run.",
-)
+@coordinate_option
 @scratch_option
 @click.option(
     "--split-bytes",
@@ -89,11 +98,7 @@ class Given(TypedDict):
     default=USUAL_SPLIT_BYTES,
     help="In a bucket: split larger logs [default: 16 GiB].",
 )
-@click.option(
-    "--spark-master",
-    metavar="URL",
-    help="With Spark: the cluster [default: this machine].",
-)
+@spark_master_option
 @engine_options
 def command() -> None:
     """Compact what is due: roll, dedupe, check, swap, checkpoint."""

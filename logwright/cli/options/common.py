@@ -16,6 +16,7 @@ import click
 
 from logwright.cli.options.examples import EXAMPLES
 from logwright.cli.options.parameters import (
+    POLICIES_VARIABLE,
     LogDir,
     Pair,
     Partition,
@@ -174,6 +175,8 @@ policies_option: Final = click.option(
     "policies_dir",
     metavar="DIR",
     type=_PATH,
+    envvar=POLICIES_VARIABLE,
+    show_envvar=True,
     help="Directory of YAML files with settings per topic.",
 )
 metadata_option: Final = click.option(
@@ -218,10 +221,11 @@ _OPTIONS: Final = (
     now_option,
     click.option(
         "--high-watermark",
-        type=click.Choice(["end", "checkpoint"]),
+        type=click.Choice(["end", "checkpoint", "recorded"]),
         default=None,
-        show_default="as the policies say, else end",
-        help="Committed up to the log end offset, or up to the high watermark checkpoint.",
+        show_default="as the policies say, else recorded",
+        help="Committed up to the log end offset, or up to the high watermark checkpoint; recorded:"
+        " up to the checkpoint, and to the end of logs that it does not have.",
     ),
     output_option,
     log_format_option,
@@ -300,6 +304,11 @@ def topic_options(command: Callable[..., _R]) -> Callable[..., _R]:
 def directory_options(command: Callable[..., _R]) -> Callable[..., _R]:
     """Like `read_options`, but the arguments after the log directory are ``more_dirs``."""
     return _with_options(command, _MORE_DIRS)
+
+
+def maintenance_options(command: Callable[..., _R]) -> Callable[..., _R]:
+    """Like `engine_options`, but the arguments after the log directory are ``more_dirs``."""
+    return _with_options(command, _MORE_DIRS, _CHANGING, uses_engine=True)
 
 
 def _with_options(

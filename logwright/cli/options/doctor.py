@@ -25,5 +25,5 @@ def command() -> None:
     directories of its log.dirs. Nothing is changed.
 
     Exit status 5: it does not start; 4: that is not known, because of a log that cannot be judged;
-    0: it starts, also if it loses something.
+    11: it starts, without records that were there; 0: it starts.
     """

@@ -34,9 +34,9 @@ class Given(TypedDict):
     metavar="[SPEC]",
     is_flag=False,
     flag_value=BY_POLICIES,
-    help="Decode keys and values: as SPEC, such as json or '{key: string, value: json}', or @FILE"
-    " with it, or as the topic's table: in --policies has it. Without both, Kafka's internal topics"
-    " are decoded. Give it last, or as --decode=SPEC.",
+    help="Decode keys and values as SPEC: '{key: string, value: json}', or @FILE with it; string,"
+    " of both; another format, such as json, of values alone. Without SPEC, as the topic's table:"
+    " in --policies has it, or Kafka's internal topics. Give it last, or as --decode=SPEC.",
 )
 @click.option(
     "--records",

@@ -29,6 +29,10 @@ EXAMPLES: Final = MappingProxyType(
             f"/kafka/data orders-0 {_COMPACT} --verbose",
             "/kafka/data --policies policies --now 2030-01-31T12:00Z --output json",
         ),
+        "maintain": (
+            "/kafka/data --policies policies --dry-run",
+            "/kafka/data /kafka/data2 --policies policies --yes",
+        ),
         "clean": (
             "/kafka/data --policies policies --dry-run",
             f"/kafka/data orders-0 {_COMPACT} --force --yes",

@@ -30,7 +30,7 @@ class Given(TypedDict):
     no_metadata: bool
     properties: Path | None
     kafka_version: str | None
-    high_watermark: Literal["end", "checkpoint"] | None
+    high_watermark: Literal["end", "checkpoint", "recorded"] | None
 
 
 @declare("metrics", extra="metrics")
@@ -58,8 +58,8 @@ class Given(TypedDict):
 @kafka_version_option
 @click.option(
     "--high-watermark",
-    type=click.Choice(["end", "checkpoint"]),
-    help="What counts as committed [default: as the policies say, else end].",
+    type=click.Choice(["end", "checkpoint", "recorded"]),
+    help="What counts as committed [default: as the policies say, else recorded].",
 )
 @now_option
 @log_format_option

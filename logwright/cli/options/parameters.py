@@ -20,6 +20,8 @@ from logwright.times import duration_ms, time_ms
 if TYPE_CHECKING:
     from logwright.place.model import Place
 
+POLICIES_VARIABLE: Final = "LOGWRIGHT_POLICIES"
+"""The platform and the command line read the same policies."""
 Running = Literal["bounded", "exact", "whole"]
 """How a command reads logs that a broker has open: up to the high watermark; the same, good for
 latest states; or all files, with what is not committed (`logwright.running.place.Session`)."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Final
 
 import click
 
 from logwright.cli.options.common import Command
-from logwright.cli.options.parameters import output_option
-
-VARIABLE: Final = "LOGWRIGHT_POLICIES"
+from logwright.cli.options.parameters import POLICIES_VARIABLE, output_option
 
 
 @click.group(name="policies")
@@ -23,7 +20,7 @@ def command() -> None:
     "directory",
     metavar="[DIR]",
     required=False,
-    envvar=VARIABLE,
+    envvar=POLICIES_VARIABLE,
     type=click.Path(path_type=Path, readable=False),
 )
 @output_option

@@ -75,5 +75,5 @@ def command() -> None:
     With --free SIZE: free a full disk, without an undo, also one with no byte free; what costs
     nothing first, and no more than is needed: what is due for removal; retired files that only an
     undo needs; retention by the topics' own settings; compaction; with --tighter-retention, a
-    tighter retention. Exit status 0: as many bytes are free; 5: they are not.
+    tighter retention. Exit status 0: as many bytes are free, or would be; 5: they are not.
     """

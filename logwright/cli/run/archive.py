@@ -10,6 +10,7 @@ import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
+from logwright.cli.run.replicas import say_unknown_replicas
 from logwright.cli.wording import counted
 from logwright.errors import DiskFull, LogDirLocked, LogwrightError
 from logwright.format.codec import CODEC_NAMES
@@ -102,4 +103,5 @@ def _copy(request: Request, wanted: Archive, scratch: Path | None) -> Iterator[A
         from logwright.cli.run.archive_in_bucket import archive  # noqa: PLC0415 -- an extra
 
         return archive(request, wanted, scratch)
+    say_unknown_replicas(request)
     return archive_topic(request.log_dir, wanted, request.sources(), now_ms=request.now_ms)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import click
 
@@ -17,6 +17,7 @@ from logwright.cli.failures import FailureLog
 from logwright.cli.output import Output
 from logwright.errors import CorruptLogError, NotALogDir, PreconditionError
 from logwright.format.names import TopicPartition
+from logwright.log.committed import HighWatermark
 from logwright.log.load import list_partitions
 from logwright.metadata.find import find_metadata
 from logwright.metadata.model import ClusterMetadata
@@ -37,7 +38,7 @@ def run(
     topics: tuple[str, ...],
     metadata: Path | None,
     no_metadata: bool,
-    high_watermark: Literal["end", "checkpoint"],
+    high_watermark: HighWatermark,
 ) -> int:
     """Run the command."""
     if len(set(map(absolute, log_dirs))) < max(_FEWEST, len(log_dirs)):
@@ -93,7 +94,7 @@ def _audit(
     partition: TopicPartition,
     log_dirs: tuple[Place, ...],
     metadata: ClusterMetadata | None,
-    high_watermark: Literal["end", "checkpoint"],
+    high_watermark: HighWatermark,
 ) -> PartitionAudit:
     """Audit a partition and show the result. Effects: reads; stdout."""
     nodes = node_ids(log_dirs)

@@ -21,7 +21,7 @@ from logwright.cli.run.planning import (
     plan_partitions,
     report_failed,
 )
-from logwright.cli.run.replicas import leave_incomplete
+from logwright.cli.run.replicas import leave_incomplete, say_unknown_high_watermarks
 from logwright.cli.run.retain import plan_one, show
 from logwright.cli.selection import choose, ready, report_sources
 from logwright.cli.wording import counted
@@ -67,11 +67,12 @@ def run(
     chosen = choose(request, force=force)
     report_sources(request, chosen)
     chosen = leave_incomplete(request, chosen, given["replicas"])
+    say_unknown_high_watermarks(request, chosen)
     if request.dry_run:
         logs = ready(request, chosen, force=force, like_kafka=like_kafka)
         planned = plan_partitions(request, request.place, logs, options=options, settings=settings)
         for plan in plans_of(cleaning_order(planned)):
-            request.output.result("\n".join(plan_lines(plan)), **plan_object(plan))
+            request.output.result(plan_lines(plan), **plan_object(plan))
             if retain and plan.config.compact:
                 _show_retention(request, plan)
         return

@@ -23,7 +23,7 @@ def run(request: Request, *, topics: tuple[str, ...], everything: bool) -> None:
     for topic in sorted(topics or present):
         settings = resolve(sources, topic)
         output.result(
-            f"\n{topic}",
+            ["", topic],
             topic=topic,
             kafkaVersion=sources.kafka.version.name,
             kafkaVersionFrom=sources.kafka.sentence,

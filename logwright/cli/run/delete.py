@@ -8,6 +8,7 @@ from logwright.cli.request import Request
 from logwright.cli.selection import leave_held
 from logwright.cli.wording import instant
 from logwright.deletion.commit import delete_log, finish_deletion
+from logwright.rescue.alone import elected_anyway
 
 
 def run(request: Request) -> None:
@@ -27,13 +28,19 @@ def run(request: Request) -> None:
                 deleted=False,
             )
         return
+    sentence = elected_anyway(request.log_dir, partitions)
+    if sentence is not None:
+        request.output.message(sentence)
     names = ", ".join(map(str, partitions))
     request.confirm(f"Delete {len(partitions)} whole logs from {request.log_dir}: {names}?")
     done = []
     for partition in partitions:
         with request.failures.of(partition):
             if partition in present:
-                done.append(delete_log(request.log_dir, partition, now_ms=request.now_ms))
+                deleted = delete_log(
+                    request.log_dir, partition, now_ms=request.now_ms, delay_ms=delay_ms
+                )
+                done.append(deleted)
             else:
                 done.append(finish_deletion(request.log_dir, partition))
             request.changed.append(partition)
@@ -44,7 +51,7 @@ def run(request: Request) -> None:
                 "now": request.now_ms,
                 "deleted": True,
                 "directory": deletion.directory,
-                "purgeDueAtMs": deletion.at_ms + delay_ms,
+                "purgeDueAtMs": max(deletion.at_ms + delay_ms, deletion.not_before_ms),
                 "checkpoints": dict(deletion.checkpoints),
             }
             for deletion in done

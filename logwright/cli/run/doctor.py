@@ -22,6 +22,8 @@ from logwright.rescue.start import judge_start
 from logwright.units import TimestampMs
 
 _NS_PER_MS: Final = 1_000_000
+LOSES: Final = 11
+"""Exit status: by its files a broker starts, without records that were there."""
 STATUS: Final = {
     True: 0,
     False: PreconditionError.exit_status,
@@ -53,7 +55,12 @@ def run(
         who = owner_of(directories) if user is None else user_named(user)
         verdict = judge_start(directories, now_ms=clock_ms, user=who, metadata=metadata)
     show_verdict(output, verdict)
-    return STATUS[verdict.starts]
+    return status_of(verdict)
+
+
+def status_of(verdict: StartVerdict) -> int:
+    """Return the exit status of a verdict."""
+    return LOSES if verdict.starts and verdict.loses else STATUS[verdict.starts]
 
 
 def local_directories(log_dirs: Sequence[Place]) -> list[Path]:
@@ -85,6 +92,7 @@ def _show(output: Output, finding: StartFinding) -> None:
         problem=finding.problem,
         remedy=finding.remedy,
         bytes=finding.bytes,
+        offsets=finding.offsets,
         firstOffset=finding.first_offset,
         endOffset=finding.end_offset,
     )
@@ -99,6 +107,8 @@ def _show_sentence(output: Output, verdict: StartVerdict) -> None:
         sentence = f"A broker does not start: {logs}."
     else:
         loses = f", and removes {human_bytes(verdict.lost_bytes)}" if verdict.lost_bytes else ""
+        missing = verdict.missing_offsets
+        loses += f", without {counted(missing, 'offset')} that were there" if missing else ""
         loses += f", and sets {counted(aside, 'log')} aside" if aside else ""
         sentence = f"By its files a broker starts{loses}: {logs}."
     output.result(
@@ -107,6 +117,7 @@ def _show_sentence(output: Output, verdict: StartVerdict) -> None:
         logs=verdict.logs,
         starts=verdict.starts,
         lostBytes=verdict.lost_bytes,
+        missingOffsets=verdict.missing_offsets,
         setAside=aside,
         user=verdict.user,
         space=[

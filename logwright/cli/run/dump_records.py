@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from logwright.cli.options.dump import Given
 from logwright.cli.request import Request
+from logwright.cli.run.replicas import say_not_committed
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.log.watermark import require_high_watermark
@@ -29,7 +30,7 @@ _ROWS: Final = 1000
 
 
 def look(request: Request, partition: TopicPartition) -> ReadableLog:
-    """Observe a log whose records are wanted. Effects: reads it.
+    """Observe a log whose records are wanted. Effects: reads it; output.
 
     Raises:
         LogwrightError: as `observe`; its high watermark is asked for and not on record.
@@ -37,6 +38,7 @@ def look(request: Request, partition: TopicPartition) -> ReadableLog:
     log = observe(request.place, partition, high_watermark=request.high_watermark)
     if request.high_watermark == "checkpoint":
         require_high_watermark(log)
+    say_not_committed(request, log)
     return log
 
 

@@ -14,6 +14,7 @@ from logwright.cli.options.erase import Given
 from logwright.cli.request import Request
 from logwright.cli.run.erase_show import Shown, sentence
 from logwright.cli.run.keys import read_wanted, search_settings
+from logwright.cli.run.replicas import say_unknown_replicas
 from logwright.cli.selection import choose, leave_held, ready
 from logwright.config.table import tables_of
 from logwright.erasure.keys import KeySet
@@ -82,6 +83,7 @@ def _erasure(request: Request, given: Given, keys: KeySet, log_dir: AnyPlace) ->
         threads=given["threads"] or available_cores(),
         is_wanted=request.is_wanted,
         progress=request.output.progress,
+        replicas_of=lambda partition: request.sources().replicas_of(partition),
     )
 
 
@@ -122,6 +124,8 @@ class _Terminal(Shown):
     def ask(self, erasure: Erasure, logs: int, planned: Sequence[PlannedTombstones]) -> None:
         """Ask whether to continue, unless nothing is to be appended. Effects: output; exits."""
         request = self._request
+        if planned and not erasure.at_once:
+            say_unknown_replicas(request)
         if erasure.at_once:
             request.confirm(
                 f"Erase {len(erasure.keys)} keys from {logs} logs in {request.log_dir}, at once"

@@ -118,16 +118,16 @@ def undo_version(request: Request, partition: TopicPartition) -> None:
     )
 
 
-def purge_versions(request: Request) -> Iterator[dict[str, object]]:
-    """Yield what was removed of each log in a bucket, and when the rest is due. Effects: removes
-    objects, unless it is a dry run.
+def purge_versions(request: Request, *, quarantined: bool) -> Iterator[dict[str, object]]:
+    """Yield what was removed of each log in a bucket, with `quarantined` of those in quarantine,
+    too, and when the rest is due. Effects: removes objects, unless it is a dry run.
     """
     bucket = bucket_of(request.place)
     collect = Collect(limits_of(bucket))
-    for partition in leave_held(request, request.partitions()):
+    for partition in leave_held(request, request.partitions(), force=quarantined):
         with request.failures.of(partition):
             directory = bucket.below(partition.directory_name)
-            refuse_held(request.place, partition, request.now_ms, force=True)
+            refuse_held(request.place, partition, request.now_ms, force=quarantined)
             done = drive(directory, collect.look() if request.dry_run else collect.run())
             if not request.dry_run:
                 request.changed.append(partition)

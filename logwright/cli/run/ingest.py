@@ -10,6 +10,7 @@ import click
 from logwright.cli.options.ingest import Given
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
+from logwright.cli.run.replicas import say_unknown_replicas
 from logwright.format.codec import CODEC_NAMES
 from logwright.ingest.commit import prepare_log_dir
 from logwright.ingest.ledger import waiting_files
@@ -52,7 +53,7 @@ def _files(request: Request, source: Source) -> tuple[str, ...]:
 
 def _show_plan(request: Request, source: Source, files: tuple[str, ...]) -> None:
     request.output.result(
-        "\n".join([*files, f"{len(files)} new files for {source.topic}."]),
+        [*files, f"{len(files)} new files for {source.topic}."],
         topic=source.topic,
         files=list(files),
         ingested=False,
@@ -62,6 +63,7 @@ def _show_plan(request: Request, source: Source, files: tuple[str, ...]) -> None
 def _ingest(request: Request, source: Source) -> None:
     """Ingest the input. Effects: starts Spark, changes logs."""
     request.settings(source.topic)  # refuse invalid settings before Spark starts
+    say_unknown_replicas(request)
     prepare_log_dir(request.log_dir)
     request.output.message("Starting Spark …")
     with local_session() as spark:

@@ -8,12 +8,14 @@ from typing import Final
 
 from logwright.cli.output import Cell, Output, human_bytes, size_cell
 from logwright.cli.request import Request
+from logwright.cli.run.purge import is_forced
 from logwright.cli.wording import counted, instant, moment, retired, short_names
 from logwright.config.topic import TopicConfig
 from logwright.deletion.commit import plan_purge_deleted
 from logwright.errors import LogwrightError, UncleanLogDir, Unsettled, UnsupportedFormatError
 from logwright.format import names
 from logwright.format.names import TopicPartition
+from logwright.log.inventory import DELETED_LOG_DELAY
 from logwright.log.log_dir import MarkedDirectory
 from logwright.place.model import is_local
 from logwright.purge.observe import list_partition
@@ -126,6 +128,7 @@ def _purged_ms(request: Request) -> dict[str, int]:
             now_ms=request.now_ms,
             delay_ms=request.broker().file_delete_delay_ms,
             named=None,
+            force=request.gives(DELETED_LOG_DELAY),
         )
     except LogwrightError:
         return {}
@@ -193,7 +196,9 @@ def _retired_files(request: Request, log: InspectedLog) -> list[tuple[int, int |
     listing = list_partition(request.log_dir / log.partition.directory_name)
     return [
         (file.bytes, None if log.config is None else due_at_ms)
-        for file, due_at_ms in retired_files(listing, file_delete_delay_ms=delay_ms)
+        for file, due_at_ms in retired_files(
+            listing, file_delete_delay_ms=delay_ms, force=is_forced(request)
+        )
     ]
 
 

@@ -16,6 +16,7 @@ from logwright.cli.options.latest import COLUMNS, Given
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
 from logwright.cli.run.latest_table import write_table
+from logwright.cli.run.replicas import say_not_committed
 from logwright.errors import NotALogDir, PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.latest.model import LatestPlan
@@ -153,10 +154,11 @@ def _point(
 def _plan(
     request: Request, partition: TopicPartition, point: _Point
 ) -> tuple[ReadableLog, LatestPlan]:
-    """Observe and plan one partition. Effects: reads the log."""
+    """Observe and plan one partition. Effects: reads the log; output."""
     log = observe(request.place, partition, high_watermark=request.high_watermark)
     if request.high_watermark == "checkpoint":
         require_high_watermark(log)
+    say_not_committed(request, log)
     plan = plan_latest(
         log,
         end_offset=point.offsets.get(partition.partition),

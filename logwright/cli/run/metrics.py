@@ -14,6 +14,7 @@ from pyarrow import ArrowException
 from logwright.cli.options.metrics import Given
 from logwright.cli.output import Output
 from logwright.cli.request import committed_by, local_directory
+from logwright.cli.streams import echo
 from logwright.config.policies import Policies, load_policies
 from logwright.config.sources import DirectorySettings, Places
 from logwright.errors import UnreadableFile
@@ -57,7 +58,7 @@ def run(
         except OSError as error:
             raise click.UsageError(f"{textfile}: {error.strerror}") from error
     else:
-        click.echo(text_of(read()), nl=False)
+        echo(text_of(read()), newline=False)
 
 
 def _reader(

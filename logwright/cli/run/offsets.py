@@ -243,7 +243,10 @@ def _show_finding(request: Request, each: Examined, finding: Finding, *, names: 
     name = f" Its transactional id: {state.transactional_id}." if names and state else ""
     held = f" It holds {human_bytes(finding.bytes)}." if transaction is not None else ""
     request.output.result(
-        f"{finding.kind}: {each.log.partition}: {finding.problem}{held}{name}\n  {finding.fix}",
+        [
+            f"{finding.kind}: {each.log.partition}: {finding.problem}{held}{name}",
+            f"  {finding.fix}",
+        ],
         kind=finding.kind,
         topicPartition=str(each.log.partition),
         logDir=str(each.log.log_dir),

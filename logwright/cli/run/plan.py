@@ -135,8 +135,11 @@ def _show_text(
 ) -> None:
     output, plans = request.output, [work.plan for work in works]
     reclaimed = {name: reclaimed_bytes(forecast) for name, forecast in forecasts.items()}
-    at_end = request.high_watermark == "end"
-    committed = "the end of each log" if at_end else HIGH_WATERMARK_CHECKPOINT
+    committed = {
+        "end": "the end of each log",
+        "checkpoint": HIGH_WATERMARK_CHECKPOINT,
+        "recorded": f"{HIGH_WATERMARK_CHECKPOINT}, and the end of logs that it does not have",
+    }[request.high_watermark]
     output.text(f"{request.place}: {clock(request.now_ms)}")
     if isinstance(request.place, RunningPlace):
         show_broker(output, request.place)
@@ -148,7 +151,8 @@ def _show_text(
     if output.verbose:
         output.text()
         for plan in plans:
-            output.text("\n".join(plan_lines(plan)))
+            for line in plan_lines(plan):
+                output.text(line)
     total = sum(size or 0 for size in reclaimed.values())
     if total > 0:
         output.text(f"A cleaning would reclaim about {human_bytes(total)}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from logwright.cli.options.policies import VARIABLE
+from logwright.cli.options.parameters import POLICIES_VARIABLE
 from logwright.cli.output import Output
 from logwright.cli.wording import counted
 from logwright.config.policies import EXAMPLES, CheckedPolicies, check_policies
@@ -15,7 +15,7 @@ def run(output: Output, *, directory: Path | None) -> int:
     """Run the command."""
     if directory is None:
         directory = EXAMPLES
-        output.message(f"Neither DIR nor {VARIABLE} is given: these are the examples.")
+        output.message(f"Neither DIR nor {POLICIES_VARIABLE} is given: these are the examples.")
     checked = check_policies(directory)
     for level, problems in (("error", checked.problems), ("warning", checked.warnings)):
         for problem in problems:

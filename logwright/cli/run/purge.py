@@ -1,5 +1,6 @@
 """``logwright purge``: remove retired files, renamed to ``.deleted`` at or before
-now - ``file.delete.delay.ms``.
+now - ``file.delete.delay.ms``: the longer of the settings now and those that they were retired
+with, unless ``--config`` has it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from logwright.deletion.commit import plan_purge_deleted, purge_deleted
 from logwright.deletion.plan import PurgedLog
 from logwright.errors import LogwrightError, UncleanLogDir
 from logwright.format.names import TopicPartition
+from logwright.log.inventory import DELETE_DELAY, DELETED_LOG_DELAY
 from logwright.place.model import is_versioned
 from logwright.purge.commit import purge_partition
 from logwright.purge.observe import list_partition
@@ -23,9 +25,16 @@ from logwright.purge.plan import PurgeResult, plan_purge
 
 def run(request: Request) -> None:
     """Run the command."""
+    purge(request, quarantined=True)
+
+
+def purge(request: Request, *, quarantined: bool) -> None:
+    """Purge; with `quarantined` logs in quarantine, too. Effects: removes files, unless it is a dry
+    run; output.
+    """
     request.require_terminal(versioned=True)
     if is_versioned(request.place):
-        _purge_there(request)
+        _purge_there(request, quarantined=quarantined)
         return
     deleted = _purge_deleted(request, dry_run=True)
     known = {log.partition for log in deleted}
@@ -33,7 +42,8 @@ def run(request: Request) -> None:
     unfinished = {partition for partition in present if _is_unfinished(request, partition)}
     recovered = recover_first(request, sorted(unfinished))
     plans: dict[TopicPartition, PurgeResult] = {}
-    for partition in leave_held(request, sorted({*present} - unfinished | {*recovered})):
+    able = sorted({*present} - unfinished | {*recovered})
+    for partition in leave_held(request, able, force=quarantined):
         with request.failures.of(partition):
             plans[partition] = plan_purge_of(request, partition)
     if not request.dry_run:
@@ -43,7 +53,7 @@ def run(request: Request) -> None:
     _show(request, plans, deleted)
 
 
-def _purge_there(request: Request) -> None:
+def _purge_there(request: Request, *, quarantined: bool) -> None:
     """Purge logs in a bucket. Effects: removes objects, unless it is a dry run; output."""
     from logwright.cli.run.in_bucket import (  # noqa: PLC0415 -- of an extra
         purge_earlier_states,
@@ -55,7 +65,7 @@ def _purge_there(request: Request) -> None:
             f"Remove what earlier versions alone need, and is due, from {request.place}?"
         )
     request.output.show(
-        purge_versions(request),
+        purge_versions(request, quarantined=quarantined),
         {
             "partition": "topicPartition",
             "due" if request.dry_run else "removed": lambda log: len(log["objects"]),
@@ -82,6 +92,13 @@ def _is_unfinished(request: Request, partition: TopicPartition) -> bool:
     return False
 
 
+def is_forced(request: Request) -> bool:
+    """Return whether the command line says the delay of retired files: then it alone counts, and
+    not the one that they were retired with.
+    """
+    return request.gives(DELETE_DELAY, DELETED_LOG_DELAY)
+
+
 def plan_purge_of(request: Request, partition: TopicPartition) -> PurgeResult:
     """Return what a purge would remove now. Effects: lists the partition's directory."""
     config, _ = request.settings(partition.topic)
@@ -89,6 +106,7 @@ def plan_purge_of(request: Request, partition: TopicPartition) -> PurgeResult:
         list_partition(request.log_dir / partition.directory_name),
         now_ms=request.now_ms,
         file_delete_delay_ms=config.file_delete_delay_ms,
+        force=is_forced(request),
     ).result
 
 
@@ -105,6 +123,7 @@ def _purge(
                 partition,
                 now_ms=request.now_ms,
                 file_delete_delay_ms=config.file_delete_delay_ms,
+                force=is_forced(request),
             )
             request.changed.append(partition)
     return results
@@ -119,6 +138,7 @@ def _purge_deleted(request: Request, *, dry_run: bool) -> tuple[PurgedLog, ...]:
         request.log_dir,
         now_ms=request.now_ms,
         delay_ms=request.broker().file_delete_delay_ms,
+        force=request.gives(DELETED_LOG_DELAY),
         named=request.named or None,
     )
 

@@ -14,6 +14,7 @@ import click
 from logwright.cli.output import Output
 from logwright.cli.request import local_directory
 from logwright.cli.statuses import STOPPED
+from logwright.cli.streams import confirmed
 from logwright.cli.wording import counted
 from logwright.errors import CorruptLogError
 from logwright.metadata.find import METADATA_DIRECTORY
@@ -64,7 +65,7 @@ def run(
         )
         if not dry_run and not yes:
             _show_new(output, verdict, new, written=False)
-            if not click.confirm(f"Write {destination}?", err=True):
+            if not confirmed(f"Write {destination}?"):
                 output.message("Nothing was changed.")
                 return STOPPED
         if not dry_run:
@@ -120,7 +121,7 @@ def _show_verdict(output: Output, verdict: Verdict) -> None:
     state, lost = verdict.state, verdict.lost
     image = state.image
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
-    level = image.features.get(METADATA_VERSION)
+    level = image.features.get(METADATA_VERSION, "not on record")
     summary = (
         f"The newest state is in {verdict.source.log_dir}: all before offset {state.end_offset},"
         f" epoch {state.epoch}: {counted(len(image.topics), 'topic')},"
@@ -139,7 +140,7 @@ def _show_verdict(output: Output, verdict: Verdict) -> None:
             f" {len(verdict.whole)} of {len(verdict.voters)} voters have no damage."
         )
     output.result(
-        "\n".join(lines),
+        lines,
         source=str(verdict.source.log_dir),
         clusterId=verdict.cluster_id,
         endOffset=state.end_offset,
@@ -234,7 +235,7 @@ def _show_new(output: Output, verdict: Verdict, new: NewDirectory, *, written: b
     if written and voter is None:
         lines.append(f"Set controller.quorum.voters to node {new.node_id} alone on all nodes.")
     output.result(
-        "\n".join(lines),
+        lines,
         directory=str(new.directory),
         written=written,
         clusterId=new.cluster_id,

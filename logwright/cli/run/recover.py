@@ -15,6 +15,7 @@ from logwright.cli.recovering import (
     finding_object,
     plan_of,
     report_findings,
+    say_who_leads,
     settled,
 )
 from logwright.cli.request import Request
@@ -58,6 +59,8 @@ def run(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
         add_failures(request, result)
         _report(request, (*result.recovered, *result.marked), plan.root, result)
         _report_marker(request, plan, result)
+        say = request.output.text
+        say_who_leads(plan, result, lambda text: say(f"{request.log_dir}: {text}"))
     for problem in plan.root.problems:
         request.failures.add_directory(str(request.log_dir), problem)
     for note in plan.root.notes:

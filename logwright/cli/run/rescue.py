@@ -11,14 +11,16 @@ from typing import Final, TypedDict, Unpack
 import click
 
 from logwright.cli.output import Output
-from logwright.cli.recovering import finding_object, report_findings
+from logwright.cli.recovering import finding_object, report_findings, say_who_leads
 from logwright.cli.request import Request
-from logwright.cli.run.doctor import STATUS, local_directories, show_verdict
+from logwright.cli.run.doctor import local_directories, show_verdict, status_of
 from logwright.cli.run.rescue_free import free_disk
 from logwright.cli.statuses import STOPPED
+from logwright.cli.streams import confirmed
 from logwright.cli.wording import counted
 from logwright.config.topic import TopicConfig
 from logwright.errors import LogwrightError, NotALogDir, PreconditionError
+from logwright.format.names import TopicPartition
 from logwright.ingest.settle import settle_before_recovery
 from logwright.locks import lock_log_dir
 from logwright.place.model import Place
@@ -26,6 +28,7 @@ from logwright.reading import reading
 from logwright.recovery.commit import commit_directory
 from logwright.recovery.directory_plan import Settings
 from logwright.recovery.model import DirectoryPlan, DirectoryResult, RecoveryOptions
+from logwright.rescue.alone import elected_anyway
 from logwright.rescue.cluster import read_cluster
 from logwright.rescue.model import StartVerdict
 from logwright.rescue.recovering import plan_recovery_of
@@ -110,7 +113,7 @@ class _Rescue:
 
     def ask(self, question: str) -> None:
         """Ask on the terminal, unless ``--yes`` was given. Effects: exits if declined."""
-        if not self.yes and not click.confirm(question, err=True):
+        if not self.yes and not confirmed(question):
             self.output.message("Nothing more was changed.")
             raise click.exceptions.Exit(STOPPED)
 
@@ -178,10 +181,11 @@ def _dry_run(rescue: _Rescue) -> int:
         plan = rescue.plan(verdict, rescue.aside)
         recoveries = rescue.plan_recoveries(plan.to_recover)
     _show_plan(rescue.output, plan, recoveries)
+    _say_who_leads(rescue)
     _show_by_hand(rescue.output, plan)
     if not plan.steps and not recoveries:
         rescue.output.text("Nothing to do.")
-    return STATUS[verdict.starts]
+    return status_of(verdict)
 
 
 def _rescue(rescue: _Rescue) -> int:
@@ -193,6 +197,7 @@ def _rescue(rescue: _Rescue) -> int:
         recoveries = rescue.plan_recoveries(plan.to_recover)
         if plan.steps or recoveries:
             _show_plan(rescue.output, plan, recoveries)
+            _say_who_leads(rescue)
             steps = counted(len(plan.steps), "step")
             rescue.ask(f"Do {steps}, then recover {counted(len(recoveries), 'directory')}?")
         do_repairs(plan.steps)
@@ -205,7 +210,7 @@ def _rescue(rescue: _Rescue) -> int:
         rescue.output.text("Nothing to do.")
     _show_by_hand(rescue.output, last)
     show_verdict(rescue.output, verdict)
-    return STATUS[verdict.starts]
+    return status_of(verdict)
 
 
 def _recover(rescue: _Rescue, *, planned: set[Path]) -> None:
@@ -223,6 +228,17 @@ def _recover(rescue: _Rescue, *, planned: set[Path]) -> None:
         note_recovery(plan)
         result = commit_directory(plan)
         _show_result(rescue.output, plan, result)
+
+
+def _say_who_leads(rescue: _Rescue) -> None:
+    """Say that logs which are set aside lead all the same, empty. Effects: reads the metadata;
+    output.
+    """
+    for path in rescue.aside:
+        partition = TopicPartition.parse(path.name)
+        sentence = None if partition is None else elected_anyway(path.parent, [partition])
+        if sentence is not None:
+            rescue.output.message(sentence)
 
 
 def _has_copy(step: Repair) -> bool:
@@ -280,6 +296,7 @@ def _show_result(output: Output, plan: DirectoryPlan, result: DirectoryResult) -
     )
     for name, path in result.cut.items():
         output.text(f"  {name}: removed bytes are kept in {path}")
+    say_who_leads(plan, result, lambda text: output.text(f"  {text}"))
     for name, error in failures.items():
         output.message(f"{name}: not recovered: {error}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import click
 
@@ -12,6 +12,7 @@ from logwright.cli.output import Output, human_bytes
 from logwright.cli.recovering import recover_first
 from logwright.cli.request import Request
 from logwright.cli.run.doctor import local_directories
+from logwright.cli.run.replicas import say_unknown_high_watermarks
 from logwright.cli.selection import report_held
 from logwright.errors import DiskFull
 from logwright.format.names import TopicPartition
@@ -26,6 +27,7 @@ from logwright.rescue.free_disk import (
     by_file_system,
     free_space,
     key_of,
+    require_names,
 )
 from logwright.rescue.free_look import held_open
 
@@ -36,13 +38,22 @@ class _Operator:
 
     Attributes:
         requests: one for each log directory of the file system.
+        outlooks: what was shown.
     """
 
     requests: Sequence[Request]
     freeing: Freeing
+    outlooks: list[Outlook] = field(default_factory=list)
+
+    def short(self) -> DiskFull | None:
+        """Return why a run would free less than was asked for, by what was shown; None if it may
+        free enough. Effects: asks the file system.
+        """
+        return self.freeing.short_by(self.outlooks[-1]) if self.outlooks else None
 
     def planned(self, outlook: Outlook, chosen: Sequence[FreeStep]) -> bool:
         """Show a plan, and ask. Effects: output; exits if declined."""
+        self.outlooks.append(outlook)
         request = self.requests[0]
         for (_, partition), hold in outlook.held.items():
             report_held(request, partition, hold.kind, hold.sentence)
@@ -84,6 +95,7 @@ class _Operator:
             step=step.kind,
             path=str(step.log_dir / step.name),
             done=error is None,
+            why=None if error is None else error.problem,
             freedBytes=done.freed,
             freeBytes=done.free,
             seconds=round(done.seconds, 3),
@@ -115,13 +127,16 @@ def free_disk(
         tighter: topics with another retention than their own.
 
     Raises:
-        DiskFull: fewer bytes are free in the end.
+        PolicyError: there is no such stray log or topic. Nothing was changed.
+        DiskFull: fewer bytes are free in the end; of a dry run: would be.
     """
     limits = _limits(tighter)
     requests = [request, *map(request.of, more_dirs)]
     by_path = dict(zip(local_directories([each.place for each in requests]), requests, strict=True))
+    every = [_directory(each) for each in by_path.values()]
+    require_names(every, strays, limits)
     short = []
-    for directories in by_file_system(map(_directory, by_path.values())):
+    for directories in by_file_system(every):
         freeing = Freeing(
             directories=directories,
             goal=goal,
@@ -132,8 +147,9 @@ def free_disk(
         )
         before, started = freeing.space.free, time.monotonic()
         own = [by_path[one.log_dir] for one in directories]
-        free_space(freeing, _Operator(requests=own, freeing=freeing))
-        short.append(None if request.dry_run else freeing.short())
+        operator = _Operator(requests=own, freeing=freeing)
+        free_space(freeing, operator)
+        short.append(operator.short() if request.dry_run else freeing.short())
         if freeing.missing <= 0 or not request.dry_run:
             _show_end(request.output, freeing, before, time.monotonic() - started)
     for error in filter(None, short):
@@ -141,10 +157,14 @@ def free_disk(
 
 
 def _directory(request: Request) -> FreeDirectory:
-    """Return what the engine takes of a request. Effects: lists the directory; reads settings."""
+    """Return what the engine takes of a request. Effects: lists the directory; reads settings;
+    output about logs without a high watermark.
+    """
+    partitions = request.partitions()
+    say_unknown_high_watermarks(request, partitions)
     return FreeDirectory(
         log_dir=request.log_dir,
-        partitions=request.partitions(),
+        partitions=partitions,
         settings=request.settings,
         delete_delay_ms=request.broker().file_delete_delay_ms,
         stray=request.stray,

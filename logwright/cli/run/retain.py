@@ -13,6 +13,7 @@ import click
 
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
+from logwright.cli.run.replicas import say_unknown_high_watermarks
 from logwright.cli.selection import choose, ready, report_held, report_sources
 from logwright.format.names import TopicPartition
 from logwright.maintenance.retain import Retained, retain_copy
@@ -42,6 +43,7 @@ def run(
         raise click.UsageError("--delete-records-before needs exactly one TOPIC-N")
     chosen = choose(request, force=force)
     report_sources(request, chosen)
+    say_unknown_high_watermarks(request, chosen)
     plans: list[RetentionPlan[Place]] = []
     for partition in ready(request, chosen):
         with request.failures.of(partition):

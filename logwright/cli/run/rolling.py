@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import shlex
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from logwright.cli.interrupts import terminated_like_interrupted
 from logwright.cli.output import Output, human_bytes
 from logwright.cli.statuses import STOPPED
+from logwright.cli.streams import confirmed
 from logwright.cli.wording import counted
 from logwright.errors import PreconditionError
 from logwright.rolling.broker import Maintained, Site
@@ -43,26 +43,14 @@ def run(
         for line in _lines(site, order):
             output.message(line)
         names = ", ".join(str(turn.broker) for turn in order.turns)
-        if not click.confirm(f"Stop, maintain and start the brokers {names}?", err=True):
+        if not confirmed(f"Stop, maintain and start the brokers {names}?"):
             output.message("Nothing was changed.")
             raise click.exceptions.Exit(STOPPED)
-    with _terminated_like_interrupted(), only_run(site, restart=restart):
+    with terminated_like_interrupted(), only_run(site, restart=restart):
         for broker, done in roll(site, brokers):
             _report(output, broker, done)
     output.text("All brokers are maintained and in sync.")
     return 0
-
-
-@contextmanager
-def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does: a broker that is away is started first. Effects: a signal
-    handler.
-    """
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _show(output: Output, site: Site, order: Order) -> int:

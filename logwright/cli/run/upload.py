@@ -10,6 +10,7 @@ from logwright.bucket.commit import Limits
 from logwright.bucket.store import Bucket
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
+from logwright.cli.run.replicas import say_unknown_high_watermarks
 from logwright.cli.wording import counted
 from logwright.config.resolved import given_configs
 from logwright.format.names import TopicPartition
@@ -23,6 +24,7 @@ def run(request: Request, *, to: str, rate: int | None) -> None:
     throttle = Throttle(inf if rate is None else rate)
     with reading(request.place):
         partitions = request.partitions()
+        say_unknown_high_watermarks(request, partitions)
         limits = agree(bucket)
         for partition in partitions:
             with request.failures.of(partition):

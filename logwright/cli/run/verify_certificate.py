@@ -12,7 +12,7 @@ from typing import Final
 import click
 
 from logwright import durable
-from logwright.cli.output import Output, human_bytes, printable
+from logwright.cli.output import Output, human_bytes
 from logwright.erasure.certificate.changes import Changes, changes_since
 from logwright.erasure.certificate.files import written
 from logwright.erasure.certificate.keys import load_public
@@ -52,16 +52,20 @@ def _show(output: Output, certificate: Certificate) -> None:
     issued = datetime.fromtimestamp(certificate.issued_at_ms / 1000, tz=UTC)
     states = Counter(request.state for request in certificate.requests)
     output.result(
-        f"The signature is right: key {certificate.signing_key_sha256}.\n"
-        f"Made {issued:%F %T}Z by logwright {certificate.versions.logwright}:"
-        f" {len(certificate.requests):,} requests, {len(certificate.manifest):,} files,"
-        f" {len(certificate.remains):,} records found.",
+        [
+            f"The signature is right: key {certificate.signing_key_sha256}.",
+            (
+                f"Made {issued:%F %T}Z by logwright {certificate.versions.logwright}:"
+                f" {len(certificate.requests):,} requests, {len(certificate.manifest):,} files,"
+                f" {len(certificate.remains):,} records found."
+            ),
+        ],
         signature="right",
         key=certificate.signing_key_sha256,
         issuedAt=certificate.issued_at_ms,
         version=certificate.versions.logwright,
         requests=states,
-        directories=[printable(each.name.path) for each in certificate.directories],
+        directories=[each.name.path for each in certificate.directories],
         files=len(certificate.manifest),
         found=len(certificate.remains),
         notRead=len(certificate.not_read),
@@ -110,13 +114,13 @@ def _show_changes(output: Output, log_dir: Place, changes: Changes, size: int) -
     else:
         output.text(f"{log_dir}: {changes.same:,} files, {human_bytes(size)}, all as they were.")
     for name, paths in groups.items():
-        _show_paths(output, name, map(printable, paths))
-    unread = {printable(path): why for path, why in changes.not_read.items()}
+        _show_paths(output, name, paths)
+    unread = changes.not_read
     _show_paths(output, "not read", (f"{path}: {why}" for path, why in unread.items()))
     output.result(
         None,
         directory=str(log_dir),
-        **{name: [printable(path) for path in paths] for name, paths in groups.items()},
+        **{name: list(paths) for name, paths in groups.items()},
         same=changes.same,
         notRead=unread,
     )

@@ -35,6 +35,7 @@ from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from logwright.ingest.commit import commit_append, plan_append, stage_append
 from logwright.ingest.journal import read_journal
 from logwright.ingest.model import Appended, AppendOptions
+from logwright.ingest.replicated import refuse_replicated
 from logwright.observe import observe_unlocked
 from logwright.purge.commit import purge_partition
 from logwright.roll.commit import plan_roll_of, roll_partition
@@ -66,6 +67,10 @@ ID: Final = "erase-"
 """Before the digest in the id of an append of tombstones."""
 _ID_DIGITS: Final = 32
 _HOW: Final = "by tombstones"
+_THROUGH_THE_CLUSTER: Final = (
+    "Produce the tombstones through the cluster; or erase at once (--now-and-for-good), from each"
+    " replica. Nothing was changed."
+)
 
 
 class Latest(NamedTuple):
@@ -170,6 +175,17 @@ def _unnoted(log: PartitionLog, latest: Iterable[Latest], journal: Journal) -> d
     }
 
 
+def refuse_tombstones(tombstones: Tombstones, replicas: Sequence[int]) -> None:
+    """Refuse to append tombstones to one replica of several (node ids); see `refuse_replicated`.
+
+    Raises:
+        PreconditionError: some are missing, and there are several replicas.
+    """
+    if tombstones.keys:
+        log = tombstones.log
+        refuse_replicated(log.log_dir, log.partition, replicas, remedy=_THROUGH_THE_CLUSTER)
+
+
 def append_tombstones(
     tombstones: Tombstones, config: TopicConfig, *, now_ms: TimestampMs
 ) -> Appended | None:
@@ -217,17 +233,20 @@ def erase_by_rules(
     *,
     now_ms: TimestampMs,
     checks: Checks = "quick",
+    replicas: Sequence[int] = (),
 ) -> ErasedByRules:
     """Append the missing tombstones, roll, compact, and purge what is due. Effects: changes the
     log, as `logwright ingest`, `roll`, `clean` and `purge` do. A log without a record of the keys
-    is left as it is.
+    is left as it is. `replicas`: node ids of the partition's, by the cluster's metadata.
 
     Raises:
+        PreconditionError: as `refuse_tombstones`.
         QualityError: the compacted output failed a check; the log has its tombstones.
         LogwrightError: as those.
     """
     config, _ = settings
     tombstones = missing_tombstones(log_dir, partition, config, keys)
+    refuse_tombstones(tombstones, replicas)
     appended = append_tombstones(tombstones, config, now_ms=now_ms)
     committed = None
     if config.compact and tombstones.matches:

@@ -15,7 +15,7 @@ from logwright.batches.legacy import converted_copy
 from logwright.batches.source import Source
 from logwright.erasure.erase.model import Copy, Matcher
 from logwright.erasure.erase.scan import matches_of
-from logwright.errors import CorruptLogError, UnsupportedFormatError
+from logwright.errors import BatchAboveLimit, CorruptLogError, UnsupportedFormatError
 from logwright.format.names import LOG, live_file_name
 from logwright.format.valid import valid_batches
 from logwright.log.inventory import file_place, owner_of
@@ -74,7 +74,7 @@ def file_matches(path: Path, keys: Matcher, *, runtime: Runtime) -> bool | None:
         for hits in matches_of(source, keys, runtime=runtime):
             if len(hits.requests):
                 return True
-    except (CorruptLogError, UnsupportedFormatError):
+    except (CorruptLogError, UnsupportedFormatError, BatchAboveLimit):
         return None
     return False if is_whole else None
 

@@ -1,7 +1,8 @@
 """Records of a topic that its log directory does not have: in remote storage (KIP-405), or lost.
 
 Six things say so: the topic's config ``remote.storage.enable`` in the cluster's metadata; a log
-start offset below the first local segment; and ``__remote_log_metadata``, whose events name each
+start offset below the first local segment (of a running broker's log, which has an old one on
+record, its oldest leader epoch, too); and ``__remote_log_metadata``, whose events name each
 remote segment until its deletion is finished; the record of deleted logs, of one that began before
 its first segment; the place itself, if it has more than it shows, as a bucket has earlier
 versions of a log; and the directory next to it to which a rescue moved what was in it.
@@ -15,8 +16,13 @@ from typing import TYPE_CHECKING, Final
 
 from logwright.erasure.find.result import Unsearched
 from logwright.errors import LogwrightError
-from logwright.format.checkpoints import parse_offset_checkpoint
-from logwright.format.names import LOG, LOG_START_OFFSET_CHECKPOINT, TopicPartition
+from logwright.format.checkpoints import parse_leader_epochs, parse_offset_checkpoint
+from logwright.format.names import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG,
+    LOG_START_OFFSET_CHECKPOINT,
+    TopicPartition,
+)
 from logwright.log.inventory import NO_PARTITION, owner_of
 from logwright.log.record_files import Inventory, RecordFile
 from logwright.place.files import exists, moved_out
@@ -71,8 +77,6 @@ def places_elsewhere(
             yield _elsewhere(TopicPartition(topic, -1), "", f"{topic}: {problem}")
     try:
         starts = {one.directory_name: start for one, start in _starts(log_dir).items()}
-        if is_running(log_dir) and metadata is not None:
-            starts = {}  # recorded each minute: too low after a retention
     except LogwrightError as error:
         starts = {}
         problem = f"where the logs start is not known: {error.problem}"
@@ -131,6 +135,8 @@ def _missing(
             continue
         base, partition = first[directory]
         gaps = [(start, base - 1)] if start < base else []
+        if gaps and is_running(inventory.tree.root):
+            gaps = [] if _starts_at(inventory.tree.root / directory, base) else gaps
         if gaps and tier is not None:
             with suppress(LogwrightError):  # then nothing is known to be there
                 place = inventory.tree.root
@@ -138,6 +144,20 @@ def _missing(
         for since, until in gaps:
             problem = f"offsets {since} to {until} are in remote storage, or lost"
             yield _elsewhere(partition, directory, problem)
+
+
+def _starts_at(directory: Place, base: int) -> bool:
+    """Return whether a running broker's log starts with a segment, or after its beginning. The log
+    start offset on record is up to a minute old, and too low after a retention; but that moves the
+    oldest leader epoch (LeaderEpochFileCache.truncateFromStartAsyncFlush), which stays where older
+    segments are in remote storage. Effects: reads the epochs.
+    """
+    path = directory / LEADER_EPOCH_CHECKPOINT
+    try:
+        epochs = parse_leader_epochs(map_file(path).tobytes(), path)
+    except LogwrightError:
+        return False
+    return bool(epochs) and epochs[0].start_offset >= base
 
 
 def _starts(log_dir: Place) -> Mapping[TopicPartition, int]:

@@ -33,7 +33,13 @@ from numpy.typing import NDArray
 
 from logwright.errors import LogwrightError
 from logwright.format.checkpoints import parse_leader_epochs, parse_offset_checkpoint
-from logwright.format.index import TXN_ENTRY_BYTES, check_txn_index
+from logwright.format.index import (
+    OFFSET_ENTRY_BYTES,
+    TIME_ENTRY_BYTES,
+    TXN_ENTRY_BYTES,
+    before_space,
+    check_txn_index,
+)
 from logwright.format.lines import parse_lines
 from logwright.format.snapshot import parse_snapshot
 
@@ -120,9 +126,9 @@ def json_texts(value: object) -> Iterator[bytes]:
 
 
 def _offset_index(content: bytes, log_bytes: int | None) -> Texts | None:
-    if len(content) % _OFFSET_ENTRY.itemsize:
+    if len(content) % OFFSET_ENTRY_BYTES:
         return None
-    entries = _before_zeros(np.frombuffer(content, dtype=_OFFSET_ENTRY))
+    entries = np.frombuffer(before_space(content, OFFSET_ENTRY_BYTES), dtype=_OFFSET_ENTRY)
     offsets, positions = entries["offset"].astype(np.int64), entries["position"].astype(np.int64)
     if not _ascend(offsets, 0) or not _ascend(positions, 1):
         return None
@@ -133,19 +139,13 @@ def _offset_index(content: bytes, log_bytes: int | None) -> Texts | None:
 
 
 def _time_index(content: bytes, _: int | None) -> Texts | None:
-    if len(content) % _TIME_ENTRY.itemsize:
+    if len(content) % TIME_ENTRY_BYTES:
         return None
-    entries = _before_zeros(np.frombuffer(content, dtype=_TIME_ENTRY))
+    entries = np.frombuffer(before_space(content, TIME_ENTRY_BYTES), dtype=_TIME_ENTRY)
     times, offsets = entries["timestamp"].astype(np.int64), entries["offset"].astype(np.int64)
     sane = (times >= -1).all() and (times < _LARGEST_TIME).all() and (offsets >= 0).all()
     sane = sane and (np.diff(times) > 0).all() and (np.diff(offsets) >= 0).all()
     return () if sane else None
-
-
-def _before_zeros(entries: NDArray[np.void]) -> NDArray[np.void]:
-    """Return the entries before the zeros that an index has while it is preallocated."""
-    used = np.flatnonzero(entries.view(np.uint8).reshape(len(entries), -1).any(axis=1))
-    return entries[: int(used[-1]) + 1 if len(used) else 0]
 
 
 def _ascend(values: NDArray[np.int64], least: int) -> bool:

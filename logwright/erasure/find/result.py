@@ -20,8 +20,8 @@ from logwright.state.model import Hold
 if TYPE_CHECKING:
     from logwright.config.broker import BrokerConfig
     from logwright.config.topic import CleanerConfig, TopicConfig
+    from logwright.log.committed import HighWatermark
     from logwright.metadata.model import ClusterMetadata
-    from logwright.observe import HighWatermark
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from logwright.erasure.find.walk import (
     walk_file,
 )
 from logwright.erasure.keys import KeySet
-from logwright.errors import CorruptBatch
+from logwright.errors import BatchAboveLimit, CorruptBatch
 from logwright.format.batch import LOG_OVERHEAD_BYTES, SMALLEST_LEGACY_LENGTH
 from logwright.format.scan import BATCH, OTHER_MAGIC
 from logwright.units import INT64_MAX
@@ -178,8 +178,9 @@ class Scanner:
                 stopped = StoppedAt(data, path, self._buffers.batch, 0)
                 try:
                     given = remove_obstacle(self._work, stopped, status)
-                except CorruptBatch as error:
-                    position = content.skip(data, position, error.problem)
+                except (CorruptBatch, BatchAboveLimit) as error:
+                    problem = error.problem.removesuffix(".")
+                    position = content.skip(data, position, problem)
                 self._buffers = self._buffers._replace(scratch=self._work.scratch)
 
     def _scan_old(

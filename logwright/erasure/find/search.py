@@ -59,6 +59,7 @@ from logwright.place.files import entry_at
 from logwright.place.mapped import MappedFiles
 from logwright.place.model import Place, is_local
 from logwright.reading import reading
+from logwright.recovery.missing import missing_logs
 from logwright.running.place import RunningPlace, bounds_of
 from logwright.state.model import NOTHING, Hold, PartitionState
 from logwright.state.store import read_state
@@ -244,6 +245,7 @@ class _Search:
             or self._reader.patterns
             or not self._keys.for_topic(part.partition.topic).is_empty
         ]
+        self._missing(inventory)
         for path, problem in inventory.tree.others.items():
             whole = Unread(position=0, bytes=-1, problem=problem)
             self._unread(inventory.partition_at(path), path, whole)
@@ -255,6 +257,18 @@ class _Search:
             self._log(list(files), read)
         self._found.findings.sort(key=lambda one: (one.path, one.offset, one.request))
         return self._found
+
+    def _missing(self, inventory: Inventory) -> None:
+        """Note the offsets of which no segment is there. Effects: looks at the logs."""
+        where = self._found.directory
+        if self._settings is None or not is_local(where):
+            return
+        logs = sorted({one for name, one in inventory.logs.items() if name == one.directory_name})
+        for partition, absence in missing_logs(where, logs):
+            if self._reader.looks_for(self._keys.for_topic(partition.topic)):
+                problem = f"{absence.offsets} offsets are missing: {absence.reason}"
+                whole = Unread(position=0, bytes=-1, problem=problem)
+                self._unread(partition, partition.directory_name, whole)
 
     def _marks(self, inventory: Inventory) -> None:
         """Note which keys the marks of erasures have. Effects: reads them."""

@@ -6,7 +6,8 @@
 2. The output of a cleaning is taken to be as large as its input: so the dirty ratio is estimated
    too low. If it is smaller, the log may be due already when something is cleanable again. That
    removes something earlier, and what is appended after that may not be due any more: so a cleaning
-   that is foreseen is counted on only up to where that earlier one would end.
+   that is foreseen is counted on only up to where that earlier one would end, and only for
+   tombstones whose delete horizon that one would find passed.
 3. A sweep for a deadline (`logwright.erasure.outlook.upkeep`) rolls the active segment and cleans
    whether or not the log is due; if nothing is dirty, from the log's start, as by
    `logwright.sweep.plan`, which removes the tombstones whose delete horizon has passed.
@@ -18,7 +19,7 @@
    the first of them on no run is counted on either.
 6. Retention may remove, before, the segment for whose sake a log would be due: so a cleaning is
    counted on only by when the rest of the log is due, and only up to where that earlier one would
-   end.
+   end. What is due because of that removal is cleaned by the run after it: a run cleans first.
 7. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
    not foreseen: neither the settings nor the policies say that there are any.
 """
@@ -102,7 +103,7 @@ def cleanings(
         runs_until_ms = min(runs_until_ms, times.second_ms if now_ms < times.first_ms else 0)
     from_ms, swept_ms, end_offset = now_ms, now_ms, -1
     while config.compact:
-        since_ms = coming[-1].at_ms if coming else None
+        since_ms = coming[-1].sees_ms if coming else None
         due = None
         if upkeep.cleans:
             due = _next_due(log, config, (from_ms, since_ms), upkeep, retains=retains)
@@ -119,9 +120,10 @@ def cleanings(
         if cleaning is None:
             continue
         coming.append(cleaning)
-        if gives_horizons and (NO_TIME in waiting or cleaning.end_offset > end_offset):
-            waiting.add(delete_horizon_ms(from_ms, config.delete_retention_ms))
+        is_further = NO_TIME in waiting or cleaning.end_offset > end_offset
         waiting = {horizon_ms for horizon_ms in waiting if horizon_ms > cleaning.sees_ms}
+        if gives_horizons and is_further:  # also one that is reached at once: for the next one
+            waiting.add(delete_horizon_ms(from_ms, config.delete_retention_ms))
         end_offset = max(end_offset, cleaning.end_offset)
     return tuple(coming)
 
@@ -137,32 +139,37 @@ def _next_due(
     """Return the next cleaning that a run certainly finds due.
 
     Args:
-        since: the end of the last run, and when the last cleaning was due, None: there was none,
-            and sizes are those on disk.
+        since: the end of the last run, and when the last cleaning may have been at the earliest,
+            None: there was none, and sizes are those on disk.
     """
     from_ms, cleaned_ms = since
-    earliest_end: int | None = None
+    earliest: tuple[int, int] | None = None
     for at_ms in _times(log, config, from_ms if cleaned_ms is None else cleaned_ms):
         now_ms = TimestampMs(at_ms)
         whole = plan_roll(log, config, now_ms=now_ms, like_kafka=False).applied_to(log)
         rolled = _retained(whole, config, now_ms) if retains else whole
         if rolled is None:
             return None
-        plan = plan_compaction(rolled, config, now_ms=now_ms, like_kafka=False)
-        if earliest_end is None and rolled is not whole:
+        plan = before = plan_compaction(rolled, config, now_ms=now_ms, like_kafka=False)
+        if rolled is not whole:
             before = plan_compaction(whole, config, now_ms=now_ms, like_kafka=False)
-            if before.cleanable_bytes > 0 and before.eligible and not plan.eligible:
-                earliest_end = before.first_uncleanable_offset
+            only_before = before.eligible and not plan.eligible
+            if earliest is None and before.cleanable_bytes > 0 and only_before:
+                earliest = at_ms, before.first_uncleanable_offset
         if plan.cleanable_bytes <= 0:
             continue
         if at_ms >= from_ms and (upkeep.forced or plan.eligible):
             rule = MAX_LAG if plan.compaction_delay_ms > 0 else RATIO
-            cleaning = _cleaning(plan, (at_ms, at_ms), rule)
-            if earliest_end is not None:
-                cleaning = replace(cleaning, end_offset=min(earliest_end, cleaning.end_offset))
+            waits = not (upkeep.forced or before.eligible)  # for the run after that which retains
+            by_ms = at_ms + (upkeep.run_interval_ms if waits else 0)
+            cleaning = _cleaning(plan, (by_ms, at_ms), rule)
+            if earliest is not None:
+                sees_ms, end_offset = earliest
+                end_offset = min(end_offset, cleaning.end_offset)
+                cleaning = replace(cleaning, sees_ms=sees_ms, end_offset=end_offset)
             return _event(cleaning, rolled)
-        if earliest_end is None and cleaned_ms is not None and config.min_cleanable_dirty_ratio < 1:
-            earliest_end = plan.first_uncleanable_offset
+        if earliest is None and cleaned_ms is not None and config.min_cleanable_dirty_ratio < 1:
+            earliest = at_ms, plan.first_uncleanable_offset
     return None
 
 

@@ -162,6 +162,7 @@ def removal_of_file(
         due_ms += settings.of_topic(file.partition.topic)[0].file_delete_delay_ms
     elif rule == DELETED_LOG_DELAY:
         due_ms += settings.broker.file_delete_delay_ms
+    due_ms = max(due_ms, file.not_before_ms)
     return rule, max(due_ms, settings.now_ms) + settings.upkeep.run_interval_ms
 
 

@@ -341,6 +341,14 @@ def test_a_first_offset_before_the_data_is_no_contradiction(tmp_path: Path) -> N
     build(a_plan(builder))
 
 
+def test_an_entry_begins_after_the_marker_before(tmp_path: Path) -> None:
+    """One that begins at its producer's marker before is refused, as one that begins earlier."""
+    builder = two_producers(tmp_path / "logs")
+    change_entry(builder, 8, 0, first_offset=Offset(6))
+    with pytest.raises(CorruptIndex, match="begins before the producer's marker at 6"):
+        build(a_plan(builder))
+
+
 def test_a_snapshot_that_forgets_an_open_transaction_is_refused(tmp_path: Path) -> None:
     """Else its data would be mapped as committed, and be aborted later."""
     builder = LogBuilder(tmp_path / "logs")

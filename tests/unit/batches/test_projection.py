@@ -11,7 +11,7 @@ import pytest
 from logwright.batches import source as sources
 from logwright.batches.projection import Records, read_window
 from logwright.batches.source import Source, open_window
-from logwright.errors import CorruptBatch, CorruptLogError, UnsupportedFormatError
+from logwright.errors import BatchAboveLimit, CorruptBatch, CorruptLogError, UnsupportedFormatError
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.record import Record, RecordHeader, read_records
 from logwright.format.scan import scan_segment, scan_whatever
@@ -146,5 +146,5 @@ def test_a_window_needs_no_more_than_its_limit(
     compare(source, everything(source))
     monkeypatch.setattr(sources, "SCRATCH_BYTES", 40_000)
     open_window(source, slice(0, 1))
-    with pytest.raises(CorruptBatch, match="offset 1 does not decompress"):
+    with pytest.raises(BatchAboveLimit, match="offset 1 unpacks, with those before it, to more"):
         open_window(source, slice(0, 2))

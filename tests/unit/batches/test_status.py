@@ -11,11 +11,11 @@ import pytest
 from logwright.batches import status
 from logwright.batches.status import FAULTS, OK, StoppedAt, require_readable
 from logwright.errors import CorruptBatch, UnsupportedFormatError
-from logwright.format import batch, codec, legacy, record, scan, walk
+from logwright.format import batch, codec, legacy, limits, record, scan, walk
 from logwright.format.scan import BATCH
 
 _OTHERS = {"OK", "WHOLE", "ABORT", "COMMIT", "INT32_MAX"}.union(
-    *map(vars, (batch, codec, legacy, record))
+    *map(vars, (batch, codec, legacy, limits, record))
 )
 
 

@@ -8,8 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from logwright.bucket.commit import Commit, Conflict, Operation, TooLate, newest
+from logwright.bucket.commit import (
+    Answer,
+    Collect,
+    Collected,
+    Commit,
+    Conflict,
+    Get,
+    Operation,
+    Request,
+    TooLate,
+    newest,
+)
 from logwright.bucket.manifest import MOST_OPERATIONS, manifest_key
+from logwright.bucket.stored import DATA
 from logwright.errors import CorruptLogError
 from tests.bucket.__main__ import play
 from tests.bucket.kinds import KINDS
@@ -117,6 +129,27 @@ def test_a_slow_attempt_gives_up() -> None:
     with pytest.raises(TooLate):
         answered(there, slow.run())
     assert answered(there, newest()) is None
+
+
+class Overtaken(Store):
+    """One in which another removal ends just before the first version is read."""
+
+    def do(self, request: Request) -> Answer:
+        """Carry a request out."""
+        if request == Get(manifest_key(0)):
+            self.now += LIMITS.age_ms
+            answered(self, Collect(LIMITS).run())
+        return super().do(request)
+
+
+def test_a_removal_gives_way_to_another() -> None:
+    """It removes nothing if a version vanishes between the list and its reading."""
+    there = store()
+    assert [0, 1] == [commit(there, name) for name in ("a", "b")]
+    there.objects[f"{DATA}left"] = b"", -1
+    overtaken = Overtaken(random.Random(0), rate=0, objects=there.objects, now=LIMITS.age_ms)
+    assert Collected(data=(), versions=()) == answered(overtaken, Collect(LIMITS).run())
+    assert manifest_key(0) not in there.objects
 
 
 def test_a_damaged_manifest_stops_everything() -> None:

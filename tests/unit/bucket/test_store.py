@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import pickle
 import time
 from collections.abc import Iterable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from logwright.bucket.agreement import AGREEMENT, USUAL, agree, agreed
+from logwright.bucket.agreement import AGREEMENT, LONGEST_REQUEST_MS, USUAL, agree, agreed
 from logwright.bucket.probe import UnsafeBucket, probe
 from logwright.bucket.store import Bucket
 from logwright.errors import CorruptLogError, LogwrightError, NotALogDir
@@ -180,6 +181,22 @@ def test_a_damaged_agreement_is_refused(content: bytes, tmp_path: Path) -> None:
     bucket.put_unique(AGREEMENT, content)
     with pytest.raises(CorruptLogError, match="Nobody may write before"):
         agree(bucket)
+
+
+@pytest.mark.parametrize(("more_ms", "is_agreed"), [(0, False), (1, True)])
+def test_the_age_exceeds_the_deadline_by_a_request(
+    tmp_path: Path, more_ms: int, *, is_agreed: bool
+) -> None:
+    """A request that was sent before the deadline may still arrive after it."""
+    bucket = Bucket.of(f"file://{tmp_path}/bucket")
+    age_ms = 9 + LONGEST_REQUEST_MS + more_ms
+    content = {"format": 1, "deadlineMs": 9, "ageMs": age_ms, "keptVersions": 1, "raced": 20}
+    bucket.put_unique(AGREEMENT, json.dumps(content).encode())
+    if is_agreed:
+        assert age_ms == agree(bucket).age_ms
+    else:
+        with pytest.raises(CorruptLogError, match="Nobody may write before"):
+            agree(bucket)
 
 
 def test_a_bucket_that_does_not_answer_is_no_agreement(

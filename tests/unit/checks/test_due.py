@@ -294,3 +294,13 @@ def test_a_retired_file_waits_as_people_read_it() -> None:
     assert [
         f"{file.name} was retired 59 s 999 ms ago and is purged, file.delete.delay.ms is 3 d"
     ] == [one.sentence for one in purged.wrong]
+
+
+@pytest.mark.parametrize("kept_ms", [DELAY_MS, 2 * DELAY_MS])
+@pytest.mark.parametrize("left", [True, False])
+def test_a_file_waits_for_the_delay_that_it_was_retired_with(kept_ms: int, left: bool) -> None:
+    """If that is longer than the one of the settings now."""
+    since_ms = NOW_MS - kept_ms
+    file = AccountedFile(f"{OLD}.log.deleted", since_ms, left, since_ms + 2 * DELAY_MS)
+    (result,) = check_purge(PurgeAccount((file,)), TimestampMs(NOW_MS), DELAY_MS)
+    assert (left == (kept_ms == 2 * DELAY_MS)) == bool(result.wrong)

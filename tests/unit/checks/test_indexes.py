@@ -62,20 +62,29 @@ def test_right_entries_are_counted(tmp_path: Path) -> None:
     [
         ([(1_009, 101)], 1_009),  # between two batches
         ([(1_009, 400)], 1_009),  # past the last one
-        ([(1_008, 100)], 1_008),  # not the last offset of the batch
+        ([(1_004, 100)], 1_004),  # the batch before has it
+        ([(1_021, 250)], 1_021),  # no batch reaches it
+        ([(1_004, 0)], 1_004),  # there is no entry for the first batch
         ([(1_020, 250), (1_009, 100)], 1_009),  # descends
         ([(1_009, 100), (1_009, 100)], 1_009),  # twice
     ],
 )
 def test_a_wrong_offset_entry(tmp_path: Path, offsets: Entries, offset: int) -> None:
-    """It names the last offset of the batch at its position, and ascends."""
+    """No batch before its position has its offset, and it ascends."""
     assert ((len(offsets), 2), [offset]) == wrong(tmp_path, offsets, TIMES)
+
+
+@pytest.mark.parametrize("offset", [1_005, 1_008, 1_015, 1_020])
+def test_an_entry_of_an_older_broker(tmp_path: Path, offset: int) -> None:
+    """It names an offset in the batch, or the last one of what was appended with it; a time entry
+    any offset of the batch.
+    """
+    assert ((1, 1), []) == wrong(tmp_path, [(offset, 100)], [(50, 1_003)])
 
 
 @pytest.mark.parametrize(
     ("times", "offset"),
     [
-        ([(50, 1_003)], 1_003),  # no batch ends there
         ([(50, 1_021)], 1_021),  # past the last batch
         ([(40, 1_009)], 1_009),  # an earlier batch has a larger timestamp
         ([(61, 1_020)], 1_020),  # no batch has it

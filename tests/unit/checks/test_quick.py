@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -288,12 +289,14 @@ def change_the_time_of_a_rebuilt_record(staged: StagedCleaning) -> None:
     )
 
 
-def turn_the_value_of_a_rebuilt_record(staged: StagedCleaning) -> None:
+def turn_the_value_of_a_rebuilt_record(staged: StagedCleaning, *, at: int) -> None:
     """The same bytes, two runs of eight in each other's place."""
 
     def turn(record: Record) -> Record:
         value = record.value or b""
-        return replace(record, value=value[:8] + value[16:24] + value[8:16] + value[24:])
+        first, second = value[at : at + 8], value[at + 8 : at + 16]
+        assert first != second
+        return replace(record, value=value[:at] + second + first + value[at + 16 :])
 
     change_a_rebuilt_record(staged, turn)
 
@@ -346,7 +349,11 @@ def empty_the_index(staged: StagedCleaning) -> None:
         (change_a_key, {"survivors_identical", "latest_value_per_key"}),
         (move_an_offset, {"survivors_identical", "latest_value_per_key"}),
         (change_the_time_of_a_rebuilt_record, {"survivors_identical"}),
-        (turn_the_value_of_a_rebuilt_record, {"survivors_identical"}),
+        # one of eight places is that of two words of the sum
+        *(
+            (partial(turn_the_value_of_a_rebuilt_record, at=at), {"survivors_identical"})
+            for at in range(8, 16)
+        ),
         (change_the_end_of_a_rebuilt_value, {"survivors_identical"}),
         (forget_the_producer, {"survivors_identical"}),
         (forget_the_epoch_of_a_rebuilt_batch, {"survivors_identical"}),

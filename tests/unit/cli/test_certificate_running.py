@@ -166,6 +166,23 @@ def test_it_is_appended_before_the_second_look(place: Path) -> None:
     assert "remains" == made.requests[0].state
 
 
+def test_one_key_that_is_found_does_not_end_the_search_for_another(place: Path) -> None:
+    """All is looked at once more unless each key was found: here the other one comes meanwhile."""
+    (place / "keys").write_text("eve\nann\n")
+    passing = place / f"logs/t-0/{0:020d}.log.deleted"
+    shutil.copy(place / f"logs/t-0/{0:020d}.log", passing)
+
+    def act() -> None:
+        plant(place / f"logs/t-0/{4:020d}.log")
+        record(place / "logs", {"t-0": 7})
+        passing.unlink()
+
+    with running(place / "logs", {"t-0": 6}), soon(act):
+        made = signed(place)
+    assert {4, 5, 6} == {found.offset for found in made.remains}
+    assert 2 == len({found.request for found in made.remains})
+
+
 def test_files_that_go_are_waited_for(place: Path) -> None:
     """Then all is looked at once more, and they are named."""
     passing = place / f"logs/t-0/{0:020d}.log.cleaned"

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.log_builder import LogBuilder
-from tests.metadata_builder import MetadataBuilder, partition, topic, uuid_text
+from tests.metadata_builder import (
+    MetadataBuilder,
+    feature,
+    int32s,
+    partition,
+    partition_change,
+    topic,
+    uuid_text,
+)
 from tests.property.accidents import META, write_unknown_log
 from tests.rights import NOBODY, mounting
 from tests.running_dirs import running
@@ -28,6 +36,7 @@ def left_cleanly(log_dir: Path) -> Path:
     log.segment(2).batch(2, [("a", "3")]).batch(3, [("b", "4")])
     log.write(producers=True, high_watermark=4)
     (log_dir / "meta.properties").write_text(META)
+    (log.directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(5)}")
     return log_dir
 
 
@@ -86,16 +95,17 @@ def test_what_it_names_is_enough(call: Call, log_dir: Path) -> None:
 
 
 def test_what_a_start_loses(call: Call, log_dir: Path) -> None:
-    """A torn tail after an unclean stop: how many bytes, from which offset; the status is 0."""
+    """A torn tail after an unclean stop: how many bytes, from which offset."""
     (log_dir / ".kafka_cleanshutdown").unlink()
     (log_dir / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
     path = max((log_dir / "t-0").glob("*.log"))
     whole = path.stat().st_size
     path.write_bytes(path.read_bytes()[:-3])
     answer = call("doctor", log_dir, "--output", "json")
-    assert 0 == answer.status
+    assert 11 == answer.status
     *findings, verdict = answer.lines
-    (lost,) = [each for each in findings if each["effect"] == "loses"]
+    missing, lost = [each for each in findings if each["effect"] == "loses"]
+    assert (3, missing["offsets"]) == (missing["firstOffset"], verdict["missingOffsets"])
     assert (str(path), 3) == (lost["path"], lost["firstOffset"])
     assert whole // 2 - 3 == lost["bytes"] == verdict["lostBytes"]
     assert (True, 1) == (verdict["starts"], verdict["logs"])
@@ -184,6 +194,34 @@ def test_what_the_metadata_gives(call: Call, log_dir: Path) -> None:
     other_node = META.replace("node.id=1", "node.id=2")
     (log_dir / "meta.properties").write_text(other_node)
     assert "node 2 has no replica of it" in call("doctor", log_dir).out
+
+
+@pytest.mark.parametrize("eligible", [0, 1])
+def test_a_replica_that_leads_whatever_it_lacks(
+    call: Call, log_dir: Path, tmp_path: Path, eligible: int
+) -> None:
+    """The only one in sync of two, that loses its end, or its whole log; not with eligible leader
+    replicas. A recovery that cuts nothing has no reason to say it.
+    """
+    level = [feature("eligible.leader.replicas.version", 1)] * eligible
+    alone = partition_change(5, 0, {0: int32s([1])})
+    MetadataBuilder(log_dir).segment(0, [topic("t", 5), partition(5, 0, [1, 2]), alone, *level])
+    write_topic_id(log_dir, 5)
+    sentence = "t-0: by the cluster's metadata this is the only replica in sync, and the"
+    assert sentence not in call("doctor", log_dir).out
+    segment = log_dir / "t-0" / f"{2:020d}.log"
+    segment.write_bytes(segment.read_bytes()[:-5])
+    answer = call("doctor", log_dir)
+    assert (11, not eligible) == (answer.status, sentence in answer.out)
+    assert ("leave this one stopped, start the others" in answer.out) == (not eligible)
+    recovered = call("recover", log_dir, "--yes")
+    assert (0, not eligible) == (recovered.status, sentence in recovered.out), recovered.err
+    assert sentence not in call("recover", log_dir, "--yes").out
+    aside = call("rescue", log_dir, "--set-aside", log_dir / "t-0", "--dry-run")
+    deleted = call("delete", log_dir, "t-0", "--yes")
+    assert 0 == deleted.status, deleted.err
+    for answer in (aside, deleted):  # a log that is empty lacks all
+        assert (sentence in answer.err) == (not eligible)
 
 
 def test_the_metadata_log(call: Call, log_dir: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import pytest
 
+from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.live_plans import end_plan, hold_plan, new_plan_id
 from logwright.locks import lock_partition
@@ -18,7 +19,7 @@ from tests import metadata_builder as records
 from tests.e2e.command import Answer, call
 from tests.erasing import bytes_anywhere, keys_in, logs_of
 from tests.log_builder import START_MS, LogBuilder
-from tests.metadata_builder import MetadataBuilder
+from tests.metadata_builder import MetadataBuilder, uuid_text
 
 T0 = TopicPartition("t", 0)
 ME: Final = "the-erased-key"
@@ -72,6 +73,34 @@ def outlook(answer: Answer) -> list[tuple[str, int, str, int | None]]:
         for line in answer.lines
         if "left" in line
     ]
+
+
+def test_one_replica_of_several_gets_no_tombstone(tmp_path: Path) -> None:
+    """Only the leader appends. At once nothing is appended; nor is it known of several without the
+    cluster's metadata.
+    """
+    log_dir = made(tmp_path)
+    metadata = MetadataBuilder(log_dir)
+    metadata.segment(
+        0,
+        [records.feature("metadata.version", 25), records.topic("t", 1)],
+        [records.partition(1, 0, [1, 2, 3])],
+    )
+    (log_dir / "t-0/partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(1)}")
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    before = {path.name: path.read_bytes() for path in (log_dir / "t-0").iterdir()}
+    for more in (("--yes",), ("--dry-run",)):
+        refused = erase(tmp_path, *COMPACT, *more)
+        assert PreconditionError.exit_status == refused.status
+        assert "t-0 has 3 replicas (nodes 1, 2, 3), and only its leader appends" in refused.err
+        assert "Produce the tombstones through the cluster; or erase at once" in refused.err
+    after = {path.name: path.read_bytes() for path in (log_dir / "t-0").iterdir()}
+    assert before == after
+    shown = erase(tmp_path, *COMPACT, "--no-metadata", "--dry-run")
+    assert 0 == shown.status, shown.err
+    done = erase(tmp_path, *COMPACT, "--now-and-for-good", "--yes")
+    assert 9 == done.status, done.err
+    assert {"topic": "t", "brokersNotErased": [2, 3]} in done.lines
 
 
 def test_by_the_rules_until_nothing_is_left(tmp_path: Path) -> None:
@@ -387,3 +416,14 @@ def test_tables_hold_the_person_until_their_next_update(tmp_path: Path) -> None:
         gone.status,
         next(one["problem"] for one in gone.lines if "table" in one),
     )
+
+
+@pytest.mark.parametrize("of_a_broker", [True, False])
+def test_whether_there_are_other_replicas_is_said(tmp_path: Path, *, of_a_broker: bool) -> None:
+    """Without metadata nobody knows; not in a directory that no broker has made."""
+    log_dir = made(tmp_path)
+    if of_a_broker:
+        (log_dir / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=c\n")
+    answer = erase(tmp_path, *COMPACT, "--yes")
+    assert of_a_broker == ("Whether other brokers have replicas" in answer.err)
+    assert any(one.get("tombstones") for one in logs(answer))

@@ -130,7 +130,7 @@ def test_examples_work(
     [
         ("logwright ver", {"verify", "verify-certificate"}),
         ("logwright plan --high", {"--high-watermark"}),
-        ("logwright plan --high-watermark ", {"end", "checkpoint"}),
+        ("logwright plan --high-watermark ", {"end", "checkpoint", "recorded"}),
         ("logwright plan --output j", {"json"}),
     ],
 )

@@ -1,7 +1,10 @@
-"""What counts as committed: the option, else the policies, else all of a stopped log."""
+"""What counts as committed: the option, else the policies, else what is on record, and all of a
+log without a record of it.
+"""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,11 @@ END = 4
 """Where the closed segments end."""
 COMMITTED = 3
 """What the high watermark's checkpoint says: some replicas do not have the last record."""
+
+RECORDED = (
+    "replication-offset-checkpoint, and the end of logs that it does not have"
+    " (the default of the command line)"
+)
 
 
 @pytest.fixture
@@ -39,11 +47,12 @@ def words(tmp_path: Path, policies: str | None, option: str | None) -> list[str 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ((None, None), END),
+        ((None, None), COMMITTED),
         ((None, "checkpoint"), COMMITTED),
         ((SECTION["checkpoint"], None), COMMITTED),
         ((SECTION["end"], None), END),
-        ((SECTION[None], None), END),
+        ((SECTION[None], None), COMMITTED),
+        ((None, "end"), END),
         ((SECTION["checkpoint"], "end"), END),
         ((SECTION["end"], "checkpoint"), COMMITTED),
     ],
@@ -68,8 +77,8 @@ def test_nothing_above_it_is_cleaned(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ((None, None), "the end of each log (the default of the command line)"),
-        ((SECTION[None], None), "the end of each log (the default of the command line)"),
+        ((None, None), RECORDED),
+        ((SECTION[None], None), RECORDED),
         (
             (SECTION["checkpoint"], None),
             "replication-offset-checkpoint (high_watermark: checkpoint of the policies)",
@@ -107,3 +116,50 @@ def test_a_reason_names_the_checkpoint(call: Call, tmp_path: Path, log_dir: Path
     assert expected in " ".join(line["reasons"])
     text = call("plan", log_dir, *options, "--output", "text").out
     assert "not cleaned from offset 2 on: the high watermark of replication-off" in text
+
+
+NOT_ON_RECORD = "No high watermark is on record of 1 log (t-0): all of them counts as committed."
+
+
+@pytest.mark.parametrize("command", ["clean", "retain", "maintain"])
+def test_a_log_without_a_record_counts_to_its_end(call: Call, tmp_path: Path, command: str) -> None:
+    """That nobody recorded what is committed is said; of a log with a record it is not."""
+    builder = LogBuilder(tmp_path / "logs")
+    builder.segment(0).batch(0, [("a", "1"), ("b", "1"), ("a", "2")])
+    builder.segment(COMMITTED)
+    log_dir = builder.write().log_dir
+    policy = "delete" if command == "retain" else "compact"
+    words = [command, log_dir, "--yes", "--config", f"cleanup.policy={policy}", "--now", START_MS]
+    assert NOT_ON_RECORD in call(*words).err
+    assert NOT_ON_RECORD not in call(*words, "--high-watermark", "end").err
+    (log_dir / "replication-offset-checkpoint").write_text(f"0\n1\nt 0 {COMMITTED}\n")
+    recorded = call(*words)
+    assert (0, False) == (recorded.status, "high watermark" in recorded.err)
+
+
+@pytest.mark.parametrize("command", ["latest", "dump"])
+def test_readers_say_what_they_leave_out(
+    call: Call, tmp_path: Path, log_dir: Path, command: str
+) -> None:
+    """What is beyond the high watermark is not read, and its offsets are named."""
+    words = {
+        "latest": ["latest", log_dir, "t", "--to", tmp_path / "table"],
+        "dump": ["dump", log_dir, "t-0", "--records"],
+    }[command]
+    left = call(*words, "--output", "json")
+    named = "t-0: offsets 3 to 3 are beyond the high watermark on record and may not be committed"
+    assert named in left.err
+    shutil.rmtree(tmp_path / "table", ignore_errors=True)
+    whole = call(*words, "--output", "json", "--high-watermark", "end")
+    assert (0, False) == (whole.status, "high watermark" in whole.err)
+    assert whole.out != left.out
+
+
+def test_a_malformed_checkpoint_is_recovered_first(call: Call, log_dir: Path) -> None:
+    """The question for it does not end the command before the recovery that writes it again."""
+    checkpoint = log_dir / "replication-offset-checkpoint"
+    checkpoint.write_text("x")
+    (log_dir / ".kafka_cleanshutdown").unlink()
+    answer = call("clean", log_dir, "--yes", "--force", "--config", "cleanup.policy=compact")
+    assert 0 == answer.status, answer.err
+    assert checkpoint.read_text().startswith("0\n")

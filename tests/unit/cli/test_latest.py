@@ -459,7 +459,7 @@ def test_a_lower_high_watermark_takes_no_row_away(call: Call, tmp_path: Path) ->
     log.segment(0).batch(0, [("a", "1")]).batch(1, [("b", "2")])
     log.write(high_watermark=1)
     words = ("latest", log.log_dir, "t", "--to", tmp_path / "table", *JSON)
-    assert call(*words).status == 0
+    assert call(*words, "--high-watermark", "end").status == 0
     refused = call(*words, "--high-watermark", "checkpoint")
     assert refused.status == 5
     assert "the high watermark is 1, below offset 2" in refused.err

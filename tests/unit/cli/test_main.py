@@ -51,6 +51,7 @@ def test_help_imports_next_to_nothing() -> None:
         "logwright.cli.log_lines",
         "logwright.cli.main",
         "logwright.cli.statuses",
+        "logwright.cli.streams",
         "logwright.errors",
     } == own
 

@@ -230,6 +230,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "delete": ("t-0",),
     "erase": ("--keys", "{}/keys"),
     "ingest": ("--topic", "t", "--from", "{}/keys", "--format", "csv"),
+    "maintain": (),
     "metrics": (),
     "move": ("t-0", "--to", "{}"),
     "pause": ("t-0", "--reason", "x"),

@@ -45,7 +45,7 @@ def test_a_torn_tail_is_cut_and_kept(call: Call, tmp_path: Path) -> None:
     assert ("cut", "the record batch is cut off") == (entry["action"], entry["reason"])
     assert 1760003654031 == manifest["atMs"]
     assert f"cut {name} at byte 3047 from offset 182 (191 B)" in answer.out
-    assert b'{"version":0,"brokerEpoch":-1}' == (log_dir / MARKER).read_bytes()
+    assert b"" == (log_dir / MARKER).read_bytes()
 
 
 def test_a_directory_without_logs_becomes_clean(call: Call, tmp_path: Path) -> None:
@@ -349,3 +349,36 @@ def in_another_process(*words: str | Path) -> subprocess.CompletedProcess[str]:
     """The installed command: a POSIX lock does not exclude the process that holds it."""
     command = [str(Path(sys.executable).with_name("logwright")), *map(str, words)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_empty_logs_are_one_line(call: Call, tmp_path: Path) -> None:
+    """A directory whose broker died has fifty of them; what had records is named alone."""
+    for number in range(5):
+        log = LogBuilder(tmp_path, f"e-{number}")
+        log.segment(0)
+        log.write(cleaner_checkpoint=None)
+    log = LogBuilder(tmp_path)
+    log.segment(0).batch(0, [("k", "v")])
+    log.write(cleaner_checkpoint=None)
+    (tmp_path / MARKER).unlink()
+    (tmp_path / "e-4" / f"{0:020}.log").unlink()
+    marks = tmp_path / "recovery-point-offset-checkpoint"
+    marks.write_text("0\n1\ne 4 7\n")
+    answer = call("recover", tmp_path, "--dry-run")
+    (line,) = (line for line in answer.out.splitlines() if "empty logs" in line)
+    assert line.startswith("4 empty logs (e-0, e-1, e-2 and 1 more): rebuilt ")
+    for name in ("t-0", "e-4"):
+        assert any(line.startswith(f"{name}: ") for line in answer.out.splitlines()), name
+    assert not any(line.startswith("e-0") for line in answer.out.splitlines())
+    lines = call("recover", tmp_path, "--dry-run", "--output", "json").lines
+    assert 6 == len({line["topicPartition"] for line in lines if "topicPartition" in line})
+    assert "Recovered first: 4 empty logs" in call("plan", tmp_path).out
+
+
+def test_one_empty_log_has_its_name(call: Call, tmp_path: Path) -> None:
+    """As any other."""
+    log = LogBuilder(tmp_path)
+    log.segment(0)
+    log.write(cleaner_checkpoint=None)
+    (tmp_path / MARKER).unlink()
+    assert call("recover", tmp_path, "--dry-run").out.startswith("t-0: rebuilt ")

@@ -84,6 +84,19 @@ def test_leader_epochs_are_taken_from_all_batches(
     assert [(0, 0)] == [(one.epoch, one.start_offset) for one in epochs]
 
 
+def test_malformed_leader_epochs_of_a_log_without_records(call: Call, tmp_path: Path) -> None:
+    """What a broker cannot read is replaced where nothing is to be written into it, too."""
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0)
+    log.write()
+    (log.log_dir / "meta.properties").write_text(IDS)
+    (log.log_dir / MARKER).unlink()
+    path = log.directory / "leader-epoch-checkpoint"
+    path.write_bytes(b"malformed")
+    assert 0 == call("recover", log.log_dir, *NOW).status
+    assert () == tuple(parse_leader_epochs(path.read_bytes(), path))
+
+
 @pytest.mark.parametrize("name", ["lost+found", ".logwright", "x-y", "x-01"])
 def test_a_directory_that_stops_a_broker(call: Call, log_dir: Path, name: str) -> None:
     """It is named, the logs are recovered, and there is no marker until it is away."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from contextlib import suppress
 from pathlib import Path
@@ -169,6 +170,18 @@ def test_meta_properties_that_are_proved(call: Call, log_dir: Path, other: Path)
     assert "clus" == (log_dir / "meta.properties").read_text().splitlines()[-1]
 
 
+def test_an_id_of_several_is_not_guessed(call: Call, log_dir: Path, other: Path) -> None:
+    """If the metadata has two directory ids that no directory has, a broker makes a new one."""
+    MetadataBuilder(other).segment(
+        0, [topic("t", 5), partition(5, 0, [1], [1000]), partition(5, 1, [1], [2000])]
+    )
+    (log_dir / "t-0/partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(5)}")
+    (log_dir / "meta.properties").unlink()
+    assert 0 == call("rescue", log_dir, other, "--yes", *NOW).status
+    expected = set(META.splitlines()) - {f"directory.id={OWN_ID}"}
+    assert expected == set((log_dir / "meta.properties").read_text().splitlines())
+
+
 def test_meta_properties_that_are_not_proved(call: Call, log_dir: Path, other: Path) -> None:
     """No other directory, another node, another id left, a directory without a log."""
     path = log_dir / "meta.properties"
@@ -183,6 +196,18 @@ def test_meta_properties_that_are_not_proved(call: Call, log_dir: Path, other: P
     path.unlink()
     assert 5 == call("rescue", log_dir, other, "--yes").status
     assert not path.exists()
+
+
+def test_inodes_that_are_reserved_for_root(
+    call: Call, log_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start of another user has no inode if root alone may take those that are left."""
+    status = list(os.statvfs(log_dir))
+    status[5:8] = 100, 5, 0  # all, free, free for any user
+    monkeypatch.setattr(os, "statvfs", lambda _: os.statvfs_result(status))
+    answers = {user: call("doctor", log_dir, "--user", user).out for user in ("nobody", "root")}
+    lacks = {user: "its file system has no inode left" in out for user, out in answers.items()}
+    assert {"nobody": True, "root": False} == lacks
 
 
 def test_two_logs_of_a_partition(call: Call, log_dir: Path, other: Path) -> None:

@@ -260,6 +260,20 @@ def test_plans_name_the_metadata_and_what_disagrees(
     assert first["cluster"]["where"].endswith("at offset 4")
 
 
+@pytest.mark.parametrize("words", [("plan",), ("config",)])
+def test_metadata_without_an_id_of_its_cluster(
+    call: Call, log_dir: Path, words: tuple[str, ...]
+) -> None:
+    """The message says what is not known: nothing next to the metadata names its cluster."""
+    path = metadata(log_dir, ("t", POLICY, "compact"))
+    (log_dir / "meta.properties").write_text("version=1\nnode.id=1\n")
+    answer = call(*words, log_dir)
+    assert 0 == answer.status, answer.err
+    shown = (answer.out + answer.err).lower()
+    assert f"the metadata of a cluster of unknown id up to offset 5, from {path}".lower() in shown
+    assert "cluster none" not in shown
+
+
 def test_inspect_shows_policies_and_strays(call: Call, log_dir: Path) -> None:
     """Without metadata the policy is unknown; with damaged metadata the rest is shown all the
     same.
@@ -284,3 +298,91 @@ def test_inspect_shows_policies_and_strays(call: Call, log_dir: Path) -> None:
     damage(path)
     assert {"t-0": (None, None), "u-0": (None, None)} == shown()
     assert "Settings cannot be read" in call("inspect", log_dir).err
+
+
+HOUR_MS = 3_600_000
+LONG = (
+    "[{name: t, cleanup.policy: compact, min.cleanable.dirty.ratio: 0,"
+    f" file.delete.delay.ms: {HOUR_MS}}}]"
+)
+
+
+def retired(log_dir: Path) -> list[Path]:
+    return sorted(log_dir.glob("t-0*/*.deleted"))
+
+
+def test_the_policies_of_the_environment(
+    call: Call, log_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every command with --policies reads LOGWRIGHT_POLICIES, as the platform does, and says so in
+    a line; --policies wins. Broken ones are refused as if they had been given.
+    """
+    option, here = policies(tmp_path / "here", LONG)
+    _, there = policies(tmp_path / "there", "[{name: t, cleanup.policy: compact}]")
+    words = ("config", log_dir, "t", "--no-metadata", "--output", "json")
+    given = call(*words, option, here)
+    assert "LOGWRIGHT_POLICIES" not in given.err
+    monkeypatch.setenv("LOGWRIGHT_POLICIES", str(here))
+    answer = call(*words)
+    assert given.out == answer.out
+    assert str(here) in answer.out
+    line = f"The policies are those of LOGWRIGHT_POLICIES: {here}"
+    assert [line] == [each for each in answer.err.splitlines() if "LOGWRIGHT_POLICIES" in each]
+    assert line in call("metrics", log_dir).err.splitlines()
+    other = call(*words, option, there)
+    assert "LOGWRIGHT_POLICIES" not in other.err
+    assert str(here) not in other.out
+    monkeypatch.setenv("LOGWRIGHT_POLICIES", str(tmp_path / "nothing"))
+    refused = call(*words)
+    assert (2, True) == (refused.status, "LOGWRIGHT_POLICIES" in refused.err)
+    monkeypatch.setenv("LOGWRIGHT_POLICIES", "")
+    assert "LOGWRIGHT_POLICIES" not in call(*words).err
+
+
+@pytest.mark.parametrize("command", ["clean", "retain"])
+def test_a_purge_without_the_policies_keeps_what_they_keep(
+    call: Call, log_dir: Path, tmp_path: Path, command: str
+) -> None:
+    """What was retired with policies that keep it for an hour is not purged earlier by a purge
+    that does not know them: an undo works until then. What --config says is done.
+    """
+    with_policies = policies(
+        tmp_path / "policies",
+        LONG if command == "clean" else LONG.replace("compact", "delete, retention.ms: 1"),
+    )
+    at = ("--now", NOW, "--yes", "--no-metadata")
+    assert 0 == call(command, log_dir, "t-0", *with_policies, *at).status
+    files = retired(log_dir)
+    assert files
+    purge = ("purge", log_dir, "--yes", "--no-metadata", "--output", "json", "--now")
+    early = call(*purge, NOW + HOUR_MS - 1)
+    (line,) = [line for line in early.lines if line["topicPartition"] == "t-0"]
+    assert {NOW + HOUR_MS} == {file["dueAtMs"] for file in line["pending"]}
+    assert files == retired(log_dir)
+    plan = call("plan", log_dir, "t-0", "--no-metadata", "--now", NOW + HOUR_MS - 1)
+    assert "purge removes" not in plan.out
+    assert 0 == call("undo", log_dir, "t-0", "--yes").status
+    assert 0 == call(command, log_dir, "t-0", *with_policies, *at).status
+    assert retired(log_dir)
+    minute = ("--config", "file.delete.delay.ms=60000")
+    shown = call("plan", log_dir, "t-0", "--no-metadata", *minute, "--now", NOW + 60_000)
+    assert "purge removes" in shown.out
+    assert 0 == call(*purge, NOW + 60_000, *minute).status
+    assert [] == [path for path in retired(log_dir) if path in files]
+
+
+def test_a_deleted_log_is_kept_as_long_as_the_policies_keep_it(
+    call: Call, log_dir: Path, tmp_path: Path
+) -> None:
+    """By the broker's delay of the deletion, unless --config says another one."""
+    delay = f"{{log.segment.delete.delay.ms: {HOUR_MS}}}"
+    option, path = policies(tmp_path / "policies", LONG, delay)
+    at = ("--now", NOW, "--yes", "--no-metadata")
+    assert 0 == call("delete", log_dir, "t-0", option, path, *at).status
+    purge = ("purge", log_dir, "--yes", "--no-metadata", "--now")
+    early = call(*purge, NOW + HOUR_MS - 1)
+    assert "log.segment.delete.delay.ms is 1 h" in early.out
+    assert 1 == len(list(log_dir.glob("t-0.*-delete")))
+    minute = ("--config", "log.segment.delete.delay.ms=60000")
+    assert 0 == call(*purge, NOW + 60_000, *minute).status
+    assert [] == list(log_dir.glob("t-0.*-delete"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import product
 from pathlib import Path
 
 import click
@@ -12,7 +13,8 @@ import pytest
 from logwright import errors
 from logwright.cli.main import main
 from logwright.cli.request import Request
-from logwright.cli.statuses import EXIT_STATUSES, STOPPED
+from logwright.cli.run.doctor import LOSES
+from logwright.cli.statuses import EXIT_STATUSES, STOPPED, WORST_FIRST, worst
 from logwright.erasure.status import FOUND, INCOMPLETE, LATE
 from tests.fixtures import copy_before
 from tests.log_builder import LogBuilder
@@ -20,6 +22,7 @@ from tests.property.accidents import write_unknown_log
 from tests.unit.cli.conftest import Call
 
 ROOT = Path(__file__).parents[3]
+ERRORS = frozenset(range(1, 8))
 COMMANDS = main.list_commands(click.Context(main))
 
 
@@ -30,7 +33,7 @@ def all_errors(kind: type[errors.LogwrightError]) -> set[type[errors.LogwrightEr
 def test_every_status_of_an_error_is_in_the_table() -> None:
     """So are those that a search and an interruption have."""
     used = {one.exit_status for one in all_errors(errors.LogwrightError)}
-    used |= {0, STOPPED, FOUND, INCOMPLETE, LATE}
+    used |= {0, STOPPED, FOUND, INCOMPLETE, LATE, LOSES}
     assert set(EXIT_STATUSES) == used
 
 
@@ -70,6 +73,29 @@ def test_the_runbook_has_the_table() -> None:
     text = (ROOT / "docs/runbook.md").read_text()
     rows = re.findall(r"^\| (\d+) \| ([^|]+) \|", text, re.MULTILINE)
     assert [(str(status), said) for status, said in EXIT_STATUSES.items()] == rows
+
+
+@pytest.mark.parametrize(("first", "second"), tuple(product(EXIT_STATUSES, repeat=2)))
+def test_the_worst_of_two(first: int, second: int) -> None:
+    """It is one of both, whichever came first; 0 only if both are; and an error, 1 to 7, comes
+    before what a search has found, 9, 10 and 8, as docs/runbook.md says.
+    """
+    status = worst((first, second))
+    assert status == worst((second, first)) == worst((status, first, second))
+    assert status in {first, second}
+    assert (status == 0) == (first == second == 0)
+    if STOPPED in {first, second}:
+        assert STOPPED == status
+    elif {first, second} & ERRORS:
+        assert status in ERRORS
+
+
+def test_the_order_has_every_status_once() -> None:
+    """That of the runbook for what a search has found; a bug before all that is known of logs."""
+    assert sorted(EXIT_STATUSES) == sorted(WORST_FIRST)
+    assert [9, 10, 8] == [status for status in WORST_FIRST if status in {8, 9, 10}]
+    assert 1 == worst(ERRORS)
+    assert 0 == worst(())
 
 
 def test_a_question_answered_with_no(

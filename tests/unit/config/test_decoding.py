@@ -257,14 +257,20 @@ def test_models_check_themselves() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("string", Decoding(value=ScalarSpec(format="string"))),
+        ("string", Decoding(key=ScalarSpec(format="string"), value=ScalarSpec(format="string"))),
+        (
+            "{format: string}",
+            Decoding(key=ScalarSpec(format="string"), value=ScalarSpec(format="string")),
+        ),
+        ("json", Decoding(value=JsonSpec())),
+        ("long", Decoding(value=ScalarSpec(format="long"))),
         ("{format: json, schema: {a: int}}", None),
         ("{key: long, value: json}", Decoding(key=ScalarSpec(format="long"), value=JsonSpec())),
         ("kafka-internal", Decoding(key=InternalSpec(), value=InternalSpec())),
     ],
 )
 def test_of_the_command_line(text: str, expected: Decoding | None, base: Path) -> None:
-    """A value's spec, or a mapping of key and value."""
+    """A value's spec, or a mapping of key and value; text is of both."""
     decoding = decoding_of(text, base)
     if expected is None:
         expected = Decoding(value=JsonSpec(fields=(JsonField(name="a", type="int"),)))

@@ -25,7 +25,6 @@ from tests.metadata_builder import (
 
 NEW_IN_4_4 = {
     "errors.deadletterqueue.group.enable",
-    "max.decompressed.message.bytes",
     "remote.copy.lag.bytes",
     "remote.copy.lag.ms",
 }
@@ -54,7 +53,9 @@ def chosen(
 
 
 def test_the_newest_version_knows_all() -> None:
-    """The four topic configs that 4.4 brought are unknown to 4.3; 4.4 knows all."""
+    """The three topic configs that 4.4 brought are unknown to 4.3; 4.4 knows all. A fourth came to
+    the patch release 4.3.2, too.
+    """
     assert NEW_IN_4_4 == TOPIC_NAMES & unknown_configs(VERSIONS[0])
     assert frozenset() == unknown_configs(VERSIONS[-1])
 
@@ -145,23 +146,30 @@ def test_registrations_are_read_from_the_metadata(tmp_path: Path) -> None:
 
 
 def test_an_older_broker_ignores_a_newer_config_that_is_stored(tmp_path: Path) -> None:
-    """In the metadata and server.properties of a 4.3 broker it has no effect; for 4.4 it has."""
+    """In the metadata and server.properties of a 4.3 broker it has no effect; for 4.4 it has. One
+    that a patch release of 4.3 has counts.
+    """
     builder = MetadataBuilder(tmp_path)
-    name = "max.decompressed.message.bytes"
-    stored = config(2, "t", name, "77")
-    builder.segment(0, [topic("t", 1), stored], [register_broker(1, {LEVEL: 33})])
+    name, patched = "remote.copy.lag.bytes", "max.decompressed.message.bytes"
+    stored = config(2, "t", name, "8"), config(2, "t", patched, "77")
+    builder.segment(0, [topic("t", 1), *stored], [register_broker(1, {LEVEL: 33})])
     sources = Sources(
         metadata=read_metadata(builder.path),
         properties=parse_properties("log.remote.copy.lag.ms=5", Path("server.properties")),
     )
     newer, _ = settings_of(sources, "t")
     assert (77, 5) == (newer.max_decompressed_message_bytes, newer.remote_copy_lag_ms)
-    assert "77" == resolve(sources, "t")[name].value
+    assert ("8", "77") == tuple(resolve(sources, "t")[each].value for each in (name, patched))
     older = Sources(metadata=sources.metadata, properties=sources.properties, kafka_version="4.3")
     config_of_older, cleaner = settings_of(older, "t")
-    assert (2_147_483_639, 0) == (
+    assert (77, 0) == (
         config_of_older.max_decompressed_message_bytes,
         config_of_older.remote_copy_lag_ms,
     )
     assert "4.3" == cleaner.kafka.name
     assert name not in resolve(older, "t")
+    assert "77" == resolve(older, "t")[patched].value
+    assert patched not in resolve(older, "other"), "its patch release may not have it"
+    assert patched in resolve(sources, "other")
+    given, _ = parse_settings({patched: "5"}, BY_NAME["4.3"])
+    assert 5 == given.max_decompressed_message_bytes

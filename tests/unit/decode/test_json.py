@@ -170,6 +170,15 @@ def test_nested() -> None:
     ] == result.rows
 
 
+def test_an_item_of_an_item_is_refused_with_its_row() -> None:
+    """Of lists in lists each has its own positions; the good rows around it stay."""
+    lists = spec("{e: [[long]]}")
+    good, bad = b'{"e": [[1], [2], [3, 4]]}', b'{"e": [[5], ["x"]]}'
+    result = by_value(lists, good, bad, good)
+    assert [1] == [number for number, _, _ in result.refused]
+    assert [[[1], [2], [3, 4]]] * 2 == [row["e"] for row in result.rows]
+
+
 def test_names_that_are_taken() -> None:
     """A field with the name of another column gets a prefix, also if only its case differs."""
     result = by_value(

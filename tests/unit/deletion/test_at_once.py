@@ -20,6 +20,7 @@ from logwright.deletion import commit as deletion_run
 from logwright.deletion.commit import delete_log, find_deleted, purge_deleted, restore_log
 from logwright.errors import CannotUndo, LogDirLocked, LogwrightError, StalePlan
 from logwright.format.names import DELETED_LOGS, TopicPartition
+from logwright.ingest import commit as ingest_run
 from logwright.ingest.model import AppendPlan
 from logwright.ingest.staging import make_directory
 from logwright.steps.filesystem import RealFileSystem
@@ -87,6 +88,8 @@ class Meanwhile:
         if self.points == self.at:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(locks, "CHECKPOINTS_WAIT_SECONDS", 0.0)
+                for module in (deletion_run, ingest_run):
+                    patch.setattr(module, "APPEND_WAIT_SECONDS", 0.0)
                 self.do()
 
     def do(self) -> None:

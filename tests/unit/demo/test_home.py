@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
+from io import StringIO
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from rich.console import Console
 
 from logwright.cli.main import main
 from logwright.config.policies import Policies, load_policies
@@ -21,12 +24,14 @@ from logwright.demo.home import (
     SETTINGS,
     TABLE,
     TABLE_TOPIC,
+    DemoHome,
     NoDemoArchive,
     NotADemoHome,
     opened,
     prepare,
 )
 from logwright.demo.pages import HOST, PortTaken, check_port
+from logwright.demo.run import _conclude
 from logwright.demo.survey import Account, Size, causes, comparison, survey, total
 from logwright.errors import LogDirLocked
 from logwright.fleet.starts import STARTS, judge_starts
@@ -229,3 +234,16 @@ def test_retired_segments_wait_long_enough_to_be_looked_at(root: Path) -> None:
         assert (
             "3600000" == effective_pairs(Sources(policies=policies), topic)["file.delete.delay.ms"]
         )
+
+
+def test_the_commands_that_it_prints_know_its_policies(root: Path) -> None:
+    """Each works as it is printed, and takes the settings that its sensors take."""
+    written = StringIO()
+    report = {"page": "page", "tables": {}, "spark_events": []}
+    _conclude(Console(file=written), DemoHome(root=root), report, seconds=1)
+    commands = re.findall(r"/logwright (.+)", written.getvalue())
+    assert ["inspect", "plan"] == [words.split()[0] for words in commands]
+    for words in commands:
+        assert words.endswith(f" {root}/kafka-logs --policies {root}/policies")
+        shown = CliRunner().invoke(main, words.split())
+        assert 0 == shown.exit_code, shown.output

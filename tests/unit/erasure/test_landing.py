@@ -94,6 +94,12 @@ def test_a_key_in_base64_and_an_hmac(tmp_path: Path) -> None:
     assert landed.requests == landed.require_all(tmp_path)
 
 
+def test_a_deadline_may_be_the_moment_of_receipt(tmp_path: Path) -> None:
+    """Such a request is due at once."""
+    landed = read_json(tmp_path, row(deadline=RECEIVED_MS))
+    assert (request(deadline_ms=RECEIVED_MS),) == landed.require_all(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [

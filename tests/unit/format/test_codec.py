@@ -16,6 +16,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from logwright.errors import PolicyError
 from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.codec import (
     CODEC_NAMES,
@@ -24,12 +25,11 @@ from logwright.format.codec import (
     NONE,
     SNAPPY,
     ZSTD,
-    CodecError,
     CodecName,
     compress,
     decompress,
-    decompression_limit,
 )
+from logwright.format.limits import ENVIRONMENT, AboveLimit, CodecError, decompression_limit
 from logwright.format.lz4frame import xxhash32
 from tests.fixtures import CASES, case_dir
 from tests.unit.format import builders
@@ -150,17 +150,31 @@ def test_a_bomb_allocates_no_more_than_the_limit(codec: int) -> None:
     bomb = compress(codec, bytes(64 << 20))
     tracemalloc.start()
     try:
-        with pytest.raises(CodecError):
+        with pytest.raises(AboveLimit):
             decompress(codec, bomb, limit=LIMIT)
         assert tracemalloc.get_traced_memory()[1] < 4 * LIMIT
     finally:
         tracemalloc.stop()
 
 
-def test_the_limit_is_sixteen_times_the_batch_and_at_least_64_mib() -> None:
-    """max(64 MiB, 16 x batch)."""
+def test_the_limit_is_sixteen_times_the_batch_and_at_least_64_mib(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """max(64 MiB, 16 x batch), or what the environment gives, if that is more."""
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
     assert decompression_limit(1) == 64 << 20
     assert decompression_limit(5 << 20) == 80 << 20
+    monkeypatch.setenv(ENVIRONMENT, str(70 << 20))
+    assert decompression_limit(1) == 70 << 20
+    assert decompression_limit(5 << 20) == 80 << 20
+
+
+@pytest.mark.parametrize("text", ["64MiB", "-1", "1e9", "\u0661"])
+def test_a_limit_is_a_number_of_bytes(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Without a unit, in ASCII."""
+    monkeypatch.setenv(ENVIRONMENT, text)
+    with pytest.raises(PolicyError, match=ENVIRONMENT):
+        decompression_limit(1)
 
 
 def test_gzip_members_follow_one_another() -> None:

@@ -8,7 +8,8 @@ import zlib
 
 import pytest
 
-from logwright.format.codec import GZIP, CodecError, decompress
+from logwright.format.codec import GZIP, decompress
+from logwright.format.limits import CodecError
 
 LIMIT = 1 << 20
 

@@ -185,13 +185,16 @@ def test_an_index_entry_that_points_nowhere(log_dir: Path, entry: tuple[int, int
 
 
 def test_an_index_entry_with_another_batchs_offset(log_dir: Path) -> None:
-    """The position is right, the offset is one less."""
+    """The position is right, the offset is in the batch before, or after all."""
     path = log_dir / "t-0" / f"{ACTIVE}.index"
-    offset, position = struct.unpack(">ii", path.read_bytes())
-    path.write_bytes(struct.pack(">ii", offset - 1, position))
-    error = refusal(log_dir)
-    assert isinstance(error, CorruptIndex)
-    assert path == error.path
+    _, position = struct.unpack(">ii", path.read_bytes())
+    batch = path.with_suffix(".log").read_bytes()[position:]
+    first = int.from_bytes(batch[:8], "big") - int(ACTIVE)
+    for offset in (first - 1, 10_000):
+        path.write_bytes(struct.pack(">ii", offset, position))
+        error = refusal(log_dir)
+        assert isinstance(error, CorruptIndex)
+        assert path == error.path
 
 
 def test_a_time_index_entry_behind_its_segment(log_dir: Path) -> None:

@@ -87,6 +87,8 @@ def two_logs(log_dir: Path) -> Path:
     made = copy_before("basic-none", log_dir)
     other = copy_before("basic-none", log_dir / "other")
     (other / "t-0").rename(made / "u-0")
+    checkpoint = made / "replication-offset-checkpoint"
+    checkpoint.write_text(f"{checkpoint.read_text().replace('1', '2', 1)}u 0 500\n")
     corrupt(made)
     return made
 

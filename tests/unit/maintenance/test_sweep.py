@@ -20,8 +20,10 @@ from logwright.errors import CorruptBatch, NotALogDir
 from logwright.maintenance import maintain, sweep
 from logwright.maintenance.maintain import new_job
 from logwright.maintenance.sweep import BucketSweep, Swept, sweep_in_task
+from logwright.place.named import place_of
 from logwright.spark.session import SparkDied
 from logwright.spark.sweep import SparkExecutor
+from logwright.state.store import read_state
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork
 from logwright.units import TimestampMs
@@ -96,6 +98,18 @@ def test_what_is_not_due_changes_nothing(log_dir: Path, bucket: Bucket, tmp_path
     assert (None, 0) == (ended.version, ended.sent_bytes)
     assert before == version(bucket)
     assert log_dir.is_dir()
+
+
+@pytest.mark.usefixtures("log_dir")
+def test_a_quarantine_ends_with_the_cleaning(bucket: Bucket, tmp_path: Path) -> None:
+    """As by the command; with nothing done it stays."""
+    quarantine = ("quarantine", bucket.url, "t-0", "--set", "looks odd", "--yes")
+    assert 0 == called(*quarantine).exit_code
+    retained = {"cleanup.policy": "delete"}
+    job(bucket, tmp_path, retained).run(LocalExecutor(threads=1))
+    assert T0 in read_state(place_of(bucket.url))
+    done(job(bucket, tmp_path, COMPACT))
+    assert T0 not in read_state(place_of(bucket.url))
 
 
 def test_a_job_that_is_run_again_finds_its_change(

@@ -110,6 +110,17 @@ def test_a_dead_cleaner(tmp_path: Path) -> None:
     assert f"`logwright clean {log.log_dir} {OFFSETS} --yes`" == late["remedy"]
 
 
+def test_a_segment_that_is_younger_than_the_next_one(tmp_path: Path) -> None:
+    """It was not sealed before its own newest record."""
+    log = LogBuilder(tmp_path / "logs", OFFSETS)
+    times = [START_MS + HOUR] * 9
+    log.segment(0).batch(0, [commit("a", START_MS)] * 9, timestamps=times)
+    log.segment(9).batch(9, [commit("a", START_MS)], timestamps=[START_MS])
+    log.write()
+    stopped_at(log.log_dir, START_MS + DAY, cleaned_ms=START_MS)
+    assert START_MS + HOUR == findings(offsets(log.log_dir))["cleaner late"]["sinceMs"]
+
+
 def test_another_log_was_cleaned(tmp_path: Path) -> None:
     """The thread lives, and this log is marked, or waits."""
     log = two_segments(tmp_path)
@@ -229,6 +240,20 @@ def test_a_transaction_within_its_timeout(tmp_path: Path) -> None:
     assert "in no log of __transaction_state that was read" in alone.out
     stopped_at(log.log_dir, START_MS + HOUR)
     assert 0 == offsets(log.log_dir).status
+
+
+@pytest.mark.parametrize(("over_ms", "hangs"), [(HOUR, False), (HOUR + 1, True)])
+def test_a_transaction_just_beyond_its_timeout(
+    tmp_path: Path, over_ms: int, *, hangs: bool
+) -> None:
+    """Its coordinator has as long to abort it as a cleaner may be late."""
+    began = START_MS + DAY - 60_000 - over_ms
+    coordinated = state(
+        "id-7", 7, ONGOING, start_ms=began, update_ms=START_MS + DAY, partitions=(0,)
+    )
+    log = open_transaction(tmp_path, coordinated)
+    answer = offsets(log.log_dir, str(tmp_path / "other"), "--late", "1h")
+    assert hangs == ("hanging transaction" in findings(answer))
 
 
 def test_a_corrupt_batch(tmp_path: Path) -> None:

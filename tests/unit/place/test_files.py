@@ -13,6 +13,7 @@ import pytest
 from logwright.errors import UnreadableFile
 from logwright.place.files import open_log_dir
 from logwright.place.model import OpenDir
+from tests.descriptors import opened_below
 
 
 def read_some(directory: OpenDir, name: str) -> object:
@@ -70,11 +71,12 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     """Neither after a read nor after a refusal."""
     (tmp_path / "file").write_bytes(b"content")
     os.mkfifo(tmp_path / "fifo")
-    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert [] == opened_below(tmp_path)
     with open_log_dir(tmp_path) as directory:
         assert directory.read("file") == b"content"
         assert directory.read_part("file", 1, 3) == b"ont"
         for read in (read_opened, read_all, read_some):
             with pytest.raises(UnreadableFile):
                 read(directory, "fifo")
-    assert before == len(list(Path("/proc/self/fd").iterdir()))
+        assert [tmp_path] == opened_below(tmp_path)
+    assert [] == opened_below(tmp_path)

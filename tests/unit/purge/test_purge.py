@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import LogDirLocked, NotALogDir, UncleanLogDir, UnreadableFile
-from logwright.format.deletions import LEDGER, parse_ledger, serialize_retirement
+from logwright.format.deletions import LEDGER, Origin, parse_ledger, serialize_retirement
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_partition
 from logwright.purge.commit import purge_partition
@@ -49,6 +49,46 @@ def retire(log_dir: Path, *names: str, at_ms: int | None) -> None:
     if at_ms is not None:
         with (log_dir / "t-0/.logwright" / LEDGER).open("ab") as ledger:
             ledger.write(serialize_retirement(names, at_ms=at_ms))
+
+
+@pytest.mark.parametrize(
+    ("delay_ms", "waited_ms", "force", "goes"),
+    [
+        (3 * DELAY_MS, 3 * DELAY_MS, False, True),
+        (3 * DELAY_MS, 3 * DELAY_MS - 1, False, False),
+        (3 * DELAY_MS, DELAY_MS, True, True),
+        (3 * DELAY_MS, DELAY_MS - 1, True, False),
+        (1, DELAY_MS - 1, False, False),
+        (0, DELAY_MS, False, True),
+    ],
+)
+def test_the_longer_delay_decides(
+    log_dir: Path, delay_ms: int, waited_ms: int, force: bool, goes: bool
+) -> None:
+    """That of the settings that a file was retired with, or that of the purge; forced the latter.
+    The compacted ledger has the delay still.
+    """
+    origin = Origin(operation="retain", id="x", delay_ms=delay_ms)
+    ledger = log_dir / "t-0/.logwright" / LEDGER
+    names = [f"{BASE}.log.deleted"]
+    ledger.write_bytes(serialize_retirement(["gone.deleted", *names], at_ms=NOW_MS, origin=origin))
+    (log_dir / "t-0" / names[0]).write_bytes(b"12345")
+    result = purge_partition(
+        log_dir,
+        T0,
+        now_ms=TimestampMs(NOW_MS + waited_ms),
+        file_delete_delay_ms=DELAY_MS,
+        force=force,
+    )
+    assert goes == (result.removed == tuple(names)) == (not (log_dir / "t-0" / names[0]).exists())
+    if not goes:
+        (pending,) = result.pending
+        assert NOW_MS + (DELAY_MS if force else max(delay_ms, DELAY_MS)) == pending.due_at_ms
+        assert NOW_MS + delay_ms == parse_ledger(ledger.read_bytes())[names[0]].not_before_ms
+        assert result.account is not None
+        assert {NOW_MS + delay_ms} == {
+            file.not_before_ms for file in result.account.files if file.name == names[0]
+        }
 
 
 @pytest.mark.parametrize(("late_ms", "goes"), [(0, True), (1, True), (-1, False)])
@@ -113,7 +153,9 @@ def test_ledger_keeps_the_records_of_what_is_left(log_dir: Path) -> None:
     ledger = log_dir / "t-0/.logwright" / LEDGER
     ledger.chmod(0o600)
     purge(log_dir)
-    assert parse_ledger(ledger.read_bytes()) == {"c.deleted": NOW_MS, "b.deleted": NOW_MS + 5}
+    recorded = parse_ledger(ledger.read_bytes())
+    times = {name: line.at_ms for name, line in recorded.items()}
+    assert {"c.deleted": NOW_MS, "b.deleted": NOW_MS + 5} == times
     content = ledger.read_bytes()
     inode = ledger.stat().st_ino
     purge(log_dir)

@@ -8,15 +8,28 @@ import random
 import shutil
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from logwright.format.control import ControlType
+from logwright.format.crc import crc32c
 from logwright.metadata.read import read_metadata
+from logwright.quorum.batches import LogFile
 from logwright.quorum.control import parse_voters, serialize_voters
+from logwright.quorum.counters import (
+    LEADER_EPOCHS,
+    PRODUCER_IDS,
+    leader_epoch_at,
+    next_producer_id,
+)
+from logwright.quorum.kinds import api_key
 from logwright.quorum.model import Endpoint
+from logwright.quorum.plan import judge
+from logwright.quorum.read import read_survivors
+from logwright.units import Offset
 from tests.e2e.command import call, tree
 from tests.log_builder import LogBuilder
 from tests.metadata_builder import (
@@ -25,8 +38,10 @@ from tests.metadata_builder import (
     config,
     feature,
     partition,
+    tagged,
     topic,
     uuid_text,
+    value,
 )
 from tests.quorum_worlds import (
     CLUSTER,
@@ -200,6 +215,9 @@ def test_what_a_damage_hides(quorum: Path, level: int) -> None:
     refusal = call("quorum", quorum / "node-1", "--to", quorum / "new", *YES)
     assert 3 == refusal.status
     assert "before the cluster has a metadata.version" in refusal.err
+    shown = call("quorum", quorum / "node-1").out
+    assert f"metadata.version not on record, kraft.version {level}" in shown
+    assert "None" not in shown
 
 
 def test_an_epoch_that_nobody_began(quorum: Path, level: int) -> None:
@@ -210,6 +228,91 @@ def test_an_epoch_that_nobody_began(quorum: Path, level: int) -> None:
     path.write_bytes(content)
     whole, judged = verdict(quorum / "node-2"), verdict(quorum / "node-1")
     assert (whole["endOffset"] - 1, 3) == (judged["endOffset"], judged["epoch"])
+
+
+def add_to(log_dir: Path, *contents: bytes, epoch: int = 3) -> None:
+    """Put batches after a log."""
+    path = log_of(log_dir)
+    path.write_bytes(path.read_bytes() + b"".join(with_epoch(one, epoch) for one in contents))
+
+
+def test_the_newer_epoch_is_newer(quorum: Path, level: int) -> None:
+    """Not the longer log: an older leader commits nothing after the next election."""
+    made = world(kraft_version=level)
+    older = made.log[:2]
+    for number in range(20):
+        (content,) = batches(older[-1].end, [config(2, "t", "retention.bytes", str(number))])
+        content = with_epoch(content, 1)
+        older.append(Batch(older[-1].end, 1, content, (content,), ("ConfigRecord",)))
+    shutil.rmtree(quorum / "node-2")
+    write_node(made, quorum / "node-2", 2, older)
+    assert older[-1].end > made.end
+    judged = verdict(quorum / "node-2", quorum / "node-1")
+    assert (3, made.end) == (judged["epoch"], judged["endOffset"])
+
+
+def test_half_of_the_voters_is_no_quorum(quorum: Path, level: int) -> None:
+    """More than half is one."""
+    judged = judge(read_survivors([quorum / f"node-{node}" for node in (1, 2, 3)]))
+    assert frozenset({1, 2, 3}) == judged.whole
+    for whole, voters, expected in (
+        ({1, 2}, {1, 2, 3, 4}, False),
+        ({1}, {1, 2}, False),
+        ({1, 2, 3}, {1, 2, 3, 4}, True),
+        ({1}, {1}, True),
+        (set[int](), set[int](), False),
+    ):
+        some = replace(judged, whole=frozenset(whole), voters=frozenset(voters))
+        assert expected == some.has_quorum, (whole, voters, level)
+
+
+def test_a_voter_that_was_formatted_again_is_not_whole(quorum: Path, level: int) -> None:
+    """With kraft.version 1 a voter is a node with its directory id; with 0 only a node."""
+    meta = quorum / "node-2/meta.properties"
+    meta.write_text(meta.read_text().replace(uuid_text(1002), uuid_text(2002)))
+    dirs = (quorum / "node-1", quorum / "node-2")
+    assert (level == 0) == verdict(*dirs)["hasQuorum"]
+
+
+def test_a_batch_that_says_more_records_than_it_has(quorum: Path) -> None:
+    """Its CRC is right; what it counts is not what it holds: it is where the state ends."""
+    end = verdict(quorum / "node-1")["endOffset"]
+    (content,) = batches(end, [config(2, "t", "retention.bytes", "1")])
+    wrong = bytearray(with_epoch(content, 3))
+    wrong[23:27] = (1).to_bytes(4, "big")  # lastOffsetDelta of a batch with one record
+    wrong[17:21] = crc32c(bytes(wrong[21:])).to_bytes(4, "big")
+    path = log_of(quorum / "node-1")
+    path.write_bytes(path.read_bytes() + wrong)
+    assert end == verdict(quorum / "node-1")["endOffset"]
+
+
+def written_values(log_dir: Path) -> list[bytes]:
+    """The values of a new directory's snapshot."""
+    (path,) = (log_dir / METADATA).glob("*.checkpoint")
+    file = LogFile(path, Offset(0))
+    batches_of = [one for one in file.batches(Offset(0)) if not one.header.is_control]
+    assert file.damage is None
+    return [one.value or b"" for batch in batches_of for one in batch.records]
+
+
+@pytest.mark.parametrize("given", [None, 3000])
+def test_counters_do_not_go_back(quorum: Path, given: int | None) -> None:
+    """Producer ids and leader epochs begin far beyond what the state knows: others may have used
+    what came after it.
+    """
+    if given is not None:
+        end = verdict(quorum / "node-1")["endOffset"]
+        message = (11).to_bytes(4, "big") + (9).to_bytes(8, "big") + given.to_bytes(8, "big")
+        add_to(quorum / "node-1", *batches(end, [value(15, 0, message + tagged())]))
+    answer = call("quorum", quorum / "node-1", "--to", quorum / "new", *YES)
+    assert 0 == answer.status, answer.err
+    values = written_values(quorum / "new")
+    assert (given or 0) + PRODUCER_IDS == next_producer_id(values[-1])
+    (partition_record,) = [one for one in values if api_key(one) == 3]
+    at = leader_epoch_at(partition_record)
+    assert LEADER_EPOCHS == int.from_bytes(partition_record[at : at + 4], "big")
+    (before,) = world().log[1].values[2:]
+    assert before[:at] + before[at + 4 :] == partition_record[:at] + partition_record[at + 4 :]
 
 
 def test_an_endpoint_is_needed(quorum: Path) -> None:

@@ -136,7 +136,11 @@ ANEW = "rebuilt"
             [("removed", ["0.log.cleaned"])],
             [("removed", ["0.log.cleaned"])],
         ),
-        (write(7, ".index"), [("removed", ["7.index"])], [("removed", ["7.index"])]),
+        (
+            write(7, ".index"),
+            [("removed", ["7.index"]), ("missing", ["7.index"])],
+            [("removed", ["7.index"]), ("missing", ["7.index"])],
+        ),
         (
             write(7, ".log.deleted"),
             [("kept", ["7.log.deleted"])],
@@ -184,7 +188,7 @@ def test_what_is_found(directory: Path, damage: Break, ours: list[Row], kafkas: 
     """After a clean stop; a broker trusts what it then does not look at."""
     damage(directory)
     before = sorted(path.name for path in directory.iterdir())
-    planned = plan(directory)
+    planned = plan(directory, LOSS)
     assert ours == [row for row in rows(planned) if row[0] != "epochs trimmed"]
     assert kafkas == [row for row in rows(plan(directory, KAFKA)) if row[0] != "epochs trimmed"]
     assert planned.changes is any(action != "kept" for action, _ in rows(planned))

@@ -12,6 +12,7 @@ from logwright.errors import PolicyError
 from logwright.format.checkpoints import LeaderEpoch, trimmed_epochs
 from logwright.format.names import TopicPartition
 from logwright.log.model import Fingerprint, PartitionLog, Segment
+from logwright.rescue.free import first_segments
 from logwright.retention.plan import HIGH_WATERMARK, RetentionPlan, plan_retention
 from logwright.units import ByteCount, Offset, TimestampMs
 
@@ -233,3 +234,13 @@ def test_leader_epochs_are_cut_at_the_start() -> None:
         99: [(5, 99)],
     } == pairs
     assert () == trimmed_epochs([], Offset(7))
+
+
+def test_of_some_of_its_segments_a_start_inside_one_stays() -> None:
+    """Records that a DeleteRecords has removed do not come back with the segments that stay."""
+    segments = [segment(10 * number) for number in range(4)]
+    less = first_segments(plan(log(segments, 40, start=25), {"retention.bytes": "0"}), 2)
+    assert [0, 10] == [each.base_offset for each in less.deleted]
+    assert (25, 25) == (less.log_start_offset, less.checkpointed_start)
+    others = first_segments(plan(log(segments, 40), {"retention.bytes": "0"}), 2)
+    assert (20, None) == (others.log_start_offset, others.checkpointed_start)

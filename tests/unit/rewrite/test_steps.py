@@ -115,7 +115,9 @@ def test_every_old_file_is_kept_under_a_recorded_name(tmp_path: Path, layout: La
     assert deleted == {f"{n}.deleted" for n in gone}
     assert all(files[f"{n}.deleted"] == layout.start[n] for n in gone)
     ledger = (log_dir / "t-0/.logwright/deletions.jsonl").read_bytes()
-    assert parse_ledger(ledger) == dict.fromkeys(deleted, NOW_MS)
+    assert {name: line.at_ms for name, line in parse_ledger(ledger).items()} == dict.fromkeys(
+        deleted, NOW_MS
+    )
     assert list(layout.staging(log_dir).iterdir()) == []
 
 
@@ -218,8 +220,12 @@ def test_clock_is_the_commands(tmp_path: Path) -> None:
     ONE_SEGMENT.build(log_dir)
     log = picture(log_dir, ONE_SEGMENT.partition)
     staging = ONE_SEGMENT.staging(log_dir)
-    steps = swap_steps(log, ONE_SEGMENT.staged, staging, now_ms=TimestampMs(77))
+    steps = swap_steps(
+        log, ONE_SEGMENT.staged, staging, now_ms=TimestampMs(77), file_delete_delay_ms=5
+    )
     with RealFileSystem(log_dir) as fs:
         execute(steps, fs)
     ledger = (log_dir / "t-0/.logwright/deletions.jsonl").read_bytes()
-    assert set(parse_ledger(ledger).values()) == {77}
+    assert {(77, 82)} == {
+        (line.at_ms, line.not_before_ms) for line in parse_ledger(ledger).values()
+    }

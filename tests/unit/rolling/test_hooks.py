@@ -50,6 +50,18 @@ def test_a_hanging_hook_is_stopped_with_its_children(
     assert wait_for(lambda: True if not running(child) else None, 20)
 
 
+def test_what_watches_a_command_ends_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked again and again; its reason is said."""
+    monkeypatch.setattr(hooks, "_WATCH_SECONDS", 0.1)
+    answers = iter([None, None, "t-0 is below min.insync.replicas"])
+    ended = run_command(
+        ["sleep", "100"], limit_ms=60_000, directory=tmp_path, watch=lambda: next(answers)
+    )
+    assert (None, True) == (ended.status, ended.seconds < 60)
+    assert ended.in_words.endswith(" s: t-0 is below min.insync.replicas")
+    assert [] == list(answers)
+
+
 def test_what_a_hook_leaves_running_stays(tmp_path: Path) -> None:
     """A start hook that leaves a broker with its output open neither waits for it nor ends it."""
     words = ["sh", "-c", "sleep 30 & echo $!"]

@@ -7,16 +7,19 @@ from dataclasses import replace
 import pytest
 
 from logwright.config.windows import TimeWindow
+from logwright.rolling.cluster import voters_of
 from logwright.rolling.model import (
     ActiveController,
     ClusterNow,
     Journal,
     PartitionNow,
+    Quorum,
     Standing,
     Step,
 )
 from logwright.rolling.plan import (
     Turn,
+    danger_of,
     not_in_sync,
     obstacles_of,
     order_of,
@@ -48,6 +51,7 @@ def cluster(*partitions: object, brokers: str = "123") -> ClusterNow:
         cluster_id="c",
         brokers=frozenset(map(int, brokers)),
         partitions=tuple(partitions),  # type: ignore[arg-type]  # made above
+        quorum=Quorum(voters=frozenset({7, 8, 9}), up=frozenset({7, 8, 9})),
     )
 
 
@@ -91,6 +95,54 @@ def test_only_one_broker_is_away() -> None:
     assert [("broker 3 is away", True)] == sentences(now)
     elsewhere = cluster(partition(0, min_isr=1, replicas=(1, 2), isr="12"), brokers="12")
     assert [] == sentences(elsewhere)
+
+
+def test_a_broker_of_the_file_without_replicas_is_away_too() -> None:
+    """It may be a voter, and it is one of those that are maintained one at a time."""
+    now = cluster(partition(0, min_isr=1, replicas=(1, 2), isr="12"), brokers="12")
+    obstacles = obstacles_of(now, 2, away_ms=HOUR_MS, known=(1, 2, 3))
+    assert [("broker 3 is away", True)] == [(each.sentence, each.passes) for each in obstacles]
+
+
+def test_a_majority_of_the_voters_stays() -> None:
+    """Node 3 votes, has no replica and is down: without 2 nobody could be elected."""
+    elsewhere = cluster(partition(0, min_isr=1, replicas=(1, 2), isr="12"), brokers="12")
+    three = frozenset({1, 2, 3})
+    now = replace(elsewhere, quorum=Quorum(voters=three, up=frozenset({1, 2})))
+    assert [("1 of 3 voters of the controllers would be up", True)] == sentences(now, 2)
+    assert "1 of 3 voters of the controllers are up" == danger_of(
+        replace(now, brokers=frozenset({1}), quorum=Quorum(voters=three, up=frozenset({1}))), 2
+    )
+    whole = replace(now, quorum=Quorum(voters=three, up=three))
+    assert [] == sentences(whole, 2)
+    assert danger_of(whole, 2) is None
+    no_voter = replace(now, quorum=Quorum(voters=frozenset({7, 8, 9}), up=frozenset({7})))
+    assert [] == sentences(no_voter, 2)
+
+
+def test_a_quorum_of_two_never_passes() -> None:
+    """Without either of them the other one is not a majority."""
+    two = frozenset({1, 2})
+    now = replace(cluster(partition(0)), quorum=Quorum(voters=two, up=two))
+    assert [("1 of 2 voters of the controllers would be up", False)] == sentences(now, 2)
+    assert [] == sentences(now, 3)
+
+
+def test_voters_that_are_not_known_are_not_counted_in_silence() -> None:
+    """The order says so; nothing is refused for it."""
+    unknown = replace(cluster(partition(0)), quorum=Quorum())
+    order = order_of(
+        unknown, (1, 2, 3), Journal(), away_ms=HOUR_MS, controller=ActiveController(node=1)
+    )
+    assert order.about_controller.endswith("The controllers' voters are not known, and not counted")
+    assert [] == sentences(unknown)
+
+
+def test_the_setting_of_the_voters() -> None:
+    """As Kafka writes it; empty where the quorum is dynamic."""
+    assert {} == voters_of("")
+    expected = {1: ("a.example", 9093), 20: ("::1", 9094)}
+    assert expected == voters_of("1@a.example:9093, 20@[::1]:9094")
 
 
 def test_an_unknown_broker_is_not_stopped() -> None:
@@ -215,3 +267,18 @@ def test_no_broker_is_stopped_outside_of_windows() -> None:
     closed = outside_of_windows([night], "UTC", 2 * HOUR_MS)
     assert closed is not None
     assert "it is outside of the windows; one opens at 1970-01-02 01:00:00Z" == closed.sentence
+
+
+@pytest.mark.parametrize(
+    ("isr", "brokers", "danger"),
+    [
+        ("23", "23", None),
+        ("2", "23", "t-0 is below min.insync.replicas"),
+        ("23", "2", "broker 3 is away, too"),
+        ("123", "123", None),
+    ],
+)
+def test_what_ends_the_maintenance_of_broker_1(isr: str, brokers: str, danger: str | None) -> None:
+    """The cluster cannot keep a promise that it kept without this broker."""
+    others = partition(1, leader=2, isr="2", replicas=(2, 3))
+    assert danger == danger_of(cluster(partition(0, leader=2, isr=isr), others, brokers=brokers), 1)

@@ -37,10 +37,12 @@ from logwright.place.mapped import map_file
 from logwright.place.model import Place
 from logwright.reading import reading
 from logwright.running import place as places
+from logwright.running import snapshot as snapshots
 from logwright.running import watermark
 from logwright.running.broker import broker_process
 from logwright.running.picture import Facts, Picture, bounded
 from logwright.running.place import RunningPlace, as_it_runs, bounds_of
+from logwright.running.snapshot import try_snapshot
 from logwright.running.watermark import read_watermarks
 from logwright.sweep.model import LogWork, SweepState
 from logwright.sweep.prepare import plan_by_policies
@@ -218,6 +220,17 @@ def test_a_high_watermark_of_before_the_broker_is_not_used(log: LogBuilder) -> N
             assert 8 == look(of(log)).log_end_offset
 
 
+def test_nor_is_one_that_is_younger_than_the_log_itself(log: LogBuilder) -> None:
+    """The log's files are older still: only the broker's start shows that it is of before."""
+    checkpoint = log.log_dir / "replication-offset-checkpoint"
+    with running(log.log_dir, {"t-0": 40}):
+        for path in log.directory.iterdir():
+            os.utime(path, ns=(1_750_000_000_000_000_000,) * 2)
+        os.utime(checkpoint, ns=(1_760_000_000_000_000_000,) * 2)
+        with meanwhile(lambda: record(log.log_dir, {"t-0": 8})):
+            assert 8 == look(of(log)).log_end_offset
+
+
 @pytest.mark.parametrize("recorded", [{"t-0": 41}, {"other-0": 3}])
 def test_without_a_usable_high_watermark_a_log_is_refused(
     log: LogBuilder, recorded: dict[str, int], monkeypatch: pytest.MonkeyPatch
@@ -264,6 +277,24 @@ def test_a_directory_that_keeps_changing_is_refused(
     (log.directory / f"{0:020}.log.swap").write_bytes(b"")
     with running(log.log_dir, {"t-0": 40}), pytest.raises(Unsettled, match="being replaced"):
         look(of(log))
+
+
+def test_a_directory_that_is_renamed_while_it_is_looked_at(
+    log: LogBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not the log of this name any more, also where a file system keeps the times of what is
+    renamed.
+    """
+    monkeypatch.setattr(snapshots, "QUIET_NS", 0)
+    monkeypatch.setattr(snapshots, "_is_same", lambda *_: True)
+
+    def wanted(_: str) -> bool:
+        if log.directory.exists():
+            log.directory.rename(log.log_dir / f"t-0.{'0' * 32}-delete")
+        return True
+
+    with open_log_dir(log.log_dir) as parent:
+        assert "the directory was renamed" == try_snapshot(parent, "t-0", wanted)
 
 
 def test_what_was_opened_is_read_whatever_becomes_of_the_names(log: LogBuilder) -> None:

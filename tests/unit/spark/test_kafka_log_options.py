@@ -19,7 +19,7 @@ def test_defaults_are_those_of_sparks_source() -> None:
     assert (Path("/logs"),) == options.log_dirs
     assert ("orders",) == options.subscribe
     assert ("earliest", "latest") == (options.starting_offsets, options.ending_offsets)
-    assert ("read_committed", "fail", "end") == (
+    assert ("read_committed", "fail", "recorded") == (
         options.isolation_level,
         options.on_corrupt,
         options.high_watermark,

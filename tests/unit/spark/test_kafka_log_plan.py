@@ -194,11 +194,13 @@ def test_what_is_committed(tmp_path: Path) -> None:
     segment = builder.segment(0).batch(0, [("a", "1")]).batch(1, [("b", "1")])
     segment.batch(2, [("c", "1")], producer_id=7, transactional=True)
     builder.write(high_watermark=1, producers=True)
-    assert [(0, 0, 2)] == bounds(planned(tmp_path))
-    assert [(0, 0, 3)] == bounds(planned(tmp_path, isolationLevel="read_uncommitted"))
+    assert [(0, 0, 1)] == bounds(planned(tmp_path))
+    assert [(0, 0, 2)] == bounds(planned(tmp_path, highWatermark="end"))
+    uncommitted = {"isolationLevel": "read_uncommitted"}
+    assert [(0, 0, 3)] == bounds(planned(tmp_path, highWatermark="end", **uncommitted))
     assert [(0, 0, 1)] == bounds(planned(tmp_path, highWatermark="checkpoint"))
     with pytest.raises(PolicyError, match="the last stable offset 2"):
-        planned(tmp_path, endingOffsets=per_partition({0: 3}))
+        planned(tmp_path, highWatermark="end", endingOffsets=per_partition({0: 3}))
 
 
 def test_small_ranges_share_a_task(tmp_path: Path) -> None:

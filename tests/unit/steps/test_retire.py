@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,11 @@ from logwright.units import TimestampMs
 A, B = "00000000000000000000.log", "00000000000000000000.index"
 RETAIN = Origin(operation="retain", id="1-a", facts={"epochs": [[0, 0]]})
 UNDO = Origin(operation="undo", id="2-b", facts={"of": "1-a"})
+
+
+def times(ledger: bytes) -> dict[str, int]:
+    """``.deleted`` name → time of its last retirement."""
+    return {name: line.at_ms for name, line in parse_ledger(ledger).items()}
 
 
 def test_free_name_is_kafkas() -> None:
@@ -56,10 +62,10 @@ def test_record_is_durable_and_in_the_work_directory() -> None:
 def test_ledger_round_trip() -> None:
     """What is written is read, and the latest record of a name counts."""
     content = serialize_retirement(["a", "b"], at_ms=7) + serialize_retirement(["b"], at_ms=9)
-    assert parse_ledger(content) == {"a": 7, "b": 9}
-    assert parse_ledger(remaining_ledger(content, {"a", "b"})) == {"a": 7, "b": 9}
+    assert times(content) == {"a": 7, "b": 9}
+    assert times(remaining_ledger(content, {"a", "b"})) == {"a": 7, "b": 9}
     assert [{"at_ms": 7, "files": ["a"]}] == list(parse_lines(serialize_retirement(["a"], at_ms=7)))
-    assert parse_ledger(b"") == {}
+    assert times(b"") == {}
 
 
 def test_name_given_again_makes_the_earlier_record_incomplete() -> None:
@@ -98,7 +104,7 @@ def test_torn_append_spoils_no_other_line() -> None:
         serialize_retirement([name], at_ms=at) for name, at in (("a", 1), ("b", 2), ("c", 3))
     )
     for cut in range(len(torn)):
-        read = parse_ledger(first + torn[:cut] + last)
+        read = times(first + torn[:cut] + last)
         assert {"a": 1, "c": 3}.items() <= read.items()
         assert read.get("b", 2) == 2
 
@@ -108,7 +114,7 @@ def test_torn_append_spoils_no_other_line() -> None:
 )
 def test_line_that_is_no_record_is_passed_over(line: bytes) -> None:
     """The ledger is a file like any other: what it holds may be anything."""
-    assert parse_ledger(line + serialize_retirement(["a"], at_ms=1)) == {"a": 1}
+    assert times(line + serialize_retirement(["a"], at_ms=1)) == {"a": 1}
 
 
 def test_origin_is_read_back() -> None:
@@ -139,3 +145,21 @@ def test_origin_of_another_form_counts_as_none() -> None:
     """A line that a later version wrote still says when; only the undo goes without."""
     line = serialize_line({"at_ms": 3, "files": ["a"], "operation": "dance", "id": 4})
     assert parse_retirements(line) == (Retirement(at_ms=3, files=("a",)),)
+
+
+def test_the_delay_is_on_record() -> None:
+    """In whole milliseconds, as the settings had it; anything else counts as none, as it is
+    in the lines of earlier versions.
+    """
+    origin = Origin(operation="swap", id="x", delay_ms=3_600_000)
+    line = serialize_retirement(["a"], at_ms=7, origin=origin)
+    (read,) = parse_retirements(line)
+    assert (origin, 3_600_007) == (read.origin, read.not_before_ms)
+    assert line == remaining_ledger(line, {"a"})
+    for wrong in ("3600000.5", "true", "-1", '"1"', "null"):
+        entry = json.loads(line.decode().strip()) | {"delay_ms": json.loads(wrong)}
+        entry.pop("crc")
+        (read,) = parse_retirements(serialize_line(entry))
+        assert read.origin is not None
+        assert (0, 7) == (read.origin.delay_ms, read.not_before_ms)
+    assert 9 == parse_retirements(serialize_retirement(["a"], at_ms=9))[0].not_before_ms

@@ -13,6 +13,7 @@ from logwright.tables.heads import (
     Vanishing,
     as_dead,
     decide,
+    expired,
     forgettable,
     remembered,
     vanished,
@@ -96,8 +97,18 @@ def test_what_is_forgotten() -> None:
         ]
     )
     assert [(0, 2), (0, 3), (1, 2)] == places(forgettable(hidden))
-    assert [(0, 1), (0, 3), (1, 1)] == places(remembered(hidden, 10))
-    assert [(0, 1), (1, 1)] == places(remembered(hidden, 11))
+    assert [(0, 2), (1, 2)] == places(expired(hidden, 10))
+    assert [(0, 2), (0, 3), (1, 2)] == places(expired(hidden, 11))
+    nothing = pa.chunked_array([pa.array([], pa.binary())])
+    for seen_until_ms, left in ((10, [(0, 1), (0, 3), (1, 1)]), (11, [(0, 1), (1, 1)])):
+        kept = remembered(hidden, seen_until_ms, shown=nothing, now_ms=20)
+        assert left == places(kept)
+    # A key that has a row is in another partition, too: for another period.
+    shown = pa.chunked_array([pa.array([b"deleted", b"late"])])
+    kept = remembered(hidden, 10, shown=shown, now_ms=20)
+    seen = {(row["partition"], row["offset"]): row["seen"] for row in kept.to_pylist()}
+    before = hidden["seen"][0].as_py()
+    assert {(0, 1): before, (0, 2): 20, (0, 3): 11, (1, 1): before, (1, 2): 20} == seen
 
 
 LIVE, DEAD = (b"live", 0, 5, 1, False), (b"dead", 0, 6, 1, True)

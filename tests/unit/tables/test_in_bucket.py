@@ -210,6 +210,9 @@ def check_fault(campaign: Campaign, kind: str, at: int) -> str:
     rows, next_version = state_of(url)
     assert later == rows, (kind, at, outcome)
     assert version + 1 == next_version, (kind, at, outcome)
+    bucket = Bucket(url.rpartition("/")[0])
+    for each in bucket.listing(""):  # the server looks at all names for each listing
+        bucket.delete(each.key)
     return outcome
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from pyiceberg.catalog import load_catalog
 
 from logwright.errors import InvariantError
 from logwright.tables import delta
+from logwright.tables.files import AGE_MS
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import UnknownTable
 from logwright.tables.topic import LocatedTable, open_store, read_rows
@@ -215,6 +217,19 @@ def test_files_of_other_programs_stay(tmp_path: Path, seed: int) -> None:
         assert update(where, log_dir).removed_files > 0
     assert statistics.exists()
     assert metadata - set((tmp_path / "table/metadata").glob("*.avro"))
+
+
+def test_a_vector_of_a_bucket_that_no_version_knows_stays_for_a_time(tmp_path: Path) -> None:
+    """It may be of a version that is about to be committed, also where no old version is kept."""
+    log_dir = write_logs(tmp_path / "logs", {0: [("a", "1")]})
+    where = place("delta", f"file://{tmp_path}/table", buckets=1, keep_versions_ms=0)
+    update(where, log_dir)
+    young, old = (tmp_path / f"table/deletion_vector_{name}.bin" for name in ("young", "old"))
+    for path, age_ms in ((young, AGE_MS // 2), (old, AGE_MS * 2)):
+        path.write_bytes(b"")
+        os.utime(path, (time.time() - age_ms / 1000,) * 2)
+    assert 1 == update(where, log_dir).removed_files
+    assert [young] == list((tmp_path / "table").glob("deletion_vector_*.bin"))
 
 
 @pytest.mark.parametrize("vectors", ["{", "[]", '{"x": 1}', '{"x": {"storageType": "i"}}'])

@@ -17,11 +17,13 @@ from logwright.place.named import place_of
 from logwright.records.model import ReadRequest
 from logwright.records.plan import plan_records
 from logwright.records.read import read_range
+from logwright.running.place import as_it_runs
 from logwright.tier import chunks
 from logwright.tier.place import TieredPlace, with_tier, without_local
 from logwright.tier.tier import TierOptions
 from logwright.verify.partition import verify_partition
 from tests.log_builder import LogBuilder
+from tests.running_dirs import running
 from tests.tiers import (
     COLUMNS,
     PARTITIONS,
@@ -200,6 +202,20 @@ def test_offsets_that_are_nowhere(tmp_path: Path) -> None:
     (logs / "log-start-offset-checkpoint").write_bytes(serialize_offset_checkpoint({}))
     other = with_tier([logs], options)[0]
     assert rows_of(logs, "t-0") == rows_of(other, "t-0")
+
+
+def test_a_running_log_begins_with_its_first_segment(tmp_path: Path) -> None:
+    """A broker records a log's start once a minute: after a retention the one on record is too low,
+    and what is below the first segment is not missing.
+    """
+    logs = tmp_path / "logs"
+    bases = a_log(logs, 3, edges=[40, 80, 120, 160])
+    rows = rows_of(logs, "t-0")
+    to_local_storage(logs, tmp_path / "bucket", "t-0", bases[1:3])
+    drop_local(logs, "t-0", bases[:3])
+    with running(logs, {"t-0": rows[-1][0] + 1}):
+        (place,) = with_tier([as_it_runs(logs)], TierOptions.of(str(tmp_path / "bucket")))
+        assert [row for row in rows if row[0] >= bases[1]] == rows_of(place, "t-0")
 
 
 def test_segments_of_another_topic_of_the_name(tmp_path: Path) -> None:

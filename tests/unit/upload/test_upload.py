@@ -283,11 +283,11 @@ def test_offsets_that_retention_deleted_before_an_upload_are_said(
 ) -> None:
     """They are in no version; a log that continues where the bucket's ends lacks nothing."""
     log_dir = a_log(tmp_path / "logs", cleaned=False)
-    for path in (log_dir / "t-0").glob(f"{54:020d}.*"):
+    for path in (log_dir / "t-0").glob(f"{5:019d}[45].*"):
         path.rename(tmp_path / path.name)
     first = upload(log_dir, buckets, configs=PLAIN)
     assert (54, None) == (first.end_offset, first.missing)
-    for path in tmp_path.glob(f"{54:020d}.*"):
+    for path in tmp_path.glob(f"{5:019d}[45].*"):
         path.rename(log_dir / "t-0" / path.name)
     for base in (0, 27):
         for path in (log_dir / "t-0").glob(f"{base:020d}.*"):
@@ -352,6 +352,15 @@ def test_a_compacted_log_is_committed_as_a_whole(buckets: Buckets, tmp_path: Pat
     assert 1 == upload(tmp_path / "logs0", third, elapsed_ms=lambda: now_ms - 3 * days).commits
 
 
+def test_the_high_watermark_does_not_go_back(buckets: Buckets, tmp_path: Path) -> None:
+    """A replica that is uploaded later may have an older checkpoint."""
+    log_dir = a_log(tmp_path / "logs", cleaned=False)
+    upload(log_dir, buckets, configs=PLAIN)
+    (log_dir / "replication-offset-checkpoint").write_text("0\n1\nt 0 30\n")
+    upload(log_dir, buckets, configs=PLAIN)
+    assert 54 == read_checkpoints(buckets.place).high_watermark[T0]
+
+
 def test_what_would_lose_records_is_refused(buckets: Buckets, tmp_path: Path) -> None:
     """A shorter log, and another topic of the same name; the bucket stays as it is."""
     log_dir = a_log(tmp_path / "logs")
@@ -360,7 +369,7 @@ def test_what_would_lose_records_is_refused(buckets: Buckets, tmp_path: Path) ->
     (log_dir / "t-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {'B' * 22}")
     with pytest.raises(PreconditionError, match=r"another one than B{22}"):
         upload(log_dir, buckets)
-    for path in (log_dir / "t-0").glob(f"{54:020d}.*"):
+    for path in (log_dir / "t-0").glob(f"{5:019d}[45].*"):
         path.unlink()
     (log_dir / "t-0" / "partition.metadata").unlink()
     with pytest.raises(PreconditionError, match="records would be lost"):

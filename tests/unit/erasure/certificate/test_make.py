@@ -192,6 +192,18 @@ def test_changes_since(tmp_path: Path) -> None:
     assert (1, True) == (changes.same, changes.any)
 
 
+def test_what_cannot_be_read_for_another_reason_has_changed(tmp_path: Path) -> None:
+    """What could not be read before either counts as unchanged only for the same reason."""
+    root = small_directory(tmp_path / "logs")
+    for name in ("link", "other"):
+        (root / name).symlink_to("x")
+    made = sample(root)
+    (root / "other").unlink()
+    os.mkfifo(root / "other")
+    (changes,) = changes_since(made, [root])
+    assert {"other": "a named pipe"} == changes.not_read
+
+
 def test_two_requests_for_one_key(tmp_path: Path) -> None:
     """A record that is found for the one is found for the other, if its topic is asked for."""
     root = tmp_path / "logs"

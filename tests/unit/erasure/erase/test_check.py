@@ -44,6 +44,11 @@ def staged(tmp_path: Path) -> StagedErasure:
     first.batch(10, [("me", "10")], producer_id=9, transactional=True, sequence=0)
     first.batch(11, [("g", "11")], producer_id=9, transactional=True, sequence=1)
     log.segment(12)
+    return rebuilt(log)
+
+
+def rebuilt(log: LogBuilder) -> StagedErasure:
+    """The rebuilt output of a log."""
     log.write(producers=True, index_interval=50)
     plan = plan_erasure_of(
         log.log_dir,
@@ -169,6 +174,21 @@ def test_planted_fault_is_noticed(tmp_path: Path, name: str) -> None:
         judged(erasure).require_passed()
 
 
+def test_an_ended_transaction_of_a_producer_may_go(tmp_path: Path) -> None:
+    """Of a producer with an open transaction only the batches of that one must stay."""
+    log = LogBuilder(tmp_path / "logs")
+    first = log.segment(0)
+    first.batch(0, [("me", "1")], producer_id=9, transactional=True, sequence=0)
+    first.marker(1, 9, "commit")
+    first.batch(2, [("me", "2")], producer_id=9, transactional=True, sequence=1)
+    first.batch(3, [("a", "3")], producer_id=9, transactional=True, sequence=2)
+    log.segment(4)
+    erasure = rebuilt(log)
+    kept = [batch.header[0] for batch in batches_of(path_of(erasure, ".log").read_bytes())]
+    assert [1, 2, 3] == kept
+    assert set() == failed(erasure)
+
+
 def test_a_segment_that_was_not_judged_is_no_pass(tmp_path: Path) -> None:
     """Nothing checked is not passed."""
     erasure = staged(tmp_path)
@@ -207,7 +227,7 @@ def test_wrong_index_is_noticed(tmp_path: Path) -> None:
     index = path_of(erasure, ".index")
     assert index.stat().st_size >= 8
     content = bytearray(index.read_bytes())
-    content[3] ^= 1
+    content[7] ^= 1  # of its position
     index.write_bytes(content)
     assert {"index_entries_valid"} == failed(erasure)
     again = staged(tmp_path / "again")

@@ -191,7 +191,8 @@ def test_numbers_that_are_letters(tmp_path: Path, name: str, content: bytes) -> 
     keys = [b"\1nna\0\0\0x", b"nna@exampl.", b"nna@x", b"anna@example.org"]
     result = find(tmp_path / "logs", keys)
     assert [name] == [one.path for one in result.findings]
-    assert [] == result.unsearched
+    # An index without its log says, too, that records are missing.
+    assert [] == [one for one in result.unsearched if one.path != "t-0"]
 
 
 def test_a_copy_of_a_checkpoint_that_is_no_text(tmp_path: Path) -> None:

@@ -201,8 +201,9 @@ def test_a_swap_that_stays_is_a_file_like_others(log: LogBuilder) -> None:
 
 
 def test_segments_that_retention_deleted_are_not_lost(log: LogBuilder) -> None:
-    """The log start offset is recorded each minute. Without the metadata nobody knows whether the
-    offsets are in remote storage.
+    """The log start offset is recorded each minute. A retention moves the oldest leader epoch at
+    once; where that begins before the first segment, or is not on record, the offsets are in remote
+    storage or lost, whatever the metadata says.
     """
     (log.directory / f"{0:020d}.log").unlink()
     content = f"0\n1\nt 0 {0}\n"
@@ -217,10 +218,16 @@ def test_segments_that_retention_deleted_are_not_lost(log: LogBuilder) -> None:
         broker_configs={},
         features={},
     )
+    epochs = log.directory / "leader-epoch-checkpoint"
     with running(log.log_dir, {"t-0": 6}):
-        (part,) = find(whole(log)).unsearched
-        assert "offsets 0 to 1 are in remote storage, or lost" == part.problem
-        assert [] == find(whole(log), metadata=metadata).unsearched
+        for known in (None, metadata):
+            for text in ("0\n1\n0 0\n", "0\n0\n"):
+                epochs.write_text(text)
+                (part,) = find(whole(log), metadata=known).unsearched
+                assert "offsets 0 to 1 are in remote storage, or lost" == part.problem
+            epochs.write_text("0\n1\n0 2\n")
+            assert [] == find(whole(log), metadata=known).unsearched
+            epochs.unlink()
 
 
 def test_no_lock_is_taken_and_nothing_written(log: LogBuilder) -> None:

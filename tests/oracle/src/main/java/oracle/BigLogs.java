@@ -126,6 +126,7 @@ final class BigLogs {
             records += count;
             size += log.size();
             last = START + count / 10;
+            log.updateHighWatermark(log.logEndOffset());
             dir.closeCleanly();
         }
         ObjectNode node = Json.object();

@@ -21,8 +21,8 @@ import java.util.OptionalInt;
 
 /**
  * What a broker reads of its log directories before it serves anything, in its order: meta.properties of all of them,
- * every log, the high watermarks, the cleaner's offsets. A broker stops at the first that fails, and when a directory
- * goes offline; the answer says why (bootFailed), or has the offsets and the topic id of each log.
+ * the markers of clean stops, every log, the high watermarks, the cleaner's offsets. A broker stops at the first that fails, and when a directory
+ * goes offline; the answer says why (bootFailed), or has the broker epoch, and the offsets and the topic id of each log.
  */
 final class BootRequest {
     private BootRequest() {
@@ -69,6 +69,7 @@ final class BootRequest {
                 request.path("producerIdExpirationMs").asInt(86_400_000), request.get("now").asLong(),
                 new ManualScheduler(), failures);
         try {
+            long brokerEpoch = manager.brokerEpoch();
             manager.load(config, topics);
             for (String dir : dirs) {
                 new OffsetCheckpointFile(new File(dir, LogDir.HIGH_WATERMARKS), failures).read();
@@ -77,7 +78,7 @@ final class BootRequest {
                     throw new IOException(dir + " went offline");
                 }
             }
-            ObjectNode answer = Json.object();
+            ObjectNode answer = Json.object().put("brokerEpoch", brokerEpoch);
             ObjectNode logs = answer.putObject("logs");
             for (UnifiedLog log : manager.logs()) {
                 ObjectNode one = logs.putObject(log.dir().getName());

@@ -43,6 +43,7 @@ final class ServeCommand {
                 case "retain" -> RandomRetentions.run(request);
                 case "append" -> AppendRequest.run(request);
                 case "directory" -> DirectoryRequest.run(request);
+                case "lookup" -> LookupRequest.run(request);
                 case "partitions" -> AppendRequest.partitions(request);
                 case "metadata" -> RandomMetadata.run(request);
                 case "configs" -> ConfigsRequest.run(request);

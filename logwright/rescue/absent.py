@@ -1,0 +1,90 @@
+"""Logs of which nothing is left but what the checkpoints have of them.
+
+A broker writes its checkpoints at a clean stop with an entry for each log that it has. One that has
+no directory then was there, unless its topic was deleted since; the broker makes an empty log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+
+from logwright.errors import LogwrightError
+from logwright.format.names import (
+    CLEAN_SHUTDOWN_MARKER,
+    HIGH_WATERMARK_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    TopicPartition,
+)
+from logwright.log.absence import BRING_BACK
+from logwright.log.checkpoints import Checkpoints
+from logwright.log.load import CLUSTER_METADATA_TOPIC
+from logwright.metadata.model import ClusterMetadata
+from logwright.metadata.read import read_directory_ids
+from logwright.place.files import is_regular
+from logwright.place.mapped import map_file
+from logwright.rescue.model import StartFinding
+from logwright.units import Offset
+
+
+def absent_logs(
+    log_dir: Path,
+    checkpoints: Checkpoints,
+    present: Collection[TopicPartition],
+    metadata: ClusterMetadata | None,
+) -> Iterator[StartFinding]:
+    """Yield the logs that a cleanly stopped directory had, and has not. None if a recovery has
+    marked it (`logwright.steps.marker`): entries of deleted logs may be left. Effects: reads the
+    marker and the directory's ids.
+
+    Args:
+        checkpoints: of the directory.
+        present: logs in this or another directory of the broker.
+        metadata: of the cluster; None: not known.
+    """
+    marker = log_dir / CLEAN_SHUTDOWN_MARKER
+    if not is_regular(marker) or not len(map_file(marker)):
+        return
+    ends = _ends(checkpoints.recovery_point, checkpoints.high_watermark)
+    node = _node(log_dir)
+    for partition, (name, end) in sorted(ends.items()):
+        if partition in present or partition.topic == CLUSTER_METADATA_TOPIC:
+            continue
+        if metadata is not None and (node is None or node not in metadata.replicas_of(partition)):
+            continue
+        committed = checkpoints.high_watermark.get(partition, 0)
+        doubt = ", unless its topic was deleted since" if metadata is None else ""
+        yield StartFinding(
+            path=log_dir / partition.directory_name,
+            problem=f"the log is not there, and {name} has offset {end} of it: the offsets below"
+            f" are missing{doubt}, and {min(committed, end)} of them are committed.",
+            effect="loses",
+            about="cluster",
+            remedy=BRING_BACK,
+            offsets=end,
+            first_offset=0,
+            end_offset=end,
+        )
+
+
+def _ends(
+    recovery_points: Mapping[TopicPartition, Offset],
+    high_watermarks: Mapping[TopicPartition, Offset],
+) -> dict[TopicPartition, tuple[str, int]]:
+    """Return each log's largest entry above 0, and the file that has it."""
+    ends: dict[TopicPartition, tuple[str, int]] = {}
+    for name, entries in (
+        (RECOVERY_POINT_CHECKPOINT, recovery_points),
+        (HIGH_WATERMARK_CHECKPOINT, high_watermarks),
+    ):
+        for partition, offset in entries.items():
+            if offset > ends.get(partition, ("", 0))[1]:
+                ends[partition] = name, int(offset)
+    return ends
+
+
+def _node(log_dir: Path) -> int | None:
+    try:
+        return read_directory_ids(log_dir).node_id
+    except LogwrightError:  # found to be malformed
+        return None

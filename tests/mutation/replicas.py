@@ -1,0 +1,113 @@
+"""Deliberate faults in what is known of the other replicas, and of the cluster."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.mutation.fault import Fault
+
+_ALONE: Final = ("tests/unit/rescue/test_alone.py", "tests/unit/cli/test_doctor.py")
+_ROLLING: Final = (
+    "tests/unit/rolling/test_plan.py",
+    "tests/unit/config/test_cluster.py::test_what_is_wrong_and_where",
+)
+_COMMITTED: Final = ("tests/unit/cli/test_high_watermark.py",)
+_LIKE_KAFKA: Final = ("tests/property/test_damaged_logs.py",)
+_OUTLOOK: Final = ("tests/property/test_outlook.py",)
+
+REPLICAS: Final[tuple[Fault, ...]] = tuple(
+    Fault(family=f"replica: {family}", file=file, right=right, wrong=wrong, tests=tests)
+    for family, file, right, wrong, tests in (
+        (
+            "all of a log counts as committed by default",
+            "cli/request.py",
+            '    return "recorded", BY_DEFAULT\n',
+            '    return "end", BY_DEFAULT\n',
+            _COMMITTED,
+        ),
+        (
+            "a log without a high watermark is not named",
+            "cli/run/replicas.py",
+            "    unknown = [str(each) for each in partitions if each not in recorded]\n",
+            "    unknown: list[str] = []\n",
+            _COMMITTED,
+        ),
+        (
+            "what is beyond the high watermark is left out without a word",
+            "cli/run/replicas.py",
+            "    if first < end and is_local(request.place):\n",
+            "    if first > end and is_local(request.place):\n",
+            _COMMITTED,
+        ),
+        (
+            "eligible leader replicas do not count",
+            "rescue/alone.py",
+            "    if metadata.features.get(_ELIGIBLE_LEADERS, 0):\n",
+            "    if metadata.features.get(_ELIGIBLE_LEADERS, 0) > 1:\n",
+            _ALONE,
+        ),
+        (
+            "an only replica is taken for one of several",
+            "rescue/alone.py",
+            "len(known.replicas) > 1 and",
+            "len(known.replicas) > 0 and",
+            _ALONE,
+        ),
+        (
+            "who leads whatever it lacks is not said by the doctor",
+            "rescue/start.py",
+            "        findings += _alone(plan, cluster.metadata)\n",
+            "        pass\n",
+            _ALONE,
+        ),
+        (
+            "who leads whatever it lacks is not said after a recovery",
+            "cli/recovering.py",
+            "    sentence = elected_anyway(plan.log_dir, plan.lacking)\n",
+            "    sentence = elected_anyway(plan.log_dir, ())\n",
+            _ALONE,
+        ),
+        (
+            "voters are not counted before a stop",
+            "rolling/plan.py",
+            "    minority = now.quorum.without(broker)\n    if minority is not None:\n",
+            "    minority = None\n    if minority is not None:\n",
+            _ROLLING,
+        ),
+        (
+            "half of the voters is a majority",
+            "rolling/model.py",
+            "2 * len(left) > len(self.voters):\n",
+            "2 * len(left) >= len(self.voters):\n",
+            _ROLLING,
+        ),
+        (
+            "a broker of the file without replicas may be away",
+            "rolling/plan.py",
+            "    away = sorted((assigned | set(known)) - now.brokers)\n",
+            "    away = sorted(assigned - now.brokers)\n",
+            _ROLLING,
+        ),
+        (
+            "a rolling erasure appends to one replica",
+            "config/cluster.py",
+            '            if words[0] == "erase" and AT_ONCE not in words:\n',
+            '            if words[0] == "erase" and not words:\n',
+            _ROLLING,
+        ),
+        (
+            "the last batch is found by its last offset only",
+            "recovery/lookup.py",
+            "    if like_kafka:\n        is_found",
+            "    if not like_kafka:\n        is_found",
+            _LIKE_KAFKA,
+        ),
+        (
+            "a horizon that is reached at once is forgotten",
+            "erasure/outlook/cleanings.py",
+            "        if gives_horizons and is_further:",
+            "        if gives_horizons and is_further and config.delete_retention_ms:",
+            _OUTLOOK,
+        ),
+    )
+)
