@@ -182,6 +182,7 @@ def test_a_record_is_gone_when_it_is_said(tmp_path: Path, seed: int, *, sweeps: 
         pytest.param(7000206, id="what is due by a retention waits for the next run"),
         pytest.param(7916011, id="a tombstone whose horizon an earlier cleaning would not reach"),
         pytest.param(9000139, id="an earlier cleaning that goes further than the one before it"),
+        pytest.param(51692006, id="after a cleaning retention has less to remove"),
     ],
 )
 def test_a_log_that_was_gone_later_than_it_was_said(tmp_path: Path, log: int) -> None:

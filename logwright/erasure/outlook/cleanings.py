@@ -19,7 +19,9 @@
    the first of them on no run is counted on either.
 6. Retention may remove, before, the segment for whose sake a log would be due: so a cleaning is
    counted on only by when the rest of the log is due, and only up to where that earlier one would
-   end. What is due because of that removal is cleaned by the run after it: a run cleans first.
+   end. What is due because of that removal is cleaned by the run after it: a run cleans first. After
+   a cleaning the removal is not counted on either: segments are smaller, and merged ones are as
+   young as their last record.
 7. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
    not foreseen: neither the settings nor the policies say that there are any.
 """
@@ -158,7 +160,8 @@ def _next_due(
                 earliest = at_ms, before.first_uncleanable_offset
         if plan.cleanable_bytes <= 0:
             continue
-        if at_ms >= from_ms and (upkeep.forced or plan.eligible):
+        counts = before.eligible or (plan.eligible and cleaned_ms is None)
+        if at_ms >= from_ms and (upkeep.forced or (plan.eligible and counts)):
             rule = MAX_LAG if plan.compaction_delay_ms > 0 else RATIO
             waits = not (upkeep.forced or before.eligible)  # for the run after that which retains
             by_ms = at_ms + (upkeep.run_interval_ms if waits else 0)
@@ -167,7 +170,7 @@ def _next_due(
                 sees_ms, end_offset = earliest
                 end_offset = min(end_offset, cleaning.end_offset)
                 cleaning = replace(cleaning, sees_ms=sees_ms, end_offset=end_offset)
-            return _event(cleaning, rolled)
+            return _event(cleaning, whole)
         if earliest is None and cleaned_ms is not None and config.min_cleanable_dirty_ratio < 1:
             earliest = at_ms, plan.first_uncleanable_offset
     return None
