@@ -35,7 +35,6 @@ from tests.sequences.world import (
 pytestmark = [pytest.mark.crash, pytest.mark.oracle]
 
 IN_EVERY_RUN = 50
-NIGHTLY = 20_000
 MOST = 60_000
 """Seeds of a run are below this multiple of its number."""
 
@@ -128,6 +127,7 @@ def test_a_failed_cleaning_leaves_its_output(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(5400)
-def test_many_sequences(seed: int) -> None:
+def test_many_sequences(seed: int, pytestconfig: pytest.Config) -> None:
     """The same, many more."""
-    assert 0 == main(["--count", str(NIGHTLY), "--seed", str(seed * MOST), "--asking", "10"])
+    count = pytestconfig.getoption("count")
+    assert 0 == main(["--count", str(count), "--seed", str(seed * MOST), "--asking", "10"])
