@@ -39,6 +39,7 @@ from logwright.recovery.root import DAMAGED, identity_problem
 from logwright.rescue.model import StartFinding
 from logwright.rescue.names import there_are
 from logwright.rescue.recovering import served_topic_id
+from logwright.rescue.start import UNCERTAIN
 from logwright.units import TimestampMs
 
 _LOST_FOUND: Final = "lost+found"
@@ -177,7 +178,8 @@ class _Planner:
     def is_recovered(self, finding: StartFinding) -> bool:
         """Return whether a recovery is for this finding."""
         log_dir = self.log_dir_or_none(finding.path)
-        if finding.effect not in ("stops", "loses") or log_dir is None:
+        is_damage = finding.effect in ("stops", "loses") or finding.problem in UNCERTAIN
+        if not is_damage or log_dir is None:
             return False
         if finding.about == "root":
             return is_regular(finding.path) and finding.path.name != META_PROPERTIES

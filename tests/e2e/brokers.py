@@ -95,6 +95,9 @@ class Brokers:
                 "controller.quorum.voters": voters,
                 "log.dirs": str(self.log_dir(broker)),
                 "offsets.topic.replication.factor": str(count),
+                "transaction.state.log.replication.factor": str(count),
+                "transaction.state.log.min.isr": str(min(count, 2)),
+                "transaction.state.log.num.partitions": "1",
             }
             if "PLAINTEXT" in own:
                 settings["advertised.listeners"] = own["PLAINTEXT"]

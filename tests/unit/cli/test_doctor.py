@@ -213,7 +213,7 @@ def test_a_replica_that_leads_whatever_it_lacks(
     segment.write_bytes(segment.read_bytes()[:-5])
     answer = call("doctor", log_dir)
     assert (11, not eligible) == (answer.status, sentence in answer.out)
-    assert ("leave this one stopped, start the others" in answer.out) == (not eligible)
+    assert ("leave this one stopped, and stop the others" in answer.out) == (not eligible)
     recovered = call("recover", log_dir, "--yes")
     assert (0, not eligible) == (recovered.status, sentence in recovered.out), recovered.err
     assert sentence not in call("recover", log_dir, "--yes").out

@@ -87,6 +87,23 @@ def test_steps_are_shown_and_done(call: Call, log_dir: Path, tmp_path: Path) -> 
     assert not (log_dir / JOURNAL).exists()
 
 
+def test_a_damaged_end_in_spite_of_a_clean_stop(call: Call, log_dir: Path) -> None:
+    """What a broker makes of it is not known; it is recovered all the same."""
+    path = log_dir / f"t-0/{2:020d}.log"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2 + 12] + bytes(len(whole) // 2 - 12))
+    before = content(log_dir)
+    planned = call("rescue", log_dir, "--dry-run")
+    assert "the record batch's CRC is wrong" in planned.out
+    assert "by hand" not in planned.out + planned.err
+    assert before == content(log_dir)
+    done = call("rescue", log_dir, "--yes")
+    assert (0, False) == (done.status, "Nothing to do" in done.out)
+    assert "no longer has the broker's epoch" in done.out
+    assert whole[: len(whole) // 2] == path.read_bytes()
+    assert 0 == call("verify", log_dir).status
+
+
 @pytest.mark.parametrize("strange", ["x.log", "notes.index"])
 def test_what_was_set_aside_is_not_taken_for_searched(
     call: Call, log_dir: Path, tmp_path: Path, strange: str
