@@ -1,12 +1,9 @@
-"""Random metadata logs of a quorum, of which all is known: three nodes, each with a part of the log
-and snapshots of it, and damages.
-"""
+"""Random metadata logs, directories that have a part of one with snapshots, and damages."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,16 +31,20 @@ from tests.metadata_builder import (
 METADATA: Final = "__cluster_metadata-0"
 CLUSTER: Final = "MkU3OEVBNTcwNTJENDM2Qk"
 NODES: Final = (1, 2, 3)
-VOTERS: Final = tuple(
-    Voter(
+
+
+def voter(node: int) -> Voter:
+    """A member of the quorum."""
+    return Voter(
         node_id=node,
         directory_id=uuid_text(1000 + node),
         endpoints=(Endpoint("CONTROLLER", f"host-{node}", 9093),),
         min_version=0,
         max_version=1,
     )
-    for node in NODES
-)
+
+
+VOTERS: Final = tuple(voter(node) for node in NODES)
 
 
 @dataclass(frozen=True)
@@ -77,34 +78,15 @@ class Batch:
 
 @dataclass
 class World:
-    """A log and what was done with it.
-
-    Attributes:
-        committed: the true high watermark.
-        ends: of each node's log.
-        damaged: the nodes whose files were damaged.
-    """
+    """A log."""
 
     kraft_version: int
     log: list[Batch] = field(default_factory=list)
-    states: dict[int, State] = field(default_factory=dict)
-    committed: int = 0
-    ends: dict[int, int] = field(default_factory=dict)
-    damaged: set[int] = field(default_factory=set)
 
     @property
     def end(self) -> int:
         """The end of the log."""
         return self.log[-1].end
-
-    def epoch_before(self, offset: int) -> int:
-        """The epoch of the record before an offset."""
-        return next(one.epoch for one in self.log if one.base < offset <= one.end)
-
-    def kinds(self, start: int, end: int) -> Counter[str]:
-        """How many records of each kind lie in a range."""
-        offsets = [(b.base + at, kind) for b in self.log for at, kind in enumerate(b.kinds)]
-        return Counter(kind for offset, kind in offsets if start <= offset < end)
 
 
 def with_epoch(content: bytes, epoch: int) -> bytes:
@@ -119,20 +101,22 @@ def control_batch(base: int, controls: list[tuple[ControlType, bytes]], epoch: i
     return Batch(base, epoch, with_epoch(content, epoch), (), ("control",) * len(controls))
 
 
-class _Model:
+class Model:
     """The state, by rules of its own."""
 
     def __init__(self) -> None:
         self.topics: dict[int, tuple[str, int]] = {}
         self.configs: dict[str, dict[str, str]] = {}
 
-    def copy(self) -> _Model:
-        other = _Model()
+    def copy(self) -> Model:
+        """One of its own."""
+        other = Model()
         other.topics = dict(self.topics)
         other.configs = {name: dict(pairs) for name, pairs in self.configs.items()}
         return other
 
     def state(self) -> State:
+        """What it says."""
         configs = {name: dict(pairs) for name, pairs in self.configs.items() if pairs}
         return State(dict(self.topics.values()), configs)
 
@@ -150,75 +134,60 @@ class _Model:
         return values
 
 
-def make_world(rng: random.Random, root: Path) -> World:
-    """Write the directories ``node-1`` to ``node-3``."""
-    world = World(kraft_version=rng.randrange(2))
-    models = _make_log(rng, world)
-    proved = [
-        before.end
-        for before, after in zip(world.log, world.log[1:], strict=False)
-        if before.kinds[0] == "control" and after.kinds[0] != "control"
-    ]
-    ends = [one.end for one in world.log if one.end >= proved[-1]]
-    world.committed = rng.choice(ends)
-    for node in NODES:
-        _write_random_node(rng, world, models, root / f"node-{node}", node)
-    for node in NODES:
-        for _ in range(rng.choice((0, 1, 1, 2, 3))):
-            if damage(rng, root / f"node-{node}"):
-                world.damaged.add(node)
-    return world
-
-
 def make_log(rng: random.Random, *, kraft_version: int) -> World:
-    """A log that no node has yet."""
+    """A log of some epochs that no node has yet."""
     world = World(kraft_version=kraft_version)
-    _make_log(rng, world)
+    writer = Writer(rng)
+    for epoch in sorted(rng.sample(range(1, 9), rng.randint(1, 4))):
+        base = world.log[-1].end if world.log else 0
+        world.log.append(leader_change(base, epoch, NODES if kraft_version else ()))
+        for _ in range(rng.randrange(0 if base else 1, 25)):
+            world.log.append(writer.batch(world.log[-1].end, epoch))
     return world
 
 
-def _make_log(rng: random.Random, world: World) -> dict[int, _Model]:
-    """Make the batches; the model at each batch's end."""
-    writer = _Writer(rng)
-    models: dict[int, _Model] = {}
-    base = 0
-
-    def add(batch: Batch) -> None:
-        nonlocal base
-        world.log.append(batch)
-        base = batch.end
-        models[base] = writer.model.copy()
-        world.states[base] = writer.model.state()
-
-    for epoch in sorted(rng.sample(range(1, 9), rng.randint(1, 4))):
-        controls = [(ControlType.LEADER_CHANGE, b"\x00" * 9)]
-        if base == 0 and world.kraft_version:
-            controls += [
-                (ControlType.KRAFT_VERSION, serialize_kraft_version(1)),
-                (ControlType.KRAFT_VOTERS, serialize_voters(VOTERS)),
-            ]
-        add(control_batch(base, controls, epoch))
-        is_first = len(world.log) == 1
-        for number in range(rng.randrange(1 if is_first else 0, 25)):
-            changes = [(feature("metadata.version", 25), "FeatureLevelRecord")]
-            changes = [*(changes if is_first and number == 0 else []), *writer.changes()]
-            values, kinds = zip(*changes, strict=True)
-            (content,) = batches(base, list(values))
-            add(Batch(base, epoch, with_epoch(content, epoch), values, kinds))
-    return models
+def quorum_controls(voters: Sequence[int]) -> list[tuple[ControlType, bytes]]:
+    """The control records that name the quorum, with kraft.version 1."""
+    named = tuple(voter(node) for node in voters)
+    return [
+        (ControlType.KRAFT_VERSION, serialize_kraft_version(1)),
+        (ControlType.KRAFT_VOTERS, serialize_voters(named)),
+    ]
 
 
-class _Writer:
-    """Makes random records, and keeps the model."""
+def leader_change(base: int, epoch: int, voters: Sequence[int] = ()) -> Batch:
+    """The first batch of an epoch; at the beginning of a log it may name the voters."""
+    more = quorum_controls(voters) if base == 0 and voters else []
+    return control_batch(base, [(ControlType.LEADER_CHANGE, b"\x00" * 9), *more], epoch)
+
+
+class Writer:
+    """Makes random records, and keeps the model; the first batch has the metadata.version."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
-        self.model = _Model()
-        self.pending: _Model | None = None
+        self.model = Model()
+        self.pending: Model | None = None
         self.next_topic = 1
+        self.has_begun = False
 
-    def changes(self) -> list[tuple[bytes, str]]:
-        """Records of a batch, and their kinds."""
+    def copy(self) -> Writer:
+        """Another one, from the same state on."""
+        other = Writer(self.rng)
+        other.model = self.model.copy()
+        other.pending = None if self.pending is None else self.pending.copy()
+        other.next_topic, other.has_begun = self.next_topic, self.has_begun
+        return other
+
+    def batch(self, base: int, epoch: int) -> Batch:
+        """A batch with some changes."""
+        first = [] if self.has_begun else [(feature("metadata.version", 25), "FeatureLevelRecord")]
+        self.has_begun = True
+        values, kinds = zip(*first, *self._changes(), strict=True)
+        return Batch(base, epoch, with_epoch(batches(base, values)[0], epoch), values, kinds)
+
+    def _changes(self) -> list[tuple[bytes, str]]:
+        """Records, and their kinds."""
         target = self.model if self.pending is None else self.pending
         choice = self.rng.random()
         if choice < 0.15:
@@ -232,97 +201,96 @@ class _Writer:
             return self._create(target)
         return [self._set(target) if choice < 0.9 else self._remove(target)]
 
-    def _end(self, pending: _Model) -> tuple[bytes, str]:
+    def _end(self, pending: Model) -> tuple[bytes, str]:
         self.pending = None
         if self.rng.random() < 0.5:
             return (ABORT, "AbortTransactionRecord")
         self.model = pending
         return (END, "EndTransactionRecord")
 
-    def _create(self, target: _Model) -> list[tuple[bytes, str]]:
+    def _create(self, target: Model) -> list[tuple[bytes, str]]:
         number, self.next_topic = self.next_topic, self.next_topic + 1
         name, partitions = f"t{number}", self.rng.randint(1, 4)
         target.topics[number] = (name, partitions)
         made = [(partition(number, at, [11]), "PartitionRecord") for at in range(partitions)]
         return [(topic(name, number), "TopicRecord"), *made]
 
-    def _set(self, target: _Model) -> tuple[bytes, str]:
+    def _set(self, target: Model) -> tuple[bytes, str]:
         name = self.rng.choice(list(target.topics.values()))[0]
         key, text = self.rng.choice(("retention.ms", "segment.ms")), str(self.rng.randrange(1000))
         target.configs.setdefault(name, {})[key] = text
         return (config(2, name, key, text), "ConfigRecord")
 
-    def _remove(self, target: _Model) -> tuple[bytes, str]:
+    def _remove(self, target: Model) -> tuple[bytes, str]:
         gone = self.rng.choice(list(target.topics))
         target.configs.pop(target.topics.pop(gone)[0], None)
         return (remove_topic(gone), "RemoveTopicRecord")
 
 
-def _write_random_node(
-    rng: random.Random, world: World, models: dict[int, _Model], log_dir: Path, node: int
-) -> None:
-    """Write a part of the log, in segments, with snapshots."""
-    ends = [one.end for one in world.log]
-    end = world.end if node == 1 else rng.choice(ends[len(ends) // 2 :])
-    world.ends[node] = end
-    own = [one for one in world.log if one.end <= end]
-    possible = [
-        batch.end for batch in own if batch.end <= world.committed and _is_settled(world, batch.end)
-    ]
-    snapshots = sorted(rng.sample(possible, min(len(possible), rng.randrange(3))))
-    start = snapshots[0] if snapshots and rng.random() < 0.5 else 0
-    own = [one for one in own if one.base >= start]
-    rolls = [one.base for one in own[1:] if rng.random() < 0.1]
-    write_node(world, log_dir, node, own, rolls)
-    for at in snapshots:
-        _write_snapshot(world, models[at], log_dir / METADATA, at)
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """What a directory's files say of its node.
+
+    Attributes:
+        directory: the number of its directory id.
+        epoch, leader: as it has noted them; -1: it knows no leader.
+        voters: node ids.
+    """
+
+    node: int
+    directory: int
+    epoch: int
+    leader: int
+    voters: Sequence[int] = NODES
+    kraft_version: int = 0
+    cluster: str = CLUSTER
 
 
-def write_node(
-    world: World,
-    log_dir: Path,
-    node: int,
-    log: list[Batch],
-    rolls: Sequence[int] = (),
+def write_node(world: World, log_dir: Path, node: int, log: list[Batch]) -> None:
+    """Write the directory of a node that has this part of a world's log."""
+    epoch = world.log[-1].epoch if node == 1 or not log else log[-1].epoch
+    kraft_version = world.kraft_version
+    member = Member(
+        node=node, directory=1000 + node, epoch=epoch, leader=1, kraft_version=kraft_version
+    )
+    write_directory(log_dir, member, log, (log[0].base,))
+
+
+def write_directory(
+    log_dir: Path, member: Member, log: list[Batch], bases: Sequence[int] = (0,)
 ) -> None:
-    """Write the directory of a node; `rolls`: base offsets of the segments after the first."""
+    """Write a directory; `bases`: base offsets of its segments."""
     directory = log_dir / METADATA
     directory.mkdir(parents=True)
-    segments = dict.fromkeys((log[0].base if log else world.ends[node], *rolls), b"")
+    segments = dict.fromkeys(bases, b"")
     for batch in log:
         segments[max(base for base in segments if base <= batch.base)] += batch.content
     for base, content in segments.items():
         (directory / f"{base:020d}.log").write_bytes(content)
-    epoch = world.log[-1].epoch if node == 1 or not log else log[-1].epoch
-    note: dict[str, object] = {"leaderId": 1, "leaderEpoch": epoch, "votedId": -1}
-    if world.kraft_version:
+    note: dict[str, object] = {
+        "leaderId": member.leader,
+        "leaderEpoch": member.epoch,
+        "votedId": -1,
+    }
+    if member.kraft_version:
         note |= {"votedDirectoryId": "AAAAAAAAAAAAAAAAAAAAAA", "data_version": 1}
     else:
         note |= {"clusterId": "", "appliedOffset": 0, "data_version": 0}
-        note |= {"currentVoters": [{"voterId": each} for each in NODES]}
+        note |= {"currentVoters": [{"voterId": each} for each in member.voters]}
     (directory / "quorum-state").write_text(json.dumps(note, separators=(",", ":")))
     (log_dir / "meta.properties").write_text(
-        f"version=1\ncluster.id={CLUSTER}\nnode.id={node}\ndirectory.id={uuid_text(1000 + node)}\n"
+        f"version=1\ncluster.id={member.cluster}\nnode.id={member.node}\n"
+        f"directory.id={uuid_text(member.directory)}\n"
     )
 
 
-def _is_settled(world: World, end: int) -> bool:
-    """No transaction is open there: Kafka makes no snapshot in one."""
-    kinds = [kind for one in world.log if one.end <= end for kind in one.kinds]
-    last = [kind for kind in kinds if kind.endswith("TransactionRecord")]
-    return not last or last[-1] != "BeginTransactionRecord"
-
-
-def _write_snapshot(world: World, model: _Model, directory: Path, end: int) -> None:
+def write_snapshot(directory: Path, model: Model, member: Member, end: int, epoch: int) -> None:
+    """Write the snapshot of a state that ends with a record of this epoch."""
     controls = [(ControlType.SNAPSHOT_HEADER, b"\x00" * 11)]
-    if world.kraft_version:
-        controls += [
-            (ControlType.KRAFT_VERSION, serialize_kraft_version(1)),
-            (ControlType.KRAFT_VOTERS, serialize_voters(VOTERS)),
-        ]
-    epoch = world.epoch_before(end)
-    values = model.values()
+    if member.kraft_version:
+        controls += quorum_controls(member.voters)
     head = control_batch(0, controls, epoch)
+    values = model.values()
     (content,) = batches(head.end, values)
     foot = control_batch(
         head.end + len(values), [(ControlType.SNAPSHOT_FOOTER, b"\x00" * 3)], epoch
@@ -331,8 +299,8 @@ def _write_snapshot(world: World, model: _Model, directory: Path, end: int) -> N
     path.write_bytes(head.content + with_epoch(content, epoch) + foot.content)
 
 
-def damage(rng: random.Random, log_dir: Path) -> bool:
-    """Damage a file; whether anything changed."""
+def damage(rng: random.Random, log_dir: Path) -> Path | None:
+    """Damage a file; which, None if nothing changed."""
     files = sorted(path for path in log_dir.rglob("*") if path.is_file())
     weights = [5 if path.suffix in {".log", ".checkpoint"} else 1 for path in files]
     (path,) = rng.choices(files, weights)
@@ -340,12 +308,12 @@ def damage(rng: random.Random, log_dir: Path) -> bool:
     how = rng.randrange(5)
     if how == 0 and path.suffix == ".checkpoint":
         path.unlink()
-        return True
+        return path
     if how == 1 and path.suffix == ".log" and rng.random() < 0.5:
         path.unlink()
-        return True
+        return path
     if not content:
-        return False
+        return None
     at = rng.randrange(len(content))
     if how == 2:
         del content[at:]
@@ -356,4 +324,4 @@ def damage(rng: random.Random, log_dir: Path) -> bool:
         content[at] ^= 1 << rng.randrange(8)
     changed = bytes(content) != path.read_bytes()
     path.write_bytes(content)
-    return changed
+    return path if changed else None

@@ -19,7 +19,7 @@ from logwright.metadata.records import MetadataRecord, decode_metadata_record
 from logwright.quorum.batches import ReadBatch
 from logwright.quorum.control import parse_kraft_version, parse_voters
 from logwright.quorum.kinds import CONTROL, Tally, api_key
-from logwright.quorum.model import Proof, State, Voter
+from logwright.quorum.model import EpochStart, Proof, State, Voter
 from logwright.units import Offset, TimestampMs
 
 _START: Final = Offset(0)
@@ -44,6 +44,7 @@ class Builder:
     kraft_version: int = 0
     voters: tuple[Voter, ...] = ()
     timestamp_ms: TimestampMs = _NO_TIME
+    _epochs: list[EpochStart] = field(default_factory=list)
     _tally: Tally = field(default_factory=Tally)
     _epoch_end: Offset | None = None
     """End of the first batch of the epoch, until a record of the epoch follows it."""
@@ -69,6 +70,7 @@ class Builder:
     def loaded(self, snapshot: Snapshot) -> None:
         """Note that a snapshot is complete: all of it was committed."""
         self.end_offset, self.epoch = snapshot.end_offset, snapshot.epoch
+        self._epochs = [EpochStart(snapshot.epoch, Offset(snapshot.end_offset - 1))]
         if snapshot.end_offset > self.committed_end:
             self.committed_end, self.committed_by = snapshot.end_offset, snapshot.name
 
@@ -90,6 +92,8 @@ class Builder:
             self._control(batch)
         else:
             self._records(batch)
+        if epoch > self.epoch:
+            self._epochs.append(EpochStart(epoch, batch.header.base_offset))
         self.end_offset, self.epoch = batch.end_offset, epoch
         self.timestamp_ms = batch.header.max_timestamp
         self._tally.add(one for one in keys if one[0] >= self.committed_end)
@@ -137,6 +141,7 @@ class Builder:
             snapshot_end=_START if snapshot is None else snapshot.end_offset,
             end_offset=self.end_offset,
             epoch=self.epoch,
+            epochs=tuple(self._epochs),
             committed_end=min(self.committed_end, self.end_offset),
             committed_by=self.committed_by,
             uncertain=self._tally.counts(),

@@ -72,6 +72,13 @@ class KindCount(NamedTuple):
     last_offset: Offset
 
 
+class EpochStart(NamedTuple):
+    """From an offset on, records of the log are of an epoch."""
+
+    epoch: int
+    first_offset: Offset
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
     """The longest state that a directory has: a snapshot, and the log from there on up to its end,
@@ -82,6 +89,7 @@ class State:
         snapshot_end: end offset of the snapshot (exclusive), 0 without one.
         end_offset: end of what was read (exclusive).
         epoch: of the last record.
+        epochs: of the log, ascending; of what a snapshot has only that of its last record.
         committed_end: all records before this offset were committed for certain.
         committed_by: what proves that.
         uncertain: the records from there on, in the order of their first offsets.
@@ -95,6 +103,7 @@ class State:
     snapshot_end: Offset
     end_offset: Offset
     epoch: int
+    epochs: tuple[EpochStart, ...]
     committed_end: Offset
     committed_by: str
     uncertain: tuple[KindCount, ...]
@@ -102,6 +111,11 @@ class State:
     kraft_version: int
     voters: tuple[Voter, ...]
     timestamp_ms: TimestampMs
+
+    def epoch_at(self, offset: Offset) -> int | None:
+        """Return the epoch of the record at an offset before the end, None if it is not known."""
+        known = [one.epoch for one in self.epochs if one.first_offset <= offset]
+        return known[-1] if known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +145,20 @@ class Later:
     end_offset: Offset
     by: str
     records: tuple[KindCount, ...] = ()
+
+
+class LeftOut(NamedTuple):
+    """A directory whose last records are not in the newest state. They were never committed: the
+    leader of a newer epoch was elected without them (KIP-595).
+
+    Attributes:
+        end_offset: of its log (exclusive).
+        epoch: of its last record.
+    """
+
+    log_dir: Path
+    end_offset: Offset
+    epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +192,8 @@ class Verdict:
         cluster_id: None if no directory has it.
         voters: node ids of the quorum; empty if not known.
         whole: of the voters, those whose directories have no damage.
+        left_out: the directories whose logs part from the state before their ends. One that does so
+            at an offset that the state has in a snapshot may be missing.
         lost: what proves that a log had more than the state, None if nothing does. Whether that
             was committed is known only of snapshots.
         newer_leader: an epoch newer than all records of the state that had a leader, None if no
@@ -176,6 +206,7 @@ class Verdict:
     cluster_id: str | None
     voters: frozenset[int]
     whole: frozenset[int]
+    left_out: tuple[LeftOut, ...]
     lost: Later | None
     newer_leader: int | None
     last_epoch: int

@@ -18,6 +18,7 @@ from logwright.errors import (
 from logwright.quorum.model import (
     Endpoint,
     Later,
+    LeftOut,
     NewDirectory,
     Proof,
     State,
@@ -25,7 +26,7 @@ from logwright.quorum.model import (
     Verdict,
     Voter,
 )
-from logwright.units import INT32_MAX
+from logwright.units import INT32_MAX, Offset
 
 EPOCH_MARGIN: Final = 1_000
 """How much newer the epoch of the new quorum is than all that were seen: a broker follows no leader
@@ -62,7 +63,7 @@ def judge(survivors: Sequence[Survivor]) -> Verdict:
             f"the directories are of {len(clusters)} clusters.",
             remedy="Give directories of one cluster. Nothing was changed.",
         )
-    source, state = _newest(survivors)
+    source, state = _source(survivors)
     lost = _lost(survivors, state)
     voters = _voters(survivors, source, state)
     notes = [each.note for each in survivors if each.note is not None]
@@ -75,17 +76,24 @@ def judge(survivors: Sequence[Survivor]) -> Verdict:
         cluster_id=next(iter(clusters), None),
         voters=voters,
         whole=_whole(survivors, state, voters),
+        left_out=_left_out(survivors, state),
         lost=lost,
         newer_leader=max(leaders, default=None),
         last_epoch=max(epochs),
     )
 
 
-def _newest(survivors: Sequence[Survivor]) -> tuple[Survivor, State]:
+def newest(survivors: Sequence[Survivor]) -> tuple[Survivor, State] | None:
+    """Return the directory with the newest state, and that; None if none of them has one."""
     states = [(each, each.state) for each in survivors if each.state is not None]
     states = [(each, state) for each, state in states if state.end_offset]
-    if states:
-        return max(states, key=lambda one: (one[1].epoch, one[1].end_offset))
+    return max(states, key=lambda one: (one[1].epoch, one[1].end_offset), default=None)
+
+
+def _source(survivors: Sequence[Survivor]) -> tuple[Survivor, State]:
+    found = newest(survivors)
+    if found is not None:
+        return found
     for each in survivors:
         if isinstance(each.error, UnsupportedFormatError):
             raise each.error
@@ -95,6 +103,22 @@ def _newest(survivors: Sequence[Survivor]) -> tuple[Survivor, State]:
         path=survivors[0].log_dir,
         remedy=OTHERS,
     )
+
+
+def _left_out(survivors: Sequence[Survivor], state: State) -> tuple[LeftOut, ...]:
+    """Return the directories whose last record is not that of the state at its offset. A record is
+    known by its offset and epoch: no epoch has two leaders (KIP-595).
+    """
+    found = []
+    for each in survivors:
+        other = each.state
+        if other is None or not other.end_offset:
+            continue
+        last = Offset(other.end_offset - 1)
+        is_beyond = last >= state.end_offset
+        if is_beyond or state.epoch_at(last) not in (None, other.epoch):
+            found.append(LeftOut(each.log_dir, other.end_offset, other.epoch))
+    return tuple(found)
 
 
 def _lost(survivors: Sequence[Survivor], state: State) -> Later | None:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from logwright.quorum.model import Survivor
-from logwright.quorum.plan import committed
+from logwright.quorum.plan import committed, newest
 from logwright.quorum.survivor import read_survivor
 from logwright.units import Offset
 
 
 def read_survivors(log_dirs: Sequence[Path]) -> list[Survivor]:
     """Read each directory, with what all of them prove: a record counts as perhaps not committed if
-    none of them proves that it was, and as not applied if it is in no state. Effects: reads them.
+    none of them proves that it was, and as not applied if the newest state ends before it. Effects:
+    reads them.
 
     Raises:
         NotALogDir: one does not exist, or has no metadata log.
@@ -23,5 +24,6 @@ def read_survivors(log_dirs: Sequence[Path]) -> list[Survivor]:
     if len(alone) == 1:
         return alone
     proof = committed(alone)
-    applied = max((each.state.end_offset for each in alone if each.state is not None), default=0)
-    return [read_survivor(each.log_dir, proof, applied=Offset(applied)) for each in alone]
+    found = newest(alone)
+    applied = Offset(0) if found is None else found[1].end_offset
+    return [read_survivor(each.log_dir, proof, applied=applied) for each in alone]

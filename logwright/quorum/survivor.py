@@ -43,8 +43,8 @@ def read_survivor(
     Args:
         log_dir: the directory with ``meta.properties`` and ``__cluster_metadata-0``.
         proof: what another directory proves to be committed.
-        applied: end of the state of another directory: of what follows a damage, only records from
-            there on are counted.
+        applied: end of the newest state of all directories: of what follows a damage, only records
+            from there on are counted.
 
     Raises:
         NotALogDir: there is no such directory, or no metadata log in it.
@@ -172,8 +172,8 @@ def _log(
         if is_broken:
             _count(after, file.batches(base), max(applied, builder.end_offset))
         else:
-            newest_epoch = note.epoch if note is not None and base == wanted[-1] else None
-            _append(file, builder, newest_epoch)
+            later = next((paths[each] for each in wanted if each > base), None)
+            _append(file, builder, later, None if note is None else note.epoch)
             is_broken = file.damage is not None
         if file.damage is not None:
             damages.append(file.damage)
@@ -182,26 +182,53 @@ def _log(
     return after
 
 
-def _append(file: LogFile, builder: Builder, newest_epoch: int | None) -> None:
+def _append(file: LogFile, builder: Builder, later: Path | None, noted: int | None) -> None:
     """Apply a segment up to its end or damage.
 
     Args:
-        newest_epoch: of the last segment, what the node noted; None: any epoch is possible.
+        later: the segment after it.
+        noted: the newest epoch that the node noted; None: any is possible.
     """
     batches = file.batches(builder.end_offset)
     batch = next(batches, None)
     while batch is not None:
         following = next(batches, None)
-        epoch = batch.header.partition_leader_epoch
-        next_epoch = newest_epoch if following is None else following.header.partition_leader_epoch
+        if following is None and file.damage is None:
+            following = _first(later, batch.end_offset)
         try:
-            if batch.begins_epoch and next_epoch is not None and next_epoch < epoch:
-                raise CorruptBatch(f"an epoch {epoch} begins here, and {next_epoch} follows.")
+            if batch.begins_epoch:
+                _check_begun(batch, following, noted)
             builder.append(batch)
         except CorruptBatch as error:
             file.damage = Damage(file.path, batch.position, error.problem)
             return
         batch = following
+
+
+def _first(path: Path | None, base_offset: Offset) -> ReadBatch | None:
+    """Return the first batch of a segment, None if it is not whole, or does not start there."""
+    if path is None:
+        return None
+    try:
+        return next(LogFile(path, base_offset).batches(base_offset), None)
+    except UnreadableFile:
+        return None
+
+
+def _check_begun(batch: ReadBatch, following: ReadBatch | None, noted: int | None) -> None:
+    """Check the epoch of the batch that begins one, which no CRC covers, by what follows: a batch
+    of that epoch, or one that begins a newer one. Where nothing follows, by what the node noted.
+
+    Raises:
+        CorruptBatch: it is another epoch.
+    """
+    epoch = batch.header.partition_leader_epoch
+    begins = True
+    if following is not None:
+        noted = following.header.partition_leader_epoch
+        begins = following.begins_epoch
+    if noted is not None and (noted < epoch or (noted > epoch and not begins)):
+        raise CorruptBatch(f"an epoch {epoch} begins here, and {noted} follows.")
 
 
 def _count(tally: Tally, batches: Iterable[ReadBatch], start: Offset) -> None:

@@ -28,8 +28,8 @@ EDGES: Final = (
     Fault(
         family="edge: quorum: the longer log is the newer one",
         file="quorum/plan.py",
-        right="key=lambda one: (one[1].epoch, one[1].end_offset))",
-        wrong="key=lambda one: (one[1].end_offset, one[1].epoch))",
+        right="key=lambda one: (one[1].epoch, one[1].end_offset), default",
+        wrong="key=lambda one: (one[1].end_offset, one[1].epoch), default",
         tests=_QUORUM,
     ),
     Fault(

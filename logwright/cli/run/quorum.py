@@ -132,6 +132,7 @@ def _show_verdict(output: Output, verdict: Verdict) -> None:
         summary,
         f"Committed for certain: all before offset {state.committed_end} ({state.committed_by}).",
         *_uncertain_lines(verdict),
+        *_left_out_lines(verdict),
         *_lost_lines(verdict),
     ]
     if verdict.has_quorum:
@@ -148,6 +149,10 @@ def _show_verdict(output: Output, verdict: Verdict) -> None:
         committedOffset=state.committed_end,
         committedBy=state.committed_by,
         perhapsNotCommitted=_kinds(state.uncertain),
+        leftOut=[
+            {"logDir": str(one.log_dir), "endOffset": one.end_offset, "epoch": one.epoch}
+            for one in verdict.left_out
+        ],
         lostBefore=None if lost is None else lost.end_offset,
         lostBy=None if lost is None else lost.by,
         notApplied=[] if lost is None else _kinds(lost.records),
@@ -171,6 +176,15 @@ def _uncertain_lines(verdict: Verdict) -> list[str]:
     return [
         f"Perhaps not committed, but part of the state: offsets {state.committed_end} to {last}:",
         *_kind_lines(state.uncertain),
+    ]
+
+
+def _left_out_lines(verdict: Verdict) -> list[str]:
+    return [
+        f"Left out: {one.log_dir}: its log has other records up to offset {one.end_offset - 1}, of"
+        f" epoch {one.epoch}, which were never committed: the leader of epoch"
+        f" {verdict.state.epoch} was elected without them."
+        for one in verdict.left_out
     ]
 
 

@@ -236,9 +236,8 @@ def add_to(log_dir: Path, *contents: bytes, epoch: int = 3) -> None:
     path.write_bytes(path.read_bytes() + b"".join(with_epoch(one, epoch) for one in contents))
 
 
-def test_the_newer_epoch_is_newer(quorum: Path, level: int) -> None:
-    """Not the longer log: an older leader commits nothing after the next election."""
-    made = world(kraft_version=level)
+def longer_by_an_older_leader(quorum: Path, made: World) -> int:
+    """Node 2 has a longer log of the first epoch: where that ends."""
     older = made.log[:2]
     for number in range(20):
         (content,) = batches(older[-1].end, [config(2, "t", "retention.bytes", str(number))])
@@ -247,8 +246,78 @@ def test_the_newer_epoch_is_newer(quorum: Path, level: int) -> None:
     shutil.rmtree(quorum / "node-2")
     write_node(made, quorum / "node-2", 2, older)
     assert older[-1].end > made.end
-    judged = verdict(quorum / "node-2", quorum / "node-1")
+    return older[-1].end
+
+
+def test_the_newer_epoch_is_newer(quorum: Path, level: int) -> None:
+    """Not the longer log: an older leader commits nothing after the next election. It is said that
+    the longer one is left out.
+    """
+    made = world(kraft_version=level)
+    end = longer_by_an_older_leader(quorum, made)
+    dirs = (quorum / "node-2", quorum / "node-1", quorum / "node-3")
+    judged = verdict(*dirs)
     assert (3, made.end) == (judged["epoch"], judged["endOffset"])
+    left_out = {"logDir": str(quorum / "node-2"), "endOffset": end, "epoch": 1}
+    assert [left_out] == judged["leftOut"]
+    said = call("quorum", *dirs).out
+    assert (
+        f"Left out: {quorum / 'node-2'}: its log has other records up to offset {end - 1}" in said
+    )
+    assert [] == verdict(quorum / "node-2")["leftOut"]
+
+
+def test_a_log_that_parts_before_the_state_ends_is_left_out(quorum: Path, level: int) -> None:
+    """Its last record is known by its epoch, which is not that of the state there; a log that is a
+    part of the state is not left out.
+    """
+    made = world(kraft_version=level)
+    (content,) = batches(made.log[1].end, [config(2, "t", "retention.bytes", "1")])
+    other = [*made.log[:2], Batch(made.log[1].end, 1, with_epoch(content, 1), (b"",), ("Config",))]
+    shutil.rmtree(quorum / "node-2")
+    write_node(made, quorum / "node-2", 2, other)
+    judged = verdict(quorum / "node-2", quorum / "node-1")
+    assert [other[-1].end] == [one["endOffset"] for one in judged["leftOut"]]
+    shutil.rmtree(quorum / "node-2")
+    write_node(made, quorum / "node-2", 2, made.log[:3])
+    assert [] == verdict(quorum / "node-2", quorum / "node-1")["leftOut"]
+
+
+def test_what_is_not_applied_is_counted_from_the_end_of_the_state(quorum: Path, level: int) -> None:
+    """Not from the end of a longer log that is left out."""
+    made = world(kraft_version=level)
+    more = [
+        batches(made.end + number, [config(2, "t", "retention.bytes", str(number))])[0]
+        for number in range(3)
+    ]
+    add_to(quorum / "node-1", *more)
+    longer_by_an_older_leader(quorum, made)
+    path = log_of(quorum / "node-1")
+    content = bytearray(path.read_bytes())
+    content[position(level, 4) + 40] ^= 1
+    path.write_bytes(content)
+    judged = verdict(quorum / "node-2", quorum / "node-1")
+    assert (3, made.end - 1) == (judged["epoch"], judged["endOffset"])
+    assert [3] == [one["records"] for one in judged["notApplied"]]
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_an_epoch_is_known_by_the_next_segment(quorum: Path, level: int, number: int) -> None:
+    """The CRC does not cover the epoch of the batch that begins one: where it ends its segment, the
+    next segment says whether it is right; if that is damaged, what the node has noted does.
+    """
+    path = log_of(quorum / "node-1")
+    content = bytearray(path.read_bytes())
+    content[position(level, number) + 12] ^= 4
+    at, base = position(level, number + 1), world(kraft_version=level).log[number].end
+    path.write_bytes(content[:at])
+    later = path.with_name(f"{base:020d}.log")
+    whole = verdict(quorum / "node-2")
+    for following in (bytes(content[at:]), bytes(content[at : at + 20])):
+        later.write_bytes(following)
+        judged = verdict(quorum / "node-1", quorum / "node-2")
+        assert (3, whole["endOffset"]) == (judged["epoch"], judged["endOffset"])
+        assert [] == judged["leftOut"]
 
 
 def test_half_of_the_voters_is_no_quorum(quorum: Path, level: int) -> None:
