@@ -18,7 +18,9 @@
 5. The first segment is searched whose last entry is not below the timestamp
    (UnifiedLog.searchOffsetInLocalLog, LogSegment.readMaxTimestampAndOffsetSoFar): one above the
    timestamps of all batches leads to a segment that has no such record. Whether a last entry is
-   missing is not asked here.
+   missing is not asked here. A segment of which no record has a timestamp is searched up to its
+   time of modification, whether it has entries or not (LogSegment.largestTimestamp): there a leader
+   of 0.10 enters the timestamps of records that it converted to format v0.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ def wrong_time_entries(
     begin = positions[np.searchsorted(offset_entries[:, 0], offsets, side="right")]
     largest = np.concatenate(([-INT64_MAX], np.maximum.accumulate(batches["max_timestamp"])))
     right = largest[np.searchsorted(batches["position"], begin)] < timestamps
-    right &= (timestamps <= largest[-1]) & (offsets <= _last(batches["last_offset"]))
+    right &= (timestamps <= largest[-1]) | (largest[-1] < 0)
+    right &= offsets <= _last(batches["last_offset"])
     right[1:] &= (np.diff(timestamps) > 0) & (np.diff(offsets) >= 0)
     wrong: NDArray[np.bool_] = ~right
     return wrong

@@ -75,10 +75,16 @@ def _faults(log_dir: Place, partition: TopicPartition) -> list[Fault]:
     start_offset = read_offsets(log_dir / LOG_START_OFFSET_CHECKPOINT).get(partition, Offset(0))
     start = max(bases[0] if bases else 0, start_offset)
     clean = not is_running(log_dir) and exists(log_dir / CLEAN_SHUTDOWN_MARKER)
-    faults += _check_snapshots(directory, snapshot_offsets(stamps), (start, end), clean=clean)
+    numbers = snapshot_offsets(stamps)
+    faults += _check_snapshots(directory, numbers, end)
     if not faults:
-        numbers = snapshot_offsets(stamps)
-        faults += check_producers(directory, bases, numbers, log_start_offset=start_offset)
+        faults += check_producers(
+            directory,
+            bases,
+            numbers,
+            log_start_offset=start_offset,
+            need_snapshot=clean and end > start,
+        )
     # While a broker runs, the log continues beyond what is shown.
     known_end = INT64_MAX if is_running(log_dir) else end
     faults += _check_epochs(directory / LEADER_EPOCH_CHECKPOINT, known_end)
@@ -86,11 +92,8 @@ def _faults(log_dir: Place, partition: TopicPartition) -> list[Fault]:
     return faults + _check_checkpoints(log_dir, partition, known_end)
 
 
-def _check_snapshots(
-    directory: Place, numbers: tuple[int, ...], bounds: tuple[int, int], *, clean: bool
-) -> list[Fault]:
+def _check_snapshots(directory: Place, numbers: tuple[int, ...], end: int) -> list[Fault]:
     faults: list[Fault] = []
-    start, end = bounds
     for number in numbers:
         path = directory / segment_file_name(number, SNAPSHOT)
         try:
@@ -106,9 +109,6 @@ def _check_snapshots(
         if number > end:
             problem = f"it is beyond the log's end at {end}"
             faults.append(Fault(path=path, position=None, problem=problem))
-    if clean and end > start and not numbers:
-        problem = "there is no producer snapshot: a broker would not know any producer"
-        faults.append(Fault(path=directory, position=None, problem=problem))
     return faults
 
 

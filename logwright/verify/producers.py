@@ -10,6 +10,8 @@ hold:
 2. A producer in a snapshot, if it has the epoch of its last batch before the snapshot's offset,
    has that batch or a later one; if it is that one, then with its sequence number.
 3. It has no transaction open that began before a marker of its own.
+4. A log that has batches of producers has a snapshot, if it was stopped cleanly: a broker does not
+   replay it then. Without such batches it may have none: brokers before 0.11 knew no producers.
 """
 
 from __future__ import annotations
@@ -38,7 +40,12 @@ _SHOWN: Final = "consumers with read_committed would get it"
 
 
 def check_producers(
-    directory: Place, bases: list[int], numbers: tuple[int, ...], *, log_start_offset: int
+    directory: Place,
+    bases: list[int],
+    numbers: tuple[int, ...],
+    *,
+    log_start_offset: int,
+    need_snapshot: bool,
 ) -> list[Fault]:
     """Return what is wrong in a log whose segments and snapshots can be read. Effects: reads
     headers and control batches.
@@ -48,6 +55,7 @@ def check_producers(
         bases: base offsets of the segments, ascending.
         numbers: of the snapshots, ascending.
         log_start_offset: consumers get nothing below it.
+        need_snapshot: the log is not empty and was stopped cleanly.
     """
     log = _Replayed(Replay(entries={}), log_start_offset)
     faults: list[Fault] = []
@@ -61,6 +69,9 @@ def check_producers(
             path = directory / segment_file_name(base, LOG)
             problem = error.problem.removesuffix(".")
             return [*faults, Fault(path=path, position=error.position, problem=problem)]
+    if need_snapshot and not numbers and log.replay.entries:
+        problem = "there is no producer snapshot: a broker would not know any producer"
+        faults.append(Fault(path=directory, position=None, problem=problem))
     return faults
 
 

@@ -57,7 +57,7 @@ def run_ours(operation: str, log_dir: Path, config: dict[str, str], *options: st
     return None if done.exit_code == 0 else f"exit {done.exit_code}: {done.output[-600:]}"
 
 
-def _read(log_dir: Path, partition: str, _log_name: str) -> list[dict[str, Any]]:
+def read_plainly(log_dir: Path, partition: str, _log_name: str) -> list[dict[str, Any]]:
     """The batches of a partition by our reader, which test_old_formats.py compares with Kafka's."""
     at = TopicPartition.parse(partition)
     assert at is not None
@@ -68,7 +68,7 @@ def differences(expected: Path, actual: Path) -> list[str]:
     """What differs, by `tests.comparison`, but for snapshots that Kafka's loading removes."""
     bases = {path.stem for path in (expected / PARTITION).glob("*.log")}
     differing = [
-        *compare_partition(expected, actual, PARTITION, read=_read),
+        *compare_partition(expected, actual, PARTITION, read=read_plainly),
         *compare_checkpoints(expected, actual, PARTITION),
     ]
     return [
