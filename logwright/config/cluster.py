@@ -24,6 +24,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from logwright.config.key_words import key_source
 from logwright.config.marked import read_marked
 from logwright.config.policy_checks import Checker
 from logwright.config.values import Int32, contradiction
@@ -95,6 +96,11 @@ class Limits(BaseModel):
         return self.stop + 2 * self.lock + self.maintain + 2 * (self.lock + 2 * self.start)
 
 
+def _appends(words: Sequence[str]) -> bool:
+    """Return whether a command appends records."""
+    return words[0] == "erase" and AT_ONCE not in words
+
+
 class Commands(BaseModel):
     """The commands of one broker, or those of all that have none of their own.
 
@@ -105,7 +111,7 @@ class Commands(BaseModel):
         logwright: the program; by default the one of this installation, with `run_with` the first
             on the PATH of the other machine.
         maintain: what is run for each log directory while the broker is away: commands of logwright
-            with their options, without the directory.
+            with their options, without the directory. ``erase`` by tombstones is not run there.
     """
 
     model_config = _FROZEN
@@ -120,13 +126,30 @@ class Commands(BaseModel):
         for words in self.maintain or ():
             if words[0] not in MAINTENANCE:
                 raise contradiction(f"each begins with {', '.join(MAINTENANCE)}", "maintain")
-            if words[0] == "erase" and AT_ONCE not in words:
-                raise contradiction(
-                    f"erase needs {AT_ONCE}: without it records are appended, which only a leader"
-                    " may do; produce tombstones through the cluster",
-                    "maintain",
-                )
+        for words in self.through_the_cluster:
+            try:
+                key_source(words)
+            except ValueError as error:
+                raise contradiction(f"erase {error}", "maintain") from error
+        if self.through_the_cluster and not self.on_directories:
+            raise contradiction(
+                f"erase without {AT_ONCE} only produces tombstones: give what is run on each log"
+                " directory, too, such as clean or maintain",
+                "maintain",
+            )
         return self
+
+    @property
+    def through_the_cluster(self) -> tuple[Words, ...]:
+        """The erasures of `maintain` whose tombstones are produced through the cluster: only a
+        leader appends.
+        """
+        return tuple(each for each in self.maintain or () if _appends(each))
+
+    @property
+    def on_directories(self) -> tuple[Words, ...]:
+        """The commands of `maintain` that are run on each log directory."""
+        return tuple(each for each in self.maintain or () if not _appends(each))
 
 
 class ClusterBroker(Commands):

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
+from logwright.config.key_words import KeysFormat
 from logwright.erasure.key_text import doubts_about, from_base64, refused_key
 from logwright.errors import PolicyError
 from logwright.place.files import require_named
 from logwright.place.mapped import map_file
 
-KeysFormat = Literal["text", "base64", "hex"]
 WAY_OUT: Final = (
     "Write the file in UTF-8 without a mark, one key in each line, or give the keys as base64 or"
     " hexadecimal digits with --keys-format."

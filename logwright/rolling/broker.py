@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from logwright.config.cluster import Cluster, ClusterBroker, Commands
 from logwright.errors import LogwrightError, PolicyError, PreconditionError
@@ -46,6 +46,11 @@ from logwright.rolling.plan import (
 )
 from logwright.times import duration
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from logwright.rolling.records import Which
+
 _POLL_SECONDS: Final = 0.5
 _ELECTION_MS: Final = 60_000
 """How long the preferred leaders are waited for. Without them the cluster works as well."""
@@ -74,6 +79,21 @@ class Admin(Protocol):
         """Ask for the preferred leaders of partitions."""
 
 
+class Topics(Protocol):
+    """What is asked of the topics of a running cluster; see
+    `logwright.rolling.records.RunningTopics`.
+    """
+
+    def offsets(self, partitions: Sequence[PartitionNow], which: Which, /) -> dict[str, int]:
+        """Return an offset of each partition, by its name."""
+
+    def read(self, partition: PartitionNow, start: int, end: int, /) -> Iterator[pa.RecordBatch]:
+        """Yield the committed records with offsets in [start, end)."""
+
+    def delete(self, partition: PartitionNow, keys: Sequence[bytes], /) -> None:
+        """Produce a tombstone of each key to a partition, and wait until all are acknowledged."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """What a run works with.
@@ -81,7 +101,7 @@ class Site:
     Attributes:
         directory: of the cluster's file: relative paths are below it, and commands run in it.
         config: the file.
-        admin: the running cluster.
+        admin: the running cluster. topics: its records.
         secrets: values that no message shows.
         say: called with each line of progress.
         now_ms: the clock, ms since the epoch.
@@ -90,6 +110,7 @@ class Site:
     directory: Path
     config: Cluster
     admin: Admin
+    topics: Topics
     secrets: Sequence[str]
     say: Callable[[str], None]
     now_ms: Callable[[], int]
@@ -252,7 +273,7 @@ class BrokerMaintenance:
         deadline = time.monotonic() + self._limits.maintain / 1000
         return [
             self._maintain(words, log_dir, deadline)
-            for words in self._commands.maintain or ()
+            for words in self._commands.on_directories
             for log_dir in self._broker.log_dirs
         ]
 

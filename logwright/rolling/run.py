@@ -9,6 +9,7 @@ from typing import Final
 
 from logwright.rolling.broker import BrokerMaintenance, Maintained, Site
 from logwright.rolling.controller import newest_leader
+from logwright.rolling.erasing import ClusterErasures
 from logwright.rolling.journal import only_run
 from logwright.rolling.model import ActiveController, Journal, Step
 from logwright.rolling.plan import Order, order_of
@@ -67,23 +68,30 @@ def run(site: Site, *, restart: bool = False, wait_seconds: float = 0) -> Iterat
         yield
 
 
-def roll(site: Site, brokers: Collection[int]) -> Iterator[tuple[int, list[Maintained]]]:
+def roll(
+    site: Site, brokers: Collection[int], erasures: ClusterErasures | None = None
+) -> Iterator[tuple[int, list[Maintained]]]:
     """Maintain brokers one after another, inside of `run`; yield each with what was done. Effects:
-    those of `BrokerMaintenance`.
+    those of `BrokerMaintenance`, and of `ClusterErasures.produce` before the first one is stopped.
 
     Args:
         brokers: as for `plan`.
+        erasures: of these brokers; if not given, they are made.
 
     Raises:
         LogwrightError: why the run ended; the broker that it was at is started.
     """
+    own = erasures or ClusterErasures(site, brokers)
     for turn in plan(site, brokers).turns:
-        yield turn.broker, maintain_broker(site, turn.broker, in_round=not brokers)
+        yield turn.broker, maintain_broker(site, turn.broker, own, in_round=not brokers)
     if not brokers:
         site.note(Journal())
+    own.produce()  # a run that only ended what an earlier one began has not looked yet
 
 
-def maintain_broker(site: Site, broker: int, *, in_round: bool) -> list[Maintained]:
+def maintain_broker(
+    site: Site, broker: int, erasures: ClusterErasures, *, in_round: bool
+) -> list[Maintained]:
     """Maintain one broker; see `roll`."""
     work = BrokerMaintenance(site, broker)
     step = work.first_step()
@@ -92,7 +100,7 @@ def maintain_broker(site: Site, broker: int, *, in_round: bool) -> list[Maintain
         step = "check"
     done: list[Maintained] = []
     if step == "check":
-        work.check()
+        _check(work, erasures)
     with work.brought_back():
         if step == "check":
             work.stop()
@@ -105,6 +113,16 @@ def maintain_broker(site: Site, broker: int, *, in_round: bool) -> list[Maintain
     return done
 
 
+def _check(work: BrokerMaintenance, erasures: ClusterErasures) -> None:
+    """See that a broker can be stopped, and produce the tombstones of this run; that takes time, so
+    that it is seen again. Effects and errors: as `BrokerMaintenance.check` and
+    `ClusterErasures.produce`.
+    """
+    work.check()
+    if erasures.produce():
+        work.check()
+
+
 _EXPECTED: Final[Mapping[Step, tuple[Step, ...]]] = {
     "check": (),
     "stop": (),
@@ -115,7 +133,9 @@ _EXPECTED: Final[Mapping[Step, tuple[Step, ...]]] = {
 """Where the maintenance is when a step is done after the one before it."""
 
 
-def do_step(work: BrokerMaintenance, step: Step, *, checked: bool) -> list[Maintained]:
+def do_step(
+    work: BrokerMaintenance, step: Step, erasures: ClusterErasures, *, checked: bool
+) -> list[Maintained]:
     """Do one step of a broker's maintenance, inside of `run`, and before it what has to be done
     again: a run can be executed again from any step, on a broker that was brought back meanwhile.
     Effects and errors: those of the steps; a failed one ends with the broker started.
@@ -124,6 +144,7 @@ def do_step(work: BrokerMaintenance, step: Step, *, checked: bool) -> list[Maint
         work: of the broker.
         step: the wanted one.
         checked: this run has checked the broker.
+        erasures: of the broker; the check produces their tombstones.
 
     Returns:
         what was done to its log directories.
@@ -133,7 +154,7 @@ def do_step(work: BrokerMaintenance, step: Step, *, checked: bool) -> list[Maint
         work.bring_back()
         at, checked = "check", False
     if at == "check" and (step == "check" or (step in {"stop", "maintain"} and not checked)):
-        work.check()
+        _check(work, erasures)
     done: list[Maintained] = []
     with work.brought_back():
         if at == "check" and step in {"stop", "maintain"}:

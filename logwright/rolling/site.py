@@ -12,6 +12,7 @@ from logwright.config.properties import read_properties
 from logwright.rolling.broker import Site
 from logwright.rolling.cluster import RunningCluster
 from logwright.rolling.hooks import secrets_of
+from logwright.rolling.records import RunningTopics
 
 _NS_PER_MS = 1_000_000
 
@@ -32,6 +33,7 @@ def open_site(file: Path, say: Callable[[str], None]) -> Site:
         directory=directory,
         config=config,
         admin=RunningCluster(config.bootstrap_servers, settings),
+        topics=RunningTopics(config.bootstrap_servers, settings),
         secrets=(*secrets_of(settings), *secrets_of(os.environ)),
         say=say,
         now_ms=lambda: time.time_ns() // _NS_PER_MS,

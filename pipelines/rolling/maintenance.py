@@ -19,9 +19,11 @@ from logwright.assets.lib.report import table
 from logwright.pipelines.lib.runs import ROLLING
 from logwright.resources.cluster import WAIT_SECONDS, ClusterFile
 from logwright.rolling.broker import Maintained
+from logwright.rolling.erasing import ClusterErasures
 from logwright.rolling.model import Standing, Step
 from logwright.rolling.run import do_step
 from logwright.rolling.run import run as only_run
+from logwright.rolling.tombstones import Lacking
 
 POOL: Final = "rolling_maintenance"
 """One step at a time, also where runs are not queued: the limit of a pool is 1 in dagster.yaml."""
@@ -37,7 +39,7 @@ _LAST: Final = "-1"
 @dg.op(pool=POOL)
 def check_broker(context: dg.OpExecutionContext, cluster: ClusterFile) -> dg.Output[str]:
     """See that every partition stays at min.insync.replicas without the broker; wait for what
-    passes.
+    passes. Produce the tombstones of the file's erasures.
     """
     return _step(context, cluster, "check", checked_by="")
 
@@ -54,7 +56,7 @@ def stop_broker(
 def maintain_broker(
     context: dg.OpExecutionContext, cluster: ClusterFile, checked_by: str
 ) -> dg.Output[str]:
-    """Roll, clean, retain, purge, erase: the commands of the cluster's file on each log
+    """Roll, clean, retain, purge, erase at once: the commands of the cluster's file on each log
     directory.
     """
     return _step(context, cluster, "maintain", checked_by=checked_by)
@@ -121,17 +123,26 @@ def _step(
         work = cluster.work(broker, say)
         with only_run(work.site, wait_seconds=WAIT_SECONDS):
             cluster.stopped(None)
-            done = do_step(work, step, checked=checked_by == context.run_id)
+            erasures = ClusterErasures(
+                work.site, [broker], report=lambda each: say(f"tombstones: {_lacking(each)}")
+            )
+            done = do_step(work, step, erasures, checked=checked_by == context.run_id)
         if step in {"stop", "maintain"}:
             cluster.stopped(work)
         standing = work.standing()
-    metadata = {"broker": str(broker), **_done(done), **_stands(standing), **_said(lines)}
+    shown = {**_done(done), **_stands(standing), **_said(lines, broker)}
+    metadata = {"broker": str(broker), **shown}
     return dg.Output(context.run_id, metadata=metadata)
 
 
-def _said(lines: Sequence[str]) -> dict[str, str]:
-    """Return what a step has said as metadata, without the broker's id that begins each line."""
-    return {"progress": "; ".join(line.split(": ", 1)[-1] for line in lines)}
+def _lacking(lacking: Lacking) -> str:
+    """Return how many tombstones a partition lacked."""
+    return f"{len(lacking.keys)} in {lacking.partition}"
+
+
+def _said(lines: Sequence[str], broker: int) -> dict[str, str]:
+    """Return what a step has said as metadata, without the broker's id that begins most lines."""
+    return {"progress": "; ".join(line.removeprefix(f"broker {broker}: ") for line in lines)}
 
 
 def _stands(standing: Standing | None) -> dict[str, str]:

@@ -17,8 +17,8 @@ from logwright.resources.cluster import CLUSTER_VARIABLE
 from logwright.rolling.model import Journal
 from tests.e2e.brokers import Brokers
 from tests.e2e.harness import QUIET, new_instance
-from tests.e2e.rolling_cluster import IN_TIME, check, journal, whole, write_file
-from tests.e2e.rolling_load import Load
+from tests.e2e.rolling_cluster import CLEAN, IN_TIME, check, journal, whole, write_file
+from tests.e2e.rolling_load import PARTITIONS, STATE, Load
 
 pytestmark = [
     pytest.mark.e2e,
@@ -144,6 +144,35 @@ def test_two_runs_at_once_without_a_pool(
         assert "another run maintains" in why or "a run was interrupted at broker 1" in why
     check(load)
     assert whole(brokers)
+
+
+def test_tombstones_of_an_erasure(
+    brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same file works: a key that each partition has gets a tombstone in each, in the check of
+    the first broker's run; the next one finds none lacking.
+    """
+    (brokers.work / "one-key").write_text("k7\n")
+    named(brokers, monkeypatch, maintain=[f"erase --keys one-key --topic {STATE}", CLEAN])
+    results = [run(instance, broker) for broker in (1, 2)]
+    assert [(True, OPS)] * 2 == [(each.success, begun(each)) for each in results]
+    texts = [progress(each, "check_broker") for each in results]
+    for number in range(PARTITIONS):
+        assert [True, False] == [f"tombstones: 1 in {STATE}-{number};" in each for each in texts]
+    assert "3 produced and acknowledged" in texts[0]
+    assert "0 produced and acknowledged" in texts[1]
+    assert not any("k7" in each for each in texts)
+    assert whole(brokers)
+
+
+def progress(result: dg.JobExecutionResult, op: str) -> str:
+    """What an op has said."""
+    (event,) = [
+        each
+        for each in result.events_for_node(op)
+        if each.event_type is dg.DagsterEventType.STEP_OUTPUT
+    ]
+    return str(event.step_output_data.metadata["progress"].value)
 
 
 def begun(result: dg.JobExecutionResult) -> list[str]:

@@ -11,6 +11,7 @@ _ROLLING: Final = (
     "tests/unit/rolling/test_plan.py",
     "tests/unit/config/test_cluster.py::test_what_is_wrong_and_where",
 )
+_TOMBSTONES: Final = ("tests/unit/rolling/test_tombstones.py",)
 _COMMITTED: Final = ("tests/unit/cli/test_high_watermark.py",)
 _LIKE_KAFKA: Final = ("tests/property/test_damaged_logs.py",)
 _OUTLOOK: Final = ("tests/property/test_outlook.py",)
@@ -91,9 +92,30 @@ REPLICAS: Final[tuple[Fault, ...]] = tuple(
         (
             "a rolling erasure appends to one replica",
             "config/cluster.py",
-            '            if words[0] == "erase" and AT_ONCE not in words:\n',
-            '            if words[0] == "erase" and not words:\n',
-            _ROLLING,
+            '    return words[0] == "erase" and AT_ONCE not in words\n',
+            '    return words[0] == "erase" and not words\n',
+            ("tests/unit/config/test_cluster.py",),
+        ),
+        (
+            "the first record of a key decides whether it is alive",
+            "rolling/tombstones.py",
+            "        latest.pop(record.key, None)\n",
+            "        record = KeyRecord(record.key, latest.pop(record.key, record.deleted))\n",
+            _TOMBSTONES,
+        ),
+        (
+            "a topic that is not compacted gets tombstones",
+            "rolling/tombstones.py",
+            "    compacted = [each for each in own if each.delete_retention_ms is not None]\n",
+            "    compacted = list(own)\n",
+            _TOMBSTONES,
+        ),
+        (
+            "what an open transaction hides counts as looked at",
+            "rolling/tombstones.py",
+            "        if each.undecided is not None:\n",
+            "        if each.undecided == 0:\n",
+            _TOMBSTONES,
         ),
         (
             "the last batch is found by its last offset only",

@@ -28,6 +28,7 @@ from logwright.rolling import broker, hooks, run
 from logwright.rolling.broker import Site
 from logwright.rolling.journal import write_journal
 from logwright.rolling.model import ClusterNow, ClusterUnavailable, Journal, PartitionNow
+from logwright.rolling.records import RunningTopics
 
 BROKERS = (1, 2, 3)
 STOP = 'sleep 0.02; rm "logs-$1/up"; ls logs-*/up | wc -l >>running; echo "$1" >>stopped'
@@ -165,6 +166,7 @@ def site(work: Path, fate: Fate) -> Site:
         directory=work,
         config=config,
         admin=Model(work, fate),
+        topics=RunningTopics(("localhost:1",), {}),
         secrets=(),
         say=lambda _: None,
         now_ms=lambda: 0,

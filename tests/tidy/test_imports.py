@@ -100,7 +100,11 @@ ONLY_IN = {
     "matplotlib": ("logwright.assets",),
     "prometheus_client": ("logwright.metrics",),
     "cryptography": ("logwright.erasure.certificate", "logwright.tier.encryption"),
-    "confluent_kafka": ("logwright.ingest.broker", "logwright.rolling.cluster"),
+    "confluent_kafka": (
+        "logwright.ingest.broker",
+        "logwright.rolling.cluster",
+        "logwright.rolling.records",
+    ),
     "fastavro": ("logwright.decode", "logwright.erasure.find.table_files"),
     "google.protobuf": ("logwright.decode",),
     "orjson": ("logwright.decode",),

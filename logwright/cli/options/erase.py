@@ -44,6 +44,8 @@ def command() -> None:
     """Erase the records of keys: tombstones, compaction and purge; or at once.
 
     Only records whose own key is one of these: `logwright find --pattern` names others with a
-    person's data. Then the directory is searched. Exit status: 0 nothing is left; 8 records remain,
-    named with what removes them; 9 not everything could be searched, as on other brokers.
+    person's data. Tombstones are refused where a partition has several replicas: `logwright
+    rolling` produces them. Then the directory is searched. Exit status: 0 nothing is left; 8
+    records remain, named with what removes them; 9 not everything could be searched, as on other
+    brokers.
     """

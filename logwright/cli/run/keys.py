@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from logwright.cli.options.keys import KeyOptions, SearchOptions
 from logwright.cli.request import Request
+from logwright.config.key_words import KeySource
 from logwright.config.policies import Policies
 from logwright.erasure.find.patterns import read_patterns
 from logwright.erasure.find.result import Settings
 from logwright.erasure.keys import KeySet
-from logwright.erasure.keys_file import KeysFile, read_keys
-from logwright.erasure.landing import read_landing
 from logwright.erasure.outlook.upkeep import Upkeep
-from logwright.erasure.request import ALL_TOPICS, topics_problem
-from logwright.erasure.request import Request as ErasureRequest
-from logwright.erasure.secret import ENVIRONMENT, Secret, load_secret
-from logwright.erasure.store import STORE, chosen, read_store
-from logwright.errors import PolicyError
+from logwright.erasure.wanted import keys_of, no_requests, read_key_set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,50 +75,19 @@ def read_wanted(request: Request, given: KeyOptions, pattern: Path | None = None
     Raises:
         PolicyError: something of it is not valid, or there is nothing to search for.
     """
-    topics = ALL_TOPICS if given["topics"] is None else given["topics"]
-    if (problem := topics_problem(topics)) is not None:
-        raise PolicyError(f"--topic {topics!r} {problem}.", remedy="Correct it.")
-    secret = _secret(request, given)
-    stored = () if given["requests"] is None else _stored(request, given["requests"], secret)
-    if given["only"]:
-        stored = chosen(stored, given["only"])
-    clear: tuple[bytes, ...] = ()
-    patterns: tuple[bytes, ...] = ()
-    if given["keys"] is not None:
-        clear = _keys_of(request, given["keys"], read_keys(given["keys"], given["keys_format"]))
-    if pattern is not None:
-        patterns = _keys_of(request, pattern, read_patterns(pattern, given["keys_format"]))
-    if not (stored or clear or patterns):
-        raise PolicyError("there are no requests.", remedy="Give keys, or a store with requests.")
-    return Wanted(
-        keys=KeySet.of(secret, requests=stored, clear=clear, topics=topics), patterns=patterns
+    source = KeySource(
+        keys=given["keys"],
+        form=given["keys_format"],
+        topics=given["topics"],
+        requests=given["requests"],
+        only=given["only"],
+        secret=given["secret"],
     )
-
-
-def _secret(request: Request, given: KeyOptions) -> Secret:
-    """Return the secret, or one for this run. Effects: reads it; output."""
-    environment = os.environ.get(ENVIRONMENT)
-    if given["secret"] is None and not environment and given["requests"] is None:
-        request.output.message(
-            "Without --secret the HMACs are made under a secret of this run, and cannot be compared"
-            " with others."
-        )
-        return Secret.random()
-    return load_secret(given["secret"], environment)
-
-
-def _stored(request: Request, directory: Path, secret: Secret) -> tuple[ErasureRequest, ...]:
-    """Return the requests of a store or a landing directory. Effects: reads them; output."""
-    if (directory / STORE).exists():
-        return read_store(directory, secret)
-    landed = read_landing(directory, secret)
-    for doubt in landed.doubts:
-        request.output.message(f"{directory}: {doubt}")
-    return landed.require_all(directory)
-
-
-def _keys_of(request: Request, path: Path, file: KeysFile) -> tuple[bytes, ...]:
-    """Return the keys of a file, and report which lines may not be meant. Effects: output."""
-    for warning in file.warnings:
-        request.output.message(f"{path}: {warning}.")
-    return file.keys
+    keys = read_key_set(source, request.output.message)
+    patterns: tuple[bytes, ...] = ()
+    if pattern is not None:
+        file = read_patterns(pattern, given["keys_format"])
+        patterns = keys_of(pattern, file, request.output.message)
+    if not (len(keys) or patterns):
+        raise no_requests()
+    return Wanted(keys=keys, patterns=patterns)

@@ -68,8 +68,8 @@ ID: Final = "erase-"
 _ID_DIGITS: Final = 32
 _HOW: Final = "by tombstones"
 _THROUGH_THE_CLUSTER: Final = (
-    "Produce the tombstones through the cluster; or erase at once (--now-and-for-good), from each"
-    " replica. Nothing was changed."
+    "Produce the tombstones through the cluster: `logwright rolling` does, with this `erase` in its"
+    " file; or erase at once (--now-and-for-good), from each replica. Nothing was changed."
 )
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.erasure.keys_file import KeysFile, KeysFormat, read_keys
+from logwright.config.key_words import KeysFormat
+from logwright.erasure.keys_file import KeysFile, read_keys
 from logwright.errors import PolicyError
 from logwright.kernel import kernel
 

@@ -47,7 +47,11 @@ def test_commands_of_each_broker(tmp_path: Path) -> None:
         ("version: 1", "version: 2", ":1:10: version: "),
         ("90s", "soon", ":7:16: limits.stop: is not a duration such as 90s, 10min or 4h"),
         ("clean --retain", "move --to x", ":6:11: maintain: each begins with roll, clean,"),
-        ("clean --retain", "erase --keys k", ":6:11: maintain: erase needs --now-and-for-good"),
+        (
+            "clean --retain",
+            "erase --keys k --policies p",
+            ":6:11: maintain: erase takes only --keys, --keys-format, ",
+        ),
         ("stop kafka'", "stop kafka", ":4:7: stop: is not a command: No closing quotation"),
         ("id: 2", "id: 1", ":10:3: brokers: two brokers have the same id"),
         ("id: 2", "id: -2", ":11:10: brokers[1].id: "),
@@ -72,12 +76,25 @@ def test_what_is_wrong_and_where(tmp_path: Path, old: str, new: str, problem: st
     assert f"{path}{problem}" in str(refused.value)
 
 
-def test_an_erasure_that_appends_nothing_is_taken(tmp_path: Path) -> None:
-    """The other one would give one replica a record that only a leader may."""
+def test_an_erasure_that_appends_is_not_run_on_a_directory(tmp_path: Path) -> None:
+    """It would give one replica a record that only a leader may. One at once is."""
     path = tmp_path / "cluster.yml"
     path.write_text(WHOLE.replace("clean --retain", "erase --keys k --now-and-for-good"))
-    (first, _) = read_cluster(path).maintain or ()
-    assert ("erase", "--keys", "k", "--now-and-for-good") == first
+    cluster = read_cluster(path)
+    assert ("erase", "--keys", "k", "--now-and-for-good") == cluster.on_directories[0]
+    assert () == cluster.through_the_cluster
+    path.write_text(WHOLE.replace("clean --retain", "erase --keys k"))
+    cluster = read_cluster(path)
+    assert (("erase", "--keys", "k"),) == cluster.through_the_cluster
+    assert ["purge"] == [words[0] for words in cluster.on_directories]
+
+
+def test_an_erasure_that_appends_is_not_all(tmp_path: Path) -> None:
+    """Brokers would be stopped for nothing."""
+    path = tmp_path / "cluster.yml"
+    path.write_text(WHOLE.replace("clean --retain, [purge, --config, x=1]", "erase --keys k"))
+    with pytest.raises(PolicyError, match="maintain: erase without --now-and-for-good only"):
+        read_cluster(path)
 
 
 def test_every_broker_can_be_stopped_started_and_maintained(tmp_path: Path) -> None:

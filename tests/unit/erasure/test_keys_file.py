@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from logwright.config.key_words import KeysFormat
 from logwright.erasure.key_text import CONTROL, INVISIBLE, NOT_UTF8, QUOTES, WHITE_SPACE
-from logwright.erasure.keys_file import MIXED, KeysFormat, read_keys
+from logwright.erasure.keys_file import MIXED, read_keys
 from logwright.errors import PolicyError
 
 PLANTED = "planted"

@@ -10,6 +10,7 @@ from logwright.config.cluster import Cluster
 from logwright.rolling import hooks
 from logwright.rolling.broker import BrokerMaintenance, Site
 from logwright.rolling.model import ClusterNow, MaintenanceFailed, PartitionNow
+from logwright.rolling.records import RunningTopics
 
 
 class Dying:
@@ -63,6 +64,7 @@ def test_a_broker_that_dies_meanwhile_ends_the_command(
         directory=tmp_path,
         config=config,
         admin=cluster,
+        topics=RunningTopics(("localhost:1",), {}),
         secrets=(),
         say=lambda _: None,
         now_ms=lambda: 0,

@@ -13,6 +13,7 @@ from logwright.rolling.broker import BrokerMaintenance, Site
 from logwright.rolling.hooks import run_command
 from logwright.rolling.journal import write_journal
 from logwright.rolling.model import ClusterNow, Journal, PartitionNow
+from logwright.rolling.records import RunningTopics
 
 
 class Healthy:
@@ -44,6 +45,7 @@ def maintenance(tmp_path: Path, lines: list[str]) -> BrokerMaintenance:
         directory=tmp_path,
         config=config,
         admin=Healthy(),
+        topics=RunningTopics(("localhost:1",), {}),
         secrets=(),
         say=lines.append,
         now_ms=lambda: 0,

@@ -10,6 +10,7 @@ from logwright.config.cluster import Cluster
 from logwright.rolling import broker
 from logwright.rolling.broker import BrokerMaintenance, Site
 from logwright.rolling.model import ClusterNow, Journal, PartitionNow
+from logwright.rolling.records import RunningTopics
 
 
 class Leaving:
@@ -56,6 +57,7 @@ def test_the_next_run_waits_for_the_stop_hook(
         directory=tmp_path,
         config=config,
         admin=Leaving(looks),
+        topics=RunningTopics(("localhost:1",), {}),
         secrets=(),
         say=lambda _: None,
         now_ms=lambda: 0,

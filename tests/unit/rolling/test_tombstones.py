@@ -1,0 +1,141 @@
+"""Which tombstones are lacking where, and what is said of the rest."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from logwright.erasure.keys import KeySet
+from logwright.erasure.request import Request
+from logwright.ingest.schema import COPIED
+from logwright.rolling.erasing import requested
+from logwright.rolling.model import ClusterNow, PartitionNow
+from logwright.rolling.tombstones import (
+    KeyRecord,
+    Lacking,
+    alive,
+    concerned,
+    left_alone,
+    not_looked_at,
+)
+from tests.found import SECRET
+
+A, B, C = b"a", b"b", b"c"
+
+
+def partition(
+    topic: str, number: int = 0, *, compacted: bool = True, led: bool = True
+) -> PartitionNow:
+    return PartitionNow(
+        topic=topic,
+        number=number,
+        leader=1 if led else None,
+        replicas=(1, 2, 3),
+        isr=frozenset({1, 2, 3}),
+        min_isr=2,
+        delete_retention_ms=86_400_000 if compacted else None,
+    )
+
+
+def cluster(*partitions: PartitionNow) -> ClusterNow:
+    return ClusterNow(cluster_id="c", brokers=frozenset({1, 2, 3}), partitions=partitions)
+
+
+def request(key: bytes, topics: str, *, has_filter: bool = True) -> Request:
+    return Request(
+        id=key.decode(),
+        topics=topics,
+        hmac=SECRET.hmac(key),
+        filter=SECRET.filter(key) if has_filter else None,
+        received_at_ms=0,
+        deadline_ms=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([], ()),
+        ([(A, False)], (A,)),
+        ([(A, True)], ()),
+        ([(A, False), (A, True)], ()),
+        ([(A, True), (A, False)], (A,)),
+        ([(A, False), (B, False), (A, False)], (B, A)),
+        ([(A, False), (B, False), (A, True), (C, True), (B, False)], (B,)),
+    ],
+)
+def test_the_latest_record_decides(
+    records: list[tuple[bytes, bool]], expected: tuple[bytes, ...]
+) -> None:
+    """A key whose latest record has a value gets a tombstone, once; in the order of these."""
+    assert expected == alive(KeyRecord(*each) for each in records)
+
+
+def test_where_the_keys_are_looked_for() -> None:
+    """In compacted topics that a request applies to; never in Kafka's own. A partition without a
+    leader is named, and so is a topic that is none.
+    """
+    people, events, other = partition("people"), partition("events", compacted=False), "other"
+    second, lost = partition("people", 1), partition("people", 2, led=False)
+    now = cluster(people, second, lost, events, partition(other), partition("__consumer_offsets"))
+    keys = KeySet.of(
+        SECRET, requests=[request(A, "regex:people|events"), request(B, "persons")], clear=[]
+    )
+    where = concerned(now, keys)
+    assert (people, second) == where.partitions
+    assert (lost,) == where.without_leader
+    assert ("events",) == where.not_compacted
+    assert ("persons",) == where.unknown
+    assert [
+        "events is not compacted and gets no tombstones: its records go by its retention."
+    ] == list(left_alone(where))
+    lacking = [
+        Lacking(partition="people-0", keys=(A,), undecided=7),
+        Lacking(partition="people-1", keys=(A,)),
+    ]
+    assert [
+        "people-2 has no leader and was not looked at: it got no tombstones.",
+        "no topic of the cluster is persons: its keys were looked for in none.",
+        "people-0 has an open transaction and was looked at only up to offset 7.",
+    ] == list(not_looked_at(where, lacking))
+
+
+def test_all_was_looked_at() -> None:
+    """Then nothing is said, and each key in clear is looked for in every topic but Kafka's own."""
+    now = cluster(partition("people"), partition("__transaction_state"))
+    where = concerned(now, KeySet.of(SECRET, clear=[A]))
+    assert ["people"] == [each.topic for each in where.partitions]
+    assert [] == [*left_alone(where), *not_looked_at(where, [Lacking(partition="p-0", keys=())])]
+
+
+def test_many_names_are_cut() -> None:
+    """Three, and how many more."""
+    now = cluster(*(partition(f"t{number}", led=False) for number in range(5)))
+    where = concerned(now, KeySet.of(SECRET, clear=[A]))
+    (sentence,) = not_looked_at(where)
+    assert "t0-0, t1-0, t2-0 and 2 more has no leader and was not looked at" in sentence
+
+
+def test_requested_records_among_those_of_a_consumer() -> None:
+    """By key in clear, by HMAC and filter, by HMAC only; a null key is nobody's, an empty value is
+    no tombstone.
+    """
+    requests = [request(A, "t"), request(B, "t", has_filter=False)]
+    keys = KeySet.of(SECRET, requests=requests, clear=[C], topics="t")
+    rows = [(A, b"1"), (None, b"2"), (b"x", b"3"), (B, None), (b"", b"4"), (C, b""), (A, None)]
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {"key": key, "value": value, "headers": [], "timestamp": 0, "offset": at}
+            for at, (key, value) in enumerate(rows)
+        ],
+        schema=COPIED,
+    )
+    expected = [KeyRecord(A, False), KeyRecord(B, True), KeyRecord(C, False), KeyRecord(A, True)]
+    assert expected == list(requested(batch, keys.for_topic("t")))
+    assert [] == list(requested(batch, keys.for_topic("u")))
+    assert [] == list(requested(batch.slice(1, 1), keys))
+
+
+def test_no_key_is_shown() -> None:
+    """Not even by accident."""
+    assert "secret-key" not in repr(Lacking(partition="p-0", keys=(b"secret-key",)))
