@@ -91,13 +91,30 @@ class Listing:
         problems = "".join(f" {error}" for error in self.unreadable.values())
         raise PolicyError(f"{key!r} is not in any log directory.{problems}")
 
-    def find_all(self, keys: Iterable[str]) -> list[MaintainedLog]:
-        """Return the logs of these keys in order, without duplicates.
+    def missing(self, keys: Iterable[str]) -> dict[str, LogwrightError]:
+        """Return why there is none of some of these keys, as `find` raises it, by key."""
+        reasons: dict[str, LogwrightError] = {}
+        for key in keys:
+            try:
+                self.find(key)
+            except PolicyError as error:
+                reasons[key] = error.as_value()
+        return reasons
+
+    def find_those(self, keys: Iterable[str]) -> list[MaintainedLog]:
+        """Return the logs of these keys that are there, in order, without duplicates: one that was
+        deleted since a run was requested does not stop the others.
 
         Raises:
-            PolicyError: as `find`.
+            PolicyError: as `find`, if none of them is there.
         """
-        return list({log.key: log for log in map(self.find, keys)}.values())
+        keys = tuple(keys)
+        missing = self.missing(keys)
+        there = [key for key in keys if key not in missing]
+        if not there:
+            for error in missing.values():
+                raise error
+        return list({log.key: log for log in map(self.find, there)}.values())
 
 
 class LogDirs(dg.ConfigurableResource):  # type: ignore[type-arg]

@@ -70,17 +70,19 @@ def checked(state: SweepState[Place], context: dg.OpExecutionContext) -> SweepSt
 
 
 def after_failed_swap(
-    state: SweepState[Place], context: dg.OpExecutionContext
+    state: SweepState[Place],
+    context: dg.OpExecutionContext,
+    more: Mapping[str, LogwrightError],
 ) -> dg.Failure | dg.RetryRequested:
-    """Return what to raise for logs that were not swapped.
+    """Return what to raise for logs that were not swapped, and for others: `more`, key → error.
 
     Effects: quarantines those that failed permanently. Removes their staged files, unless a retry
     needs them.
     """
     quarantine_failed(state)
-    raised = dagster_failure(
-        state.failures, logs=len(state.works), retry_number=context.retry_number
-    )
+    failures = {**state.failures, **more}
+    logs = len({work.key for work in state.works} | failures.keys())
+    raised = dagster_failure(failures, logs=logs, retry_number=context.retry_number)
     if not isinstance(raised, dg.RetryRequested):
         discard_failed(local_part(state))
         show_as_failed(context, state.failures)

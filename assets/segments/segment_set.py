@@ -35,6 +35,7 @@ from logwright.assets.segments.report import (
 from logwright.assets.segments.restored import NEEDED, first_run, restored
 from logwright.compaction.model import CleaningOptions
 from logwright.config.sources import DirectorySettings
+from logwright.errors import LogwrightError
 from logwright.history.model import roll_rows, sweep_rows
 from logwright.place.model import Place
 from logwright.resources.catalogue import SWEEP_STATES
@@ -120,7 +121,7 @@ def plan_partitions(
 ) -> SweepState[Place]:
     """Decide for each log of the run what is due, by its topic's policy."""
     with boundary(PLAN):
-        logs = log_dirs.listing().find_all(context.partition_keys)
+        logs = log_dirs.listing().find_those(context.partition_keys)
         state = recovered_plan(
             context.op_execution_context,
             logs,
@@ -214,10 +215,13 @@ def swap(
         state = state.with_works(commit_all(local_part(state)).works)
         context.log.info(run_line(state))
         record_history(context.op_execution_context, sweep_rows(state, run_id=context.run.run_id))
-        if state.failures:
+        missing: dict[str, LogwrightError] = {}
+        if len(context.partition_keys) > len(state.works):
+            missing = context.resources.log_dirs.listing().missing(context.partition_keys)
+        if state.failures or missing:
             yield from map(materialization, state.going_on)
             yield from failure_observations(state)
-            raise after_failed_swap(state, context.op_execution_context)
+            raise after_failed_swap(state, context.op_execution_context, missing)
         for work in state.works:
             context.add_asset_metadata(unplotted(swap_metadata(work)), partition_key=work.key)
         yield dg.MaterializeResult()

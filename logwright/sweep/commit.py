@@ -286,7 +286,8 @@ def _end(plan: CleanPlan, state: LogDirState) -> None:
     discard_staging(plan)
     if plan.clean:
         forget_failed_output(plan.log.directory)
-    end_quarantine(plan.log.log_dir, plan.log.partition, state)
+    if plan.clean or not plan.config.compact:  # of a compacted log a roll reads no record
+        end_quarantine(plan.log.log_dir, plan.log.partition, state)
 
 
 def _result(plan: CleanPlan, staged: StagedCleaning | None) -> CommitResult:

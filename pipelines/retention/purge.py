@@ -153,11 +153,11 @@ def purge_logs(
     """
     with boundary(PURGE_LOGS):
         listing = log_dirs.listing()
-        logs = listing.find_all(config.logs or listing.logs)
+        logs = listing.find_those(config.logs or listing.logs)
         settings = policies.settings()
         context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
     done = purge_each(logs, settings, clock)
-    failures = done.failures
+    failures = {**listing.missing(config.logs), **done.failures}
     yield from purge_events(done.results, done.judged)
     looked = {key: purge_outcome(done.results.get(key)) for key in done.looked_at}
     with many_events(context):
@@ -289,10 +289,12 @@ def purge_partitions(
 ]:
     """Purge the partitions of the run, check that, and record each."""
     with boundary(PURGE):
-        logs = log_dirs.listing().find_all(context.partition_keys)
+        listing = log_dirs.listing()
+        logs = listing.find_those(context.partition_keys)
         settings = policies.settings()
     done = purge_each(logs, settings, clock)
-    results, failures = done.results, done.failures
+    results = done.results
+    failures = {**listing.missing(context.partition_keys), **done.failures}
     yield from purge_events(done.results, done.judged)
     yield from checks_made(PURGE_CHECKS)
     op_context = context.op_execution_context

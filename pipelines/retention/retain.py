@@ -109,7 +109,7 @@ def retain_logs(
     """
     with boundary(RETAIN_LOGS):
         listing = log_dirs.listing()
-        logs = listing.find_all(config.logs or listing.logs)
+        logs = listing.find_those(config.logs or listing.logs)
         settings = policies.settings()
         context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
     state = retained(context, logs, settings, now_ms=clock.now_ms(), force=config.force)
@@ -130,7 +130,8 @@ def retain_logs(
         *(len(plans), len(logs), totals["segments deleted"]),
         human_bytes(totals["bytes to be freed"]),
     )
-    failures = state.failures if config.logs else {**listing.unreadable, **state.failures}
+    missing = listing.missing(config.logs) if config.logs else listing.unreadable
+    failures = {**missing, **state.failures}
     if failures:
         raise dagster_failure(failures, logs=len(logs), retry_number=context.retry_number)
     more = recovery_metadata(state) | metadata_in_use(settings, logs)
@@ -159,7 +160,8 @@ def retain_partitions(
 ]:
     """Apply retention to the partitions of the run, check it, and record each."""
     with boundary(RETENTION):
-        logs = log_dirs.listing().find_all(context.partition_keys)
+        listing = log_dirs.listing()
+        logs = listing.find_those(context.partition_keys)
         settings = policies.settings()
     op_context = context.op_execution_context
     state = retained(op_context, logs, settings, now_ms=clock.now_ms(), force=config.force)
@@ -171,7 +173,7 @@ def retain_partitions(
         context,
         RETENTION_ASSET,
         {work.key: retention_outcome(work, settings) for work in state.going_on},
-        state.failures,
+        {**listing.missing(context.partition_keys), **state.failures},
     )
 
 

@@ -57,7 +57,7 @@ from logwright.maintenance.retain import retain_anywhere
 from logwright.pipelines.lib.runs import PLAN_SWEEP, SWEEP
 from logwright.place.model import Place, is_local
 from logwright.resources.clock import Clock
-from logwright.resources.log_dirs import LogDirs
+from logwright.resources.log_dirs import Listing, LogDirs
 from logwright.resources.policies import PolicyDirectory
 from logwright.sweep.model import LogWork, SweepState, local_part, with_forecast_bytes
 from logwright.sweep.retain import compacted
@@ -89,7 +89,7 @@ def plan_sweep(
     """Plan each requested log: decide what is due by its topic's policy."""
     with boundary(PLAN_SWEEP):
         listing = log_dirs.listing()
-        logs = listing.find_all(config.logs or listing.logs)
+        logs = listing.find_those(config.logs or listing.logs)
         # A sweep may include logs that discovery has not seen yet; their events need the partition.
         context.instance.add_dynamic_partitions(LOGS_NAME, [log.key for log in logs])
         state = recovered_plan(
@@ -99,15 +99,18 @@ def plan_sweep(
     return checked(state, context)
 
 
-def _not_listed(context: dg.OpExecutionContext) -> Mapping[str, LogwrightError]:
-    """Return why log directories could not be listed, if the sweep was to be of all logs. Effects:
-    lists them.
+def _not_listed(
+    context: dg.OpExecutionContext, state: SweepState[Place]
+) -> Mapping[str, LogwrightError]:
+    """Return why logs of the sweep were not there; if it was to be of all logs, why log directories
+    could not be listed. Effects: lists them, unless it had all that it was to be of.
     """
     ops: Any = context.run.run_config.get("ops", {})
-    if ops.get(PLAN_SWEEP, {}).get("config", {}).get("logs"):
+    logs = ops.get(PLAN_SWEEP, {}).get("config", {}).get("logs")
+    if logs and len(set(logs)) <= len(state.works):
         return {}
-    unreadable: Mapping[str, LogwrightError] = context.resources.log_dirs.listing().unreadable
-    return unreadable
+    listing: Listing = context.resources.log_dirs.listing()
+    return listing.missing(logs) if logs else listing.unreadable
 
 
 @dg.op(
@@ -122,14 +125,14 @@ def swap_sweep(
     dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation | dg.Output[None]
 ]:
     """Swap each log and record its materialization; delete old segments if the policy is
-    compact,delete, and check that; then fail if a swap or a retention failed, or if a log directory
-    could not be listed in a sweep of all logs.
+    compact,delete, and check that; then fail if a swap or a retention failed, if a log is not there
+    any more, or if a log directory could not be listed in a sweep of all logs.
     """
     with many_events(context):
         with boundary(SWAP_SWEEP):
             settings = context.resources.policies.settings()
             validated = restored(context, validated, before="swap")
-            failures: dict[str, LogwrightError] = {**_not_listed(context)}
+            failures: dict[str, LogwrightError] = {**_not_listed(context, validated)}
         done: list[LogWork[Place]] = []
         yield from in_batches(context, _committed(validated, done))
         state = validated.with_works(done)
@@ -151,7 +154,7 @@ def swap_sweep(
         for key, error in failures.items():
             context.log.error("%s: %s", key, error)
         if state.failures:
-            raise after_failed_swap(state, context)
+            raise after_failed_swap(state, context, failures)
         if failures:
             # Swaps are final: a retry of the step would only find stale plans.
             raise dagster_failure(failures, logs=len(state.works), retry_number=RETRIES)

@@ -70,6 +70,19 @@ def test_unreadable_directory_does_not_hide_the_others(tmp_path: Path) -> None:
         listing.find("users-0")
 
 
+def test_a_log_that_is_gone_does_not_hide_the_others(tmp_path: Path) -> None:
+    """Of the logs of a run those that are there are found, each once; the others have a reason."""
+    first = log_dir(tmp_path / "a", "orders-0", "users-0")
+    listing = log_dirs(first).listing()
+    wanted = ["users-0", "gone-0", "a:users-0", "orders-0"]
+    assert ["users-0", "orders-0"] == [log.key for log in listing.find_those(wanted)]
+    assert ["gone-0"] == list(listing.missing(wanted))
+    assert "'gone-0' is not in any log directory." in str(listing.missing(wanted)["gone-0"])
+    assert [] == listing.find_those([])
+    with pytest.raises(PolicyError, match="gone-0"):
+        listing.find_those(["gone-0", "gone-1"])
+
+
 @pytest.mark.parametrize("entry", ["relative/path", "=/path", "na:me=/path", "name=", "name=rel"])
 def test_entry_that_is_no_named_path_is_refused(entry: str) -> None:
     """An absolute path, with a name or without."""

@@ -11,11 +11,11 @@ import pytest
 
 from logwright.compaction.model import CleaningOptions
 from logwright.config.topic import parse_settings
-from logwright.errors import Paused
+from logwright.errors import CorruptBatch, Paused
 from logwright.format.names import TopicPartition
 from logwright.history.model import roll_rows, sweep_rows
-from logwright.state.model import Pause
-from logwright.state.store import change_state
+from logwright.state.model import FIRST_RETRY_MS, Pause
+from logwright.state.store import change_state, read_state
 from logwright.sweep.executor import LocalExecutor
 from logwright.sweep.model import LogWork, SweepState, planned
 from logwright.sweep.plan import Settings
@@ -132,6 +132,33 @@ def test_a_log_that_was_paused_meanwhile_is_not_rolled(tmp_path: Path) -> None:
     (work,) = rolled(state, settings).works
     assert isinstance(work.failure, Paused)
     assert before == content(builder.directory)
+
+
+def test_a_roll_does_not_end_a_quarantine(tmp_path: Path) -> None:
+    """The cleaning after it does; if that fails, too, the next try is twice as late."""
+    log = a_log(tmp_path)
+    settings = DIRTY | {"segment.ms": "9000"}
+    past_ms = TimestampMs(NOW_MS - 3 * FIRST_RETRY_MS)
+    failed = CorruptBatch("its CRC is wrong.")
+    change_state(log.log_dir, log.partition, lambda now: now.with_failure(failed, past_ms))
+    state = rolled(state_of(log.log_dir, settings), settings)
+    assert state.works[0].rolled is not None
+    quarantine = read_state(log.log_dir)[log.partition].quarantine
+    assert quarantine is not None
+    assert 1 == quarantine.failures
+    assert finish(state).works[0].failure is None
+    assert {} == read_state(log.log_dir)
+
+
+def test_a_roll_ends_the_quarantine_of_a_log_that_is_not_compacted(tmp_path: Path) -> None:
+    """A sweep does nothing else to it."""
+    log = a_log(tmp_path)
+    settings = {"cleanup.policy": "delete", "segment.ms": "9000"}
+    past_ms = TimestampMs(NOW_MS - 3 * FIRST_RETRY_MS)
+    failed = CorruptBatch("its CRC is wrong.")
+    change_state(log.log_dir, log.partition, lambda now: now.with_failure(failed, past_ms))
+    assert rolled(state_of(log.log_dir, settings), settings).works[0].rolled is not None
+    assert {} == read_state(log.log_dir)
 
 
 def test_the_history_has_the_roll_once(tmp_path: Path) -> None:
