@@ -7,6 +7,8 @@ from tests.mutation.fault import Fault
 _SUITE = ("tests/unit/assets/segments/test_suite.py",)
 _SENSORS = ("tests/unit/pipelines/segments/test_sensors.py",)
 
+_SEQUENCES = ("tests/platform_sequences/test_platform_sequences.py",)
+
 _DUE = ("tests/unit/checks/test_due.py",)
 
 _RULES = {
@@ -195,5 +197,61 @@ PLATFORM = (
         right="    return plan.compaction.compaction_delay_ms + passed_ms\n",
         wrong="    return plan.compaction.compaction_delay_ms\n",
         tests=("tests/unit/sweep/test_commit.py",),
+    ),
+    Fault(
+        family="sequence: a log is requested while a run has it",
+        file="pipelines/segments/due.py",
+        right="        elif key in in_flight:\n",
+        wrong="        elif key in in_flight and not in_flight:\n",
+        tests=_SEQUENCES,
+    ),
+    Fault(
+        family="sequence: a log that becomes due by time is not looked at again",
+        file="pipelines/segments/due.py",
+        right="    return min(coming, default=NEVER_MS)\n",
+        wrong="    return NEVER_MS\n",
+        tests=_SEQUENCES,
+    ),
+    Fault(
+        family="sequence: a paused log is requested",
+        file="pipelines/segments/due.py",
+        right="        if key in held:\n",
+        wrong="        if key in held and not reading.due:\n",
+        tests=_SEQUENCES,
+    ),
+    Fault(
+        family="sequence: a log that is as it was is requested at each tick",
+        file="pipelines/segments/sensors.py",
+        right="    readings = with_requests(readings, requested, now_ms=now_ms)\n",
+        wrong="",
+        tests=_SEQUENCES,
+    ),
+    Fault(
+        family="sequence: a log that is gone stops the others",
+        file="resources/log_dirs.py",
+        right="        there = [key for key in keys if key not in missing]\n",
+        wrong="        there = list(keys)\n",
+        tests=_SEQUENCES,
+    ),
+    Fault(
+        family="sequence: a materialization says where the dirty part ends",
+        file="assets/segments/report.py",
+        right='"first dirty offset": plan.compaction.first_dirty_offset',
+        wrong='"first dirty offset": plan.compaction.first_uncleanable_offset',
+        tests=_SEQUENCES,
+    ),
+    Fault(
+        family="sequence: a quarantine is as long each time",
+        file="state/model.py",
+        right="min(FIRST_RETRY_MS << doublings, LAST_RETRY_MS)",
+        wrong="min(FIRST_RETRY_MS << min(doublings, 0), LAST_RETRY_MS)",
+        tests=_SEQUENCES,
+    ),
+    Fault(
+        family="roll: ends a quarantine",
+        file="sweep/commit.py",
+        right="    if plan.clean or not plan.config.compact:",
+        wrong="    if plan.clean or plan.roll.due:",
+        tests=("tests/unit/sweep/test_roll_all.py",),
     ),
 )
