@@ -11,7 +11,7 @@ from logwright.cli.request import Request
 from logwright.format.names import TopicPartition
 from logwright.ingest.settle import settle_before_recovery
 from logwright.locks import lock_log_dir
-from logwright.place.model import is_running, is_versioned
+from logwright.place.model import Place, is_running, is_versioned
 from logwright.reading import reading
 from logwright.recovery.commit import commit_directory
 from logwright.recovery.directory_plan import partitions_to_recover, plan_directory
@@ -73,20 +73,34 @@ def recover_first(
     if result.recovered:
         request.output.message(f"Recovered {len(result.recovered)} partitions first.")
     report_findings((*result.recovered, *result.marked), request.output.message)
-    say_who_leads(plan, result, lambda text: request.output.message(f"{request.log_dir}: {text}"))
+    say_who_leads(
+        plan,
+        result,
+        lambda text: request.output.message(f"{request.log_dir}: {text}"),
+        metadata=request.metadata,
+    )
     _add_first_failures(request, result, wanted)
     for problem in plan.root.problems:
         request.output.message(f"A broker would not start: {problem}")
     return request.failures.without(wanted)
 
 
-def say_who_leads(plan: DirectoryPlan, result: DirectoryResult, say: Callable[[str], None]) -> None:
+def say_who_leads(
+    plan: DirectoryPlan,
+    result: DirectoryResult,
+    say: Callable[[str], None],
+    *,
+    metadata: Place | None,
+) -> None:
     """Say what the cluster's controller makes of logs that have less than they acknowledged.
     Effects: reads the metadata; those of `say`.
+
+    Args:
+        metadata: the directory of ``--metadata``.
     """
     if result.clean and plan.doubts:
         say(WITHOUT_EPOCH)
-    sentence = elected_anyway(plan.log_dir, plan.lacking)
+    sentence = elected_anyway(plan.log_dir, plan.lacking, metadata)
     if sentence is not None:
         say(sentence)
 

@@ -14,8 +14,10 @@
 
 from __future__ import annotations
 
+import base64
 import errno
 import fcntl
+import hashlib
 import json
 import os
 import shutil
@@ -35,6 +37,8 @@ from logwright.demo import landing
 from logwright.demo.sensors import ARCHIVE_SCHEDULE, SCHEDULES
 from logwright.errors import DiskFull, LogDirLocked, PreconditionError, invariant
 from logwright.format.kept_topics import KeptTopic
+from logwright.format.names import PARTITION_METADATA
+from logwright.log.load import list_partitions
 
 HERE: Final = Path(__file__).parent
 ARCHIVE: Final = HERE / "kafka-logs.tar.xz"
@@ -211,6 +215,7 @@ def prepare(home: DemoHome, progress: Progress) -> None:
             directory.mkdir()
         _unpack(home.root, progress)
         (home.log_dir / "meta.properties").write_text(IDS)
+        _write_topic_ids(home.log_dir)
         topics = settings["topics"]
         keep_topics(home.log_dir, {name: KeptTopic(configs=topics[name]) for name in topics})
         landing.write_files(home.landing / landing.TOPIC)
@@ -234,6 +239,15 @@ def _unpack(root: Path, progress: Progress) -> None:
             _extract(tar, member, root)
             done += member.size
             progress(done, total)
+
+
+def _write_topic_ids(log_dir: Path) -> None:
+    """Give each topic an id, as a broker does; without one a broker renames its logs to -stray."""
+    for partition in list_partitions(log_dir):
+        digest = hashlib.sha256(partition.topic.encode()).digest()[:16]
+        topic_id = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        path = log_dir / partition.directory_name / PARTITION_METADATA
+        path.write_text(f"version: 0\ntopic_id: {topic_id}\n")
 
 
 def _extract(tar: tarfile.TarFile, member: tarfile.TarInfo, root: Path) -> None:

@@ -17,13 +17,21 @@ from logwright.format.names import TopicPartition
 from logwright.metadata.find import find_metadata
 from logwright.metadata.model import ClusterMetadata
 from logwright.metadata.read import read_directory_ids, read_metadata
+from logwright.place.model import Place
 
 _ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
 _MOST_NAMED: Final = 3
+NOT_KNOWN_WHO_LEADS: Final = (
+    "whether this replica leads although it lacks records: that is in the cluster's metadata"
+)
+_NOT_KNOWN: Final = f"Not looked at: {NOT_KNOWN_WHO_LEADS}."
 LET_ANOTHER_LEAD: Final = (
-    "If another broker may have more, leave this one stopped, start the others, and let one of them"
-    " lead: kafka-leader-election.sh --election-type unclean --topic TOPIC --partition N. Then"
-    " start this one."
+    "If another broker may have more, leave this one stopped, and stop the others. Start only the"
+    " one of them that has most (the highest epoch in the last line of its"
+    " TOPIC-N/leader-epoch-checkpoint, then the highest end in `logwright inspect`), since an"
+    " election takes the first that runs, whatever it has, and let it lead:"
+    " kafka-leader-election.sh --election-type unclean --topic TOPIC --partition N. Then start the"
+    " rest, and this one."
 )
 
 
@@ -55,19 +63,26 @@ def sentence_of(partitions: tuple[TopicPartition, ...]) -> str:
     )
 
 
-def elected_anyway(log_dir: Path, partitions: Iterable[TopicPartition]) -> str | None:
-    """Return what is to be said of partitions that lack records, by the metadata that the directory
-    or one next to it has; None if there is none, or nothing is to be said. Effects: reads it.
+def elected_anyway(
+    log_dir: Path, partitions: Iterable[TopicPartition], given: Place | None
+) -> str | None:
+    """Return what is to be said of partitions that lack records; None if nothing is. Effects: reads
+    the metadata.
+
+    Args:
+        given: the metadata log; None: that of the directory, or of one next to it.
     """
     lacking = tuple(partitions)
     if not lacking:
         return None
     try:
-        path = find_metadata(log_dir)
+        path = find_metadata(log_dir) if given is None else given
         if path is None:
-            return None
+            return _NOT_KNOWN
         node_id = read_directory_ids(log_dir).node_id
+        if node_id is None:
+            return _NOT_KNOWN
         alone = led_by_it_alone(read_metadata(path), node_id, lacking)
     except LogwrightError:  # `doctor` says what is wrong with it
-        return None
+        return _NOT_KNOWN
     return f"{sentence_of(alone)} {LET_ANOTHER_LEAD}" if alone else None

@@ -1,31 +1,29 @@
-"""What a broker makes of the cluster's metadata log, and which logs that gives it.
+"""What a broker makes of the cluster's metadata log.
 
 A node that starts loads ``__cluster_metadata-0`` as after an unclean stop: it cuts the log at the
 first batch that is not whole. It stops at an unreadable ``quorum-state`` or newest snapshot (found
 out with Kafka 4.3.0's own start). A broker then renames each log that the metadata does not give it
-to ``-stray`` (LogManager.isStrayReplica). The only controller of a cluster that has lost its
-metadata does so with all of them; another node fetches the rest from the leader.
+(`logwright.rescue.stray`). The only controller of a cluster that has lost its metadata does so with
+all of them; another node fetches the rest from the leader.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
 from logwright.config.topic import TopicConfig
-from logwright.errors import LogwrightError
+from logwright.errors import LogwrightError, PreconditionError
 from logwright.format.names import PARTITION_METADATA, TopicPartition
 from logwright.log.checkpoints import NO_ENTRIES
-from logwright.log.topic_id import read_topic_id
 from logwright.metadata.files import snapshots
 from logwright.metadata.find import METADATA_DIRECTORY, find_metadata
-from logwright.metadata.model import ClusterMetadata, DirectoryIds
-from logwright.metadata.places import stray_reason
+from logwright.metadata.model import ClusterMetadata
 from logwright.metadata.quorum import QUORUM_STATE, read_quorum_leader
-from logwright.metadata.read import read_directory_ids, read_metadata
-from logwright.place.files import exists, is_directory, names_in, open_log_dir
+from logwright.metadata.read import read_metadata
+from logwright.place.files import is_directory, names_in
 from logwright.recovery.model import RecoveryOptions, RecoveryPlan
 from logwright.recovery.observe import observe
 from logwright.recovery.plan import plan_recovery
@@ -42,7 +40,8 @@ _COPY: Final = (
     " directory away; the node fetches it again."
 )
 _UNREAD: Final = "which logs the metadata gives this broker: its metadata log could not be read"
-_NONE: Final = "the cluster's metadata log and which logs it gives this broker: none is here"
+_QUESTION: Final = "the cluster's metadata log and which logs it gives this broker"
+_NONE: Final = "none is here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +72,14 @@ def read_cluster(
         given: its directory; None: in one of the log directories, or in a directory of the same
             node next to one.
     """
-    paths, problems = _places(log_dirs, given)
+    paths, problems, why = _places(log_dirs, given)
     if not paths:
         return ClusterState(
-            path=None, metadata=None, plan=None, findings=problems, not_looked_at=(_NONE,)
+            path=None,
+            metadata=None,
+            plan=None,
+            findings=problems,
+            not_looked_at=(f"{_QUESTION}: {why}",),
         )
     path = paths[0]
     plan, findings = _loading(path, now_ms)
@@ -106,19 +109,16 @@ def read_cluster(
 
 def _places(
     log_dirs: Sequence[Path], given: Path | None
-) -> tuple[list[Path], tuple[StartFinding, ...]]:
-    """Return the metadata logs, and a finding if there are two. Other directories of the node are
-    searched only if these have none: a copy of it may be one of them.
+) -> tuple[list[Path], tuple[StartFinding, ...], str]:
+    """Return the metadata logs, a finding if there are two, and why there is none. Other
+    directories of the node are searched only if these have none: a copy of it may be one of them.
     """
     if given is not None:
-        return [given], ()
+        return [given], (), ""
     paths = [path for log_dir in log_dirs if is_directory(path := log_dir / METADATA_DIRECTORY)]
     if not paths:
-        try:
-            other = find_metadata(log_dirs[0])
-        except LogwrightError:  # also found to be malformed; or not known which one it is
-            other = None
-        return ([other] if isinstance(other, Path) else []), ()
+        other, why = _next_to(log_dirs)
+        return ([] if other is None else [other]), (), why
     two = tuple(
         StartFinding(
             path=second,
@@ -130,7 +130,23 @@ def _places(
         )
         for second in paths[1:]
     )
-    return paths, two
+    return paths, two, ""
+
+
+def _next_to(log_dirs: Sequence[Path]) -> tuple[Path | None, str]:
+    """Return the metadata log in a directory next to one of these, or why there is none."""
+    why = _NONE
+    for log_dir in log_dirs:
+        try:
+            other = find_metadata(log_dir)
+        except PreconditionError as error:  # which one it is
+            why = f"{error.problem} {error.remedy}".removesuffix(".")
+        except LogwrightError:  # also found to be malformed
+            continue
+        else:
+            if isinstance(other, Path):
+                return other, ""
+    return None, why
 
 
 def _loading(path: Path, now_ms: TimestampMs) -> tuple[RecoveryPlan | None, list[StartFinding]]:
@@ -192,44 +208,3 @@ def _effect_of(error: LogwrightError, path: Path) -> Literal["stops", "sets asid
     name = "" if error.path is None else Path(str(error.path)).name
     of_snapshot = name in [snapshot.name for snapshot in newest]
     return "stops" if of_snapshot else "sets aside"
-
-
-def strays(
-    log_dir: Path, names: Iterable[str], metadata: ClusterMetadata
-) -> Iterator[tuple[str, StartFinding]]:
-    """Yield the name of each log that a broker renames to ``-stray``, and why. Effects: reads the
-    logs' topic ids.
-
-    Args:
-        names: of the directories of partitions that a broker loads.
-    """
-    try:
-        ids = read_directory_ids(log_dir)
-    except LogwrightError:  # found to be malformed
-        return
-    node_only = DirectoryIds(cluster_id=ids.cluster_id, node_id=ids.node_id, directory_id=None)
-    with open_log_dir(log_dir) as parent:
-        for name in names:
-            partition = TopicPartition.parse(name)
-            if partition is None or not exists(log_dir / name):
-                continue
-            try:
-                with parent.open_dir(name) as directory:
-                    topic_id = read_topic_id(directory)
-            except LogwrightError:  # found to be unreadable
-                continue
-            reason = stray_reason(partition, topic_id, metadata, node_only)
-            if reason is not None:
-                yield name, _stray(log_dir / name, reason, metadata)
-
-
-def _stray(path: Path, reason: str, metadata: ClusterMetadata) -> StartFinding:
-    return StartFinding(
-        path=path,
-        problem=f"a broker renames it to -stray, and does not serve it: {reason}, by the metadata"
-        f" up to offset {metadata.end_offset}.",
-        effect="sets aside",
-        about="cluster",
-        remedy="If it is of the topic, write the topic's id into its partition.metadata before:"
-        " `logwright rescue` does so where it is proved.",
-    )

@@ -5,7 +5,8 @@
 2. The root of each: `logwright.recovery.root`. A malformed checkpoint stops a start.
 3. Each log: its loading is simulated as Kafka does it (`logwright.recovery.load`, like_kafka). What
    makes the loading fail stops a start; what it removes is lost.
-4. The cluster's metadata log, and which logs it gives this broker: `logwright.rescue.cluster`.
+4. The cluster's metadata log, and which logs it gives this broker: `logwright.rescue.cluster` and
+   `logwright.rescue.stray`.
 5. The rights of the broker's user, and the space of the file systems: `rights` and `space`.
 
 Nothing is changed. What could not be read, or is of an unknown format, is not judged; what else
@@ -52,13 +53,19 @@ from logwright.recovery.model import DirectoryPlan, RecoveryOptions, RecoveryPla
 from logwright.recovery.observe import marked_logs
 from logwright.recovery.root import MOST_PROPERTIES_BYTES
 from logwright.recovery.segments import ENDS
-from logwright.rescue.absent import absent_logs
-from logwright.rescue.alone import LET_ANOTHER_LEAD, led_by_it_alone, sentence_of
+from logwright.rescue.absent import absent_logs, why_not_asked
+from logwright.rescue.alone import (
+    LET_ANOTHER_LEAD,
+    NOT_KNOWN_WHO_LEADS,
+    led_by_it_alone,
+    sentence_of,
+)
 from logwright.rescue.checkpoints import epochs_read, offsets_of, offsets_read
-from logwright.rescue.cluster import LOG_LOST, ClusterState, read_cluster, strays
+from logwright.rescue.cluster import LOG_LOST, ClusterState, read_cluster
 from logwright.rescue.model import NEVER_LOOKED_AT, Effect, StartFinding, StartVerdict
 from logwright.rescue.rights import User, judge_rights
 from logwright.rescue.space import spaces
+from logwright.rescue.stray import strays
 from logwright.units import INT32_MAX, ByteCount, TimestampMs
 
 _AS_KAFKA: Final = RecoveryOptions(like_kafka=True)
@@ -75,8 +82,9 @@ _ONE_OF_TWO: Final = (
     "Compare both, and move one out of its log directory, with `logwright rescue --set-aside`: the"
     " one that ends earlier, as a rule."
 )
-_UNCERTAIN: Final = (f"{ENDS['crc']}.", f"{MISLEADING}.")
-"""Another magic byte, since no CRC is looked at here; and a look-up that may succeed by chance."""
+UNCERTAIN: Final = (f"{ENDS['crc']}.", f"{MISLEADING}.")
+"""Another magic byte, since no CRC is looked at here; and a look-up that may succeed by chance. It
+is not judged what a broker makes of it; a recovery is for it all the same."""
 _READ: Final = "A broker reads it all the same."
 _STARTS_WITH: Final = {
     "fails": "",
@@ -114,18 +122,15 @@ def judge_start(
             continue
         plans.append(plan)
         findings += _of_directory(plan)
-        if cluster.metadata is not None:
-            named = list(strays(log_dir, _names(plan), cluster.metadata))
-            stray.update(log_dir / name for name, _ in named)
-            findings += [finding for _, finding in named]
+        named = list(strays(log_dir, _names(plan), cluster.metadata))
+        stray.update(log_dir / name for name, _ in named)
+        findings += [finding for _, finding in named]
         if user is not None:
             names = [*_names(plan), *_metadata_in(cluster, log_dir)]
             findings += judge_rights(log_dir, names, user)
     here = {partition for plan in plans for partition in _present(plan)}
     for plan in plans:
-        if not plan.root.malformed:
-            checkpoints = _checkpoints(plan.log_dir)
-            findings += absent_logs(plan.log_dir, checkpoints, here, cluster.metadata)
+        findings += _absent(plan, here, cluster.metadata)
         findings += _alone(plan, cluster.metadata)
     findings += _twice(plans, stray)
     findings += [*cluster.findings, *_of_metadata(cluster.plan)]
@@ -137,8 +142,27 @@ def judge_start(
         findings=(*findings, *lacking),
         space=known,
         user=None if user is None else user.name,
-        not_looked_at=(*cluster.not_looked_at, *nobody, *NEVER_LOOKED_AT),
+        not_looked_at=(*_not_asked(plans, cluster), *nobody, *NEVER_LOOKED_AT),
     )
+
+
+def _absent(
+    plan: DirectoryPlan, here: Collection[TopicPartition], metadata: ClusterMetadata | None
+) -> Iterator[StartFinding]:
+    """Yield the logs of which a directory has nothing. Effects: reads it."""
+    checkpoints, untrusted = _checkpoints(plan.log_dir), plan.root.malformed
+    yield from absent_logs(plan.log_dir, checkpoints, here, metadata, untrusted=untrusted)
+
+
+def _not_asked(plans: Iterable[DirectoryPlan], cluster: ClusterState) -> Iterator[str]:
+    """Yield the questions that lack an input, in phrases. Effects: reads the markers."""
+    yield from cluster.not_looked_at
+    for plan in plans:
+        phrase = why_not_asked(plan.log_dir, plan.root.malformed)
+        if phrase is not None:
+            yield phrase
+        if plan.lacking and cluster.metadata is None:
+            yield NOT_KNOWN_WHO_LEADS
 
 
 def _alone(plan: DirectoryPlan, metadata: ClusterMetadata | None) -> Iterator[StartFinding]:
@@ -299,7 +323,7 @@ def _effect_of(error: LogwrightError, directory: Path) -> Effect:
         strange = file_kinds(names_in(directory)).strange
         has_numbers = all(name.partition(".")[0].isdecimal() for name in strange)
         return "not judged" if has_numbers else "stops"  # taken for another file, or none
-    if error.problem in _UNCERTAIN:
+    if error.problem in UNCERTAIN:
         return "not judged"
     return "stops" if isinstance(error, CorruptLogError) else "not judged"
 

@@ -18,6 +18,7 @@ import pytest
 from logwright.rescue.rights import user_named
 from logwright.rescue.start import judge_start
 from tests.log_builder import LogBuilder
+from tests.metadata_builder import uuid_text
 from tests.oracle_runner import JVM_OPTIONS, java, oracle_classpath
 from tests.property.accidents import META, NOW_MS
 from tests.rights import NOBODY
@@ -80,6 +81,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     log.segment(2).batch(2, [("a", "3")]).batch(3, [("b", "4")])
     log.write(producers=True, high_watermark=4)
     (path / "whole/meta.properties").write_text(META)
+    (log.directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(5)}")
     (path / "java").mkdir()
     for entry in map(Path, oracle_classpath().split(os.pathsep)):
         for jar in entry.parent.glob("*.jar"):

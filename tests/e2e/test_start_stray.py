@@ -60,6 +60,15 @@ STRAYS: dict[str, tuple[Change, str, str]] = {
         "a-0",
         "is unknown to the cluster",
     ),
+    "a future log without a topic id": (
+        lambda place: shutil.copytree(
+            place / "logs/a-0",
+            place / f"logs/a-0.{'a' * 32}-future",
+            ignore=shutil.ignore_patterns("partition.metadata"),
+        ),
+        "a-0",
+        "no topic id",
+    ),
     "a partition that the topic has not": (
         lambda place: shutil.copytree(place / "logs/a-0", place / "logs/a-7"),
         "a-7",
@@ -83,6 +92,18 @@ def doctor(place: Path) -> tuple[int, str]:
     return answer.status, answer.out
 
 
+def without_metadata(place: Path, tmp_path: Path) -> str:
+    """What `doctor` says where there is no metadata log; a recovery names the same log."""
+    logs = shutil.copytree(place / "logs", tmp_path / "alone/logs", copy_function=shutil.copy2)
+    answer = call("doctor", logs)
+    assert 0 == answer.status, answer.err
+    assert "which logs it gives this broker: none is here" in answer.err
+    assert ("sets 1 log aside" in answer.out) == ("Give the cluster's metadata log" in answer.out)
+    recovered = call("recover", logs, "--yes")
+    assert ("sets 1 log aside" in answer.out) == ("to -stray" in recovered.err), recovered.err
+    return answer.out
+
+
 def names(place: Path) -> list[str]:
     return sorted(path.name for path in (place / "logs").iterdir() if path.is_dir())
 
@@ -90,13 +111,16 @@ def names(place: Path) -> list[str]:
 @pytest.mark.rotates(8)
 @pytest.mark.parametrize("name", STRAYS)
 def test_a_stray_log(name: str, stopped: Path, tmp_path: Path) -> None:
-    """The broker starts, and renames the log that was named."""
+    """The broker starts, and renames the log that was named: without the cluster's metadata, too,
+    if it has no topic id.
+    """
     place = copied(stopped, tmp_path)
     assert (0, True) == (doctor(place)[0], "sets" not in doctor(place)[1])
     change, log, words = STRAYS[name]
     change(place)
     status, out = doctor(place)
     assert (0, True, True) == (status, words in out, "sets 1 log aside" in out), out
+    assert ("no topic id" in words) == ("sets 1 log aside" in without_metadata(place, tmp_path))
     run_broker(place, "--seconds", "5")
     assert [log] == [one[: len(log)] for one in names(place) if one.endswith("-stray")]
 

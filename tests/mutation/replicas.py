@@ -64,8 +64,8 @@ REPLICAS: Final[tuple[Fault, ...]] = tuple(
         (
             "who leads whatever it lacks is not said after a recovery",
             "cli/recovering.py",
-            "    sentence = elected_anyway(plan.log_dir, plan.lacking)\n",
-            "    sentence = elected_anyway(plan.log_dir, ())\n",
+            "    sentence = elected_anyway(plan.log_dir, plan.lacking, metadata)\n",
+            "    sentence = elected_anyway(plan.log_dir, (), metadata)\n",
             _ALONE,
         ),
         (

@@ -28,7 +28,7 @@ def run(request: Request) -> None:
                 deleted=False,
             )
         return
-    sentence = elected_anyway(request.log_dir, partitions)
+    sentence = elected_anyway(request.log_dir, partitions, request.metadata)
     if sentence is not None:
         request.output.message(sentence)
     names = ", ".join(map(str, partitions))

@@ -19,6 +19,7 @@ from logwright.cli.recovering import (
     settled,
 )
 from logwright.cli.request import Request
+from logwright.errors import LogwrightError
 from logwright.format import names
 from logwright.locks import lock_log_dir
 from logwright.recovery.commit import commit_directory
@@ -28,7 +29,9 @@ from logwright.recovery.model import (
     RecoveryOptions,
     RecoveryPlan,
 )
+from logwright.recovery.observe import marked_logs
 from logwright.recovery.root import Root
+from logwright.rescue.stray import sentence_of_strays
 
 _WITHOUT_ENTRY: Final = {
     names.RECOVERY_POINT_CHECKPOINT: "Logs without an entry count as not flushed.",
@@ -60,11 +63,32 @@ def run(request: Request, *, like_kafka: bool, accept_loss: bool) -> None:
         _report(request, (*result.recovered, *result.marked), plan.root, result)
         _report_marker(request, plan, result)
         say = request.output.text
-        say_who_leads(plan, result, lambda text: say(f"{request.log_dir}: {text}"))
+        say_who_leads(
+            plan,
+            result,
+            lambda text: say(f"{request.log_dir}: {text}"),
+            metadata=request.metadata,
+        )
     for problem in plan.root.problems:
         request.failures.add_directory(str(request.log_dir), problem)
     for note in plan.root.notes:
         request.output.message(f"{request.log_dir}: {note}.")
+    _say_what_is_renamed(request)
+
+
+def _say_what_is_renamed(request: Request) -> None:
+    """Say which logs a broker renames to ``-stray`` when it starts. Effects: reads their topic ids
+    and the metadata; output.
+    """
+    present = [partition.directory_name for partition in request.partitions()]
+    present += [log.name for log in marked_logs(request.log_dir)]
+    try:
+        metadata = request.sources().metadata
+    except LogwrightError:  # it was refused where it was needed
+        metadata = None
+    sentence = sentence_of_strays(request.log_dir, present, metadata)
+    if sentence is not None:
+        request.output.message(f"{request.log_dir}: {sentence}.")
 
 
 def _report(

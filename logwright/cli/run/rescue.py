@@ -227,18 +227,21 @@ def _recover(rescue: _Rescue, *, planned: set[Path]) -> None:
         do_repairs([step for step in kept if step.log_dir == log_dir and not _has_copy(step)])
         note_recovery(plan)
         result = commit_directory(plan)
-        _show_result(rescue.output, plan, result)
+        _show_result(rescue, plan, result)
 
 
 def _say_who_leads(rescue: _Rescue) -> None:
     """Say that logs which are set aside lead all the same, empty. Effects: reads the metadata;
     output.
     """
-    for path in rescue.aside:
-        partition = TopicPartition.parse(path.name)
-        sentence = None if partition is None else elected_anyway(path.parent, [partition])
-        if sentence is not None:
-            rescue.output.message(sentence)
+    named = ((path, TopicPartition.parse(path.name)) for path in rescue.aside)
+    sentences = (
+        elected_anyway(path.parent, [partition], rescue.metadata)
+        for path, partition in named
+        if partition is not None
+    )
+    for sentence in dict.fromkeys(filter(None, sentences)):
+        rescue.output.message(sentence)
 
 
 def _has_copy(step: Repair) -> bool:
@@ -278,7 +281,8 @@ def _show_recovery(output: Output, plan: DirectoryPlan) -> None:
     report_findings(changing, lambda line: output.text(f"  {line}"))
 
 
-def _show_result(output: Output, plan: DirectoryPlan, result: DirectoryResult) -> None:
+def _show_result(rescue: _Rescue, plan: DirectoryPlan, result: DirectoryResult) -> None:
+    output = rescue.output
     failures = {one.directory_name: error for one, error in result.failures.items()}
     failures |= result.marked_failures
     recovered = [*result.recovered, *result.marked]
@@ -296,7 +300,7 @@ def _show_result(output: Output, plan: DirectoryPlan, result: DirectoryResult) -
     )
     for name, path in result.cut.items():
         output.text(f"  {name}: removed bytes are kept in {path}")
-    say_who_leads(plan, result, lambda text: output.text(f"  {text}"))
+    say_who_leads(plan, result, lambda text: output.text(f"  {text}"), metadata=rescue.metadata)
     for name, error in failures.items():
         output.message(f"{name}: not recovered: {error}")
 

@@ -46,6 +46,11 @@ def other(tmp_path: Path) -> Path:
     return path
 
 
+def write_topic_id(log_dir: Path) -> None:
+    path = log_dir / "t-0/partition.metadata"
+    path.write_text(f"version: 0\ntopic_id: {uuid_text(5)}")
+
+
 def content(log_dir: Path) -> dict[str, bytes | None]:
     return {
         str(path.relative_to(log_dir)): path.read_bytes() if path.is_file() else None
@@ -89,6 +94,7 @@ def test_steps_are_shown_and_done(call: Call, log_dir: Path, tmp_path: Path) -> 
 
 def test_a_damaged_end_in_spite_of_a_clean_stop(call: Call, log_dir: Path) -> None:
     """What a broker makes of it is not known; it is recovered all the same."""
+    write_topic_id(log_dir)
     path = log_dir / f"t-0/{2:020d}.log"
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2 + 12] + bytes(len(whole) // 2 - 12))
@@ -229,6 +235,7 @@ def test_inodes_that_are_reserved_for_root(
 
 def test_two_logs_of_a_partition(call: Call, log_dir: Path, other: Path) -> None:
     """Nothing is done before an operator names the one to set aside."""
+    write_topic_id(log_dir)
     shutil.copytree(log_dir / "t-0", other / "t-0")
     answer = call("rescue", log_dir, other, "--yes")
     assert (5, True) == (answer.status, (other / "t-0").is_dir())

@@ -11,6 +11,7 @@ from logwright.fleet.starts import IN_A_BUCKET, RUNS, DirectoryStart, judge_star
 from logwright.place.named import place_of
 from logwright.units import TimestampMs
 from tests.log_builder import START_MS, LogBuilder
+from tests.metadata_builder import uuid_text
 from tests.property.accidents import META
 from tests.running_dirs import running
 
@@ -27,6 +28,7 @@ def formatted(log_dir: Path, *, directory_id: str = "", node: int = 1) -> LogBui
     if directory_id:
         meta = meta.replace("YWJjZGVmZ2hpamtsbW5vcA", directory_id)
     (log_dir / "meta.properties").write_text(meta)
+    (log.directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {uuid_text(5)}")
     return log
 
 
