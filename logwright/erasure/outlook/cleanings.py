@@ -19,9 +19,9 @@
    the first of them on no run is counted on either.
 6. Retention may remove, before, the segment for whose sake a log would be due: so a cleaning is
    counted on only by when the rest of the log is due, and only up to where that earlier one would
-   end. What is due because of that removal is cleaned by the run after it: a run cleans first. After
-   a cleaning the removal is not counted on either: segments are smaller, and merged ones are as
-   young as their last record.
+   end. What is due because of that removal is cleaned by the run after it: a run cleans first.
+   After a cleaning the removal is not counted on either: segments are smaller, and merged ones are
+   as young as their last record.
 7. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
    not foreseen: neither the settings nor the policies say that there are any.
 """
