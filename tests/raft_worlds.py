@@ -80,14 +80,14 @@ def place_of(log: Log) -> Place:
     return (log[-1].epoch, log[-1].end) if log else (0, 0)
 
 
-def common(one: Log, other: Log) -> Log:
+def common(log: Log, other: Log) -> Log:
     """The batches that both begin with."""
     count = 0
-    for a, b in zip(one, other, strict=False):
+    for a, b in zip(log, other, strict=False):
         if a is not b:
             break
         count += 1
-    return one[:count]
+    return log[:count]
 
 
 def kinds(log: Log, start: int, end: int) -> Counter[str]:
@@ -100,7 +100,7 @@ class Quorum:
     """Nodes that elect, append and fetch.
 
     Attributes:
-        writers: by place, what a leader goes on from whose log ends there.
+        writers: by place, from where a leader continues whose log ends there.
         logs: by place, the log up to there.
         committed: what was committed so far.
     """

@@ -14,6 +14,7 @@ from tests.mutation.erasure import ERASURE
 from tests.mutation.fault import Fault
 from tests.mutation.kafka_log import KAFKA_LOG
 from tests.mutation.latest import LATEST
+from tests.mutation.models import MODELS
 from tests.mutation.platform import PLATFORM
 from tests.mutation.reading import READING
 from tests.mutation.replicas import REPLICAS
@@ -266,6 +267,7 @@ FAULTS = (
     *READING,
     *KAFKA_LOG,
     *LATEST,
+    *MODELS,
     *PLATFORM,
     *EDGES,
     *REPLICAS,

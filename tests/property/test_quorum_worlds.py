@@ -15,6 +15,7 @@ import pytest
 
 from logwright.metadata.quorum import QUORUM_STATE
 from logwright.metadata.read import META_PROPERTIES, read_metadata
+from logwright.quorum.plan import EPOCH_MARGIN
 from tests.e2e.command import Answer, call, tree
 from tests.raft_worlds import (
     FOREIGNER,
@@ -246,7 +247,10 @@ class Case:
         assert (state.topics, state.configs) == (topics, configs), self.where
         assert {"metadata.version": 25} == metadata.features, self.where
         noted = [self.world.members[node].epoch for node in self.whole]
-        assert self.answer.lines[-1]["epoch"] > max(noted, default=0), self.where
+        epoch = self.answer.lines[-1]["epoch"]
+        assert epoch >= max(noted, default=0) + EPOCH_MARGIN, self.where
+        if not self.is_damaged:
+            assert epoch == max(noted) + EPOCH_MARGIN, self.where
 
     def require_reason(self, verdicts: list[dict[str, Any]]) -> None:
         """There is a reason: another cluster, a quorum, a damage, or a log that only begins."""

@@ -15,6 +15,8 @@ from tests.sequences.content import (
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.world import (
     APPENDED,
+    BOTH,
+    BOTH_PAIRS,
     COMPACTED,
     MARKER,
     RETAINED,
@@ -28,7 +30,7 @@ from tests.sequences.world import (
 
 def broker(world: World, choice: int) -> Step:
     """Kafka loads the directory as it is, appends a record to some log, and stops cleanly."""
-    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED, BOTH))
     log = world.logs[name]
     rows: list[Row] = []
 
@@ -44,7 +46,13 @@ def broker(world: World, choice: int) -> Step:
                 "request": "directory",
                 "logDir": str(world.first),
                 "now": world.now,
-                "config": {"t": APPENDED, "u": APPENDED, "a": APPENDED, "d": RETAINED_PAIRS},
+                "config": {
+                    "t": APPENDED,
+                    "u": APPENDED,
+                    "a": APPENDED,
+                    "d": RETAINED_PAIRS,
+                    "e": BOTH_PAIRS,
+                },
                 "append": {name: [_as_json(row) for row in rows]} if rows else {},
             }
         )
@@ -97,7 +105,7 @@ def broker_crash(world: World, choice: int) -> Step:
     """A broker ran and was killed: whole and torn batches after the log's end, checkpoints written
     again, no marker. Also a broker that deletes a topic before that.
     """
-    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED, BOTH))
     log = world.logs[name]
     deleted = choice % 4 == 0 and world.logs[TAKEN_IN].where == log.where and name != TAKEN_IN
 

@@ -163,9 +163,16 @@ def any_of(low: Content, high: Content, bases: Iterable[int]) -> Iterator[Conten
         yield replace(high, rows=tuple(rows), held=tuple(held))
 
 
-def retained(content: Content, start: int) -> Content:
-    """Beginning at another log start offset."""
-    return replace(content, start=start, rows=content.from_(start))
+def retained(content: Content, start: int, lasts: Mapping[int, int]) -> Content:
+    """Beginning at another log start offset. A producer of whose records none is left may be
+    forgotten: a broker that loads a log removes the snapshots at or below its start
+    (ProducerStateManager.truncateAndReload).
+
+    `lasts`: by producer the last offset.
+    """
+    known = tuple(one for one in content.producers if lasts.get(one[0], -1) >= start)
+    producers = content.producers if start == content.start else known
+    return replace(content, start=start, rows=content.from_(start), producers=producers)
 
 
 def brought_back(content: Content, before: Content, *, start: int | None) -> Content:

@@ -57,6 +57,7 @@ THEMES: Final = (
     ("rescue", "undo-rescue", "clean", "broker-crash", "move", "undo", "doctor"),
     ("lose", "retain", "undo", "clean", "broker-crash", "delete", "restore", "ingest", "move"),
     ("free", "clean", "ingest", "undo", "purge", "roll", "broker-crash"),
+    ("retain", "clean", "undo", "roll", "purge", "erase", "broker-crash", "broker"),
 )
 """What a sequence is made of: of everything, or of what leaves traces for each other."""
 BESIDE: Final = ("purge", "purge-deleted", "restore", "roll")

@@ -37,6 +37,7 @@ from tests.sequences.reading import old_records, read_content
 from tests.sequences.running import Read, open_by_broker
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.world import (
+    BOTH,
     COMPACTED,
     MARKER,
     RETAINED,
@@ -98,7 +99,7 @@ def follower(world: World, choice: int) -> Step:
     """Read a log while its follower truncates it and fetches what another leader has, or its broker
     starts after a kill: what is read is the log before or after that, or is refused.
     """
-    name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED))
+    name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED, BOTH))
     log = world.logs[name]
 
     def run() -> None:

@@ -6,7 +6,8 @@ Each is a function of the world and a number, from which everything about it fol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from logwright.deletion.commit import delete_log, find_deleted, restore_log
 from logwright.deletion.commit import purge_deleted as purge_deleted_
 from logwright.erasure.erase.commit import erase_partition
 from logwright.errors import QualityError, UncleanLogDir
+from logwright.log.committed import HighWatermark
 from logwright.move.commit import move_partition
 from logwright.purge.commit import purge_partition
 from logwright.retention.commit import plan_retention_of
@@ -48,18 +50,26 @@ from tests.sequences.content import (
 from tests.sequences.followers import follower
 from tests.sequences.ingests import archive, ingest
 from tests.sequences.missing import lose
-from tests.sequences.reading import bases_of, old_expired
+from tests.sequences.reading import bases_of, last_offsets, old_expired
 from tests.sequences.rescues import free, rescue, undo_rescue
+from tests.sequences.retaining import Piece, cleanable_end, high_watermark, pieces_of, start_after
+from tests.sequences.rich_logs import KEYS
 from tests.sequences.running import running
+from tests.sequences.settings import found_settings
 from tests.sequences.starts import doctor
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.tables import table
 from tests.sequences.world import (
+    BOTH,
+    BOTH_PAIRS,
     COMPACTED,
     COPIED,
     DELETE_RETENTION_MS,
     RETAINED,
+    RETAINED_PAIRS,
+    SECOND,
     TAKEN_IN,
+    Difference,
     World,
     parsed,
     repair,
@@ -75,10 +85,11 @@ def clean(world: World, choice: int) -> Step:
     has never been cleaned: then no tombstone goes; one that has to be recovered is refused. A log
     that is not compacted stays as it is, although its lag is exceeded.
     """
-    name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED))
+    name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED, SECOND, BOTH, BOTH))
     log = world.logs[name]
     replicas = (away(world.root),) if name == COMPACTED and choice % 5 == 0 else ()
     is_refused = any(is_unfinished(one, name) for one in replicas)
+    watermark: HighWatermark = "recorded" if name in (SECOND, BOTH) else "end"
     erased_from: list[tuple[Content, bool, list[int]]] = []
 
     def run() -> None:
@@ -89,6 +100,7 @@ def clean(world: World, choice: int) -> Step:
                 parsed(name),
                 settings_of(name, choice // 8),
                 now_ms=world.clock,
+                high_watermark=watermark,
                 replicas=replicas,
             )
         except UncleanLogDir:
@@ -101,7 +113,7 @@ def clean(world: World, choice: int) -> Step:
         assert name != RETAINED or not plan.clean
         bounds = plan.compaction
         dirty, uncleanable = bounds.first_dirty_offset, bounds.first_uncleanable_offset
-        assert uncleanable <= max(log.content.stable, dirty)
+        _require_bound(world, name, plan, choice)
         result = cleaned(
             log.content,
             dirty=dirty,
@@ -129,6 +141,30 @@ def clean(world: World, choice: int) -> Step:
     return Step(name, run, lambda: [one[0] for one in erased_from], halfway)
 
 
+def _require_bound(world: World, name: str, plan: CleanPlan, choice: int) -> None:
+    """A cleaning goes up to where Kafka's does: not beyond the high watermark."""
+    log, bounds = world.logs[name], plan.compaction
+    content = log.content
+    assert content is not None
+    dirty, uncleanable = bounds.first_dirty_offset, bounds.first_uncleanable_offset
+    assert uncleanable <= max(content.stable, dirty)
+    if name not in (SECOND, BOTH) or not plan.clean:
+        return
+    config, _ = settings_of(name, choice // 8)
+    pieces = pieces_of(log.where, name, content.end)
+    if plan.roll.due:
+        pieces.append(Piece(content.end, content.end, 0, 0))
+    expected = cleanable_end(
+        pieces,
+        dirty=dirty,
+        stable=min(content.stable, high_watermark(log.where, name, content.end)),
+        now_ms=world.now,
+        lag_ms=config.min_compaction_lag_ms,
+    )
+    if uncleanable != expected:
+        raise Difference(f"{name}: a cleaning from {dirty} to {uncleanable}, expected {expected}")
+
+
 def _checked(plan: CleanPlan, *, again: bool) -> StagedCleaning:
     """A cleaning that was built and has passed its checks; `again`: built twice, as by Spark when
     the first executor is lost.
@@ -144,7 +180,7 @@ def fail(world: World, choice: int) -> Step:
     """Compact, but the output fails a check, and is kept for inspection for a while; however little
     space this machine's disk has.
     """
-    name = pick(world, choice, (COMPACTED, TAKEN_IN))
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, BOTH))
     log = world.logs[name]
 
     def run() -> None:
@@ -171,7 +207,7 @@ def fail(world: World, choice: int) -> Step:
 
 def roll(world: World, choice: int) -> Step:
     """Begin a new active segment."""
-    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED, SECOND, BOTH))
     log = world.logs[name]
 
     def run() -> None:
@@ -185,25 +221,48 @@ def roll(world: World, choice: int) -> Step:
 
 
 def retain(world: World, choice: int) -> Step:
-    """Delete the oldest segments: up to an offset."""
-    name = RETAINED
+    """Delete the oldest segments: up to an offset, by size or by time."""
+    name = pick(world, choice, (RETAINED, BOTH))
     log = world.logs[name]
     bases: list[int] = []
     starts: list[int] = []
+    lasts: dict[int, int] = {}
 
     def run() -> None:
         repair(world)
         start, end = (0, 0) if log.content is None else (log.content.start, log.content.end)
-        config, _ = settings_of(name)
+        pieces = pieces_of(log.where, name, end)
+        watermark = high_watermark(log.where, name, end)
+        limits = _limits(world, pieces, choice // 8)
+        before = max(start, min(start + choice % (end - start + 1), watermark))
+        if limits and choice % 3:
+            before = start
+        pairs = dict(RETAINED_PAIRS if name == RETAINED else BOTH_PAIRS)
+        pairs |= {key: str(value) for key, value in limits.items()}
+        aside, topic = world.root / "settings", parsed(name).topic
+        config, _ = found_settings(log.where, aside, topic, pairs, choice // 64)
         plan = plan_retention_of(
             log.where,
             parsed(name),
             config,
             now_ms=world.clock,
-            high_watermark="end",
-            delete_records_before=start + choice % (end - start + 1),
+            high_watermark="recorded",
+            delete_records_before=None if before == start else before,
         )
+        expected = start_after(
+            pieces,
+            start=before,
+            watermark=watermark,
+            now_ms=world.now,
+            retention_bytes=limits.get("retention.bytes", -1),
+            retention_ms=limits.get("retention.ms", -1),
+        )
+        if log.content is not None and plan.log_start_offset != expected:
+            raise Difference(
+                f"{name}: retention up to {plan.log_start_offset}, expected {expected}"
+            )
         bases[:] = bases_of(log.where, name)
+        lasts.update(last_offsets(log.where, name))
         starts[:] = [plan.log_start_offset]
         if log.content is not None:
             log.before[world.now] = ("retain", log.content)
@@ -213,12 +272,26 @@ def retain(world: World, choice: int) -> Step:
         if starts and log.content is not None:
             for start in {*bases, *starts}:
                 if log.content.start <= start <= starts[0]:
-                    yield retained(log.content, start)
+                    yield retained(log.content, start, lasts)
 
     def done() -> Iterable[Content | None]:
-        return () if log.content is None else [retained(log.content, one) for one in starts]
+        return () if log.content is None else [retained(log.content, one, lasts) for one in starts]
 
     return Step(name, run, done, halfway)
+
+
+def _limits(world: World, pieces: Sequence[Piece], choice: int) -> dict[str, int]:
+    """Of size or time: just so that some segment goes, or just not; or none."""
+    rnd = random.Random(choice)
+    kind = rnd.choice(("none", "retention.bytes", "retention.ms"))
+    if kind == "none" or not pieces:
+        return {}
+    number = rnd.randrange(len(pieces))
+    if kind == "retention.ms":
+        limit = world.now - pieces[number].largest_ms
+    else:
+        limit = sum(one.size for one in pieces[number + 1 :])
+    return {kind: max(limit + rnd.choice((-1, 0, 1)), 0)}
 
 
 def undo(world: World, choice: int) -> Step:
@@ -249,7 +322,7 @@ def undo(world: World, choice: int) -> Step:
                 starts = {*bases, back.start, log.content.start}
                 for start in starts:
                     if back.start <= start <= log.content.start:
-                        yield retained(back, start)
+                        yield retained(back, start, {})
             else:
                 cuts = (*bases, *(base for base in bases_of(log.where, name)), back.end)
                 yield from between(log.content, back, cuts)
@@ -259,7 +332,7 @@ def undo(world: World, choice: int) -> Step:
 
 def purge(world: World, choice: int) -> Step:
     """Unlink what was retired long enough ago; also in a directory that a crash left."""
-    name = pick(world, choice, (COMPACTED, RETAINED, TAKEN_IN))
+    name = pick(world, choice, (COMPACTED, RETAINED, TAKEN_IN, BOTH))
     log = world.logs[name]
 
     def run() -> None:
@@ -282,7 +355,7 @@ def recover(world: World, choice: int) -> Step:
 
 def delete(world: World, choice: int) -> Step:
     """Delete a whole log."""
-    name = pick(world, choice, (TAKEN_IN, RETAINED, COMPACTED))
+    name = pick(world, choice, (TAKEN_IN, RETAINED, COMPACTED, BOTH))
     log = world.logs[name]
     was: list[Content | None] = []
 
@@ -326,9 +399,10 @@ def erase(world: World, choice: int) -> Step:
     """Erase the records of a key at once: afterwards no file of the log has it, and no undo brings
     it back.
     """
-    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED, COPIED))
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED, COPIED, SECOND, BOTH))
     log = world.logs[name]
-    key = b"abcdef"[choice // 8 % 6 :][:1]
+    keys = [key.encode() for key in KEYS]
+    key = keys[choice // 8 % (len(keys) if name in (SECOND, BOTH) else 6)]
     erased_from: list[tuple[Content, list[int]]] = []
 
     def run() -> None:
@@ -386,7 +460,7 @@ def pause(world: World, choice: int) -> Step:
 
 def move(world: World, choice: int) -> Step:
     """Move a log to the other log directory, or continue a move."""
-    name = world.moving or pick(world, choice, (COMPACTED, RETAINED, TAKEN_IN))
+    name = world.moving or pick(world, choice, (COMPACTED, RETAINED, TAKEN_IN, SECOND, BOTH))
     log = world.logs[name]
 
     def run() -> None:

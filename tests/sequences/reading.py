@@ -32,7 +32,7 @@ def read_content(log_dir: Path, name: str) -> Content:
     emptied: dict[int, list[int]] = {}
     producers: dict[int, int] = {}
     end = int(logs[-1].stem) if logs else 0
-    for raw in _batches(logs):
+    for raw in batches(logs):
         if raw[MAGIC_AT] < MAGIC:
             rows += old_records(raw)
             end = max(end, rows[-1].offset + 1)
@@ -67,7 +67,15 @@ def read_content(log_dir: Path, name: str) -> Content:
     )
 
 
-def _batches(logs: Iterable[Path]) -> Iterator[bytes]:
+def last_offsets(log_dir: Path, name: str) -> dict[int, int]:
+    """By producer the last offset of its batches. Effects: reads the log."""
+    logs = sorted(path for path in (log_dir / name).glob("*.log") if path.stem.isdigit())
+    parsed = (parse_batch(raw) for raw in batches(logs) if raw[MAGIC_AT] >= MAGIC)
+    return {one.producer_id: one.last_offset for one in parsed if one.producer_id >= 0}
+
+
+def batches(logs: Iterable[Path]) -> Iterator[bytes]:
+    """Each batch of some files, as it is. Effects: reads them."""
     for path in logs:
         data = path.read_bytes()
         for span in walk_batches(data):
@@ -123,7 +131,7 @@ def old_expired(log_dir: Path, name: str, first_dirty: int, retention_ms: int) -
     horizon = clean[-1] - retention_ms if clean else 0
     return frozenset(
         row.offset
-        for raw in _batches(path for path, time in times.items() if time <= horizon)
+        for raw in batches(path for path, time in times.items() if time <= horizon)
         if raw[MAGIC_AT] < MAGIC
         for row in old_records(raw)
         if row.value is None

@@ -23,6 +23,7 @@ from tests.running_dirs import record
 from tests.sequences.content import Content, Row
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.world import (
+    BOTH,
     COMPACTED,
     RETAINED,
     TAKEN_IN,
@@ -39,7 +40,7 @@ def running(world: World, choice: int) -> Step:
     """Read a log up to a high watermark while a broker has its directory open; a change is
     refused.
     """
-    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED))
+    name = pick(world, choice, (COMPACTED, TAKEN_IN, RETAINED, BOTH))
     log = world.logs[name]
 
     def run() -> None:

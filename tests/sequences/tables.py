@@ -11,8 +11,10 @@ from logwright.tables.topic import open_store, read_rows, update_topic
 from tests.latest_rows import replayed
 from tests.sequences.step import Step, pick, unchanged
 from tests.sequences.world import (
+    BOTH,
     COMPACTED,
     RETAINED,
+    SECOND,
     TAKEN_IN,
     Difference,
     World,
@@ -22,11 +24,11 @@ from tests.sequences.world import (
 from tests.table_world import place
 
 COLUMNS = ("key", "value", "offset")
-FORMS = {COMPACTED: "delta", TAKEN_IN: "parquet", RETAINED: "iceberg"}
+FORMS = {COMPACTED: "delta", TAKEN_IN: "parquet", RETAINED: "iceberg", BOTH: "delta"}
 
 
 def table(world: World, choice: int) -> Step:
-    """Bring a log's table up to date, and hold its rows against the model."""
+    """Bring a topic's table up to date, and hold its rows against the model."""
     name = pick(world, choice, tuple(FORMS))
     log = world.logs[name]
 
@@ -34,16 +36,13 @@ def table(world: World, choice: int) -> Step:
         repair(world)
         if log.content is None:
             return
-        partition = parsed(name)
-        with open_partition_dir(log.where, partition) as directory:
-            topic_id = read_topic_id(directory)
-        topic_log = TopicLog(
-            log=observe(log.where, partition, high_watermark="end"),
-            topic_id=topic_id,
-            cleaner=CleanerConfig(),
-        )
+        contents = {name: log.content}
+        second = world.logs[SECOND].content
+        if name == COMPACTED and second is not None:
+            contents[SECOND] = second
+        topic_logs = [_topic_log(world, each) for each in contents]
         where = place(FORMS[name], world.root / "tables" / name, buckets=2)
-        done = update_topic(where, [topic_log], now_ms=world.now)
+        done = update_topic(where, topic_logs, now_ms=world.now)
         for error in done.result.failures.values():
             raise error
         store = open_store(where)
@@ -54,9 +53,23 @@ def table(world: World, choice: int) -> Step:
             for batch in read_rows(store, snapshot, COLUMNS)
             for row in batch.to_pylist()
         )
-        expected = [(row[2], row[0], row[1]) for row in replayed(log.content)]
+        expected = sorted(
+            (row[2], row[0], row[1]) for each in contents.values() for row in replayed(each)
+        )
         if rows != expected:
-            (step,) = [part.step for part in done.result.partitions]
-            raise Difference(f"the table of {name} after {step}: {rows}, expected {expected}")
+            steps = [part.step for part in done.result.partitions]
+            raise Difference(f"the table of {name} after {steps}: {rows}, expected {expected}")
 
     return Step(name, run, unchanged(world, name))
+
+
+def _topic_log(world: World, name: str) -> TopicLog:
+    partition = parsed(name)
+    log_dir = world.logs[name].where
+    with open_partition_dir(log_dir, partition) as directory:
+        topic_id = read_topic_id(directory)
+    return TopicLog(
+        log=observe(log_dir, partition, high_watermark="end"),
+        topic_id=topic_id,
+        cleaner=CleanerConfig(),
+    )

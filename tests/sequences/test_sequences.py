@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from logwright.format.batch import walk_batches
+from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.names import WORK_DIRECTORY
 from logwright.steps.failed_output import failed_outputs
 from tests.comparison import read_checkpoint
@@ -21,12 +22,16 @@ from tests.sequences.drawing import DEEPEST, Operation
 from tests.sequences.driver import Figures, run, run_many
 from tests.sequences.faults import Fault
 from tests.sequences.operations import fail
-from tests.sequences.reading import old_expired
+from tests.sequences.reading import batches, old_expired
+from tests.sequences.rich_logs import DAY_MS
 from tests.sequences.world import (
+    BOTH,
     COMPACTED,
     DELETE_RETENTION_MS,
     FIRST_OLD,
+    FIRST_RICH,
     RETAINED,
+    SECOND,
     SHAPES,
     TAKEN_IN,
     template,
@@ -39,7 +44,7 @@ MOST = 60_000
 """Seeds of a run are below this multiple of its number."""
 
 PARTS = 8
-"""Of the calls at which an erasure is killed."""
+"""Of the calls at which an erasure is killed, and of the shapes with rich logs."""
 
 
 @pytest.fixture
@@ -113,6 +118,55 @@ def test_shapes_with_old_formats(tmp_path: Path) -> None:
     assert {(0,), (1,), (0, 2), (1, 2), (0, 1, 2)} <= magics
     assert 0 < unfinished < 3 * (SHAPES - FIRST_OLD)
     assert 0 < expired < SHAPES - FIRST_OLD
+
+
+def test_shapes_with_rich_logs(tmp_path: Path) -> None:
+    """All that is particular to them is in some: codecs, append times, timestamps that are unknown,
+    in the future or out of order, producers of a later epoch and forgotten ones, long keys and
+    values, large batches; a topic with two partitions, and records that are not committed.
+    """
+    seen = set[object]()
+    for shape in range(FIRST_RICH, SHAPES, 2):
+        world = template(shape, tmp_path / str(shape))
+        watermarks = read_checkpoint(world.first / "replication-offset-checkpoint")
+        for name in (SECOND, BOTH):
+            content = world.logs[name].content
+            assert content is not None
+            seen.add("uncommitted" if watermarks[name] < content.end else "committed")
+            logs = sorted((world.first / name).glob("*.log"))
+            for batch in (parse_batch(raw) for raw in batches(logs)):
+                seen |= {("codec", batch.codec), ("records", batch.records_count)}
+                seen.add("append time" if batch.is_log_append_time else "create time")
+                if batch.producer_id >= 0 and not batch.is_transactional:
+                    forgotten = world.now - batch.max_timestamp > DAY_MS
+                    seen.add(("producer", min(batch.producer_epoch, 1), forgotten))
+            times = [row.timestamp_ms for row in content.rows]
+            seen |= {
+                "unknown" if time < 0 else "future" for time in times if not 0 < time < world.now
+            }
+            seen.add("in order" if times == sorted(times) else "out of order")
+            seen |= {("key", len(row.key or b"") > 1) for row in content.rows}
+            seen |= {("value", len(row.value or b"") > 99) for row in content.rows}
+    expected = {("codec", codec) for codec in range(5)} | {("records", 12), "append time"}
+    expected |= {"uncommitted", "unknown", "future", "out of order", ("key", True), ("value", True)}
+    expected |= {("producer", epoch, forgotten) for epoch in (0, 1) for forgotten in (False, True)}
+    assert expected <= seen, expected - seen
+
+
+@pytest.mark.rotates(PARTS)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_cleaning_and_retention_of_rich_logs(quiet: None, part: int, tmp_path: Path) -> None:
+    """They go as far as Kafka's do, by time, size, lag and high watermark, one after the other."""
+    kinds = ("retain", "clean", "retain", "clean", "undo", "erase", "broker-crash", "roll")
+    differences = {}
+    for shape in range(FIRST_RICH + part, SHAPES, PARTS):
+        rnd = random.Random(shape)
+        operations = [
+            Operation(kind, rnd.randrange(1 << 30), rnd.choice((10, 3_000, 61_000)))
+            for kind in kinds * 2
+        ]
+        differences[shape] = run(shape, operations, tmp_path / "work")
+    assert {None} == set(differences.values()), differences
 
 
 def test_a_failed_cleaning_leaves_its_output(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -26,16 +26,23 @@ from tests.sequences.away import leave
 from tests.sequences.content import Content, Row
 from tests.sequences.old_segments import NOTHING_OLD, OldSegments, leave_out_new_files, write_old
 from tests.sequences.reading import read_content
+from tests.sequences.rich_logs import write_rich
 
 COMPACTED: Final = "t-0"
 TAKEN_IN: Final = "u-0"
 RETAINED: Final = "d-0"
 COPIED: Final = "a-0"
-NAMES: Final = (COMPACTED, TAKEN_IN, RETAINED, COPIED)
+SECOND: Final = "t-1"
+"""Another partition of the first log's topic."""
+BOTH: Final = "e-0"
+"""Its policy is compact and delete."""
+NAMES: Final = (COMPACTED, TAKEN_IN, RETAINED, COPIED, SECOND, BOTH)
 DELETE_RETENTION_MS: Final = 1_500
-SHAPES: Final = 72
+SHAPES: Final = 108
 FIRST_OLD: Final = 48
 """From this shape on some logs begin with segments of message formats v0 and v1."""
+FIRST_RICH: Final = 72
+"""From this one on there are other logs (`rich_logs`), of which some are not all committed."""
 MARKER: Final = ".kafka_cleanshutdown"
 _META: Final = "version=1\ncluster.id=sequences\nnode.id=1\ndirectory.id={}\n"
 
@@ -53,6 +60,12 @@ RETAINED_PAIRS: Final = {
     "max.compaction.lag.ms": "1",
 }
 DELETE: Final = parse_settings(RETAINED_PAIRS)
+BOTH_PAIRS: Final = {**_PAIRS, "cleanup.policy": "compact,delete", "retention.ms": "-1"}
+LAGS_MS: Final = (0, 0, 98_500, 99_997, 100_010, 103_000, 200_000)
+"""Of ``min.compaction.lag.ms``: the records are about 100 seconds old at first."""
+COMPACT_AND_DELETE: Final = tuple(
+    parse_settings(BOTH_PAIRS | {"min.compaction.lag.ms": str(lag)}) for lag in LAGS_MS
+)
 APPENDED: Final = {**_PAIRS, "internal.segment.bytes": "420", "index.interval.bytes": "100"}
 
 
@@ -167,7 +180,9 @@ class World:
 
 
 def settings_of(name: str, choice: int = 0) -> tuple[TopicConfig, CleanerConfig]:
-    """A log's settings; some have smaller segments than others."""
+    """A log's settings; some have smaller segments than others, or a lag."""
+    if name == BOTH:
+        return COMPACT_AND_DELETE[choice % len(COMPACT_AND_DELETE)]
     return DELETE if name == RETAINED else COMPACT[choice % len(COMPACT)]
 
 
@@ -306,7 +321,7 @@ def template(shape: int, root: Path) -> World:
     rnd = random.Random(shape)
     first = root / "a"
     logs = {}
-    is_old = shape >= FIRST_OLD
+    is_old = FIRST_OLD <= shape < FIRST_RICH
     builder = LogBuilder(first, COMPACTED)
     old = write_old(builder, rnd, compacted=True) if is_old else NOTHING_OLD
     content = _transactional(builder, rnd, old)
@@ -321,31 +336,57 @@ def template(shape: int, root: Path) -> World:
         builder = LogBuilder(aside, name)
         some = is_old and rnd.random() < 0.7
         rows = write_old(builder, rnd, compacted=False) if some else NOTHING_OLD
-        content = _plain(builder, rnd, rows)
+        is_rich = name == RETAINED and shape >= FIRST_RICH and rnd.random() < 0.5
+        content = write_rich(builder, rnd) if is_rich else _plain(builder, rnd, rows)
         _written(builder, rows, rnd)
         (aside / name).rename(first / name)
         shutil.rmtree(aside)
-        if name == RETAINED and rnd.random() < 0.5:
+        if name == RETAINED and not is_rich and rnd.random() < 0.5:
             content = replace(content, start=rnd.randrange(content.end))
         logs[name] = Log(content, first)
         ends[name] = content.end
-    logs[COPIED] = Log(None, first)
+    watermarks = dict(ends)
+    logs |= {name: Log(None, first) for name in (COPIED, SECOND, BOTH)}
+    for name in (SECOND, BOTH) if shape >= FIRST_RICH else ():
+        content = _rich(root / "aside", first, name, rnd)
+        logs[name] = Log(content, first)
+        ends[name] = content.end
+        watermarks[name] = rnd.choice((content.end, rnd.randint(0, content.end)))
+    retained = logs[RETAINED].content
+    assert retained is not None
+    checkpoints = {
+        "recovery-point": ends,
+        "replication": watermarks,
+        "log-start": {RETAINED: retained.start} if retained.start else {},
+        "cleaner": {COMPACTED: old.first_dirty} if is_old else {},
+    }
     (root / "b").mkdir()
-    start = logs[RETAINED].content.start
-    for log_dir, letter in ((first, "A"), (root / "b", "B")):
-        (log_dir / "meta.properties").write_text(_META.format("D" + letter * 21))
-        (log_dir / MARKER).write_text('{"version":0,"brokerEpoch":0}')
-        for file in ("recovery-point", "replication"):
-            entries = {parsed(one): Offset(end) for one, end in ends.items()}
-            path = log_dir / f"{file}-offset-checkpoint"
-            path.write_bytes(serialize_offset_checkpoint(entries if letter == "A" else {}))
-        starts = {parsed(RETAINED): Offset(start)} if letter == "A" and start else {}
-        dirty = {parsed(COMPACTED): Offset(old.first_dirty)} if letter == "A" and is_old else {}
-        for file, entries in (("cleaner", dirty), ("log-start", starts)):
-            path = log_dir / f"{file}-offset-checkpoint"
-            path.write_bytes(serialize_offset_checkpoint(entries))
+    _write_directory(first, "A", checkpoints)
+    _write_directory(root / "b", "B", {kind: {} for kind in checkpoints})
     leave(root, first / COMPACTED)
     return World(root=root, now=START_MS + 100_000, logs=logs)
+
+
+def _rich(aside: Path, log_dir: Path, name: str, rnd: random.Random) -> Content:
+    """Make a log of `rich_logs` in a log directory. Effects: as said."""
+    builder = LogBuilder(aside, name)
+    content = write_rich(builder, rnd)
+    builder.write(producers=True, index_interval=90)
+    (aside / name).rename(log_dir / name)
+    shutil.rmtree(aside)
+    return content
+
+
+def _write_directory(
+    log_dir: Path, letter: str, checkpoints: Mapping[str, Mapping[str, int]]
+) -> None:
+    """Write what is next to the logs of a directory that was stopped cleanly."""
+    (log_dir / "meta.properties").write_text(_META.format("D" + letter * 21))
+    (log_dir / MARKER).write_text('{"version":0,"brokerEpoch":0}')
+    for file, offsets in checkpoints.items():
+        entries = {parsed(one): Offset(offset) for one, offset in offsets.items()}
+        path = log_dir / f"{file}-offset-checkpoint"
+        path.write_bytes(serialize_offset_checkpoint(entries))
 
 
 def _written(builder: LogBuilder, old: OldSegments, rnd: random.Random) -> None:

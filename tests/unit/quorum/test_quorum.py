@@ -260,9 +260,9 @@ def test_the_newer_epoch_is_newer(quorum: Path, level: int) -> None:
     assert (3, made.end) == (judged["epoch"], judged["endOffset"])
     left_out = {"logDir": str(quorum / "node-2"), "endOffset": end, "epoch": 1}
     assert [left_out] == judged["leftOut"]
-    said = call("quorum", *dirs).out
+    text = call("quorum", *dirs).out
     assert (
-        f"Left out: {quorum / 'node-2'}: its log has other records up to offset {end - 1}" in said
+        f"Left out: {quorum / 'node-2'}: its log has other records up to offset {end - 1}" in text
     )
     assert [] == verdict(quorum / "node-2")["leftOut"]
 
