@@ -7,7 +7,9 @@ compact, and purge what is due.
    so that nothing is appended twice. An append that was interrupted has the id of the records that
    it was for, by their offsets, and is completed by the next run (`logwright.ingest.journal`).
 3. The tombstones are rolled into a sealed segment, so that the cleaning maps them. It removes what
-   they supersede, but not what ``min.compaction.lag.ms`` or an open transaction holds back.
+   they supersede, but not what ``min.compaction.lag.ms`` or an open transaction holds back, nor
+   anything for the sake of a record beyond the high watermark: an election may remove that one. An
+   append raises the high watermark on record, as that of an only replica.
 4. The tombstones stay until ``delete.retention.ms`` after it (KIP-534), the replaced files until
    ``file.delete.delay.ms``: run it again then. If nothing else is cleanable by then, the log is
    cleaned from its start, as by a broker that has lost its cleaner checkpoint.
@@ -285,7 +287,7 @@ def _clean(
     """Compact the log; see 3 and 4 of the module."""
     options = CleaningOptions(force=True, checks=checks)
     plan = plan_cleaning(
-        log_dir, partition, settings, now_ms=now_ms, options=options, high_watermark="end"
+        log_dir, partition, settings, now_ms=now_ms, options=options, high_watermark="recorded"
     )
     if not plan.clean and _tombstones_are_due(plan.log, keys, now_ms=now_ms):
         plan = _from_the_start(plan)
