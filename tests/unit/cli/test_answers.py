@@ -218,6 +218,7 @@ def test_a_log_that_is_not_there_is_refused(
 def test_verify_against_a_missing_directory(call: Call, tmp_path: Path) -> None:
     """Is refused, also where each log has a problem of its own, so that nothing is compared."""
     log_dir = write_logs(tmp_path / "logs", 1)
+    (log_dir / f"t-0/{0:020}.index").write_bytes(b"x")
     assert 3 == call("verify", log_dir).status
     answer = call("verify", log_dir, "--against", tmp_path / "missing")
     assert 5 == answer.status
