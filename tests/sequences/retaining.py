@@ -30,9 +30,9 @@ class Piece:
 
 
 def pieces_of(log_dir: Path, name: str, end: int) -> list[Piece]:
-    """The segments of a log that ends there. Effects: reads them."""
+    """The segments of a log that ends there; none if there is none. Effects: reads them."""
     logs = sorted(path for path in (log_dir / name).glob("*.log") if path.stem.isdigit())
-    ends = [*(int(path.stem) for path in logs[1:]), end]
+    ends = [*(int(path.stem) for path in logs[1:]), *([end] if logs else [])]
     return [
         Piece(int(path.stem), until, path.stat().st_size, _largest_ms(path))
         for path, until in zip(logs, ends, strict=True)
