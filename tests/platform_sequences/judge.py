@@ -381,6 +381,8 @@ class Judge:
 
     def _untouched_if_not_of(self, run: Requested, name: str, was: Before) -> None:
         """A log that is held, or not of the run, is as it was."""
+        if was.due is None:
+            return  # a directory without the marker is recovered as a whole, whatever is paused
         if was.held or name not in run.logs:
             self._same(name, was, "held" if was.held else "not of the run")
 
@@ -506,7 +508,8 @@ class Judge:
             log, settings = world.logs[name], settings_of(world, name)
             compacts = "compact" in settings["cleanup.policy"]
             if was.paused or (was.held and compacts):
-                self._same(name, was, "held")
+                if was.due is not None:
+                    self._same(name, was, "held")
             elif was.due is not None:
                 segments = segments_of(world.directory(name), log.end)
                 first = segments[0].base
