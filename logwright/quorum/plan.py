@@ -91,9 +91,9 @@ def newest(survivors: Sequence[Survivor]) -> tuple[Survivor, State] | None:
 
 
 def _source(survivors: Sequence[Survivor]) -> tuple[Survivor, State]:
-    found = newest(survivors)
-    if found is not None:
-        return found
+    source = newest(survivors)
+    if source is not None:
+        return source
     for each in survivors:
         if isinstance(each.error, UnsupportedFormatError):
             raise each.error
@@ -109,7 +109,7 @@ def _left_out(survivors: Sequence[Survivor], state: State) -> tuple[LeftOut, ...
     """Return the directories whose last record is not that of the state at its offset. A record is
     known by its offset and epoch: no epoch has two leaders (KIP-595).
     """
-    found = []
+    left_out = []
     for each in survivors:
         other = each.state
         if other is None or not other.end_offset:
@@ -117,8 +117,8 @@ def _left_out(survivors: Sequence[Survivor], state: State) -> tuple[LeftOut, ...
         last = Offset(other.end_offset - 1)
         is_beyond = last >= state.end_offset
         if is_beyond or state.epoch_at(last) not in (None, other.epoch):
-            found.append(LeftOut(each.log_dir, other.end_offset, other.epoch))
-    return tuple(found)
+            left_out.append(LeftOut(each.log_dir, other.end_offset, other.epoch))
+    return tuple(left_out)
 
 
 def _lost(survivors: Sequence[Survivor], state: State) -> Later | None:

@@ -24,6 +24,6 @@ def read_survivors(log_dirs: Sequence[Path]) -> list[Survivor]:
     if len(alone) == 1:
         return alone
     proof = committed(alone)
-    found = newest(alone)
-    applied = Offset(0) if found is None else found[1].end_offset
+    source = newest(alone)
+    applied = Offset(0) if source is None else source[1].end_offset
     return [read_survivor(each.log_dir, proof, applied=applied) for each in alone]

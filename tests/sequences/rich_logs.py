@@ -41,9 +41,9 @@ class _Producers:
     def last(self) -> tuple[tuple[int, int], ...]:
         """The last sequence number of each that a broker does not forget."""
         return tuple(
-            (one, following - 1)
-            for one, (_, following) in sorted(self.known.items())
-            if one < FIRST_FORGOTTEN
+            (producer, following - 1)
+            for producer, (_, following) in sorted(self.known.items())
+            if producer < FIRST_FORGOTTEN
         )
 
 

@@ -150,8 +150,8 @@ def _show_verdict(output: Output, verdict: Verdict) -> None:
         committedBy=state.committed_by,
         perhapsNotCommitted=_kinds(state.uncertain),
         leftOut=[
-            {"logDir": str(one.log_dir), "endOffset": one.end_offset, "epoch": one.epoch}
-            for one in verdict.left_out
+            {"logDir": str(each.log_dir), "endOffset": each.end_offset, "epoch": each.epoch}
+            for each in verdict.left_out
         ],
         lostBefore=None if lost is None else lost.end_offset,
         lostBy=None if lost is None else lost.by,
@@ -181,10 +181,10 @@ def _uncertain_lines(verdict: Verdict) -> list[str]:
 
 def _left_out_lines(verdict: Verdict) -> list[str]:
     return [
-        f"Left out: {one.log_dir}: its log has other records up to offset {one.end_offset - 1}, of"
-        f" epoch {one.epoch}, which were never committed: the leader of epoch"
+        f"Left out: {each.log_dir}: its log has other records up to offset {each.end_offset - 1},"
+        f" of epoch {each.epoch}, which were never committed: the leader of epoch"
         f" {verdict.state.epoch} was elected without them."
-        for one in verdict.left_out
+        for each in verdict.left_out
     ]
 
 
