@@ -58,7 +58,7 @@ MODELS: Final[tuple[Fault, ...]] = tuple(
         (
             "quorum: what a damage hides is counted from the longest log's end",
             "quorum/read.py",
-            "    applied = Offset(0) if found is None else found[1].end_offset\n",
+            "    applied = Offset(0) if source is None else source[1].end_offset\n",
             "    applied = max(Offset(0), *(x.state.end_offset for x in alone if x.state))\n",
             _QUORUM,
         ),
