@@ -341,7 +341,7 @@ class Judge:
                 files=tree(directory),
                 clean=checkpoint(world).get(name),
                 bytes=sum(one.bytes for one in segments),
-                records=0 if doubtful else len(self._visible(name)),
+                records=0 if doubtful or log.corruption else len(self._visible(name)),
                 corrupt=log.corruption is not None,
             )
         return known
@@ -410,7 +410,7 @@ class Judge:
             wanted["cleaned up to offset"] = checkpoint(world).get(name)
             require(checkpoint(world).get(name) == due.bound, f"{name}: checkpoint {due}")
         segments = segments_of(world.directory(name), world.logs[name].end)
-        if due.cleans and segments[0].base == 0:
+        if due.cleans and segments[0].base == 0 and not was.corrupt:
             freed = was.bytes - sum(each.bytes for each in segments)
             removed = was.records - len(self._visible(name))
             require(

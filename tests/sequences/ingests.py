@@ -73,6 +73,7 @@ def _take(world: World, choice: int, name: str) -> Step:
             identity = "copy" if kept else f"{name}-{log.number}"
             log.taking = Taking(identity, _rows(world, log, choice, name), _end(log.content))
         taking = log.taking
+        log.is_another |= log.content is None
         options = AppendOptions(batch_bytes=BATCH_BYTES, keep_offsets=kept)
         plan = planned(
             log.where,

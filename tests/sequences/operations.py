@@ -87,7 +87,8 @@ def clean(world: World, choice: int) -> Step:
     """
     name = pick(world, choice, (COMPACTED, COMPACTED, TAKEN_IN, RETAINED, SECOND, BOTH, BOTH))
     log = world.logs[name]
-    replicas = (away(world.root),) if name == COMPACTED and choice % 5 == 0 else ()
+    is_coordinated = name == COMPACTED and choice % 5 == 0 and not log.is_another
+    replicas = (away(world.root),) if is_coordinated else ()
     is_refused = any(is_unfinished(one, name) for one in replicas)
     watermark: HighWatermark = "recorded" if name in (SECOND, BOTH) else "end"
     erased_from: list[tuple[Content, bool, list[int]]] = []

@@ -110,6 +110,7 @@ class Log:
         deleted: the content that an undo of the deletion brings back.
         taking: an ingest that is not complete.
         number: of the ingests so far.
+        is_another: it was deleted, and an ingest began it again: other replicas have diverged.
     """
 
     content: Content | None
@@ -118,6 +119,7 @@ class Log:
     deleted: Content | None = None
     taking: Taking | None = None
     number: int = 0
+    is_another: bool = False
 
 
 @dataclass(frozen=True, slots=True)
