@@ -46,8 +46,9 @@ def rest(tmp_path: Path) -> Iterator[Served]:
 def test_many_versions(
     tmp_path: Path, rest: Served, identifier: str, has_path: bool, seed: int
 ) -> None:
-    """DuckDB and pyiceberg read each as it must be, whatever was written again or only deleted. A
-    rerun makes none. Old files are removed where the table has a directory, else only forgotten.
+    """DuckDB and pyiceberg read each as it must be. A rerun makes none. Since old versions are gone
+    at once, a file with rows that were replaced is written again, whatever the limits; old files
+    are removed where the table has a directory, else only forgotten.
     """
     draw = random.Random(seed)
     whole = {number: random_pairs(draw, 500, keys=120) for number in range(2)}
@@ -55,12 +56,12 @@ def test_many_versions(
     settings = {"buckets": BUCKETS, "identifier": identifier, "keep_versions_ms": 0, **path}
     where = catalog_place(rest.catalog, tmp_path, **settings)
     before: frozenset[str] = frozenset()
-    kept = deleted = removed = 0
+    removed = 0
     for version in range(VERSIONS):
         pairs = {number: one[: 300 + version * 20] for number, one in whole.items()}
         log_dir = write_logs(tmp_path / f"logs-{version}", pairs)
-        files = draw.choice([2, 4, 8])
-        limits = MergeLimits(small_bytes=0, deleted_share=draw.choice([0.25, 0.6]), files=files)
+        files, share = (2, 4, 8)[version % 3], (0.25, 0.6)[version % 2]
+        limits = MergeLimits(small_bytes=0, deleted_share=share, files=files)
         done = update(replace(where, limits=limits), log_dir)
         table, expected = iceberg_table(where, identifier), expected_rows(log_dir, "t")
         assert expected == rows_of(table)
@@ -72,12 +73,9 @@ def test_many_versions(
         assert 1 == len(table.snapshots())
         assert done.result.snapshot is not None
         assert len(expected) == done.result.snapshot.rows
-        now = frozenset(data_files(where))
-        kept, before = kept + len(before & now), now
-        deleted += sum(done.result.snapshot.deleted.values())
+        assert 0 == sum(done.result.snapshot.deleted.values())
+        before = frozenset(data_files(where))
         removed += done.removed_files
-    assert kept > 0
-    assert deleted > 0
     assert has_path == (removed > 0)
     assert has_path == (tmp_path / "table/data").exists()
     if not has_path:
@@ -150,7 +148,8 @@ def test_a_token_from_the_environment(
         done = materialize(platform)
         rows = expected_rows(platform.log_dir, "t")
         assert len(rows) == metadata_of(done)["dagster/row_count"]
-        assert all(results(done).values())
+        failed = {name for name, passed in results(done).items() if not passed}
+        assert {"keys_in_one_partition"} == failed, "the cases share keys"
         where = catalog_place(rest.catalog | {"token": GIVEN}, tmp_path)
         assert rows == rows_of(iceberg_table(where))
         assert not leaks(platform.instance, done, GIVEN)
