@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import shutil
-import tarfile
-import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests.fixtures import CACHE, DATA
+from tests.fixtures import DATA
+from tests.old_formats import unpack
 from tests.property.accidents import CHECKPOINTS, MARKER, META
 
 ARCHIVE: Final = DATA / "old-directories.tar.xz"
@@ -32,19 +30,8 @@ NOW_MS: Final = 1_796_100_000_000
 
 @cache
 def unpacked() -> Path:
-    """Where the archive lies unpacked. Effects: unpacks it if it is not there yet. Never write
-    below it.
-    """
-    ready = CACHE / f"old-directories-{hashlib.sha256(ARCHIVE.read_bytes()).hexdigest()[:16]}"
-    if not ready.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-            filters = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-            with tarfile.open(ARCHIVE, "r:xz") as tar:
-                tar.extractall(scratch, **filters)  # noqa: S202 -- our own
-            if not ready.is_dir():
-                (Path(scratch) / "old-directories").rename(ready)
-    return ready
+    """Where the directories lie; never write below it."""
+    return unpack(ARCHIVE, "old-directories")
 
 
 def copied(version: str, state: str, to: Path) -> Path:

@@ -37,21 +37,26 @@ PARTITIONS: Final = ("none-0", "gzip-0", "snappy-0", "lz4-0")
 LOG_APPEND_TIME: Final = 8
 
 
-@cache
-def unpacked() -> Path:
-    """Where the archive lies unpacked. Effects: unpacks it if it is not there yet. Never write
-    below it.
+def unpack(archive: Path, name: str) -> Path:
+    """Where an archive of one directory lies unpacked. Effects: unpacks it if it is not there yet.
+    Never write below it.
     """
-    ready = CACHE / f"old-formats-{hashlib.sha256(ARCHIVE.read_bytes()).hexdigest()[:16]}"
+    ready = CACHE / f"{name}-{hashlib.sha256(archive.read_bytes()).hexdigest()[:16]}"
     if not ready.is_dir():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
             filters = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-            with tarfile.open(ARCHIVE, "r:xz") as tar:
+            with tarfile.open(archive, "r:xz") as tar:
                 tar.extractall(scratch, **filters)  # noqa: S202 -- our own
             if not ready.is_dir():
-                (Path(scratch) / "old-formats").rename(ready)
+                (Path(scratch) / name).rename(ready)
     return ready
+
+
+@cache
+def unpacked() -> Path:
+    """Where the logs of old formats lie."""
+    return unpack(ARCHIVE, "old-formats")
 
 
 class Message(NamedTuple):

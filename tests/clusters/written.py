@@ -26,7 +26,7 @@ class Produced:
 
 
 def batch_of(records: Sequence[Produced], producer_id: int | None, *, transactional: bool) -> bytes:
-    """One batch, at offset 0. A header has each record's number, tombstones', too."""
+    """One batch, at offset 0."""
     segment = SegmentBuilder(0).batch(
         0,
         [(each.key, each.value) for each in records],
