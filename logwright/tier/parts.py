@@ -28,7 +28,7 @@ from logwright.running.bounds import (
 )
 from logwright.tier.chunks import entry_of_part
 from logwright.tier.lineage import Link
-from logwright.tier.model import LEADER_EPOCHS, RemoteSegment
+from logwright.tier.model import LEADER_EPOCHS, RemoteSegment, damaged
 
 
 class RemotePart(NamedTuple):
@@ -107,6 +107,9 @@ def _shown(link: Link) -> tuple[dict[str, int], int | None]:
     end = end_of_log(log, index, base_offset=base, bound=link.bound)
     if end.size == sizes[LOG]:
         return sizes, link.bound
+    if not end.reached:
+        problem = f"the batch at offset {end.following} or later is damaged"
+        raise damaged(problem, segment.key_of(LOG), end.size)
     cut = {LOG: end.size, INDEX: size_of_index(index, base_offset=base, end=end)}
     timeindex = part_of(segment, TIMEINDEX, sizes[TIMEINDEX]).open()
     cut[TIMEINDEX] = size_of_timeindex(timeindex, base_offset=base, end=end)

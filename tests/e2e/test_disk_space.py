@@ -149,6 +149,8 @@ def test_inventory_judges_the_next_start(tmp_path: Path) -> None:
     assert f"{platform.log_dir}: does not start: {platform.log_dir}/meta.properties: " in why
     assert "does not start" in page.read_text()
     (platform.log_dir / "meta.properties").write_text(META)
+    topic_id = "version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAA_-\n"
+    (platform.log_dir / "a-0/partition.metadata").write_text(topic_id)
     assert checked()[0]
     shown = page.read_text()
     assert "does not start" not in shown

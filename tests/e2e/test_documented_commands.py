@@ -310,6 +310,7 @@ def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
         (" customers --to ", f" t --to {tmp_path}/"),
         ("--from PATH", f"--from {tmp_path / 'rows.json'}"),
         ("--topic T", "--topic new"),
+        ("20GiB", "1KiB"),
         ("--topic regex:customers.*", "--topic regex:t.*"),
         ("--partitions N", "--partitions 2"),
     ):

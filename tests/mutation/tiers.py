@@ -24,6 +24,13 @@ TIERS: Final = (
         tests=_SEQUENCES,
     ),
     Fault(
+        family="tier: a segment that is cut ends before its damaged batch in silence",
+        file="tier/parts.py",
+        right="    if not end.reached:\n",
+        wrong="    if end.size < 0:\n",
+        tests=("tests/unit/tier", *_SEQUENCES),
+    ),
+    Fault(
         family="tier: a search does not miss what the events have and the tier lacks",
         file="tier/remote.py",
         right="        if missing:\n",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from logwright.format.batch import parse_batch, walk_batches
 from logwright.format.checkpoints import find_offset
 from logwright.tier.metadata import COPY_FINISHED, COPY_STARTED, DELETE_FINISHED, DELETE_STARTED
 from tests.bucket_maintenance.copies import T0, called
@@ -149,7 +150,11 @@ def damage(world: World, draw: random.Random) -> bool:
     elif remote.damage == "unfinished":
         remote.log.with_suffix(".index").unlink()
     elif remote.damage == "cut":
-        remote.log.write_bytes(content[: draw.randrange(len(content))])
+        cut = content[: draw.randrange(len(content))]
+        remote.log.write_bytes(cut)
+        remote.left = remote.base
+        for span in walk_batches(cut):
+            remote.left = parse_batch(cut, span.position).last_offset + 1
     else:
         at = draw.randrange(_HEADER, _HEADER + 3)
         remote.log.write_bytes(content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :])

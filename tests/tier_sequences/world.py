@@ -69,6 +69,7 @@ class Remote:
         is_own: this broker copied it, not the leader before.
         state: by the events, if there are any.
         damage: what was done to its objects.
+        left: of one that was cut, the end, exclusive, of the whole batches that are left.
         kept: its objects from before that.
     """
 
@@ -79,12 +80,18 @@ class Remote:
     is_own: bool = True
     state: int = COPY_FINISHED
     damage: Damage = ""
+    left: int = 0
     kept: dict[Path, bytes] = field(default_factory=dict)
 
     @property
     def objects(self) -> list[Path]:
         """Its objects that are there."""
         return sorted(self.log.parent.glob(f"{self.log.stem}.*"))
+
+    @property
+    def shown(self) -> int:
+        """Where what can be read of it ends, exclusive."""
+        return self.left if self.damage == "cut" else self.end
 
     @property
     def id(self) -> bytes:
@@ -157,11 +164,11 @@ class World:
 
     @property
     def _shown(self) -> list[Remote]:
-        """Those that are read, even if a batch of them is refused."""
+        """Those that are read, even if a batch of them is refused, or only some are left."""
         return [
             remote
             for remote in self.remote
-            if self.is_readable(remote) and remote.damage in {"", "flipped"}
+            if self.is_readable(remote) and remote.damage in {"", "flipped", "cut"}
         ]
 
     def is_readable(self, remote: Remote) -> bool:
@@ -171,7 +178,7 @@ class World:
     def uncovered(self) -> set[int]:
         """Offsets below the first local segment that no whole remote segment has."""
         missing = set(range(self.start, self.first))
-        return missing.difference(*(range(remote.base, remote.end) for remote in self._shown))
+        return missing.difference(*(range(remote.base, remote.shown) for remote in self._shown))
 
     def uncovered_by_all(self) -> set[int]:
         """The same of what a search sees: segments that are not readable any more, too."""
@@ -183,7 +190,8 @@ class World:
         """The rows of the log: what is local counts."""
         rows: dict[int, Row] = {}
         for remote in self._shown:
-            rows |= {offset: row for offset, row in remote.rows.items() if offset < self.first}
+            bound = min(self.first, remote.shown)
+            rows |= {offset: row for offset, row in remote.rows.items() if offset < bound}
         for segment in self.local.values():
             rows |= segment
         return {offset: rows[offset] for offset in sorted(rows) if offset >= self.start}

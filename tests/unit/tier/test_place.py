@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from logwright.errors import CorruptObject, PolicyError, PreconditionError
+from logwright.format.batch import HEADER_BYTES, parse_batch, walk_batches
 from logwright.format.checkpoints import serialize_offset_checkpoint
 from logwright.format.names import TopicPartition
 from logwright.log.load import list_partitions, observe
@@ -181,6 +182,28 @@ def test_segments_that_overlap(tmp_path: Path, seed: int) -> None:
     for how, rows in expected.items():
         assert rows == rows_of(place, "t-0", how)
     assert [] == verify_partition(place, T0)
+
+
+def test_a_damaged_batch_of_a_segment_that_is_cut(tmp_path: Path) -> None:
+    """The records before the next segment are not left out in silence: the error names object and
+    position.
+    """
+    mine, other, bucket = tmp_path / "mine", tmp_path / "other", tmp_path / "bucket"
+    bases = a_log(mine, 3, edges=[40, 80, 120, 160])
+    others = a_log(other, 3, edges=[60, 100])
+    to_local_storage(other, bucket, "t-0", others[:1])
+    to_local_storage(mine, bucket, "t-0", bases[1:2])
+    drop_local(mine, "t-0", bases[:2])
+    options = TierOptions.of(str(bucket))
+    assert rows_of(with_tier([mine], options)[0], "t-0") == rows_of(other, "t-0")
+    (log,) = bucket.rglob("0-*.log")
+    content = bytearray(log.read_bytes())
+    spans = [span.position for span in walk_batches(content)]
+    position = [each for each in spans if parse_batch(content, each).last_offset < bases[1]][-1]
+    content[position + HEADER_BYTES] ^= 0x55
+    log.write_bytes(content)
+    with pytest.raises(CorruptObject, match=rf"{log.name} at byte {position}: the batch at offset"):
+        rows_of(with_tier([mine], options)[0], "t-0")
 
 
 def test_offsets_that_are_nowhere(tmp_path: Path) -> None:
