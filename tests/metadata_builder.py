@@ -131,9 +131,12 @@ def feature(name: str, level: int) -> bytes:
     return value(12, 0, string(name) + level.to_bytes(2, "big", signed=True) + tagged())
 
 
-def register_broker(broker_id: int, features: dict[str, int], *, version: int = 4) -> bytes:
+def register_broker(
+    broker_id: int, features: dict[str, int], *, version: int = 4, epoch: int = 0
+) -> bytes:
     """REGISTER_BROKER_RECORD with one endpoint; `features` are the highest levels."""
-    message = int32(broker_id) + (b"\x00" if version >= 2 else b"") + uuid(77) + bytes(8)
+    message = int32(broker_id) + (b"\x00" if version >= 2 else b"") + uuid(77)
+    message += epoch.to_bytes(8, "big")
     message += array([string("PLAINTEXT") + string("host") + bytes(4) + tagged()])
     message += array(
         [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Final
 
 from logwright.cli.output import human_bytes
@@ -100,7 +101,23 @@ def say_who_leads(
     """
     if result.clean and plan.doubts:
         say(WITHOUT_EPOCH)
-    sentence = elected_anyway(plan.log_dir, plan.lacking, metadata)
+    say_if_they_lead(plan.log_dir, plan.lacking, say, metadata=metadata)
+
+
+def say_if_they_lead(
+    log_dir: Path,
+    lacking: Iterable[TopicPartition],
+    say: Callable[[str], None],
+    *,
+    metadata: Place | None,
+) -> None:
+    """Say of logs that lack records if the controller lets them lead all the same. Effects: reads
+    the metadata; those of `say`.
+
+    Args:
+        metadata: the directory of ``--metadata``; None: that of the directory, or next to it.
+    """
+    sentence = elected_anyway(log_dir, lacking, metadata)
     if sentence is not None:
         say(sentence)
 

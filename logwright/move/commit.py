@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from logwright.batches.runtime import Progress
 from logwright.errors import PreconditionError
-from logwright.format.names import BROKER_LOCK, TopicPartition
+from logwright.format.names import BROKER_LOCK, CLEAN_SHUTDOWN_MARKER, TopicPartition
 from logwright.locks import lock_log_dir
 from logwright.log.checkpoints import CHECKPOINT_FILES, read_checkpoints
 from logwright.move.build import (
@@ -39,6 +39,7 @@ from logwright.move.observe import (
 )
 from logwright.move.plan import Places, files_to_copy
 from logwright.move.steps import abandon_steps, hide_steps, place_steps, retire_steps
+from logwright.place.files import exists
 from logwright.state.model import NOTHING, OpenMove, PartitionState
 from logwright.state.store import change_state, read_state
 from logwright.steps.filesystem import FileSystem, RealFileSystem
@@ -65,6 +66,8 @@ class MoveOutlook:
         free_bytes: on the destination's file system.
         resumes: a move has begun before.
         stage: how far that one came; ``copying`` for a new one.
+        is_older: the log may lack what the broker acknowledged since: the markers of the two
+            directories are of different stops.
     """
 
     files: int
@@ -73,6 +76,7 @@ class MoveOutlook:
     free_bytes: ByteCount
     resumes: bool
     stage: Stage
+    is_older: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +121,7 @@ def look_at_move(source: Path, partition: TopicPartition, destination: Path) -> 
             free_bytes=ByteCount(0),
             resumes=True,
             stage=stage,
+            is_older=_is_older(places),
         )
     check_destination(places)
     check_source(places)
@@ -130,6 +135,7 @@ def look_at_move(source: Path, partition: TopicPartition, destination: Path) -> 
         free_bytes=ByteCount(space.free),
         resumes=state.move is not None,
         stage=stage,
+        is_older=_is_older(places),
     )
 
 
@@ -260,6 +266,12 @@ def _doubt_older(places: Places, fs: FileSystem) -> None:
     with lock_marker(places.destination, wait_seconds=APPEND_WAIT_SECONDS):
         if not have_same_epoch(places.source, places.destination):
             execute(doubt(places.destination), fs)
+
+
+def _is_older(places: Places) -> bool:
+    """Return whether `_doubt_older` would take an epoch away. Effects: reads the markers."""
+    is_stopped = exists(places.destination / CLEAN_SHUTDOWN_MARKER)
+    return is_stopped and not have_same_epoch(places.source, places.destination)
 
 
 def _forget(places: Places, now_ms: TimestampMs, fs: FileSystem) -> None:

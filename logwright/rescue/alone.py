@@ -28,8 +28,9 @@ _NOT_KNOWN: Final = f"Not looked at: {NOT_KNOWN_WHO_LEADS}."
 LET_ANOTHER_LEAD: Final = (
     "If another broker may have more, leave this one stopped, and stop the others. Start only the"
     " one of them that has most (the highest epoch in the last line of its"
-    " TOPIC-N/leader-epoch-checkpoint, then the highest end in `logwright inspect`), since an"
-    " election takes the first that runs, whatever it has, and let it lead:"
+    " TOPIC-N/leader-epoch-checkpoint, then the highest end in `logwright inspect`, which shows it"
+    " of a broker that was killed after `logwright recover`), since an election takes the first"
+    " that runs, whatever it has, and let it lead:"
     " kafka-leader-election.sh --election-type unclean --topic TOPIC --partition N. Then start the"
     " rest, and this one."
 )

@@ -12,26 +12,16 @@ from pathlib import Path
 from typing import Final
 
 from tests.clusters.controller import Controller
+from tests.clusters.metadata import TOPIC_ID, MetadataLog, damage_newest_ids
 from tests.clusters.replica import Batch, Replica, stamped
 from tests.clusters.written import Produced, batch_of, marker_of
-from tests.metadata_builder import (
-    MetadataBuilder,
-    config,
-    feature,
-    int32,
-    int32s,
-    partition,
-    partition_change,
-    topic,
-    uuid_text,
-)
+from tests.e2e.command import Answer, call
+from tests.metadata_builder import uuid_text
 
-TOPIC: Final = "t"
 PARTITION: Final = "t-0"
 BROKERS: Final = (1, 2, 3)
 MIN_ISR: Final = 2
 CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qk"
-TOPIC_ID: Final = 7
 
 
 @dataclass(slots=True)
@@ -47,13 +37,14 @@ class ModelCluster:
     eligible: bool
     up: dict[int, Replica] = field(default_factory=dict)
     controller: Controller = field(init=False)
-    _next_producer: int = 1_000
-    _sequences: dict[int, int] = field(default_factory=dict)
+    _metadata: MetadataLog = field(init=False)
+    _is_rescued: bool = False
 
     def __post_init__(self) -> None:
         self.controller = Controller(
             replicas=BROKERS, min_isr=MIN_ISR, eligible=self.eligible, isr=BROKERS
         )
+        self._metadata = MetadataLog(self.controller, BROKERS)
         for broker in BROKERS:
             self.log_dir(broker).mkdir(parents=True)
             meta = f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={broker}\n"
@@ -132,7 +123,9 @@ class ModelCluster:
             return False
         pid = None
         if how in {"idempotent", "commit", "abort"}:
-            pid, self._next_producer = self._next_producer, self._next_producer + 1
+            pid = self._metadata.give_id()
+            if known := [each for each in leader.batches if each.producer == pid]:
+                return known[-1].is_duplicate(len(records))
         transactional = how in {"commit", "abort"}
         self._append(leader, batch_of(records, pid, transactional=transactional))
         if how == "unheard":
@@ -161,12 +154,14 @@ class ModelCluster:
                     replica.follow(leader)
             in_sync = {*self.controller.isr, *self.up} & {*self.up}
             self.controller.alter(each for each in BROKERS if each in in_sync)
+            self._metadata.note()
             ends = [self.up[each].end for each in self.controller.isr]
             if len(ends) >= MIN_ISR:
                 leader.hw = max(leader.hw, min(ends))
 
     def _lead(self) -> None:
         """The new leader takes its epoch."""
+        self._metadata.note()
         leader = self.up.get(self.leader)
         if leader is not None:
             leader.lead(self.controller.leader_epoch)
@@ -196,16 +191,25 @@ class ModelCluster:
         """The metadata as the broker knows it."""
         path = self.log_dir(broker) / "__cluster_metadata-0"
         shutil.rmtree(path, ignore_errors=True)
-        leader = self.controller.leader
-        change = {0: int32s(self.controller.isr), 1: int32(leader)}
-        level = [feature("eligible.leader.replicas.version", 1)] if self.eligible else []
-        MetadataBuilder(self.log_dir(broker)).segment(
-            0,
-            [feature("metadata.version", 25), *level],
-            [topic(TOPIC, TOPIC_ID), partition(TOPIC_ID, 0, BROKERS)],
-            [config(2, TOPIC, "cleanup.policy", "compact")],
-            [partition_change(TOPIC_ID, 0, change)],
-        )
+        self._metadata.note()
+        self._metadata.write(self.log_dir(broker))
+
+    def lose_quorum(self) -> Answer | None:
+        """The disks of the controllers are lost while all brokers are stopped, and of what brokers
+        have of the metadata the batch that gave out the newest producer id. The cluster is rescued.
+        None: it was before.
+        """
+        if self._is_rescued:
+            return None
+        for broker in BROKERS:
+            damage_newest_ids(self.log_dir(broker))
+        log_dirs = map(self.log_dir, BROKERS)
+        directory = self.root / "controller"
+        answer = call("quorum", *log_dirs, "--to", directory, "--yes", "--output", "json")
+        if answer.status == 0:
+            self._is_rescued = True
+            self._metadata.rescued(directory, answer.lines[-1]["endOffset"])
+        return answer
 
 
 def _outcomes(batches: list[Batch]) -> dict[int, str]:
@@ -214,14 +218,13 @@ def _outcomes(batches: list[Batch]) -> dict[int, str]:
     waiting: dict[int, list[int]] = {}
     for at, batch in enumerate(batches):
         flags = int.from_bytes(batch.content[21:23], "big")
-        producer = int.from_bytes(batch.content[43:51], "big", signed=True)
         is_transactional, is_control = flags & 16, flags & 32
         if is_control:
             kinds = [int.from_bytes((each.key or b"")[2:4], "big") for each in batch.records()]
-            for open_at in waiting.pop(producer, ()):
+            for open_at in waiting.pop(batch.producer, ()):
                 outcomes[open_at] = "commit" if kinds and kinds[0] == 1 else "abort"
         elif is_transactional:
-            waiting.setdefault(producer, []).append(at)
+            waiting.setdefault(batch.producer, []).append(at)
         else:
             outcomes[at] = "commit"
     return outcomes

@@ -6,9 +6,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 NOBODY: Final = -1
+
+
+class Known(NamedTuple):
+    """What the controller's log has of the partition and of the brokers' registrations."""
+
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    last_leader: int | None
+    epochs: dict[int, int]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +45,19 @@ class Controller:
     epochs: dict[int, int] = field(default_factory=dict)
     active: set[int] = field(default_factory=set)
     _next_epoch: int = 100
+
+    def known(self) -> Known:
+        """What is in its log."""
+        return Known(
+            self.isr, self.elr, self.leader, self.leader_epoch, self.last_leader, {**self.epochs}
+        )
+
+    def restore(self, known: Known) -> None:
+        """Start with a state, while no broker runs."""
+        self.isr, self.elr, self.leader, self.leader_epoch, self.last_leader, epochs = known
+        self.epochs, self.active = {**epochs}, set()
+        for broker in self.isr:
+            self.leave(broker)
 
     def register(self, broker: int, previous_epoch: int) -> int:
         """A broker starts, with the epoch of its marker, -1: none; its new epoch."""

@@ -9,6 +9,7 @@ any command.
 from __future__ import annotations
 
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ BROKERS: Final = (1, 2, 3)
 PARTITION: Final = "t-0"
 MIN_ISR: Final = 2
 HOWS: Final = ("plain", "plain", "idempotent", "commit", "abort", "unheard")
+QUORUM_LOST: Final = 0.3
+"""How often a round begins with that."""
 ALONE: Final = "the only replica in sync"
 _LOSES: Final = 11
 """The status of a rescue after which a broker starts, without records that were there."""
@@ -67,6 +70,11 @@ class Cluster(Protocol):
     def consumed(self) -> list[tuple[bytes, bytes | None]]:
         """Key and value of all that a consumer of committed records gets."""
 
+    def lose_quorum(self) -> Answer | None:
+        """The controllers' disks are lost while all brokers are stopped, with what the brokers have
+        of the newest producer id, and the quorum is rescued. None: not here.
+        """
+
     def logs(self) -> dict[int, list[Batch]]:
         """The batches of each replica."""
 
@@ -107,7 +115,9 @@ class History:
             self.cluster.start(broker)
         self._require_in_sync()
         self._judge()
-        for _ in range(rounds):
+        for number in range(rounds):
+            if number and self.draw.random() < QUORUM_LOST:
+                self._lose_quorum()
             self.kills, self.lacks, self.alone = self.draw.random() < 0.5, None, False
             for _ in range(self.draw.randint(4, 14)):
                 self._step()
@@ -128,10 +138,25 @@ class History:
         self.did.append(text)
         self.tally[text.split(" of ", maxsplit=1)[0]] += 1
 
-    def _produce(self) -> None:
-        how = self.draw.choice(HOWS)
+    def _lose_quorum(self) -> None:
+        """A producer gets an id, and the cluster forgets that; then another one comes."""
+        count = self.draw.randint(1, 4)
+        self._produce("idempotent", count)
+        for broker in BROKERS:
+            self.cluster.stop(broker)
+        answer = self.cluster.lose_quorum()
+        for broker in self.draw.sample(BROKERS, len(BROKERS)):
+            self._started(broker)
+        self._require_in_sync()
+        if answer is not None:
+            self._note(f"quorum {answer.status} of the cluster")
+        self._produce("idempotent", count)
+        self._judge()
+
+    def _produce(self, how: str = "", count: int = 0) -> None:
+        how = how or self.draw.choice(HOWS)
         records = []
-        for _ in range(self.draw.randint(1, 4)):
+        for _ in range(count or self.draw.randint(1, 4)):
             is_tombstone = self.draw.random() < 0.2
             records.append(Produced(self._next, self.draw.choice(KEYS), is_tombstone))
             self._next += 1
@@ -173,7 +198,7 @@ class History:
             if answer is None:
                 continue
             self._note(f"{name} {answer.status} of {broker}")
-            if name == "delete" and answer.status == 0:
+            if name in LOSING and not (name == "delete" and answer.status):
                 self._loses(broker, answer)
 
     def _damage(self) -> None:
@@ -295,13 +320,56 @@ def _erase(history: History, log_dir: Path) -> Answer:
     return call("erase", log_dir, "--keys", keys, "--yes")
 
 
-def _delete(history: History, log_dir: Path) -> Answer | None:
-    """An operator deletes a whole log, so that the broker fetches it again: of one broker a round,
-    and not where others were killed.
+def _may_lose(history: History, log_dir: Path) -> bool:
+    """Whether a replica may have less now: of one broker a round, and not where others were
+    killed.
     """
-    if history.kills or history.lacks is not None or not (log_dir / MARKER).exists():
+    is_stopped = (log_dir / MARKER).exists()
+    return not history.kills and history.lacks is None and is_stopped
+
+
+def _delete(history: History, log_dir: Path) -> Answer | None:
+    """An operator deletes a whole log, so that the broker fetches it again."""
+    if not _may_lose(history, log_dir):
         return None
     return call("delete", log_dir, PARTITION, "--yes")
+
+
+def _set_aside(history: History, log_dir: Path) -> Answer | None:
+    """The same by a rescue, which keeps it."""
+    if not _may_lose(history, log_dir) or not (log_dir / PARTITION).exists():
+        return None
+    return call("rescue", log_dir, "--set-aside", log_dir / PARTITION, "--yes")
+
+
+def _backup(log_dir: Path) -> str:
+    return f"file://{log_dir.with_name(f'{log_dir.name}-backup')}"
+
+
+def _upload(history: History, log_dir: Path) -> Answer:
+    """A backup of the replica as it is now."""
+    del history
+    return call("upload", log_dir, "--to", _backup(log_dir))
+
+
+def _restore(history: History, log_dir: Path) -> Answer | None:
+    """A disk has lost the log. An operator brings an older one back, or lets the broker start
+    without.
+    """
+    if not _may_lose(history, log_dir):
+        return None
+    shutil.rmtree(log_dir / PARTITION, ignore_errors=True)
+    brought = history.draw.choice(
+        (
+            ("download", _backup(log_dir), PARTITION, "--to", log_dir),
+            ("rescue", log_dir, "--undo", "--yes"),
+            ("undo", log_dir, PARTITION, "--yes"),
+        )
+    )
+    answer = call(*brought)
+    if (log_dir / PARTITION).exists():
+        return answer
+    return call("rescue", log_dir, "--yes", "--accept-loss")
 
 
 COMMANDS: Final[Mapping[str, Callable[[History, Path], Answer | None]]] = {
@@ -316,4 +384,9 @@ COMMANDS: Final[Mapping[str, Callable[[History, Path], Answer | None]]] = {
     "latest": _latest,
     "erase": _erase,
     "delete": _delete,
+    "set aside": _set_aside,
+    "upload": _upload,
+    "restore": _restore,
 }
+LOSING: Final = frozenset(("delete", "set aside", "restore"))
+"""Commands after which a replica lacks records, or may."""

@@ -128,6 +128,9 @@ class RealCluster:
             )
         return 0 == producer.flush(CLIENT_SECONDS) and not failures
 
+    def lose_quorum(self) -> None:
+        """Not with real brokers: `tests/e2e/test_quorum.py` has that."""
+
     def all_in_sync(self) -> bool:
         """Whether all replicas are, once they had time."""
         everybody = set(BROKERS)

@@ -55,6 +55,19 @@ class Batch:
         """Of the leader that appended it."""
         return int.from_bytes(self.content[12:16], "big")
 
+    @property
+    def producer(self) -> int:
+        """The id of its producer, -1: none."""
+        return int.from_bytes(self.content[43:51], "big", signed=True)
+
+    def is_duplicate(self, count: int) -> bool:
+        """Whether a leader takes a producer's first batch with this number of records for this one: it
+        acknowledges it, and does not write it (ProducerStateEntry.findDuplicateBatch). Others are
+        out of order.
+        """
+        sequence = int.from_bytes(self.content[53:57], "big", signed=True)
+        return sequence == 0 and self.last - self.base + 1 == count
+
     def records(self) -> tuple[Record, ...]:
         """Decoded."""
         return tuple(read_records(parse_batch(self.content), self.content))
@@ -246,6 +259,11 @@ def batches_on_disk(directory: Path) -> list[Batch]:
     for path in sorted(directory.glob("*.log")):
         batches += _batches_of(path.read_bytes(), int(path.stem), 0)[0]
     return batches
+
+
+def batches_of(content: bytes) -> list[Batch]:
+    """The valid batches at the beginning of a file."""
+    return _batches_of(content, 0, 0)[0]
 
 
 def _batches_of(content: bytes, base: int, end: int) -> tuple[list[Batch], bool]:

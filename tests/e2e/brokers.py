@@ -62,16 +62,23 @@ class Brokers:
     """Some brokers, ids from 1. Effects: processes, which end with the context."""
 
     def __init__(
-        self, work: Path, count: int = 3, *, apart: bool = False, features: Sequence[str] = ()
+        self,
+        work: Path,
+        count: int = 3,
+        *,
+        apart: bool = False,
+        two_dirs: bool = False,
+        features: Sequence[str] = (),
     ) -> None:
         """Write what they need.
 
         Args:
             apart: the controller is a process of its own, which continues when all brokers are
                 stopped; else each broker is one, too.
+            two_dirs: each broker has a second log directory (`second_dir`).
             features: levels other than the usual ones, as NAME=LEVEL.
         """
-        self._features = features
+        self._features, self._two_dirs = features, two_dirs
         self.work = work
         self.ids = tuple(range(1, count + 1))
         controlling = (CONTROLLER,) if apart else self.ids
@@ -93,7 +100,7 @@ class Brokers:
                 "node.id": str(broker),
                 "listeners": ",".join(own.values()),
                 "controller.quorum.voters": voters,
-                "log.dirs": str(self.log_dir(broker)),
+                "log.dirs": ",".join(map(str, self._log_dirs(broker))),
                 "offsets.topic.replication.factor": str(count),
                 "transaction.state.log.replication.factor": str(count),
                 "transaction.state.log.min.isr": str(min(count, 2)),
@@ -134,6 +141,13 @@ class Brokers:
     def log_dir(self, broker: int) -> Path:
         """The log directory of a broker."""
         return self.work / f"logs-{broker}"
+
+    def second_dir(self, broker: int) -> Path:
+        """The second log directory of a broker."""
+        return self.work / f"logs-{broker}-more"
+
+    def _log_dirs(self, broker: int) -> list[Path]:
+        return [self.log_dir(broker), *([self.second_dir(broker)] if self._two_dirs else [])]
 
     def script(self, name: str, broker: int) -> Path:
         """The script that starts or stops a broker."""
@@ -200,7 +214,9 @@ class Brokers:
             line for line in meta.read_text().splitlines() if not line.startswith("directory.id")
         ]
         for broker in self._nodes[1:]:
-            shutil.copytree(self.log_dir(first), self.log_dir(broker))
             own = [f"node.id={broker}" if line.startswith("node.id") else line for line in lines]
             text = "".join(f"{line}\n" for line in own)
-            (self.log_dir(broker) / "meta.properties").write_text(text)
+            shutil.copytree(self.log_dir(first), self.log_dir(broker))
+            for log_dir in self._log_dirs(broker):
+                log_dir.mkdir(exist_ok=True)
+                (log_dir / "meta.properties").write_text(text)

@@ -8,6 +8,7 @@ from tests.mutation.fault import Fault
 
 _WORLDS: Final = ("tests/property/test_quorum_worlds.py",)
 _QUORUM: Final = ("tests/unit/quorum/test_quorum.py",)
+_CLUSTERS: Final = ("tests/clusters/test_clusters.py::test_histories",)
 _RICH: Final = ("tests/sequences/test_sequences.py::test_cleaning_and_retention_of_rich_logs",)
 
 MODELS: Final[tuple[Fault, ...]] = tuple(
@@ -68,6 +69,13 @@ MODELS: Final[tuple[Fault, ...]] = tuple(
             "                _check_begun(batch, following, noted)\n",
             "                _check_begun(batch, following, None)\n",
             _QUORUM,
+        ),
+        (
+            "quorum: producer ids continue from what is left",
+            "quorum/counters.py",
+            "        value=producer_ids(next_id + PRODUCER_IDS),\n",
+            "        value=producer_ids(next_id),\n",
+            _CLUSTERS,
         ),
         (
             "retention: a segment is as old as its file",

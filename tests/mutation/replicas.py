@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutation.fault import Fault
 
 _ALONE: Final = ("tests/unit/rescue/test_alone.py", "tests/unit/cli/test_doctor.py")
+_OLDER: Final = ("tests/unit/cli/test_older_state.py",)
 _ROLLING: Final = (
     "tests/unit/rolling/test_plan.py",
     "tests/unit/config/test_cluster.py::test_what_is_wrong_and_where",
@@ -64,9 +65,37 @@ REPLICAS: Final[tuple[Fault, ...]] = tuple(
         (
             "who leads whatever it lacks is not said after a recovery",
             "cli/recovering.py",
-            "    sentence = elected_anyway(plan.log_dir, plan.lacking, metadata)\n",
-            "    sentence = elected_anyway(plan.log_dir, (), metadata)\n",
+            "    say_if_they_lead(plan.log_dir, plan.lacking, say, metadata=metadata)\n",
+            "    say_if_they_lead(plan.log_dir, (), say, metadata=metadata)\n",
             _ALONE,
+        ),
+        (
+            "who leads whatever it lacks is not said of a download",
+            "cli/run/download.py",
+            "        say_if_they_lead(destination, partitions,",
+            "        say_if_they_lead(destination, (),",
+            _OLDER,
+        ),
+        (
+            "who leads whatever it lacks is not said of a log that a rescue's undo brings back",
+            "cli/run/rescue.py",
+            'for step in steps if step.kind == "moved out"))',
+            'for step in steps if step.kind == "set aside"))',
+            _OLDER,
+        ),
+        (
+            "who leads whatever it lacks is not said of a log whose deletion is undone",
+            "cli/run/undo.py",
+            "        request.log_dir, [partition], request.output.message,",
+            "        request.log_dir, [], request.output.message,",
+            _OLDER,
+        ),
+        (
+            "who leads whatever it lacks is not said of a log that is moved from another stop",
+            "move/commit.py",
+            "    return is_stopped and not have_same_epoch(places.source, places.destination)\n",
+            "    return not is_stopped\n",
+            _OLDER,
         ),
         (
             "voters are not counted before a stop",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
+from logwright.cli.recovering import say_if_they_lead
 from logwright.cli.request import Request
 from logwright.cli.selection import leave_held
 from logwright.cli.wording import instant
 from logwright.deletion.commit import delete_log, finish_deletion
-from logwright.rescue.alone import elected_anyway
 
 
 def run(request: Request) -> None:
@@ -28,9 +28,7 @@ def run(request: Request) -> None:
                 deleted=False,
             )
         return
-    sentence = elected_anyway(request.log_dir, partitions, request.metadata)
-    if sentence is not None:
-        request.output.message(sentence)
+    say_if_they_lead(request.log_dir, partitions, request.output.message, metadata=request.metadata)
     names = ", ".join(map(str, partitions))
     request.confirm(f"Delete {len(partitions)} whole logs from {request.log_dir}: {names}?")
     done = []

@@ -8,6 +8,7 @@ import click
 
 from logwright import durable
 from logwright.cli.output import human_bytes
+from logwright.cli.recovering import say_if_they_lead
 from logwright.cli.request import Request
 from logwright.errors import unreadable
 from logwright.log.load import META_PROPERTIES
@@ -23,6 +24,8 @@ def run(request: Request, *, destination: Path) -> None:
         raise click.UsageError(f"{request.place} is not the URL of logs in a bucket")
     bucket = bucket_of(request.place)
     partitions = request.partitions()
+    if exists(destination / META_PROPERTIES):
+        say_if_they_lead(destination, partitions, request.output.message, metadata=None)
     try:
         durable.make_directory(destination)
     except OSError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from logwright.cli.output import human_bytes
+from logwright.cli.recovering import say_if_they_lead
 from logwright.cli.request import Request
 from logwright.format.names import TopicPartition
 from logwright.log.load import META_PROPERTIES
@@ -47,6 +48,8 @@ def _move(request: Request, destination: Path) -> None:
             f"{destination} is not formatted: a broker starts on it only after"
             " `kafka-storage.sh format --ignore-formatted`."
         )
+    older = [partition for partition, outlook in outlooks.items() if outlook.is_older]
+    say_if_they_lead(destination, older, request.output.message, metadata=request.metadata)
     lines = {partition: _outlook_line(partition, outlooks[partition]) for partition in outlooks}
     if request.dry_run:
         for partition, outlook in outlooks.items():

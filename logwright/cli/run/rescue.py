@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,12 @@ from typing import Final, TypedDict, Unpack
 import click
 
 from logwright.cli.output import Output
-from logwright.cli.recovering import finding_object, report_findings, say_who_leads
+from logwright.cli.recovering import (
+    finding_object,
+    report_findings,
+    say_if_they_lead,
+    say_who_leads,
+)
 from logwright.cli.request import Request
 from logwright.cli.run.doctor import local_directories, show_verdict, status_of
 from logwright.cli.run.rescue_free import free_disk
@@ -28,7 +33,6 @@ from logwright.reading import reading
 from logwright.recovery.commit import commit_directory
 from logwright.recovery.directory_plan import Settings
 from logwright.recovery.model import DirectoryPlan, DirectoryResult, RecoveryOptions
-from logwright.rescue.alone import elected_anyway
 from logwright.rescue.cluster import read_cluster
 from logwright.rescue.model import StartVerdict
 from logwright.rescue.recovering import plan_recovery_of
@@ -181,7 +185,7 @@ def _dry_run(rescue: _Rescue) -> int:
         plan = rescue.plan(verdict, rescue.aside)
         recoveries = rescue.plan_recoveries(plan.to_recover)
     _show_plan(rescue.output, plan, recoveries)
-    _say_who_leads(rescue)
+    _say_who_leads(rescue, rescue.aside)
     _show_by_hand(rescue.output, plan)
     if not plan.steps and not recoveries:
         rescue.output.text("Nothing to do.")
@@ -197,7 +201,7 @@ def _rescue(rescue: _Rescue) -> int:
         recoveries = rescue.plan_recoveries(plan.to_recover)
         if plan.steps or recoveries:
             _show_plan(rescue.output, plan, recoveries)
-            _say_who_leads(rescue)
+            _say_who_leads(rescue, rescue.aside)
             steps = counted(len(plan.steps), "step")
             rescue.ask(f"Do {steps}, then recover {counted(len(recoveries), 'directory')}?")
         do_repairs(plan.steps)
@@ -230,18 +234,17 @@ def _recover(rescue: _Rescue, *, planned: set[Path]) -> None:
         _show_result(rescue, plan, result)
 
 
-def _say_who_leads(rescue: _Rescue) -> None:
-    """Say that logs which are set aside lead all the same, empty. Effects: reads the metadata;
-    output.
+def _say_who_leads(rescue: _Rescue, paths: Iterable[Path]) -> None:
+    """Say if logs that are set aside, or brought back, lead all the same, empty or older. Effects:
+    reads the metadata; output.
     """
-    named = ((path, TopicPartition.parse(path.name)) for path in rescue.aside)
-    sentences = (
-        elected_anyway(path.parent, [partition], rescue.metadata)
-        for path, partition in named
-        if partition is not None
-    )
-    for sentence in dict.fromkeys(filter(None, sentences)):
-        rescue.output.message(sentence)
+    logs: dict[Path, list[TopicPartition]] = {}
+    for path in paths:
+        partition = TopicPartition.parse(path.name)
+        if partition is not None:
+            logs.setdefault(path.parent, []).append(partition)
+    for log_dir, partitions in logs.items():
+        say_if_they_lead(log_dir, partitions, rescue.output.message, metadata=rescue.metadata)
 
 
 def _has_copy(step: Repair) -> bool:
@@ -328,6 +331,7 @@ def _undo(rescue: _Rescue) -> int:
             rescue.output.text(f"undo: {log_dir / step.path}: {step.kind}")
         if not steps:
             rescue.output.text(f"{log_dir}: nothing to undo.")
+        _say_who_leads(rescue, (log_dir / step.path for step in steps if step.kind == "moved out"))
         if rescue.dry_run or not steps:
             continue
         rescue.ask(f"Undo {counted(len(steps), 'step')} in {log_dir}?")

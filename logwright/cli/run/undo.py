@@ -7,7 +7,7 @@ from __future__ import annotations
 import click
 
 from logwright.cli.output import human_bytes
-from logwright.cli.recovering import recover_first
+from logwright.cli.recovering import recover_first, say_if_they_lead
 from logwright.cli.request import Request
 from logwright.cli.selection import leave_held
 from logwright.cli.wording import instant
@@ -72,6 +72,9 @@ def _undo_deletion(request: Request, partition: TopicPartition) -> None:
     """Undo the deletion of a log. Effects: changes the log directory, unless it is a dry run."""
     deletion = find_deleted(request.log_dir, partition)
     what = f"{deletion.directory} from the deletion of {instant(deletion.at_ms)}"
+    say_if_they_lead(
+        request.log_dir, [partition], request.output.message, metadata=request.metadata
+    )
     if not request.dry_run:
         request.confirm(f"{partition}: restore {what}?")
         restore_log(request.log_dir, deletion)
