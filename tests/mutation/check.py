@@ -1,4 +1,4 @@
-"""Do the tests notice? Plants each fault of faults.py in a copy of the package and runs them.
+"""Do the tests notice? Plants each fault of faults.py in a copy of the package, and runs them.
 
     python -m tests.mutation.check            # all; a minute where kernels are compiled again
     python -m tests.mutation.check horizon    # those whose family has the word
@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.mutation.fault import Fault
@@ -48,17 +49,27 @@ def copy_tree(root: Path) -> None:
         subprocess.run((git, *identity, *words), cwd=root, check=True)
 
 
-def plant(fault: Fault, root: Path) -> None:
-    """Change one place of the copy. Effects: writes one of its files.
+@contextmanager
+def planted(fault: Fault | None, root: Path) -> Iterator[None]:
+    """Change one place of the copy during the block. Effects: writes one of its files, and what was
+    there again, with its time: compiled kernels know their source by that.
 
     Raises:
         LookupError: what is to be changed does not stand there any more.
     """
+    if fault is None:
+        yield
+        return
     path = root / "logwright" / fault.file
-    text = path.read_text()
+    text, stamp = path.read_text(), path.stat()
     if fault.right not in text:
         raise LookupError(f"{fault.file} has no {fault.right!r}")
     path.write_text(text.replace(fault.right, fault.wrong, 1))
+    try:
+        yield
+    finally:
+        path.write_text(text)
+        os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
 
 
 def first_failure(
@@ -70,12 +81,8 @@ def first_failure(
     """
     quiet = ("-x", "-q", "-p", "no:cacheprovider", "--since", "HEAD")
     command = [sys.executable, "-m", "pytest", *quiet, *options, *tests]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(root),
-        "NUMBA_CACHE_DIR": str(kernels),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    environment = {**os.environ, "PYTHONPATH": str(root), "NUMBA_CACHE_DIR": str(kernels)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is compiled serves the next run
     done = subprocess.run(
         command,
         cwd=root,
@@ -94,19 +101,19 @@ def first_failure(
 
 
 def try_one(
-    fault: Fault | None, chosen: Sequence[Fault], kernels: Path, options: Sequence[str] = ()
+    fault: Fault | None,
+    chosen: Sequence[Fault],
+    root: Path,
+    kernels: Path,
+    options: Sequence[str] = (),
 ) -> str | None:
-    """The first test that notices a fault, None if none does. Effects: runs the fault's tests; for
-    no fault those of all that were chosen.
+    """The first test that notices a fault in a copy, None if none does. Effects: runs the fault's
+    tests; for no fault those of all that were chosen.
 
     `options`: further ones of pytest.
     """
     everything = tuple(dict.fromkeys(test for each in chosen for test in each.tests))
-    with tempfile.TemporaryDirectory() as scratch:
-        root = Path(scratch)
-        copy_tree(root)
-        if fault is not None:
-            plant(fault, root)
+    with planted(fault, root):
         tests = everything if fault is None else fault.tests
         return first_failure(tests, root, kernels, options)
 
@@ -122,13 +129,17 @@ def main(words: list[str]) -> int:
     options = [word for word in words if word == "--whole"]
     words = [word for word in words if word not in options]
     chosen = [fault for fault in FAULTS if all(word in fault.family for word in words)]
-    with tempfile.TemporaryDirectory() as kernels:
-        return try_all(chosen, Path(kernels), options)
+    with tempfile.TemporaryDirectory() as scratch:
+        return try_all(chosen, Path(scratch), options)
 
 
-def try_all(chosen: Sequence[Fault], kernels: Path, options: Sequence[str] = ()) -> int:
-    """Try these faults; the exit status. Effects: runs their tests, prints the table."""
-    failing = try_one(None, chosen, kernels, options)
+def try_all(chosen: Sequence[Fault], scratch: Path, options: Sequence[str] = ()) -> int:
+    """Try these faults; the exit status. Effects: makes a copy in an empty directory, runs their
+    tests, prints the table.
+    """
+    root, kernels = scratch / "copy", scratch / "kernels"
+    copy_tree(root)
+    failing = try_one(None, chosen, root, kernels, options)
     if failing is not None or not chosen:
         say(
             "nothing can be said",
@@ -138,7 +149,7 @@ def try_all(chosen: Sequence[Fault], kernels: Path, options: Sequence[str] = ())
     missed = 0
     for fault in chosen:
         started = time.monotonic()
-        caught_by = try_one(fault, chosen, kernels, options)
+        caught_by = try_one(fault, chosen, root, kernels, options)
         missed += caught_by is None
         verdict = "NOT CAUGHT" if caught_by is None else caught_by.removeprefix("tests/")
         say(fault.family, verdict, f"{time.monotonic() - started:.0f} s")
