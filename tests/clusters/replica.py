@@ -61,9 +61,9 @@ class Batch:
         return int.from_bytes(self.content[43:51], "big", signed=True)
 
     def is_duplicate(self, count: int) -> bool:
-        """Whether a leader takes a producer's first batch with this number of records for this one: it
-        acknowledges it, and does not write it (ProducerStateEntry.findDuplicateBatch). Others are
-        out of order.
+        """Whether a leader takes a producer's first batch, with this number of records, for this
+        one: it acknowledges it, and does not write it (ProducerStateEntry.findDuplicateBatch).
+        Others are out of order.
         """
         sequence = int.from_bytes(self.content[53:57], "big", signed=True)
         return sequence == 0 and self.last - self.base + 1 == count
