@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS: Final = 0.5
 _ELECTION_MS: Final = 60_000
 """How long the preferred leaders are waited for. Without them the cluster works as well."""
+_ON_RECORD_MS: Final = 60_000
+"""How long the high watermarks on record are waited for: written each five seconds by default."""
 _JOURNAL: Final = "rolling.json"
 _HERE: Final = (
     sys.executable,
@@ -247,6 +249,23 @@ class BrokerMaintenance:
             )
         self._check_program()
         self._wait(self._obstacle, self._limits.in_sync, remedy="Nothing was done to it.")
+
+    def has_on_record(self, reached: Mapping[str, int]) -> bool:
+        """Return whether the high watermarks that the broker has on record reach some offsets, of
+        the partitions of which it has a replica: a cleaning does not count what is beyond. They are
+        waited for: a broker writes them every few seconds
+        (``replica.high.watermark.checkpoint.interval.ms``). Effects: runs ``logwright inspect`` for
+        its log directories; says what is not reached.
+
+        Args:
+            reached: offsets by the names of partitions.
+        """
+        try:
+            self._wait(lambda: self._before(reached), _ON_RECORD_MS)
+        except NotInTime as error:
+            self._say(error.problem.removesuffix("."))
+            return False
+        return True
 
     def stop(self) -> None:
         """Call the stop hook; wait until the broker is gone: it leads nothing, is not in the
@@ -567,9 +586,29 @@ class BrokerMaintenance:
         """Return what ``logwright inspect`` says of a log directory on another machine as a whole;
         nothing if it failed. Effects: runs it there.
         """
+        return [each for each in self._inspect(log_dir) if "lockedBy" in each]
+
+    def _inspect(self, log_dir: str) -> list[dict[str, Any]]:
+        """Return all that ``logwright inspect`` says of a log directory. Effects: runs it."""
         line = [*self._program, "inspect", log_dir, "--output", "json"]
-        ended = self._run(line, self._limits.lock, "logwright inspect", show=False)
-        return [each for each in _objects(ended.output) if "lockedBy" in each]
+        return _objects(self._run(line, self._limits.lock, "logwright inspect", show=False).output)
+
+    def _before(self, reached: Mapping[str, int]) -> str | None:
+        """Return which high watermark on record is before an offset. Effects: as `_inspect`."""
+        for log_dir in self._broker.log_dirs if reached else ():
+            path = log_dir if self._commands.run_with else str(self.site.directory / log_dir)
+            answers = self._inspect(path)
+            if not answers:
+                return f"the high watermarks in {log_dir} cannot be read"
+            for answer in answers:
+                name = str(answer.get("topicPartition"))
+                known = answer.get("checkpoints", {}).get("highWatermark")
+                if name in reached and (known is None or known < reached[name]):
+                    return (
+                        f"the high watermark of {name} on record is {known}, and what a cleaning"
+                        f" is to count ends at {reached[name]}"
+                    )
+        return None
 
     def _note(self, step: Step) -> None:
         self.site.note(replace(self.site.journal(), broker=self.id, step=step))

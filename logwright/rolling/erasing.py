@@ -62,7 +62,9 @@ class ClusterErasures:
             are produced.
 
     Attributes:
-        complete: all that may have the keys was looked at, as far as this run has looked.
+        complete: all that may have the keys was looked at, as far as this run has looked, and each
+            broker could count the tombstones when it was stopped.
+        reached: where what was looked at ends, with the tombstones: offsets by partition.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class ClusterErasures:
         self._report = report
         self._is_done = False
         self.complete = True
+        self.reached: dict[str, int] = {}
 
     @property
     def commands(self) -> tuple[Words, ...]:
@@ -145,6 +148,7 @@ class ClusterErasures:
             )
             if produce and lacking.keys:
                 self._site.topics.delete(partition, lacking.keys)
+                self.reached |= self._site.topics.offsets([partition], "committed")
             looked_at.append(lacking)
             yield lacking
         for sentence in not_looked_at(where, looked_at):

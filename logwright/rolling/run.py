@@ -115,12 +115,15 @@ def maintain_broker(
 
 def _check(work: BrokerMaintenance, erasures: ClusterErasures) -> None:
     """See that a broker can be stopped, and produce the tombstones of this run; that takes time, so
-    that it is seen again. Effects and errors: as `BrokerMaintenance.check` and
-    `ClusterErasures.produce`.
+    that it is seen again. A follower learns that they are committed later than their producer does.
+    Effects and errors: as `BrokerMaintenance.check`, `ClusterErasures.produce` and
+    `BrokerMaintenance.has_on_record`.
     """
     work.check()
     if erasures.produce():
         work.check()
+    if not work.has_on_record(erasures.reached):
+        erasures.complete = False
 
 
 _EXPECTED: Final[Mapping[Step, tuple[Step, ...]]] = {

@@ -132,8 +132,10 @@ def _step(
         standing = work.standing()
     shown = {**_done(done), **_stands(standing), **_said(lines, broker)}
     if not erasures.complete:
-        context.log.warning("Tombstones: not all that may have the keys was looked at.")
-        shown["tombstones"] = "not all that may have the keys was looked at: see progress"
+        context.log.warning("Tombstones: not all that may have the keys was looked at, or counts.")
+        shown["tombstones"] = (
+            "not all that may have the keys was looked at, or counts: see progress"
+        )
     metadata = {"broker": str(broker), **shown}
     return dg.Output(context.run_id, metadata=metadata)
 

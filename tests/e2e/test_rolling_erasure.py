@@ -22,7 +22,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from logwright.locks import wait_for
+from logwright.rolling import broker as maintenance
 from logwright.rolling import erasing
+from logwright.rolling.broker import BrokerMaintenance
 from logwright.rolling.erasing import ClusterErasures
 from logwright.rolling.model import ClusterUnavailable, Journal
 from logwright.rolling.site import open_site
@@ -305,3 +307,23 @@ def looked_at(path: Path) -> tuple[list[str], Mapping[str, int], bool]:
         counts[each.partition] = counts.get(each.partition, 0) + len(each.keys)
     assert count == sum(counts.values())
     return lines, counts, erasures.complete
+
+
+def test_a_cleaning_counts_what_is_on_record(
+    people: Brokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The high watermarks that a broker has on record are waited for, up to what was produced; what
+    they do not reach is said. Other partitions do not matter.
+    """
+    lines: list[str] = []
+    site = open_site(cluster_file(people), lines.append)
+    work = BrokerMaintenance(site, 1)
+    put_at = {f"{PEOPLE}-{number}": end for number, end in ends(people).items()}
+    assert work.has_on_record({**put_at, "elsewhere-0": 5})
+    monkeypatch.setattr(maintenance, "_ON_RECORD_MS", 0)
+    lines.clear()
+    assert not work.has_on_record({f"{PEOPLE}-1": put_at[f"{PEOPLE}-1"] + 1})
+    assert f"the high watermark of {PEOPLE}-1 on record is {put_at[f'{PEOPLE}-1']}" in lines[-1]
+    erasures = ClusterErasures(site, [1])
+    assert erasures.produce()
+    assert {f"{PEOPLE}-{number}": end for number, end in ends(people).items()} == erasures.reached

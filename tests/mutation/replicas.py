@@ -13,6 +13,7 @@ _ROLLING: Final = (
     "tests/unit/config/test_cluster.py::test_what_is_wrong_and_where",
 )
 _TOMBSTONES: Final = ("tests/unit/rolling/test_tombstones.py",)
+_COUNTED: Final = ("tests/e2e/test_rolling_erasure.py::test_a_cleaning_counts_what_is_on_record",)
 _COMMITTED: Final = ("tests/unit/cli/test_high_watermark.py",)
 _LIKE_KAFKA: Final = ("tests/property/test_damaged_logs.py",)
 _OUTLOOK: Final = ("tests/property/test_outlook.py",)
@@ -145,6 +146,13 @@ REPLICAS: Final[tuple[Fault, ...]] = tuple(
             "        if each.undecided is not None:\n",
             "        if each.undecided == 0:\n",
             _TOMBSTONES,
+        ),
+        (
+            "tombstones that a follower does not know to be committed count as cleaned",
+            "rolling/broker.py",
+            "(known is None or known < reached[name]):",
+            "(known is not None and known > reached[name]):",
+            _COUNTED,
         ),
         (
             "the last batch is found by its last offset only",
