@@ -185,8 +185,11 @@ def _findings(kinds: FileKinds) -> list[str]:
 
 
 def snapshot_offsets(files: Iterable[str]) -> tuple[Offset, ...]:
-    """Return the offsets of the producer snapshots among a log's files, ascending if the names are
-    sorted: all have the same number of digits.
+    """Return the offsets of the producer snapshots among the files of a log's directory, ascending
+    if the names are sorted: all have the same number of digits. Other files may be there, with any
+    names.
     """
-    end = -len(names.SNAPSHOT)
-    return tuple([Offset(int(name[:end])) for name in files if name.endswith(names.SNAPSHOT)])
+    parsed = [
+        names.parse_segment_file_name(name) for name in files if name.endswith(names.SNAPSHOT)
+    ]
+    return tuple([Offset(each[0]) for each in parsed if each is not None])

@@ -19,6 +19,7 @@ from logwright.format.names import (
     LEADER_EPOCH_CHECKPOINT,
     LOG,
     TopicPartition,
+    parse_segment_file_name,
     segment_file_name,
 )
 from logwright.format.valid import valid_batches
@@ -115,7 +116,11 @@ def missing_logs(
 
 
 def _missing(log: _Log, bases: Sequence[int], start: int, end: int) -> tuple[Absence, ...]:
-    replaced = {name[:_STEM] for name in log.replaced if name[_STEM:].startswith(f"{LOG}.")}
+    replaced = {
+        name[:_STEM]
+        for name in log.replaced
+        if name[_STEM:].startswith(f"{LOG}.") and parse_segment_file_name(name[: _STEM + len(LOG)])
+    }
     orphans = {
         name: reached
         for name in file_kinds(log.files).orphans

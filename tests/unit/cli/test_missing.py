@@ -282,3 +282,23 @@ def test_a_beginning_of_which_no_file_is_left(call: Call, log_dir: Path) -> None
     answer = call("find", log_dir, "--keys", keys, *COMPACT, "--output", "json")
     assert 9 == answer.status
     assert "offsets 0 to 9" in answer.out
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "7.from-9.cleaned.snapshot",
+        ".snapshot",
+        "abcdefghijklmnopqrst.log.old",
+        f"{0:019d}٣.snapshot",
+    ],
+)
+def test_names_that_no_broker_gives(call: Call, log_dir: Path, tmp_path: Path, name: str) -> None:
+    """A file that only ends like one of a log's does not hide what is there."""
+    keys = tmp_path / "keys"
+    keys.write_text("k1\n")
+    (log_dir / "t-0" / name).write_bytes(b"x")
+    status = call("doctor", log_dir, *NOW).status
+    assert status in ({4, 5} if name.endswith(".snapshot") else {0})  # a broker fails on it
+    answer = call("find", log_dir, "--keys", keys, "--output", "json", *NOW)
+    assert 3 == sum("offset" in line for line in answer.lines), answer.err
