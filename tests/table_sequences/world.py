@@ -14,7 +14,12 @@ from logwright.config.table import Unique
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.commit import erase_partition
 from logwright.format.checkpoints import parse_offset_checkpoint, serialize_offset_checkpoint
-from logwright.format.names import TopicPartition
+from logwright.format.names import (
+    HIGH_WATERMARK_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    TopicPartition,
+)
+from logwright.log.checkpoints import CHECKPOINT_FILES
 from logwright.log.topic_id import read_topic_id
 from logwright.move.commit import move_partition
 from logwright.place.files import open_partition_dir
@@ -39,6 +44,7 @@ _RETENTIONS: Final = ("0", "1", str(HOUR_MS), str(24 * HOUR_MS))
 """Of tombstones: another one in each cleaning, as an operator may change it."""
 _CLEANER: Final = "cleaner-offset-checkpoint"
 _START: Final = "log-start-offset-checkpoint"
+_ENDS_OF_LOGS: Final = (RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
 _IDS: Final = "AAAAAAAAAAAAAAAAAAAAA{}"
 
 _ENDS: Final[tuple[Literal["commit", "abort"] | None, ...]] = (None, None, "commit", "abort")
@@ -351,6 +357,8 @@ def cut(world: World, draw: random.Random) -> None:
             path.unlink()
     log.history = [one for one in log.history if one[0] < base]
     log.end, log.is_cut = base, True
+    for name in _ENDS_OF_LOGS:  # as a broker that truncates
+        _set_checkpoint(log.where / name, number, None)
     _append(world, number, draw, draw.randint(1, 40))
 
 
@@ -382,7 +390,7 @@ def make_again(world: World, draw: random.Random) -> None:
     world.unread.clear()
     for number, log in list(world.logs.items()):
         shutil.rmtree(log.where / f"t-{number}")
-        for name in (_START, _CLEANER):
+        for name in CHECKPOINT_FILES:
             for log_dir in (world.root / "a", world.root / "b"):
                 _set_checkpoint(log_dir / name, number, None)
         _create(world, number, draw)
