@@ -99,7 +99,8 @@ def mutate(content: bytes, random: Random) -> bytes:
     if kind < 4:
         damaged[random.randrange(len(damaged))] ^= 1 << random.randrange(8)
     elif kind < 7:
-        start = random.choice(list(walk_batches(content))).position if content[17:] else 0
+        spans = list(walk_batches(content)) if content[17:] else []
+        start = random.choice(spans).position if spans else 0
         damaged[min(start + random.randrange(61), len(damaged) - 1)] ^= 1 << random.randrange(8)
     elif kind == 7:
         for _ in range(3):
