@@ -38,6 +38,7 @@ from logwright.rolling.model import (
 from logwright.rolling.plan import (
     danger_of,
     not_in_sync,
+    not_on_record,
     obstacles_of,
     outside_of_windows,
     resumed,
@@ -250,18 +251,21 @@ class BrokerMaintenance:
         self._check_program()
         self._wait(self._obstacle, self._limits.in_sync, remedy="Nothing was done to it.")
 
-    def has_on_record(self, reached: Mapping[str, int]) -> bool:
+    def has_on_record(self, reached: Mapping[str, int], *, wait_ms: int = _ON_RECORD_MS) -> bool:
         """Return whether the high watermarks that the broker has on record reach some offsets, of
-        the partitions of which it has a replica: a cleaning does not count what is beyond. They are
-        waited for: a broker writes them every few seconds
-        (``replica.high.watermark.checkpoint.interval.ms``). Effects: runs ``logwright inspect`` for
-        its log directories; says what is not reached.
+        the partitions of which it should have a replica: a cleaning does not count what is beyond.
+        A running broker writes them every few seconds
+        (``replica.high.watermark.checkpoint.interval.ms``). Effects: looks at the cluster; runs
+        ``logwright inspect`` for the broker's log directories; says what is not reached.
 
         Args:
             reached: offsets by the names of partitions.
+            wait_ms: how long they are waited for, ms.
         """
+        if not reached:
+            return True
         try:
-            self._wait(lambda: self._before(reached), _ON_RECORD_MS)
+            self._wait(lambda: self._before(reached), wait_ms)
         except NotInTime as error:
             self._say(error.problem.removesuffix("."))
             return False
@@ -595,20 +599,15 @@ class BrokerMaintenance:
 
     def _before(self, reached: Mapping[str, int]) -> str | None:
         """Return which high watermark on record is before an offset. Effects: as `_inspect`."""
-        for log_dir in self._broker.log_dirs if reached else ():
+        on_record: dict[str, int] = {}
+        for log_dir in self._broker.log_dirs:
             path = log_dir if self._commands.run_with else str(self.site.directory / log_dir)
-            answers = self._inspect(path)
-            if not answers:
-                return f"the high watermarks in {log_dir} cannot be read"
-            for answer in answers:
-                name = str(answer.get("topicPartition"))
+            for answer in self._inspect(path):
                 known = answer.get("checkpoints", {}).get("highWatermark")
-                if name in reached and (known is None or known < reached[name]):
-                    return (
-                        f"the high watermark of {name} on record is {known}, and what a cleaning"
-                        f" is to count ends at {reached[name]}"
-                    )
-        return None
+                if known is not None:
+                    name = str(answer.get("topicPartition"))
+                    on_record[name] = min(known, on_record.get(name, known))
+        return self._seen(lambda now: not_on_record(now, self.id, on_record, reached))
 
     def _note(self, step: Step) -> None:
         self.site.note(replace(self.site.journal(), broker=self.id, step=step))

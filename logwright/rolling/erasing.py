@@ -25,8 +25,8 @@ from logwright.erasure.wanted import read_key_set
 from logwright.rolling.tombstones import (
     KeyRecord,
     Lacking,
-    alive,
     concerned,
+    latest,
     left_alone,
     not_looked_at,
 )
@@ -64,7 +64,7 @@ class ClusterErasures:
     Attributes:
         complete: all that may have the keys was looked at, as far as this run has looked, and each
             broker could count the tombstones when it was stopped.
-        reached: where what was looked at ends, with the tombstones: offsets by partition.
+        reached: where the records of requested keys end, with the tombstones: offsets by partition.
     """
 
     def __init__(
@@ -141,11 +141,15 @@ class ClusterErasures:
         looked_at = []
         undecided = self._wait_for_transactions(where.partitions)
         for partition in where.partitions:
+            records = self._latest(partition, keys.for_topic(partition.topic))
             lacking = Lacking(
                 partition=partition.name,
-                keys=self._alive(partition, keys.for_topic(partition.topic)),
+                keys=tuple(each.key for each in records if not each.deleted),
                 undecided=undecided.get(partition.name),
             )
+            if records:
+                end = records[-1].offset + 1
+                self.reached[partition.name] = max(end, self.reached.get(partition.name, 0))
             if produce and lacking.keys:
                 self._site.topics.delete(partition, lacking.keys)
                 self.reached |= self._site.topics.offsets([partition], "committed")
@@ -170,13 +174,13 @@ class ClusterErasures:
                 return behind
             time.sleep(_POLL_SECONDS)
 
-    def _alive(self, partition: PartitionNow, keys: KeySet) -> tuple[bytes, ...]:
-        """Return the keys that are alive in a partition. Effects: reads it."""
+    def _latest(self, partition: PartitionNow, keys: KeySet) -> tuple[KeyRecord, ...]:
+        """Return the latest records of some keys in a partition. Effects: reads it."""
         topics = self._site.topics
         start = topics.offsets([partition], "first")[partition.name]
         end = topics.offsets([partition], "decided")[partition.name]
         batches = topics.read(partition, start, end)
-        return alive(record for batch in batches for record in requested(batch, keys))
+        return latest(record for batch in batches for record in requested(batch, keys))
 
     def _say(self, text: str) -> None:
         self._site.say(f"tombstones: {text}")
@@ -191,6 +195,6 @@ def requested(batch: pa.RecordBatch, keys: KeySet) -> Iterable[KeyRecord]:
     ends = np.cumsum(np.maximum(lengths, 0))
     data = np.frombuffer(b"".join(key or b"" for key in all_keys), dtype=np.uint8)
     matching = keys.match(Keys(data, ends - np.maximum(lengths, 0), lengths))
-    values = batch.column("value")
+    values, offsets = batch.column("value"), batch.column("offset")
     for row in np.flatnonzero(matching >= 0).tolist():
-        yield KeyRecord(all_keys[row], not values[row].is_valid)
+        yield KeyRecord(all_keys[row], not values[row].is_valid, offsets[row].as_py())

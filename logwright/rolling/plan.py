@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from logwright.config.windows import TimeWindow, spans
@@ -224,6 +224,27 @@ def not_in_sync(now: ClusterNow, broker: int) -> str | None:
         return f"broker {broker} is not in the cluster"
     missing = [each for each in now.of(broker) if broker not in each.isr]
     return f"broker {broker} is not in the ISR of {_named(missing)}" if missing else None
+
+
+def not_on_record(
+    now: ClusterNow, broker: int, on_record: Mapping[str, int], reached: Mapping[str, int]
+) -> str | None:
+    """Return why a broker's cleaning may not count all records up to some offsets, None if it does.
+
+    Args:
+        on_record: its high watermarks on record, by partition.
+        reached: the offsets, by partition; those of which it should not have a replica do not
+            matter.
+    """
+    for each in now.of(broker):
+        known, wanted = on_record.get(each.name), reached.get(each.name)
+        if wanted is not None and (known is None or known < wanted):
+            is_known = "is not on record" if known is None else f"on record is {known}"
+            return (
+                f"the high watermark of {each.name} {is_known}, and what a cleaning is to count"
+                f" ends at {wanted}"
+            )
+    return None
 
 
 def to_elect(now: ClusterNow, broker: int) -> tuple[PartitionNow, ...]:

@@ -42,10 +42,12 @@ class KeyRecord(NamedTuple):
 
     Attributes:
         deleted: it is a tombstone.
+        offset: where it is.
     """
 
     key: bytes
     deleted: bool
+    offset: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,17 +101,17 @@ def concerned(now: ClusterNow, keys: Requested) -> Concerned:
     )
 
 
-def alive(records: Iterable[KeyRecord]) -> tuple[bytes, ...]:
-    """Return the keys of which the latest record has a value, in the order of these records.
+def latest(records: Iterable[KeyRecord]) -> tuple[KeyRecord, ...]:
+    """Return the latest record of each key, in the order of their offsets.
 
     Args:
         records: of one partition, in the order of their offsets.
     """
-    latest: dict[bytes, bool] = {}
+    by_key: dict[bytes, KeyRecord] = {}
     for record in records:
-        latest.pop(record.key, None)
-        latest[record.key] = record.deleted
-    return tuple(key for key, deleted in latest.items() if not deleted)
+        by_key.pop(record.key, None)
+        by_key[record.key] = record
+    return tuple(by_key.values())
 
 
 def left_alone(where: Concerned) -> Iterator[str]:

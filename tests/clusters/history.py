@@ -26,6 +26,8 @@ MIN_ISR: Final = 2
 HOWS: Final = ("plain", "plain", "idempotent", "commit", "abort", "unheard")
 QUORUM_LOST: Final = 0.3
 """How often a round begins with that."""
+ELECTED: Final = 0.7
+"""How often the quorum that is lost has elected a leader of which nobody knows any more."""
 ALONE: Final = "the only replica in sync"
 _LOSES: Final = 11
 """The status of a rescue after which a broker starts, without records that were there."""
@@ -139,14 +141,26 @@ class History:
         self.tally[text.split(" of ", maxsplit=1)[0]] += 1
 
     def _lose_quorum(self) -> None:
-        """A producer gets an id, and the cluster forgets that; then another one comes."""
+        """A producer gets an id, perhaps another broker leads, and the cluster forgets that; then
+        another producer comes.
+        """
         count = self.draw.randint(1, 4)
         self._produce("idempotent", count)
-        for broker in BROKERS:
+        if self.draw.random() < ELECTED:
+            before = self.cluster.leader
+            self.cluster.stop(before)
+            self._started(before)
+            self._require_in_sync()
+            self._produce("plain")
+            self._produce("unheard")
+        for broker in self.draw.sample(BROKERS, len(BROKERS)):
             self.cluster.stop(broker)
         answer = self.cluster.lose_quorum()
-        for broker in self.draw.sample(BROKERS, len(BROKERS)):
-            self._started(broker)
+        first, second, last = self.draw.sample(BROKERS, len(BROKERS))
+        self._started(first)
+        self._started(second)
+        self._produce("plain")
+        self._started(last)
         self._require_in_sync()
         if answer is not None:
             self._note(f"quorum {answer.status} of the cluster")

@@ -326,4 +326,24 @@ def test_a_cleaning_counts_what_is_on_record(
     assert f"the high watermark of {PEOPLE}-1 on record is {put_at[f'{PEOPLE}-1']}" in lines[-1]
     erasures = ClusterErasures(site, [1])
     assert erasures.produce()
-    assert {f"{PEOPLE}-{number}": end for number, end in ends(people).items()} == erasures.reached
+    reached = {f"{PEOPLE}-{number}": end for number, end in ends(people).items()}
+    assert reached == erasures.reached
+    put(client := producer(people), 0, KEYS[7], "value that is nobody's business")
+    assert 0 == client.flush(SECONDS)
+    again = ClusterErasures(site, [1])
+    assert again.produce(), "it looks"
+    assert reached == again.reached, "what an earlier run produced has to count, too"
+
+
+def test_what_an_interrupted_run_counted_is_not_known(people: Brokers) -> None:
+    """A broker that is back, maintained by a run that was killed: it is named, and the status is
+    that of an erasure that is not complete. Once it is maintained again, all is.
+    """
+    path = cluster_file(people)
+    open_site(path, lambda _: None).note(Journal(broker=1, step="verify"))
+    answer = call("rolling", path, "--yes", "--output", "json", "--broker", "1")
+    assert 9 == answer.status, answer.err
+    sentence = "an interrupted run has maintained it: it is not known whether it counted all"
+    assert f"broker 1: {sentence} tombstones" in answer.err
+    answer = call("rolling", path, "--yes", "--output", "json", "--broker", "1")
+    assert 0 == answer.status, answer.err

@@ -14,6 +14,9 @@ _ROLLING: Final = (
 )
 _TOMBSTONES: Final = ("tests/unit/rolling/test_tombstones.py",)
 _COUNTED: Final = ("tests/e2e/test_rolling_erasure.py::test_a_cleaning_counts_what_is_on_record",)
+_INTERRUPTED: Final = (
+    "tests/e2e/test_rolling_erasure.py::test_what_an_interrupted_run_counted_is_not_known",
+)
 _COMMITTED: Final = ("tests/unit/cli/test_high_watermark.py",)
 _LIKE_KAFKA: Final = ("tests/property/test_damaged_logs.py",)
 _OUTLOOK: Final = ("tests/property/test_outlook.py",)
@@ -129,8 +132,8 @@ REPLICAS: Final[tuple[Fault, ...]] = tuple(
         (
             "the first record of a key decides whether it is alive",
             "rolling/tombstones.py",
-            "        latest.pop(record.key, None)\n",
-            "        record = KeyRecord(record.key, latest.pop(record.key, record.deleted))\n",
+            "        by_key.pop(record.key, None)\n",
+            "        record = by_key.pop(record.key, record)\n",
             _TOMBSTONES,
         ),
         (
@@ -149,10 +152,31 @@ REPLICAS: Final[tuple[Fault, ...]] = tuple(
         ),
         (
             "tombstones that a follower does not know to be committed count as cleaned",
-            "rolling/broker.py",
-            "(known is None or known < reached[name]):",
-            "(known is not None and known > reached[name]):",
+            "rolling/plan.py",
+            "(known is None or known < wanted):",
+            "known is not None and known > wanted:",
+            _TOMBSTONES,
+        ),
+        (
+            "a log that was not listed counts as cleaned up to its end",
+            "rolling/plan.py",
+            "(known is None or known < wanted):",
+            "known is not None and known < wanted:",
+            _TOMBSTONES,
+        ),
+        (
+            "only the tombstones of this run have to count",
+            "rolling/erasing.py",
+            "            if records:\n",
+            "            if records and lacking.keys:\n",
             _COUNTED,
+        ),
+        (
+            "what an interrupted run has maintained has counted all",
+            "rolling/run.py",
+            "        counts = False\n",
+            "        counts = True\n",
+            _INTERRUPTED,
         ),
         (
             "the last batch is found by its last offset only",

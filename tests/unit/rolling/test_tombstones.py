@@ -10,11 +10,12 @@ from logwright.erasure.request import Request
 from logwright.ingest.schema import COPIED
 from logwright.rolling.erasing import requested
 from logwright.rolling.model import ClusterNow, PartitionNow
+from logwright.rolling.plan import not_on_record
 from logwright.rolling.tombstones import (
     KeyRecord,
     Lacking,
-    alive,
     concerned,
+    latest,
     left_alone,
     not_looked_at,
 )
@@ -56,19 +57,37 @@ def request(key: bytes, topics: str, *, has_filter: bool = True) -> Request:
     ("records", "expected"),
     [
         ([], ()),
-        ([(A, False)], (A,)),
-        ([(A, True)], ()),
-        ([(A, False), (A, True)], ()),
-        ([(A, True), (A, False)], (A,)),
-        ([(A, False), (B, False), (A, False)], (B, A)),
-        ([(A, False), (B, False), (A, True), (C, True), (B, False)], (B,)),
+        ([(A, False)], (0,)),
+        ([(A, False), (A, True)], (1,)),
+        ([(A, True), (A, False)], (1,)),
+        ([(A, False), (B, False), (A, False)], (1, 2)),
+        ([(A, False), (B, False), (A, True), (C, True), (B, False)], (2, 3, 4)),
     ],
 )
 def test_the_latest_record_decides(
-    records: list[tuple[bytes, bool]], expected: tuple[bytes, ...]
+    records: list[tuple[bytes, bool]], expected: tuple[int, ...]
 ) -> None:
-    """A key whose latest record has a value gets a tombstone, once; in the order of these."""
-    assert expected == alive(KeyRecord(*each) for each in records)
+    """One of each key, in the order of their offsets."""
+    all_records = [KeyRecord(*each, offset) for offset, each in enumerate(records)]
+    assert [all_records[at] for at in expected] == list(latest(all_records))
+
+
+def test_what_a_cleaning_cannot_count() -> None:
+    """What a broker should have a replica of and has no high watermark of, or one that is lower.
+    What is another broker's, and what nothing was looked for in, does not matter.
+    """
+    now = cluster(partition("people"), partition("people", 1))
+    wanted = {"people-0": 7, "people-1": 5, "elsewhere-0": 9}
+    assert not_on_record(now, 1, {"people-0": 7, "people-1": 6}, wanted) is None
+    assert not_on_record(now, 1, {"people-0": 7}, {"people-0": 7}) is None
+    assert not_on_record(now, 4, {}, wanted) is None
+    ends = "and what a cleaning is to count ends at"
+    assert f"the high watermark of people-0 on record is 6, {ends} 7" == not_on_record(
+        now, 1, {"people-0": 6, "people-1": 5}, wanted
+    )
+    assert f"the high watermark of people-1 is not on record, {ends} 5" == not_on_record(
+        now, 3, {"people-0": 7}, wanted
+    )
 
 
 def test_where_the_keys_are_looked_for() -> None:
@@ -130,7 +149,12 @@ def test_requested_records_among_those_of_a_consumer() -> None:
         ],
         schema=COPIED,
     )
-    expected = [KeyRecord(A, False), KeyRecord(B, True), KeyRecord(C, False), KeyRecord(A, True)]
+    expected = [
+        KeyRecord(A, False, 0),
+        KeyRecord(B, True, 3),
+        KeyRecord(C, False, 5),
+        KeyRecord(A, True, 6),
+    ]
     assert expected == list(requested(batch, keys.for_topic("t")))
     assert [] == list(requested(batch, keys.for_topic("u")))
     assert [] == list(requested(batch.slice(1, 1), keys))
