@@ -91,6 +91,8 @@ class DirectoryIds:
 NO_IDS: Final = DirectoryIds(cluster_id=None, node_id=None, directory_id=None)
 """The ids of a log directory without ``meta.properties``."""
 
+ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
+"""The feature level of eligible leader replicas (KIP-966)."""
 RESERVED_IDS: Final = 100
 """Number of reserved ids, from 0 (DirectoryId.reserved, 4.3.0)."""
 

@@ -82,11 +82,11 @@ def _read(message: Message, value: bytes | None) -> dict[str, Any]:
 
 def serialize_voters(voters: tuple[Voter, ...]) -> bytes:
     """Return the value of a KRAFT_VOTERS record."""
-    content = struct.pack(">h", VERSION) + _varint(len(voters) + 1)
+    content = struct.pack(">h", VERSION) + varint(len(voters) + 1)
     for voter in voters:
         content += struct.pack(">i", voter.node_id)
         content += base64.urlsafe_b64decode(f"{voter.directory_id}==")
-        content += _varint(len(voter.endpoints) + 1)
+        content += varint(len(voter.endpoints) + 1)
         for endpoint in voter.endpoints:
             content += _string(endpoint.name) + _string(endpoint.host)
             content += struct.pack(">H", endpoint.port) + _NO_TAGS
@@ -116,10 +116,10 @@ def serialize_footer() -> bytes:
 
 def _string(text: str) -> bytes:
     content = text.encode()
-    return _varint(len(content) + 1) + content
+    return varint(len(content) + 1) + content
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
     """Return an unsigned varint."""
     encoded = bytearray()
     while value >= 0x80:  # noqa: PLR2004 -- seven bits a byte

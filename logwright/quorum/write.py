@@ -5,7 +5,10 @@ snapshot: the records of the source's snapshot and of its log after it, without 
 transactions that did not end, with raised counters (`logwright.quorum.counters`), and with the
 controller as the only voter (kraft.version 1). A node
 that has a snapshot and no log after it starts, as after the download of a snapshot
-(KafkaMetadataLog). The source is only read. The directory appears as a whole, or not at all.
+(KafkaMetadataLog). The snapshot's epoch is newer than that of every record: a broker whose own log
+ends there, or later, would else continue from it, with the counters and replicas in sync of before
+(RaftLog.validateOffsetAndEpoch, 4.3.0). The source is only read. The directory appears as a whole,
+or not at all.
 """
 
 from __future__ import annotations
@@ -14,8 +17,9 @@ import base64
 import json
 import secrets
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -34,7 +38,7 @@ from logwright.format.record import SMALLEST_RECORD_BYTES, Record, encode_record
 from logwright.metadata.files import segments
 from logwright.metadata.find import METADATA_DIRECTORY
 from logwright.metadata.image import Image
-from logwright.metadata.model import RESERVED_IDS, ConfigEntry
+from logwright.metadata.model import ELIGIBLE_LEADERS, RESERVED_IDS, ConfigEntry
 from logwright.metadata.quorum import QUORUM_STATE
 from logwright.metadata.read import META_PROPERTIES, read_metadata
 from logwright.metadata.records import ABORT_TRANSACTION, BEGIN_TRANSACTION, END_TRANSACTION
@@ -49,6 +53,7 @@ from logwright.quorum.control import (
 from logwright.quorum.counters import with_raised
 from logwright.quorum.kinds import NO_OP, api_key
 from logwright.quorum.model import NewDirectory, State, Verdict
+from logwright.quorum.replicas import Demotion, partition_change
 from logwright.units import Offset
 
 _START: Final = Offset(0)
@@ -66,15 +71,17 @@ def new_directory_id() -> str:
             return text
 
 
-def write_directory(verdict: Verdict, new: NewDirectory) -> Path:
+def write_directory(verdict: Verdict, new: NewDirectory, demoted: Sequence[Demotion] = ()) -> Path:
     """Write the directory; return the path of the snapshot in it. Effects: makes it, durably.
+
+    `demoted`: partitions with replicas that lack records: they are not in sync there.
 
     Raises:
         PreconditionError: there is something already, or it cannot be written.
         StalePlan: the source has changed since it was read.
     """
     state = verdict.state
-    name = f"{state.end_offset:020d}-{state.epoch:010d}.checkpoint"
+    name = f"{state.end_offset:020d}-{new.epoch:010d}.checkpoint"
     if new.directory.exists() or new.directory.is_symlink():
         raise PreconditionError(
             "is there already.",
@@ -88,7 +95,7 @@ def write_directory(verdict: Verdict, new: NewDirectory) -> Path:
             durable.new(staged / META_PROPERTIES, _properties(new))
             durable.new(metadata / QUORUM_STATE, _quorum_state(new))
             with durable.created(metadata / name) as file:
-                _write_snapshot(file, verdict, new)
+                _write_snapshot(file, verdict, new, demoted)
             _check(metadata, state.image)
     except OSError as error:
         raise unreadable(error, new.directory) from error
@@ -116,7 +123,9 @@ def _quorum_state(new: NewDirectory) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
 
 
-def _write_snapshot(file: BinaryIO, verdict: Verdict, new: NewDirectory) -> None:
+def _write_snapshot(
+    file: BinaryIO, verdict: Verdict, new: NewDirectory, demoted: Sequence[Demotion]
+) -> None:
     """Write the whole snapshot. Effects: reads the source; writes."""
     state = verdict.state
     head = [(ControlType.SNAPSHOT_HEADER, serialize_header(state.timestamp_ms))]
@@ -128,10 +137,25 @@ def _write_snapshot(file: BinaryIO, verdict: Verdict, new: NewDirectory) -> None
     file.write(_control_batch(head, _START, state))
     offset = Offset(len(head))
     records = (one for batch in _source_batches(verdict) for one in batch.records)
-    for group in _grouped(with_raised(_happened(records))):
+    changes = _changes(demoted, state)
+    for group in _grouped(chain(with_raised(_happened(records)), changes)):
         file.write(_batch(group, offset, state, 0))
         offset = Offset(offset + len(group))
     file.write(_control_batch([(ControlType.SNAPSHOT_FOOTER, serialize_footer())], offset, state))
+
+
+def _changes(demoted: Sequence[Demotion], state: State) -> Iterator[Record]:
+    """Yield the records that say who is in sync."""
+    eligible = state.image.features.get(ELIGIBLE_LEADERS, 0) > 0
+    for each in demoted:
+        yield Record(
+            offset=_START,
+            timestamp_ms=state.timestamp_ms,
+            sequence=NO_SEQUENCE,
+            key=None,
+            value=partition_change(each, eligible=eligible),
+            headers=(),
+        )
 
 
 def _source_batches(verdict: Verdict) -> Iterator[ReadBatch]:

@@ -15,11 +15,10 @@ from typing import Final
 from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.metadata.find import find_metadata
-from logwright.metadata.model import ClusterMetadata
+from logwright.metadata.model import ELIGIBLE_LEADERS, ClusterMetadata
 from logwright.metadata.read import read_directory_ids, read_metadata
 from logwright.place.model import Place
 
-_ELIGIBLE_LEADERS: Final = "eligible.leader.replicas.version"
 _MOST_NAMED: Final = 3
 NOT_KNOWN_WHO_LEADS: Final = (
     "whether this replica leads although it lacks records: that is in the cluster's metadata"
@@ -42,7 +41,7 @@ def led_by_it_alone(
     """Return those of some partitions of which a node has one of several replicas, and the only one
     in sync, in a cluster without eligible leader replicas. Pure.
     """
-    if metadata.features.get(_ELIGIBLE_LEADERS, 0):
+    if metadata.features.get(ELIGIBLE_LEADERS, 0):
         return ()
     alone = []
     for partition in partitions:

@@ -118,6 +118,8 @@ class ModelCluster:
             how: plain, idempotent; commit, abort: a transaction that ends so; unheard: the
                 producer dies before it hears of it.
         """
+        if len(self.isr) < MIN_ISR:
+            self.replicate()  # a producer tries again
         leader = self.up.get(self.leader)
         if leader is None or len(self.isr) < MIN_ISR:
             return False

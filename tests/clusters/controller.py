@@ -53,9 +53,9 @@ class Controller:
         )
 
     def restore(self, known: Known) -> None:
-        """Start with a state, while no broker runs."""
+        """Start with a state, while no broker runs: their heartbeats end one after the other."""
         self.isr, self.elr, self.leader, self.leader_epoch, self.last_leader, epochs = known
-        self.epochs, self.active = {**epochs}, set()
+        self.epochs, self.active = {**epochs}, {*self.isr}
         for broker in self.isr:
             self.leave(broker)
 

@@ -26,8 +26,8 @@ MIN_ISR: Final = 2
 HOWS: Final = ("plain", "plain", "idempotent", "commit", "abort", "unheard")
 QUORUM_LOST: Final = 0.3
 """How often a round begins with that."""
-ELECTED: Final = 0.7
-"""How often the quorum that is lost has elected a leader of which nobody knows any more."""
+EARLIER: Final = 0.5
+"""How often one broker stops earlier than the others, before the quorum is lost."""
 ALONE: Final = "the only replica in sync"
 _LOSES: Final = 11
 """The status of a rescue after which a broker starts, without records that were there."""
@@ -141,19 +141,25 @@ class History:
         self.tally[text.split(" of ", maxsplit=1)[0]] += 1
 
     def _lose_quorum(self) -> None:
-        """A producer gets an id, perhaps another broker leads, and the cluster forgets that; then
-        another producer comes.
+        """A producer gets an id, other brokers lead, perhaps one stops earlier than the others, and
+        the cluster forgets that; then another producer comes, and one while the last broker has not
+        started.
         """
         count = self.draw.randint(1, 4)
         self._produce("idempotent", count)
-        if self.draw.random() < ELECTED:
+        for _ in range(self.draw.randint(0, 3)):
             before = self.cluster.leader
             self.cluster.stop(before)
             self._started(before)
             self._require_in_sync()
+        self._produce("plain")
+        self._produce("unheard")
+        earlier, *others = self.draw.sample(BROKERS, len(BROKERS))
+        self.cluster.stop(earlier)
+        if self.draw.random() < EARLIER:
+            self._note(f"stop of {earlier}")
             self._produce("plain")
-            self._produce("unheard")
-        for broker in self.draw.sample(BROKERS, len(BROKERS)):
+        for broker in others:
             self.cluster.stop(broker)
         answer = self.cluster.lose_quorum()
         first, second, last = self.draw.sample(BROKERS, len(BROKERS))
@@ -164,6 +170,8 @@ class History:
         self._require_in_sync()
         if answer is not None:
             self._note(f"quorum {answer.status} of the cluster")
+            if answer.status:
+                raise Difference(f"quorum: {answer.out} {answer.err}")
         self._produce("idempotent", count)
         self._judge()
 

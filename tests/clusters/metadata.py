@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from logwright.metadata.find import METADATA_DIRECTORY
+from logwright.metadata.read import read_metadata
 from logwright.quorum.counters import leader_epoch_at, next_producer_id, producer_ids
 from tests.clusters.controller import Controller, Known
 from tests.clusters.replica import Batch, batches_of
@@ -104,7 +106,13 @@ class MetadataLog:
         left = self._entries[: end - sum(map(len, self._first))]
         raised, self.next_id = _counters(directory)
         known = left[-1].known
-        self.controller.restore(known._replace(leader_epoch=known.leader_epoch + raised))
+        known = known._replace(leader_epoch=known.leader_epoch + raised)
+        rescued = read_metadata(directory / METADATA_DIRECTORY).topics[TOPIC].partitions[0]
+        if {*rescued.in_sync} != {*known.isr}:
+            first, *others = rescued.in_sync
+            epoch = known.leader_epoch + 1
+            known = known._replace(isr=(first, *others), elr=(), leader=first, leader_epoch=epoch)
+        self.controller.restore(known)
         self._begin()
 
 

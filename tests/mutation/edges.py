@@ -7,6 +7,7 @@ from typing import Final
 from tests.mutation.fault import Fault
 
 _QUORUM: Final = ("tests/unit/quorum/test_quorum.py",)
+_REPLICAS: Final = ("tests/e2e/test_quorum_replicas.py",)
 _RUNNING: Final = ("tests/unit/running/test_place.py",)
 _TIER: Final = ("tests/unit/tier/test_place.py",)
 _OFFSETS: Final = ("tests/unit/offsets/test_offsets.py",)
@@ -59,6 +60,27 @@ EDGES: Final = (
         right="        value=producer_ids(next_id + PRODUCER_IDS),\n",
         wrong="        value=producer_ids(next_id),\n",
         tests=_QUORUM,
+    ),
+    Fault(
+        family="edge: quorum: a broker continues from its own metadata log",
+        file="quorum/write.py",
+        right="{new.epoch:010d}.checkpoint",
+        wrong="{state.epoch:010d}.checkpoint",
+        tests=_REPLICAS,
+    ),
+    Fault(
+        family="edge: quorum: a replica that lacks records is in sync",
+        file="quorum/write.py",
+        right="_changes(demoted, state)",
+        wrong="_changes((), state)",
+        tests=_REPLICAS,
+    ),
+    Fault(
+        family="edge: quorum: the longer replica has more, whatever its epoch",
+        file="quorum/replicas.py",
+        right="own, key=lambda broker: own[broker], default=None)",
+        wrong="own, key=lambda broker: own[broker].offset, default=None)",
+        tests=("tests/unit/quorum/test_replicas.py",),
     ),
     Fault(
         family="edge: quorum: leader epochs go back",

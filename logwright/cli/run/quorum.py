@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
@@ -22,6 +22,7 @@ from logwright.place.model import Place
 from logwright.quorum.model import Endpoint, KindCount, NewDirectory, Survivor, Verdict
 from logwright.quorum.plan import METADATA_VERSION, judge, plan_directory
 from logwright.quorum.read import read_survivors
+from logwright.quorum.replicas import Demotion, demotions, not_compared, read_ends
 from logwright.quorum.write import new_directory_id, write_directory
 from logwright.reading import reading
 
@@ -57,6 +58,9 @@ def run(
             _show_survivor(output, survivor)
         verdict = judge(survivors)
         _show_verdict(output, verdict)
+        topics, ends = verdict.state.image.topics, read_ends(survivors)
+        demoted = demotions(topics, ends)
+        _show_demoted(output, demoted, not_compared(topics, ends))
         if destination is None:
             damaged = any(each.damages or each.state is None for each in survivors)
             return CorruptLogError.exit_status if damaged else 0
@@ -69,7 +73,7 @@ def run(
                 output.message("Nothing was changed.")
                 return STOPPED
         if not dry_run:
-            write_directory(verdict, new)
+            write_directory(verdict, new, demoted)
         _show_new(output, verdict, new, written=not dry_run)
     return 0
 
@@ -165,6 +169,46 @@ def _show_verdict(output: Output, verdict: Verdict) -> None:
         voters=sorted(verdict.voters),
         wholeVoters=sorted(verdict.whole),
         hasQuorum=verdict.has_quorum,
+    )
+
+
+def _show_demoted(
+    output: Output, demoted: Sequence[Demotion], not_looked_at: Mapping[int, int]
+) -> None:
+    """Print which replicas lack records or were not looked at. Effects: writes to stdout."""
+    lines = [
+        f"{each.partition}: {_lacking(each)}, and that of broker {each.other} at offset"
+        f" {each.most.offset} of epoch {each.most.epoch}: in sync in the new state:"
+        f" {', '.join(map(str, each.in_sync))}."
+        for each in demoted
+    ]
+    if not_looked_at:
+        counts = [f"{count} of broker {each}" for each, count in not_looked_at.items()]
+        lines.append(
+            f"Not looked at: replicas, {', '.join(counts)}. One that lacks records, and was in sync"
+            " when this state was, may lead, and the others cut their logs to its end: give the"
+            " directories of all brokers, recovered if they were killed."
+        )
+    output.result(
+        lines,
+        demoted=[
+            {
+                "topicPartition": str(each.partition),
+                "lacking": {str(broker): end._asdict() for broker, end in each.lacking.items()},
+                "broker": each.other,
+                **each.most._asdict(),
+                "inSync": list(each.in_sync),
+            }
+            for each in demoted
+        ],
+        notCompared={str(broker): count for broker, count in not_looked_at.items()},
+    )
+
+
+def _lacking(demotion: Demotion) -> str:
+    return ", ".join(
+        f"the replica of broker {broker} ends at offset {end.offset} of epoch {end.epoch}"
+        for broker, end in demotion.lacking.items()
     )
 
 
