@@ -36,7 +36,7 @@ def produce(brokers: Brokers, values: list[str]) -> None:
 
 
 def consume(brokers: Brokers, count: int) -> list[str]:
-    """So many records from the beginning, or those that there are in time."""
+    """A number of records from the beginning, or those that there are in time."""
     consumer = Consumer({"bootstrap.servers": brokers.bootstrap, "group.id": "g", "log_level": 0})
     consumer.assign([TopicPartition(TOPIC, 0, 0)])
     messages = consumer.consume(count, SECONDS)

@@ -258,7 +258,7 @@ FAULTS = (
         file="format/scan.py",
         right="    if span >= end_offset - batch.base_offset:",
         wrong="    if span >= end_offset:",
-        tests=DECODER,
+        tests=("tests/unit/format/test_scan.py", *DECODER),
     ),
     *BETWEEN,
     *CHECKING,

@@ -48,8 +48,8 @@ REPLICAS: Final[tuple[Fault, ...]] = tuple(
         (
             "eligible leader replicas do not count",
             "rescue/alone.py",
-            "    if metadata.features.get(_ELIGIBLE_LEADERS, 0):\n",
-            "    if metadata.features.get(_ELIGIBLE_LEADERS, 0) > 1:\n",
+            "    if metadata.features.get(ELIGIBLE_LEADERS, 0):\n",
+            "    if metadata.features.get(ELIGIBLE_LEADERS, 0) > 1:\n",
             _ALONE,
         ),
         (

@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 
 from logwright.errors import CorruptBatch, UnsupportedFormatError
-from logwright.format.scan import LENGTH, OTHER_MAGIC, SMALL, TORN, WHOLE, next_batch, scan_whatever
+from logwright.format.scan import (
+    LENGTH,
+    OTHER_MAGIC,
+    SMALL,
+    TORN,
+    WHOLE,
+    next_batch,
+    scan_segment,
+    scan_whatever,
+)
 from logwright.format.valid import End, valid_batches
 from tests.unit.format.builders import TWO_RECORDS as BATCH
 
@@ -50,3 +59,12 @@ def test_one_status_has_two_readings(
         return
     with pytest.raises((CorruptBatch, UnsupportedFormatError), match=strictly):
         scan_whatever(data, "0.log")
+
+
+def test_a_batch_ends_before_the_next_segment() -> None:
+    """One with offsets 100 and 101: the next segment begins at 102, or it is refused."""
+    data = np.frombuffer(BATCH, dtype=np.uint8)
+    assert 1 == len(scan_segment(data, "100.log", base_offset=100, end_offset=102))
+    for end_offset in (100, 101):
+        with pytest.raises(CorruptBatch, match="offset"):
+            scan_segment(data, "100.log", base_offset=100, end_offset=end_offset)
