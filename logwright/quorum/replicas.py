@@ -10,21 +10,23 @@ from __future__ import annotations
 
 import base64
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logwright.errors import LogwrightError, NotALogDir
+from logwright.errors import LogwrightError, NotALogDir, PreconditionError
 from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, TopicPartition
 from logwright.log.load import list_partitions, observe
-from logwright.metadata.model import PartitionMetadata, TopicMetadata
+from logwright.log.topic_id import read_topic_id
+from logwright.metadata.find import METADATA_DIRECTORY
+from logwright.metadata.model import NO_IDS, DirectoryIds, PartitionMetadata, TopicMetadata
+from logwright.metadata.read import read_directory_ids
 from logwright.metadata.records import FRAME_VERSION
 from logwright.place.files import open_partition_dir
 from logwright.quorum.control import varint
-from logwright.quorum.model import Survivor
 
 _PARTITION_CHANGE: Final = 5
 _WITH_ELIGIBLE: Final = 2
@@ -42,6 +44,8 @@ class End(NamedTuple):
     offset: int
 
 
+NOTHING: Final = End(-1, 0)
+"""Of a replica whose log is missing."""
 Ends = Mapping[TopicPartition, Mapping[int, End]]
 """By partition and broker."""
 
@@ -140,19 +144,69 @@ def _int32s(numbers: Sequence[int]) -> bytes:
     return varint(len(numbers) + 1) + b"".join(map(_int32, numbers))
 
 
-def read_ends(survivors: Sequence[Survivor]) -> Ends:
-    """Return where the replicas in the directories of brokers end; those that cannot be read are
-    left out. Effects: reads their last segments.
+def has_only_replicas(log_dir: Path) -> bool:
+    """Return whether a directory is a further one of a broker: with logs, and without the metadata
+    log. Effects: looks.
+
+    Raises:
+        UnreadableFile: it cannot be read.
+    """
+    return not (log_dir / METADATA_DIRECTORY).exists() and bool(_partitions(log_dir))
+
+
+def read_ends(
+    log_dirs: Sequence[Path], topics: Mapping[str, TopicMetadata], cluster_id: str | None
+) -> Ends:
+    """Return where the replicas in the directories of brokers end: `NOTHING` where the state has a
+    replica in a directory, and its log is missing. Those that cannot be read, or are of a topic
+    with another id, are left out. Effects: reads their last segments.
+
+    Args:
+        topics: of the state.
+        cluster_id: None: not known.
+
+    Raises:
+        PreconditionError: a directory is of another cluster.
     """
     ends: dict[TopicPartition, dict[int, End]] = {}
-    for survivor in survivors:
-        broker = survivor.ids.node_id
-        if broker is None:
+    for log_dir in log_dirs:
+        ids = _ids(log_dir)
+        if ids.node_id is None:
             continue
-        for partition in _partitions(survivor.log_dir):
+        if cluster_id is not None and ids.cluster_id not in (None, cluster_id):
+            raise PreconditionError(
+                "is of another cluster.",
+                path=log_dir,
+                remedy="Give directories of one cluster. Nothing was changed.",
+            )
+        here = _partitions(log_dir)
+        for partition in _absent(topics, ids, here):
+            ends.setdefault(partition, {})[ids.node_id] = NOTHING
+        for partition in here:
+            topic = topics.get(partition.topic)
             with suppress(LogwrightError):  # `doctor` says what is wrong with it
-                ends.setdefault(partition, {})[broker] = _end(survivor.log_dir, partition)
+                end = None if topic is None else _end(log_dir, partition, topic.topic_id)
+                if end is not None:
+                    ends.setdefault(partition, {})[ids.node_id] = end
     return ends
+
+
+def _absent(
+    topics: Mapping[str, TopicMetadata], ids: DirectoryIds, here: Collection[TopicPartition]
+) -> Iterator[TopicPartition]:
+    """Yield the partitions of which a directory should have a replica, and has none."""
+    for partition, _, known in _replicated(topics):
+        places = dict(zip(known.replicas, known.directories, strict=False))
+        own = ids.node_id is not None and places.get(ids.node_id) == ids.directory_id
+        if own and ids.directory_id is not None and partition not in here:
+            yield partition
+
+
+def _ids(log_dir: Path) -> DirectoryIds:
+    try:
+        return read_directory_ids(log_dir)
+    except LogwrightError:  # it is named as damaged
+        return NO_IDS
 
 
 def _partitions(log_dir: Path) -> list[TopicPartition]:
@@ -162,11 +216,16 @@ def _partitions(log_dir: Path) -> list[TopicPartition]:
         return []
 
 
-def _end(log_dir: Path, partition: TopicPartition) -> End:
-    end = observe(log_dir, partition, high_watermark="end").log_end_offset
+def _end(log_dir: Path, partition: TopicPartition, topic_id: str) -> End | None:
+    """Return where a replica ends, None if it is of another topic, or without an id: a broker takes
+    it for a stray log.
+    """
     name = LEADER_EPOCH_CHECKPOINT
     with open_partition_dir(log_dir, partition) as directory:
+        if read_topic_id(directory) != topic_id:
+            return None
         content = directory.read(name) if directory.exists(name) else b""
+    end = observe(log_dir, partition, high_watermark="end").log_end_offset
     epochs = parse_leader_epochs(content, log_dir / partition.directory_name / name)
     epoch = next((each.epoch for each in reversed(epochs) if each.start_offset < end), -1)
     return End(epoch, end)

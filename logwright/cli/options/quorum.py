@@ -36,8 +36,8 @@ from logwright.cli.options.parameters import LogDir, log_format_option, output_o
 @log_format_option
 def command() -> None:
     """Show what is left of a KRaft cluster's metadata when its quorum is gone. Give the log
-    directories that have a __cluster_metadata-0, of stopped controllers and brokers. They are only
-    read.
+    directories of stopped controllers and brokers: those that have a __cluster_metadata-0, and
+    others of brokers, whose replicas are compared. They are only read.
 
     Exit status 3: a file of them is damaged. With --to it is 0 once the directory is written.
     """

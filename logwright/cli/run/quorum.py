@@ -22,7 +22,13 @@ from logwright.place.model import Place
 from logwright.quorum.model import Endpoint, KindCount, NewDirectory, Survivor, Verdict
 from logwright.quorum.plan import METADATA_VERSION, judge, plan_directory
 from logwright.quorum.read import read_survivors
-from logwright.quorum.replicas import Demotion, demotions, not_compared, read_ends
+from logwright.quorum.replicas import (
+    Demotion,
+    demotions,
+    has_only_replicas,
+    not_compared,
+    read_ends,
+)
 from logwright.quorum.write import new_directory_id, write_directory
 from logwright.reading import reading
 
@@ -53,12 +59,14 @@ def run(
     with ExitStack() as stack:
         for each in directories:
             stack.enter_context(reading(each))
-        survivors = read_survivors(directories)
+        nodes = [each for each in directories if not has_only_replicas(each)]
+        survivors = read_survivors(nodes or directories)
         for survivor in survivors:
             _show_survivor(output, survivor)
         verdict = judge(survivors)
         _show_verdict(output, verdict)
-        topics, ends = verdict.state.image.topics, read_ends(survivors)
+        topics = verdict.state.image.topics
+        ends = read_ends(directories, topics, verdict.cluster_id)
         demoted = demotions(topics, ends)
         _show_demoted(output, demoted, not_compared(topics, ends))
         if destination is None:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.metadata.model import PartitionMetadata, TopicMetadata
 from logwright.metadata.records import PartitionChangeRecord, decode_metadata_record
-from logwright.quorum.replicas import Demotion, End, demotions, not_compared, partition_change
+from logwright.quorum.replicas import (
+    NOTHING,
+    Demotion,
+    End,
+    demotions,
+    has_only_replicas,
+    not_compared,
+    partition_change,
+    read_ends,
+)
+from tests.log_builder import LogBuilder
 from tests.metadata_builder import int32, int32s, uuid_text
 from tests.metadata_builder import partition_change as change
 
@@ -50,6 +66,46 @@ def test_nobody_in_sync_has_the_most() -> None:
     (demotion,) = demotions(topics(2), ends)
     assert (1,) == demotion.in_sync
     assert () == demotions(topics(2), {T0: {2: End(4, 9), 8: End(9, 9)}})
+
+
+def place(root: Path, broker: int, records: dict[TopicPartition, int], **ids: str) -> Path:
+    """The log directory of a broker, with logs of some batches of one record."""
+    log_dir = root / f"logs-{broker}-{ids.get('directory', '')}"
+    log_dir.mkdir(exist_ok=True)
+    for partition, count in records.items():
+        log = LogBuilder(log_dir, str(partition))
+        segment = log.segment(0)
+        for number in range(count):
+            segment.batch(number, [(b"k", b"v")])
+        log.write()
+        log.directory.joinpath("partition.metadata").write_text(
+            f"version: 0\ntopic_id: {ids.get('topic_id', TOPIC_ID)}\n"
+        )
+        log.directory.joinpath("leader-epoch-checkpoint").write_text("0\n1\n5 0\n")
+    cluster = ids.get("cluster", "c")
+    text = f"version=1\ncluster.id={cluster}\nnode.id={broker}\n"
+    (log_dir / "meta.properties").write_text(f"{text}directory.id={uuid_text(broker)}\n")
+    return log_dir
+
+
+def test_where_replicas_end(tmp_path: Path) -> None:
+    """By the epoch of the last record; nothing where the log should be and is not; not one of
+    another topic with that name, or of a topic that the state has not.
+    """
+    first = place(tmp_path, 1, {T0: 3, TopicPartition("u", 0): 4})
+    second = place(tmp_path, 2, {T0: 9}, topic_id=uuid_text(8))
+    third = place(tmp_path, 3, {})
+    state = topics(1, 2, 3)
+    placed = replace(state["t"].partitions[0], directories=tuple(map(uuid_text, (1, 2, 3))))
+    known = {"t": replace(state["t"], partitions={0: placed})}
+    dirs = [first, second, third]
+    assert {T0: {1: End(5, 3), 3: NOTHING}} == read_ends(dirs, known, "c")
+    assert {T0: {1: End(5, 3)}} == read_ends(dirs, state, None), "the state does not say where"
+    assert [True, True, False] == [has_only_replicas(each) for each in dirs]
+    (first / "__cluster_metadata-0").mkdir()
+    assert not has_only_replicas(first)
+    with pytest.raises(PreconditionError, match="of another cluster"):
+        read_ends(dirs, known, "other")
 
 
 def test_the_record() -> None:
