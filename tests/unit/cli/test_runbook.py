@@ -14,10 +14,12 @@ from typing import Final
 
 import pytest
 
+from logwright.format.names import TopicPartition
 from tests.e2e.command import Answer, call
 from tests.log_builder import START_MS, LogBuilder
-from tests.metadata_builder import MetadataBuilder, partition, topic, uuid_text
+from tests.metadata_builder import MetadataBuilder, feature, partition, topic, uuid_text
 from tests.property.accidents import META
+from tests.quorum_replicas import TOPIC, write_replicas
 from tests.rights import NOBODY
 from tests.tidy.trees import ROOT
 from tests.unit.cli.test_doctor import left_cleanly
@@ -194,7 +196,7 @@ def run(command: str, log_dir: Path) -> Answer:
 
 def test_every_section_has_its_rows() -> None:
     """The tables are where this test looks for them."""
-    assert [13, 10, 5, 8, 8] == [len(rows) for rows in ROWS.values()]
+    assert [13, 10, 5, 10, 8] == [len(rows) for rows in ROWS.values()]
 
 
 @pytest.mark.parametrize("words", [one for one in ROWS[STARTS] if one not in ELSEWHERE])
@@ -293,6 +295,17 @@ def later_leader(node: Path) -> None:
     path.write_text(path.read_text().replace('"leaderEpoch":3', '"leaderEpoch":9'))
 
 
+def replicas(node: Path) -> None:
+    """Two of three brokers are left; one lacks records."""
+    shutil.rmtree(node)
+    log_dirs = [
+        write_replicas(node.with_name(f"logs-{broker}"), broker, {TopicPartition("t", 0): count})
+        for broker, count in ((1, 3), (3, 1))
+    ]
+    made = [topic("t", TOPIC), partition(TOPIC, 0, (1, 2, 3))]
+    MetadataBuilder(log_dirs[0]).segment(0, [feature("metadata.version", 25)], made)
+
+
 def older_leader(node: Path) -> None:
     """Next to it is the log of a leader without a majority."""
     (node.parent / "node-2").mkdir()
@@ -308,6 +321,8 @@ QUORUMS: Final[dict[str, Callable[[Path], object]]] = {
     "Not known": lambda _: None,
     "Left out: …: its log has other records up to …": older_leader,
     "damaged: …": lambda node: damaged_batch(node, 4),
+    "t-0: the replica of broker 3 ends at … and that of broker 1 at …": replicas,
+    "Not looked at: replicas, …": replicas,
 }
 
 

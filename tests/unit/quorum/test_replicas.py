@@ -21,11 +21,12 @@ from logwright.quorum.replicas import (
     partition_change,
     read_ends,
 )
-from tests.log_builder import LogBuilder
 from tests.metadata_builder import int32, int32s, uuid_text
 from tests.metadata_builder import partition_change as change
+from tests.quorum_replicas import TOPIC, write_replicas
+from tests.quorum_worlds import CLUSTER
 
-TOPIC_ID = uuid_text(7)
+TOPIC_ID = uuid_text(TOPIC)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
@@ -68,38 +69,18 @@ def test_nobody_in_sync_has_the_most() -> None:
     assert () == demotions(topics(2), {T0: {2: End(4, 9), 8: End(9, 9)}})
 
 
-def place(root: Path, broker: int, records: dict[TopicPartition, int], **ids: str) -> Path:
-    """The log directory of a broker, with logs of some batches of one record."""
-    log_dir = root / f"logs-{broker}-{ids.get('directory', '')}"
-    log_dir.mkdir(exist_ok=True)
-    for partition, count in records.items():
-        log = LogBuilder(log_dir, str(partition))
-        segment = log.segment(0)
-        for number in range(count):
-            segment.batch(number, [(b"k", b"v")])
-        log.write()
-        log.directory.joinpath("partition.metadata").write_text(
-            f"version: 0\ntopic_id: {ids.get('topic_id', TOPIC_ID)}\n"
-        )
-        log.directory.joinpath("leader-epoch-checkpoint").write_text("0\n1\n5 0\n")
-    cluster = ids.get("cluster", "c")
-    text = f"version=1\ncluster.id={cluster}\nnode.id={broker}\n"
-    (log_dir / "meta.properties").write_text(f"{text}directory.id={uuid_text(broker)}\n")
-    return log_dir
-
-
 def test_where_replicas_end(tmp_path: Path) -> None:
     """By the epoch of the last record; nothing where the log should be and is not; not one of
     another topic with that name, or of a topic that the state has not.
     """
-    first = place(tmp_path, 1, {T0: 3, TopicPartition("u", 0): 4})
-    second = place(tmp_path, 2, {T0: 9}, topic_id=uuid_text(8))
-    third = place(tmp_path, 3, {})
+    first = write_replicas(tmp_path / "1", 1, {T0: 3, TopicPartition("u", 0): 4})
+    second = write_replicas(tmp_path / "2", 2, {T0: 9}, topic_id=8)
+    third = write_replicas(tmp_path / "3", 3, {})
     state = topics(1, 2, 3)
     placed = replace(state["t"].partitions[0], directories=tuple(map(uuid_text, (1, 2, 3))))
     known = {"t": replace(state["t"], partitions={0: placed})}
     dirs = [first, second, third]
-    assert {T0: {1: End(5, 3), 3: NOTHING}} == read_ends(dirs, known, "c")
+    assert {T0: {1: End(5, 3), 3: NOTHING}} == read_ends(dirs, known, CLUSTER)
     assert {T0: {1: End(5, 3)}} == read_ends(dirs, state, None), "the state does not say where"
     assert [True, True, False] == [has_only_replicas(each) for each in dirs]
     (first / "__cluster_metadata-0").mkdir()
@@ -117,8 +98,8 @@ def test_the_record() -> None:
     )
     fields = {0: int32s((300, 2)), 1: int32(300)}
     plain, eligible = (partition_change(demotion, eligible=each) for each in (False, True))
-    assert change(7, 0, fields, version=0) == plain
-    assert change(7, 0, fields | {6: int32s(()), 7: int32s(())}, version=2) == eligible
+    assert change(TOPIC, 0, fields, version=0) == plain
+    assert change(TOPIC, 0, fields | {6: int32s(()), 7: int32s(())}, version=2) == eligible
     for each in (plain, eligible):
         record = decode_metadata_record(each)
         assert isinstance(record, PartitionChangeRecord)
