@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.clusters.controller import Controller
-from tests.clusters.metadata import TOPIC_ID, MetadataLog, damage_newest_ids
+from tests.clusters.metadata import TOPIC_ID, MetadataLog, forget_metadata, newest_ids
 from tests.clusters.replica import Batch, Replica, stamped
 from tests.clusters.written import Produced, batch_of, marker_of
 from tests.e2e.command import Answer, call
@@ -204,7 +204,9 @@ class ModelCluster:
         if self._is_rescued:
             return None
         for broker in BROKERS:
-            damage_newest_ids(self.log_dir(broker))
+            first = newest_ids(self.log_dir(broker))
+            assert first is not None, "a producer has just got one"
+            forget_metadata(self.log_dir(broker), first)
         log_dirs = map(self.log_dir, BROKERS)
         directory = self.root / "controller"
         answer = call("quorum", *log_dirs, "--to", directory, "--yes", "--output", "json")

@@ -125,19 +125,35 @@ def _registration(broker: int, epoch: int) -> bytes:
     return register_broker(broker, {"metadata.version": 25}, epoch=epoch)
 
 
-def damage_newest_ids(log_dir: Path) -> None:
-    """Damage the batch that gave out the newest producer id, in what a broker has. Effects: changes
-    the file.
+def newest_ids(log_dir: Path) -> int | None:
+    """The offset of the batch that gave out the newest producer ids, in what a broker has; None:
+    only a snapshot has it.
     """
-    (path,) = log_dir.glob("__cluster_metadata-0/*.log")
-    batches = batches_of(path.read_bytes())
-    newest = max(at for at, each in enumerate(batches) if _kind(each) == _PRODUCER_IDS)
-    before = b"".join(each.content for each in batches[:newest])
-    path.write_bytes(before + bytes(len(batches[newest].content)))
+    given = [each.base for each in _log(log_dir)[1] if _kind(each) == _PRODUCER_IDS]
+    return max(given, default=None)
+
+
+def metadata_end(log_dir: Path) -> int:
+    """The end of what a broker has."""
+    path, batches = _log(log_dir)
+    return batches[-1].last + 1 if batches else int(path.stem)
+
+
+def forget_metadata(log_dir: Path, first: int) -> None:
+    """Damage what a broker has from an offset on. Effects: changes the file."""
+    path, batches = _log(log_dir)
+    before = b"".join(each.content for each in batches if each.last < first)
+    path.write_bytes(before + bytes(path.stat().st_size - len(before)))
+
+
+def _log(log_dir: Path) -> tuple[Path, list[Batch]]:
+    """The newest segment of the metadata."""
+    path = max(log_dir.glob("__cluster_metadata-0/*.log"))
+    return path, batches_of(path.read_bytes())
 
 
 def _kind(batch: Batch) -> int:
-    return (batch.records()[0].value or b"")[1]
+    return (batch.records()[0].value or b"\0\0")[1]
 
 
 def _counters(directory: Path) -> tuple[int, int]:

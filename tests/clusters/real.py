@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,9 +21,11 @@ from confluent_kafka.admin import NewTopic
 
 from logwright.locks import wait_for
 from tests.clusters.history import BROKERS, MIN_ISR, PARTITION
+from tests.clusters.metadata import forget_metadata, metadata_end, newest_ids
 from tests.clusters.replica import Batch, batches_on_disk
 from tests.clusters.written import Produced
-from tests.e2e.brokers import Brokers
+from tests.e2e.brokers import CONTROLLER, Brokers
+from tests.e2e.command import Answer, call
 from tests.e2e.rolling_cluster import IN_TIME
 
 TOPIC: Final = "t"
@@ -30,6 +33,10 @@ CLIENT_SECONDS: Final = 60.0
 TRANSACTION_SECONDS: Final = 10.0
 DELIVERY_MS: Final = 5_000
 """A producer that is not heard by then is not acknowledged."""
+NEWEST_IDS: Final = 0.5
+"""How often a lost quorum takes the newest producer ids with it."""
+MOST_FORGOTTEN: Final = 60
+"""Records of the metadata, of which a controller writes two a second at least."""
 
 
 class RealCluster:
@@ -128,8 +135,23 @@ class RealCluster:
             )
         return 0 == producer.flush(CLIENT_SECONDS) and not failures
 
-    def lose_quorum(self) -> None:
-        """Not with real brokers: `tests/e2e/test_quorum.py` has that."""
+    def lose_quorum(self) -> Answer:
+        """The controller's disk is lost while all brokers are stopped, and of what brokers have of
+        the metadata the end: from the batch that gave out the newest producer ids on, or what is
+        some seconds old. The cluster is rescued.
+        """
+        self._brokers.kill(CONTROLLER)
+        directory = self._brokers.log_dir(CONTROLLER)
+        shutil.rmtree(directory)
+        newest = self._draw.random() < NEWEST_IDS and newest_ids(self.log_dir(BROKERS[0]))
+        ends = [metadata_end(self.log_dir(broker)) for broker in BROKERS]
+        first = newest or max(ends) - self._draw.randint(0, MOST_FORGOTTEN)
+        for broker in BROKERS:
+            forget_metadata(self.log_dir(broker), first)
+        words = ("--to", directory, "--node-id", CONTROLLER, "--yes", "--output", "json")
+        answer = call("quorum", *map(self.log_dir, BROKERS), *words)
+        self._brokers.start(CONTROLLER)
+        return answer
 
     def all_in_sync(self) -> bool:
         """Whether all replicas are, once they had time."""
