@@ -34,6 +34,8 @@ from logwright.reading import reading
 
 _ENDPOINT: Final = re.compile(r"([A-Za-z0-9_.-]+)://(\[[0-9A-Fa-f:.]+\]|[^:/\[\]]+):([0-9]{1,5})")
 _MOST_PORT: Final = 65_535
+_MOST_SHOWN: Final = 10
+"""Partitions of which replicas lack records."""
 
 
 def run(
@@ -188,8 +190,11 @@ def _show_demoted(
         f"{each.partition}: {_lacking(each)}, and that of broker {each.other} at offset"
         f" {each.most.offset} of epoch {each.most.epoch}: in sync in the new state:"
         f" {', '.join(map(str, each.in_sync))}."
-        for each in demoted
+        for each in demoted[:_MOST_SHOWN]
     ]
+    if len(demoted) > _MOST_SHOWN:
+        more = counted(len(demoted) - _MOST_SHOWN, "more partition")
+        lines.append(f"Replicas of {more} lack records, which --output json names.")
     if not_looked_at:
         counts = [f"{count} of broker {each}" for each, count in not_looked_at.items()]
         lines.append(

@@ -10,6 +10,7 @@ import pytest
 from logwright.errors import PreconditionError
 from logwright.format.names import TopicPartition
 from logwright.metadata.model import PartitionMetadata, TopicMetadata
+from logwright.metadata.read import read_metadata
 from logwright.metadata.records import PartitionChangeRecord, decode_metadata_record
 from logwright.quorum.replicas import (
     NOTHING,
@@ -21,7 +22,16 @@ from logwright.quorum.replicas import (
     partition_change,
     read_ends,
 )
-from tests.metadata_builder import int32, int32s, uuid_text
+from tests.e2e.command import call
+from tests.metadata_builder import (
+    MetadataBuilder,
+    feature,
+    int32,
+    int32s,
+    partition,
+    topic,
+    uuid_text,
+)
 from tests.metadata_builder import partition_change as change
 from tests.quorum_replicas import TOPIC, write_replicas
 from tests.quorum_worlds import CLUSTER
@@ -87,6 +97,29 @@ def test_where_replicas_end(tmp_path: Path) -> None:
     assert not has_only_replicas(first)
     with pytest.raises(PreconditionError, match="of another cluster"):
         read_ends(dirs, known, "other")
+
+
+def test_what_is_said_and_written(tmp_path: Path) -> None:
+    """Ten partitions in text, all in JSON; in the new state no replica that lacks records is in
+    sync, and one that was not given is.
+    """
+    partitions = [TopicPartition("t", number) for number in range(12)]
+    first = write_replicas(tmp_path / "1", 1, dict.fromkeys(partitions, 2))
+    third = write_replicas(tmp_path / "3", 3, dict.fromkeys(partitions, 1))
+    made = [topic("t", TOPIC), *(partition(TOPIC, at, (1, 2, 3)) for at in range(12))]
+    MetadataBuilder(first).segment(0, [feature("metadata.version", 25)], made)
+    text = call("quorum", first, third)
+    assert 10 == text.out.count("the replica of broker 3 ends at offset 1 of epoch 5")
+    assert "Replicas of 2 more partitions lack records" in text.out
+    assert "Not looked at: replicas, 12 of broker 2." in text.out
+    words = ("--to", tmp_path / "new", "--node-id", 1, "--yes", "--output", "json")
+    answer = call("quorum", first, third, *words)
+    assert 0 == answer.status, answer.err
+    (line,) = [line for line in answer.lines if "demoted" in line]
+    assert list(map(str, partitions)) == [each["topicPartition"] for each in line["demoted"]]
+    assert {"2": 12} == line["notCompared"]
+    written = read_metadata(tmp_path / "new/__cluster_metadata-0").topics["t"].partitions
+    assert [{1, 2}] * 12 == [{*each.in_sync} for each in written.values()]
 
 
 def test_the_record() -> None:
