@@ -197,6 +197,11 @@ def test_a_tombstone_that_waits_for_no_time_is_swept_next(tmp_path: Path) -> Non
     assert judge(tmp_path, 4242074, sweeps=True).total() > 0
 
 
+def test_a_sweep_that_came_earlier_leaves_a_record_to_a_run(tmp_path: Path) -> None:
+    """The sweep that is expected is not requested then: the run is in time for the deadline."""
+    assert judge(tmp_path, 59410001, sweeps=True).total() > 0
+
+
 @SWEEPS
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)

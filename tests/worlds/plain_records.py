@@ -89,11 +89,13 @@ def next_batch(content: bytes, position: int) -> int:
 
 
 def batch_bytes(content: bytes, position: int) -> int:
-    """The size of the batch at a position, 0 if none with a right CRC is there."""
+    """The size of the batch at a position, 0 if none with a right CRC is there. Its base offset is
+    not covered by that: whatever it is, the keys can be read.
+    """
     if len(content) - position < HEADER_BYTES or content[position + 16] != 2:
         return 0
-    base, length = struct.unpack_from(">qi", content, position)
-    if base < 0 or length < HEADER_BYTES - 12 or length > len(content) - position - 12:
+    (length,) = struct.unpack_from(">i", content, position + 8)
+    if length < HEADER_BYTES - 12 or length > len(content) - position - 12:
         return 0
     (crc,) = struct.unpack_from(">I", content, position + 17)
     checked = content[position + 21 : position + 12 + length]

@@ -22,7 +22,9 @@
    end. What is due because of that removal is cleaned by the run after it: a run cleans first.
    After a cleaning the removal is not counted on either: segments are smaller, and merged ones are
    as young as their last record.
-7. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
+7. If a sweep may come before the one that is expected (rules 4 and 5), what is left after it may be
+   due by a run in time. Then the expected one is not requested, and it is gone by the deadline.
+8. Cleanings that are coordinated with other replicas (rule 14 of `logwright.cleaner_rules`) are
    not foreseen: neither the settings nor the policies say that there are any.
 """
 
@@ -110,6 +112,8 @@ def cleanings(
         if upkeep.cleans:
             due = _next_due(log, config, (from_ms, since_ms), upkeep, retains=retains)
         swept = times and _next_sweep(log, config, (from_ms, swept_ms), times, waiting)
+        if swept and times and (now_ms >= times.first_ms or upkeep.alone_until_ms <= swept.at_ms):
+            swept = _perhaps_by_a_run(swept, config, upkeep)
         events = [each for each in (swept,) if each]
         if due and due.at_ms <= runs_until_ms:
             events.append(due)
@@ -219,6 +223,14 @@ def _next_sweep(
         if log.active.log_bytes:
             return _Event(at_ms, rolled, None)
     return None
+
+
+def _perhaps_by_a_run(swept: _Event, config: TopicConfig, upkeep: Upkeep) -> _Event:
+    """Return a sweep before which another one may come (rule 7)."""
+    deadline_ms = upkeep.deadline_ms or 0
+    at_ms = max(swept.at_ms, deadline_ms - config.file_delete_delay_ms)
+    cleaning = swept.cleaning and replace(swept.cleaning, at_ms=at_ms)
+    return _Event(at_ms, swept.log, cleaning)
 
 
 def _swept_by(times: SweepTimes, swept_ms: int, change_ms: int) -> tuple[int, int]:
