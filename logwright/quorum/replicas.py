@@ -70,12 +70,17 @@ class Demotion:
 
 
 def demotions(topics: Mapping[str, TopicMetadata], ends: Ends) -> tuple[Demotion, ...]:
-    """Return the partitions of a state of which replicas lack what others have. Pure."""
+    """Return the partitions of a state of which replicas lack what others have. Not those of which
+    nobody is in sync there, and not all replicas were looked at: an eligible leader replica may
+    have more. Pure.
+    """
     demoted = []
     for partition, topic_id, known in _replicated(topics):
         own = {at: end for at, end in ends.get(partition, {}).items() if at in known.replicas}
         other = max(own, key=lambda broker: own[broker], default=None)
         if other is None:
+            continue
+        if not known.in_sync and len(own) < len(known.replicas):
             continue
         most = own[other]
         lacking = {broker: end for broker, end in sorted(own.items()) if end < most}
@@ -169,6 +174,7 @@ def read_ends(
         PreconditionError: a directory is of another cluster.
     """
     ends: dict[TopicPartition, dict[int, End]] = {}
+    absent: list[tuple[int, TopicPartition]] = []
     for log_dir in log_dirs:
         ids = _ids(log_dir)
         if ids.node_id is None:
@@ -180,14 +186,15 @@ def read_ends(
                 remedy="Give directories of one cluster. Nothing was changed.",
             )
         here = _partitions(log_dir)
-        for partition in _absent(topics, ids, here):
-            ends.setdefault(partition, {})[ids.node_id] = NOTHING
+        absent += [(ids.node_id, each) for each in _absent(topics, ids, here)]
         for partition in here:
             topic = topics.get(partition.topic)
             with suppress(LogwrightError):  # `doctor` says what is wrong with it
                 end = None if topic is None else _end(log_dir, partition, topic.topic_id)
                 if end is not None:
                     ends.setdefault(partition, {})[ids.node_id] = end
+    for broker, partition in absent:  # unless it was moved to another directory of the broker
+        ends.setdefault(partition, {}).setdefault(broker, NOTHING)
     return ends
 
 

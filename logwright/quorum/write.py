@@ -71,7 +71,7 @@ def new_directory_id() -> str:
             return text
 
 
-def write_directory(verdict: Verdict, new: NewDirectory, demoted: Sequence[Demotion] = ()) -> Path:
+def write_directory(verdict: Verdict, new: NewDirectory, demoted: Sequence[Demotion]) -> Path:
     """Write the directory; return the path of the snapshot in it. Effects: makes it, durably.
 
     `demoted`: partitions with replicas that lack records: they are not in sync there.

@@ -239,7 +239,7 @@ def not_on_record(
     for each in now.of(broker):
         known, wanted = on_record.get(each.name), reached.get(each.name)
         if wanted is not None and (known is None or known < wanted):
-            is_known = "is not on record" if known is None else f"on record is {known}"
+            is_known = "is not known" if known is None else f"on record is {known}"
             return (
                 f"the high watermark of {each.name} {is_known}, and what a cleaning is to count"
                 f" ends at {wanted}"

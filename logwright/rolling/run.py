@@ -184,7 +184,8 @@ def do_step(
         _check(work, erasures)
     done: list[Maintained] = []
     with work.brought_back():
-        if at != "check" and (step == "check" or (step == "maintain" and not checked)):
+        again = step == "check" or (step == "maintain" and not checked)
+        if again and at in {"maintain", "verify"}:  # at start it is brought back, and checked
             _check_again(work, erasures, at)
         if at == "check" and step in {"stop", "maintain"}:
             work.stop()

@@ -61,8 +61,7 @@ def run(
     with ExitStack() as stack:
         for each in directories:
             stack.enter_context(reading(each))
-        nodes = [each for each in directories if not has_only_replicas(each)]
-        survivors = read_survivors(nodes or directories)
+        survivors = _survivors(output, directories)
         for survivor in survivors:
             _show_survivor(output, survivor)
         verdict = judge(survivors)
@@ -86,6 +85,19 @@ def run(
             write_directory(verdict, new, demoted)
         _show_new(output, verdict, new, written=not dry_run)
     return 0
+
+
+def _survivors(output: Output, directories: Sequence[Path]) -> list[Survivor]:
+    """Return what the directories with a metadata log have. Effects: reads them; says which have
+    none.
+    """
+    others = [each for each in directories if has_only_replicas(each)]
+    nodes = [each for each in directories if each not in others]
+    if not nodes:
+        return read_survivors(directories)
+    for each in others:
+        output.message(f"{each} has no {METADATA_DIRECTORY}: only its replicas are compared.")
+    return read_survivors(nodes)
 
 
 def _endpoint(text: str) -> Endpoint:

@@ -113,7 +113,7 @@ def cleanings(
             due = _next_due(log, config, (from_ms, since_ms), upkeep, retains=retains)
         swept = times and _next_sweep(log, config, (from_ms, swept_ms), times, waiting)
         if swept and times and (now_ms >= times.first_ms or upkeep.alone_until_ms <= swept.at_ms):
-            swept = _perhaps_by_a_run(swept, config, upkeep)
+            swept = _perhaps_by_a_run(swept, config, upkeep.deadline_ms)
         events = [each for each in (swept,) if each]
         if due and due.at_ms <= runs_until_ms:
             events.append(due)
@@ -225,10 +225,9 @@ def _next_sweep(
     return None
 
 
-def _perhaps_by_a_run(swept: _Event, config: TopicConfig, upkeep: Upkeep) -> _Event:
+def _perhaps_by_a_run(swept: _Event, config: TopicConfig, deadline_ms: int | None) -> _Event:
     """Return a sweep before which another one may come (rule 7)."""
-    deadline_ms = upkeep.deadline_ms or 0
-    at_ms = max(swept.at_ms, deadline_ms - config.file_delete_delay_ms)
+    at_ms = max(swept.at_ms, (deadline_ms or 0) - config.file_delete_delay_ms)
     cleaning = swept.cleaning and replace(swept.cleaning, at_ms=at_ms)
     return _Event(at_ms, swept.log, cleaning)
 

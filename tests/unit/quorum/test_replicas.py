@@ -79,6 +79,14 @@ def test_nobody_in_sync_has_the_most() -> None:
     assert () == demotions(topics(2), {T0: {2: End(4, 9), 8: End(9, 9)}})
 
 
+def test_nobody_is_in_sync() -> None:
+    """An eligible leader replica that was not looked at may have more than all others."""
+    ends = {T0: {1: End(4, 10), 2: End(4, 9)}}
+    assert () == demotions(topics(), ends)
+    (demotion,) = demotions(topics(), {T0: {**ends[T0], 3: End(4, 9)}})
+    assert (1,) == demotion.in_sync
+
+
 def test_where_replicas_end(tmp_path: Path) -> None:
     """By the epoch of the last record; nothing where the log should be and is not; not one of
     another topic with that name, or of a topic that the state has not.
@@ -93,6 +101,9 @@ def test_where_replicas_end(tmp_path: Path) -> None:
     assert {T0: {1: End(5, 3), 3: NOTHING}} == read_ends(dirs, known, CLUSTER)
     assert {T0: {1: End(5, 3)}} == read_ends(dirs, state, None), "the state does not say where"
     assert [True, True, False] == [has_only_replicas(each) for each in dirs]
+    moved = write_replicas(tmp_path / "4", 3, {T0: 2})
+    for given in ([moved, third], [third, moved]):
+        assert {T0: {3: End(5, 2)}} == read_ends(given, known, CLUSTER), "in another directory"
     (first / "__cluster_metadata-0").mkdir()
     assert not has_only_replicas(first)
     with pytest.raises(PreconditionError, match="of another cluster"):
@@ -111,6 +122,7 @@ def test_what_is_said_and_written(tmp_path: Path) -> None:
     text = call("quorum", first, third)
     assert 10 == text.out.count("the replica of broker 3 ends at offset 1 of epoch 5")
     assert "Replicas of 2 more partitions lack records" in text.out
+    assert f"{third} has no __cluster_metadata-0: only its replicas are compared" in text.err
     assert "Not looked at: replicas, 12 of broker 2." in text.out
     words = ("--to", tmp_path / "new", "--node-id", 1, "--yes", "--output", "json")
     answer = call("quorum", first, third, *words)

@@ -85,7 +85,7 @@ def test_what_a_cleaning_cannot_count() -> None:
     assert f"the high watermark of people-0 on record is 6, {ends} 7" == not_on_record(
         now, 1, {"people-0": 6, "people-1": 5}, wanted
     )
-    assert f"the high watermark of people-1 is not on record, {ends} 5" == not_on_record(
+    assert f"the high watermark of people-1 is not known, {ends} 5" == not_on_record(
         now, 3, {"people-0": 7}, wanted
     )
 
