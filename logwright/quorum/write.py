@@ -33,12 +33,12 @@ from logwright.format.batch import (
     serialize_batch,
 )
 from logwright.format.control import ControlType, serialize_control_key
-from logwright.format.names import LOG, segment_file_name
+from logwright.format.names import LOG, TopicPartition, segment_file_name
 from logwright.format.record import SMALLEST_RECORD_BYTES, Record, encode_records
 from logwright.metadata.files import segments
 from logwright.metadata.find import METADATA_DIRECTORY
 from logwright.metadata.image import Image
-from logwright.metadata.model import ELIGIBLE_LEADERS, RESERVED_IDS, ConfigEntry
+from logwright.metadata.model import ELIGIBLE_LEADERS, RESERVED_IDS, ConfigEntry, TopicMetadata
 from logwright.metadata.quorum import QUORUM_STATE
 from logwright.metadata.read import META_PROPERTIES, read_metadata
 from logwright.metadata.records import ABORT_TRANSACTION, BEGIN_TRANSACTION, END_TRANSACTION
@@ -96,7 +96,7 @@ def write_directory(verdict: Verdict, new: NewDirectory, demoted: Sequence[Demot
             durable.new(metadata / QUORUM_STATE, _quorum_state(new))
             with durable.created(metadata / name) as file:
                 _write_snapshot(file, verdict, new, demoted)
-            _check(metadata, state.image)
+            _check(metadata, state.image, demoted)
     except OSError as error:
         raise unreadable(error, new.directory) from error
     return new.directory / METADATA_DIRECTORY / name
@@ -270,18 +270,29 @@ def _batch(records: list[Record], base: Offset, state: State, attributes: int) -
     return serialize_batch(header, encode_records(header, placed))
 
 
-def _check(metadata: Path, image: Image) -> None:
-    """Check that what was written has the same state. Effects: reads it."""
+def _check(metadata: Path, image: Image, demoted: Sequence[Demotion]) -> None:
+    """Check that what was written has the same state, but for who is in sync. Effects: reads it."""
     written = read_metadata(metadata)
-    topics = {name: one.partitions.keys() for name, one in image.topics.items()}
     same = (
         written.features == image.features
         and written.registered == image.registered
-        and topics == {name: one.partitions.keys() for name, one in written.topics.items()}
+        and _in_sync(written.topics, ()) == _in_sync(image.topics, demoted)
         and _values(written.topic_configs) == _values(image.topic_configs)
         and _values(written.broker_configs) == _values(image.broker_configs)
     )
     invariant(same, "the snapshot that was written has another state than the source.")
+
+
+def _in_sync(
+    topics: Mapping[str, TopicMetadata], demoted: Sequence[Demotion]
+) -> dict[TopicPartition, frozenset[int]]:
+    """Return who is in sync of each partition, after these changes."""
+    in_sync = {
+        TopicPartition(name, number): frozenset(known.in_sync)
+        for name, topic in topics.items()
+        for number, known in topic.partitions.items()
+    }
+    return in_sync | {each.partition: frozenset(each.in_sync) for each in demoted}
 
 
 def _values(configs: Mapping[str, Mapping[str, ConfigEntry]]) -> dict[str, dict[str, str]]:
