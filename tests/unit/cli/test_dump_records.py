@@ -13,6 +13,7 @@ from logwright.format.names import TopicPartition
 from logwright.format.record import RecordHeader
 from logwright.locks import try_lock
 from logwright.log.load import observe
+from logwright.running import watermark
 from tests.fixtures import case_dir
 from tests.log_builder import LogBuilder
 from tests.plain_consumer import consume
@@ -146,8 +147,11 @@ def test_internal_records_are_decoded(call: Call) -> None:
     assert {"type", "name", "data"} == first["key"].keys() == second["key"].keys()
 
 
-def test_beside_a_broker_nothing_is_read(call: Call, log: LogBuilder) -> None:
+def test_beside_a_broker_nothing_is_read(
+    call: Call, log: LogBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Records are those of a stopped broker: its lock is respected."""
+    monkeypatch.setattr(watermark, "PATIENCE_SECONDS", 0.2)
     file = os.open(log.log_dir / ".lock", os.O_RDWR | os.O_CREAT)
     try:
         assert try_lock(file, "exclusive")

@@ -18,6 +18,7 @@ from logwright.errors import UnreadableFile, Unsettled
 from logwright.metadata.model import ClusterMetadata
 from logwright.place.local import LocalDir
 from logwright.place.model import Place
+from logwright.running import watermark
 from logwright.running.place import RunningPlace, Session, as_it_runs
 from logwright.units import Offset
 from tests.found import SECRET, settings
@@ -200,11 +201,14 @@ def test_a_swap_that_stays_is_a_file_like_others(log: LogBuilder) -> None:
     assert f"t-0/{0:020d}.log.swap" in paths(result.findings)
 
 
-def test_segments_that_retention_deleted_are_not_lost(log: LogBuilder) -> None:
+def test_segments_that_retention_deleted_are_not_lost(
+    log: LogBuilder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The log start offset is recorded each minute. A retention moves the oldest leader epoch at
     once; where that begins before the first segment, or is not on record, the offsets are in remote
     storage or lost, whatever the metadata says.
     """
+    monkeypatch.setattr(watermark, "PATIENCE_SECONDS", 0.2)
     (log.directory / f"{0:020d}.log").unlink()
     content = f"0\n1\nt 0 {0}\n"
     (log.log_dir / "log-start-offset-checkpoint").write_text(content)
