@@ -65,6 +65,7 @@ class ClusterErasures:
         complete: all that may have the keys was looked at, as far as this run has looked, and each
             broker could count the tombstones when it was stopped.
         reached: where the records of requested keys end, with the tombstones: offsets by partition.
+        has_looked: it has produced what was lacking.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class ClusterErasures:
         self._site = site
         self._brokers = brokers
         self._report = report
-        self._is_done = False
+        self.has_looked = False
         self.complete = True
         self.reached: dict[str, int] = {}
 
@@ -110,10 +111,10 @@ class ClusterErasures:
         Raises:
             PolicyError, ClusterUnavailable: as `look`; not all tombstones are acknowledged.
         """
-        if self._is_done or not self.commands:
+        if self.has_looked or not self.commands:
             return False
         count = self._each(produce=True)
-        self._is_done = True
+        self.has_looked = True
         self._say(f"{count} produced and acknowledged")
         return True
 

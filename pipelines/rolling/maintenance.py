@@ -4,8 +4,8 @@ partitioned by broker. Part of the platform if a cluster's file is named.
 A backfill over all partitions is a round over the cluster. Its runs share a tag and a pool, so that
 a second broker waits; and the engine's lock and journal keep it away, whatever the instance does.
 The active controller's run has a lower priority in the queue: it goes last. Ops pass on only which
-run has checked the broker: each looks at the cluster and at the locks again, so that a run can be
-executed again from any of them.
+run has checked the broker, and whether all was looked at for the erasures: each looks at the
+cluster and at the locks again, so that a run can be executed again from any of them.
 """
 
 from collections.abc import Sequence
@@ -35,47 +35,56 @@ PRIORITY_TAG: Final = "dagster/priority"
 _LAST: Final = "-1"
 """The run of the active controller leaves the queue after those of all other brokers."""
 
+Passed = dict[str, str]
+"""What an op passes on: the run that has checked the broker, and, if not all was looked at for the
+erasures, the step that says so.
+"""
+_CHECKED, _INCOMPLETE = "checked by", "incomplete at"
+_NOT_ALL: Final = "Of the tombstones not all that may have the keys was looked at, or counts"
+
 
 @dg.op(pool=POOL)
-def check_broker(context: dg.OpExecutionContext, cluster: ClusterFile) -> dg.Output[str]:
+def check_broker(context: dg.OpExecutionContext, cluster: ClusterFile) -> dg.Output[Passed]:
     """See that every partition stays at min.insync.replicas without the broker; wait for what
     passes. Produce the tombstones of the file's erasures.
     """
-    return _step(context, cluster, "check", checked_by="")
+    return _step(context, cluster, "check", before={})
 
 
 @dg.op(pool=POOL)
 def stop_broker(
-    context: dg.OpExecutionContext, cluster: ClusterFile, checked_by: str
-) -> dg.Output[str]:
+    context: dg.OpExecutionContext, cluster: ClusterFile, before: Passed
+) -> dg.Output[Passed]:
     """Call the stop hook and wait until the broker leads nothing and its locks are free."""
-    return _step(context, cluster, "stop", checked_by=checked_by)
+    return _step(context, cluster, "stop", before=before)
 
 
 @dg.op(pool=POOL)
 def maintain_broker(
-    context: dg.OpExecutionContext, cluster: ClusterFile, checked_by: str
-) -> dg.Output[str]:
+    context: dg.OpExecutionContext, cluster: ClusterFile, before: Passed
+) -> dg.Output[Passed]:
     """Roll, clean, retain, purge, erase at once: the commands of the cluster's file on each log
     directory.
     """
-    return _step(context, cluster, "maintain", checked_by=checked_by)
+    return _step(context, cluster, "maintain", before=before)
 
 
 @dg.op(pool=POOL)
 def start_broker(
-    context: dg.OpExecutionContext, cluster: ClusterFile, checked_by: str
-) -> dg.Output[str]:
+    context: dg.OpExecutionContext, cluster: ClusterFile, before: Passed
+) -> dg.Output[Passed]:
     """Call the start hook and wait until the broker is in the cluster."""
-    return _step(context, cluster, "start", checked_by=checked_by)
+    return _step(context, cluster, "start", before=before)
 
 
 @dg.op(pool=POOL)
 def verify_broker(
-    context: dg.OpExecutionContext, cluster: ClusterFile, checked_by: str
-) -> dg.Output[str]:
-    """Wait until the broker is in all ISRs where it should be; elect its preferred leaderships."""
-    return _step(context, cluster, "verify", checked_by=checked_by)
+    context: dg.OpExecutionContext, cluster: ClusterFile, before: Passed
+) -> dg.Output[Passed]:
+    """Wait until the broker is in all ISRs where it should be; elect its preferred leaderships.
+    Fail after that if not all that may have the keys of the erasures was looked at.
+    """
+    return _step(context, cluster, "verify", before=before)
 
 
 @dg.graph
@@ -109,9 +118,13 @@ def rolling_maintenance(brokers: Sequence[int], cluster: ClusterFile) -> dg.JobD
 
 
 def _step(
-    context: dg.OpExecutionContext, cluster: ClusterFile, step: Step, *, checked_by: str
-) -> dg.Output[str]:
-    """Do a step. Effects: as `logwright.rolling.run.do_step`; log lines of the run."""
+    context: dg.OpExecutionContext, cluster: ClusterFile, step: Step, *, before: Passed
+) -> dg.Output[Passed]:
+    """Do a step. Effects: as `logwright.rolling.run.do_step`; log lines of the run.
+
+    Raises:
+        dagster.Failure: the last step is done, and an erasure is not.
+    """
     broker = int(context.partition_key)
     lines: list[str] = []
 
@@ -126,18 +139,26 @@ def _step(
             erasures = ClusterErasures(
                 work.site, [broker], report=lambda each: say(f"tombstones: {_lacking(each)}")
             )
-            done = do_step(work, step, erasures, checked=checked_by == context.run_id)
+            checked = before.get(_CHECKED) == context.run_id
+            done = do_step(work, step, erasures, checked=checked)
         if step in {"stop", "maintain"}:
             cluster.stopped(work)
         standing = work.standing()
-    shown = {**_done(done), **_stands(standing), **_said(lines, broker)}
+    passed = ({} if erasures.has_looked else before) | {_CHECKED: context.run_id}
     if not erasures.complete:
-        context.log.warning("Tombstones: not all that may have the keys was looked at, or counts.")
-        shown["tombstones"] = (
-            "not all that may have the keys was looked at, or counts: see progress"
+        passed[_INCOMPLETE] = step
+    shown = {"broker": str(broker), **_done(done), **_stands(standing), **_said(lines, broker)}
+    if not erasures.complete:
+        context.log.warning("%s.", _NOT_ALL)
+        shown["tombstones"] = f"{_NOT_ALL}: see progress"
+    if step == "verify" and _INCOMPLETE in passed:
+        raise dg.Failure(
+            f"Broker {broker} is maintained and in sync. {_NOT_ALL}: see the progress of the step"
+            f" {passed[_INCOMPLETE]}. A new run of the broker looks again.",
+            metadata=shown,
+            allow_retries=False,
         )
-    metadata = {"broker": str(broker), **shown}
-    return dg.Output(context.run_id, metadata=metadata)
+    return dg.Output(passed, metadata=shown)
 
 
 def _lacking(lacking: Lacking) -> str:

@@ -1,4 +1,5 @@
-"""Many histories by the model: ``python -m tests.clusters --count N [--seed S]``.
+"""Many histories by the model, or of real brokers: ``python -m tests.clusters --count N [--seed S]
+[--real]``.
 
 Prints how many, what happened in them, and each history that broke a promise; the exit status is 1
 if there is one.
@@ -25,9 +26,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--verbose", action="store_true", help="say what happened in each")
+    parser.add_argument("--real", action="store_true", help="with real brokers and clients")
     chosen = parser.parse_args(arguments)
     tally, start, wrong = Counter[str](), time.monotonic(), 0
-    for result in run_many(chosen.seed, chosen.count):
+    for result in run_many(chosen.seed, chosen.count, real=chosen.real):
         tally += result.tally
         wrong += result.difference is not None
         if result.difference is not None or chosen.verbose:

@@ -4,21 +4,16 @@ directories of brokers that do not run.
 
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 
-from tests.clusters.driver import WITHOUT_ELIGIBLE, run_many
-from tests.clusters.history import History
-from tests.clusters.real import RealCluster
-from tests.e2e.brokers import Brokers
+from tests.clusters.driver import run_many, run_real
 
 BY_DAY = 15
 MOST = 100_000
 """Seeds of a run are below this multiple of its number."""
 NIGHTLY_REAL = 30
-REAL_ROUNDS = 2
 
 
 def test_histories(seed: int) -> None:
@@ -48,12 +43,5 @@ def test_many_histories(seed: int, pytestconfig: pytest.Config) -> None:
 @pytest.mark.parametrize("number", range(NIGHTLY_REAL))
 def test_histories_of_real_brokers(tmp_path: Path, seed: int, number: int) -> None:
     """The same, with real brokers and real clients."""
-    draw = random.Random(seed * MOST + number)
-    level = int(draw.random() >= WITHOUT_ELIGIBLE)
-    features = (f"eligible.leader.replicas.version={level}",)
-    with Brokers(tmp_path, apart=True, features=features) as brokers:
-        history = History(RealCluster(brokers, draw), draw)
-        try:
-            history.run(REAL_ROUNDS)
-        except AssertionError as error:
-            raise AssertionError(f"{error}: {history.did}: {brokers.said()}") from error
+    result = run_real(seed * MOST + number, tmp_path / "cluster")
+    assert result.difference is None, f"{result.difference}: {result.did}"

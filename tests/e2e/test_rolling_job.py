@@ -151,10 +151,11 @@ def test_tombstones_of_an_erasure(
     brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same file works: a key that each partition has gets a tombstone in each, in the check of
-    the first broker's run; the next one finds none lacking. What was not looked at is said.
+    the first broker's run; the next one finds none lacking. Where not all was looked at the run
+    fails when the broker is back, also if it is executed again; a new run looks again.
     """
     (brokers.work / "one-key").write_text("k7\n")
-    named(brokers, monkeypatch, maintain=[f"erase --keys one-key --topic {STATE}", CLEAN])
+    path = named(brokers, monkeypatch, maintain=[f"erase --keys one-key --topic {STATE}", CLEAN])
     results = [run(instance, broker) for broker in (1, 2)]
     assert [(True, OPS)] * 2 == [(each.success, begun(each)) for each in results]
     texts = [progress(each, "check_broker") for each in results]
@@ -165,8 +166,21 @@ def test_tombstones_of_an_erasure(
     assert not any("k7" in each for each in texts)
     assert not any("tombstones" in checked(each) for each in results)
     named(brokers, monkeypatch, maintain=["erase --keys one-key --topic no-such-topic", CLEAN])
-    assert "not all" in str(checked(run(instance, 3))["tombstones"].value)
+    failed = run(instance, 3)
+    assert "not all" in str(checked(failed)["tombstones"].value)
+    again = run(instance, 3, after=failed.run_id)
+    assert [(False, OPS), (False, OPS[-1:])] == [
+        (each.success, begun(each)) for each in (failed, again)
+    ]
+    for each in (failed, again):
+        (event,) = [event for event in each.all_events if event.is_step_failure]
+        why = str(event.step_failure_data)
+        assert "Broker 3 is maintained and in sync" in why
+        assert "the step check" in why
     assert whole(brokers)
+    assert Journal() == journal(path)
+    named(brokers, monkeypatch)
+    assert run(instance, 3).success
 
 
 def checked(result: dg.JobExecutionResult, op: str = OPS[0]) -> Mapping[str, dg.MetadataValue[Any]]:

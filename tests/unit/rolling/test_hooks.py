@@ -39,7 +39,7 @@ def test_a_hanging_hook_is_stopped_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also one that ignores SIGTERM."""
-    monkeypatch.setattr(hooks, "_GRACE_SECONDS", 0.3)
+    monkeypatch.setattr(hooks, "_GRACE_SECONDS", 3)
     words = ["sh", "-c", "trap '' TERM; sleep 100 & echo $! > child; wait"]
     began = time.monotonic()
     ended = run_command(words, limit_ms=500, directory=tmp_path)
