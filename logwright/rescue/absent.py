@@ -28,6 +28,10 @@ from logwright.rescue.model import StartFinding
 from logwright.units import Offset
 
 _HAVE_ENDS: Final = (RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
+_REMEDY: Final = (
+    f"{BRING_BACK} If one has them, run `logwright rescue --accept-loss` before this broker starts:"
+    " the controller then takes its stop for an unclean one."
+)
 
 
 def why_not_asked(log_dir: Path, untrusted: Collection[str]) -> str | None:
@@ -89,8 +93,8 @@ def absent_logs(
             problem=f"the log is not there, and {name} has offset {end} of it: the offsets below"
             f" are missing{doubt}, and {min(committed, end)} of them are committed.",
             effect="loses",
-            about="cluster",
-            remedy=BRING_BACK,
+            about="absent log",
+            remedy=_REMEDY,
             offsets=end,
             first_offset=0,
             end_offset=end,

@@ -21,9 +21,10 @@ Effect = Literal["stops", "loses", "sets aside", "repairs", "not judged"]
 not there; it renames a log, which it does not serve then; it succeeds without a loss; or that is
 not known, since a file could not be read, or is of an unknown format.
 """
-About = Literal["log", "root", "node", "twin", "cluster", "machine"]
-"""What a finding is about: a log's files; the root's files and directories; the ids of the
-directories; two logs of one partition; the cluster's metadata; rights and space.
+About = Literal["log", "absent log", "root", "node", "twin", "cluster", "machine"]
+"""What a finding is about: a log's files; a log of which nothing is there; the root's files and
+directories; the ids of the directories; two logs of one partition; the cluster's metadata; rights
+and space.
 """
 
 

@@ -8,7 +8,9 @@ From what costs nothing to what costs most:
    cannot be moved, since it is of a file system's root, is removed.
 3. A file in a log that no broker writes is moved to the root, where a broker ignores files.
 4. A log without a topic id gets that of the cluster's metadata, if that gives the log to this node.
-5. What a recovery replaces is kept. Then the directory is recovered: `logwright.recovery`.
+5. If the operator accepts that a log is missing as a whole, the marker of the clean stop loses its
+   broker epoch, so that the controller lets a whole replica lead (KIP-966).
+6. What a recovery replaces is kept. Then the directory is recovered: `logwright.recovery`.
 
 What an operator names is set aside as well, such as one of two logs of a partition: which of them
 is kept is never decided here. Nothing is deleted. What is left is to be done by hand.
@@ -46,7 +48,7 @@ _LOST_FOUND: Final = "lost+found"
 _MOST_BYTES: Final = 65_536
 _ID_BYTES: Final = 22
 
-Kind = Literal["moved out", "set aside", "written", "kept", "removed"]
+Kind = Literal["moved out", "set aside", "written", "kept", "removed", "epoch removed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,8 @@ class Repair:
     Attributes:
         log_dir: that it belongs to.
         kind: a directory is moved out; a file is set aside; a file is written, and what has its
-            name is kept; a file is kept that a recovery replaces; an empty directory is removed.
+            name is kept; a file is kept that a recovery replaces; an empty directory is removed; a
+            log is not there, and for its sake the marker loses its broker epoch.
         target: the new name of what is moved, set aside or kept; None: there is nothing.
         content: of a written file.
     """
@@ -90,6 +93,7 @@ def plan_repairs(
     metadata: ClusterMetadata | None,
     named: Sequence[Path],
     now_ms: TimestampMs,
+    accept_loss: bool,
 ) -> RepairPlan:
     """Plan the steps for some findings. Effects: looks at what they are about.
 
@@ -99,11 +103,12 @@ def plan_repairs(
         metadata: the cluster's, if it could be read.
         named: what the operator sets aside: entries of a log directory, or files of a log.
         now_ms: for names.
+        accept_loss: the broker starts without the logs that are missing.
 
     Raises:
         PolicyError: something named is not there, or not in a log directory.
     """
-    planner = _Planner(tuple(log_dirs), metadata, now_ms)
+    planner = _Planner(tuple(log_dirs), metadata, now_ms, accept_loss)
     steps: dict[Path, Repair] = {path: planner.named(path) for path in named}
     to_recover: dict[Path, None] = {}
     by_hand: list[StartFinding] = []
@@ -142,7 +147,7 @@ def _is_below(path: Path, steps: dict[Path, Repair]) -> bool:
 
 
 def _cost(repair: Repair) -> tuple[int, str]:
-    order = ("written", "removed", "moved out", "set aside", "kept")
+    order = ("epoch removed", "written", "removed", "moved out", "set aside", "kept")
     return order.index(repair.kind), str(repair.path)
 
 
@@ -151,6 +156,7 @@ class _Planner:
     log_dirs: tuple[Path, ...]
     metadata: ClusterMetadata | None
     now_ms: TimestampMs
+    accept_loss: bool
 
     def log_dir_of(self, path: Path) -> Path:
         """Return the log directory that a path is in, or is."""
@@ -203,6 +209,10 @@ class _Planner:
             return
         if path.name == META_PROPERTIES and path.parent == log_dir:
             yield from self._identity(log_dir, finding.problem)
+        elif finding.about == "absent log":
+            if self.accept_loss:
+                why = finding.problem
+                yield Repair(log_dir=log_dir, kind="epoch removed", path=path, why=why)
         elif path.parent == log_dir and is_directory(path) and finding.about != "twin":
             yield from self._directory(log_dir, path, finding)
         elif self.is_recovered(finding) and path.name in (

@@ -7,6 +7,8 @@
    temporary name and renamed.
 4. Before a log is moved out, or brought back, the marker of a clean stop loses its broker epoch
    (`logwright.steps.marker.doubt`): the directory has less than it acknowledged, or what is older.
+   So it does where it is accepted that a log is missing; that is not in the journal: nothing undoes
+   it but the next clean stop.
 5. At the end the journal has the stamp of each file that was written: an undo brings back what was
    there only if nobody changed the file since, and the directory is still there.
 """
@@ -44,6 +46,7 @@ from logwright.steps.step import (
 
 JOURNAL: Final = ".logwright-rescue.json"
 _MOST_BYTES: Final = 16 * 1024 * 1024
+_EPOCH: Final = "epoch removed"
 _BY_HAND: Final = "Look at what is there, and rename what was kept by hand."
 
 
@@ -72,13 +75,13 @@ def do_repairs(steps: Sequence[Repair]) -> None:
     """
     for log_dir in dict.fromkeys(step.log_dir for step in steps):
         own = [step for step in steps if step.log_dir == log_dir]
-        add_to_journal(log_dir, map(_done_of, own))
+        add_to_journal(log_dir, (_done_of(step) for step in own if step.kind != _EPOCH))
         with (
             lock_marker(log_dir, wait_seconds=APPEND_WAIT_SECONDS),
             RealFileSystem(log_dir.parent) as files,
             lock_checkpoints(log_dir),
         ):
-            if any(_is_log(step.kind, step.path.name) for step in own):
+            if any(step.kind == _EPOCH or _is_log(step.kind, step.path.name) for step in own):
                 execute(doubt(log_dir), files)
             for step in own:
                 execute(_file_steps(step), files)
@@ -99,6 +102,8 @@ def _done_of(step: Repair) -> Done:
 def _file_steps(step: Repair) -> Iterator[FileStep]:
     """Yield the file steps; after each, the old name or the new one is there."""
     path, target, parent = step.path, step.target, step.path.parent
+    if step.kind == _EPOCH:
+        return
     if step.kind == "removed":
         yield from (RemoveDir(path), FsyncDir(parent))
     elif step.kind == "moved out" and target is not None:

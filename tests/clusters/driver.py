@@ -42,10 +42,10 @@ def run_many(seed: int, count: int, *, real: bool = False) -> Iterator[Result]:
     """The histories of this number of seeds. Effects: makes and removes directories in memory; with
     `real` starts and ends brokers.
     """
-    one = run_real if real else run_one
+    history = run_real if real else run_one
     with scratch_directory() as scratch:
         for number in range(seed, seed + count):
-            yield one(number, scratch / str(number))
+            yield history(number, scratch / str(number))
 
 
 def run_real(seed: int, root: Path) -> Result:

@@ -40,7 +40,8 @@ ROWS = {
     "`clean`, `roll`, `retain`, `purge`, `maintain`, and their `undo`": _KEEPS,
     "`recover`, `rescue`, and the recovery that other commands begin with": _KEEPS,
     (
-        "the same, where records are cut or dropped, or the log ends before its recovery point"
+        "the same, where records are cut or dropped, the log ends before its recovery point, or a"
+        " `rescue` accepts that a log is missing"
     ): _ACKNOWLEDGED,
     "a directory without the marker that is recovered": _MOVED,
     "`delete`, `undo` of a deletion, `rescue --set-aside`, `rescue --undo`": _OLDER,
@@ -128,6 +129,18 @@ def lose_the_end(cluster: Brokers, broker: int) -> Answer:
     return rescued
 
 
+def lose_the_log(cluster: Brokers, broker: int) -> None:
+    """All are stopped cleanly, this one last; its disk loses the whole log, which is accepted."""
+    stop_all(cluster, last=broker)
+    log_dir = cluster.log_dir(broker)
+    shutil.rmtree(log_dir / LOG)
+    assert "brokerEpoch" in (log_dir / MARKER).read_text()
+    rescued = call("rescue", log_dir, "--yes", "--accept-loss")
+    assert 0 == rescued.status, rescued.err
+    assert f"do without {log_dir / LOG}: the log is not there" in rescued.out
+    assert "" == (log_dir / MARKER).read_text()
+
+
 def has_most(cluster: Brokers, broker: int) -> tuple[int, int]:
     """The last leader epoch of a replica, and where its log ends."""
     epochs = cluster.log_dir(broker) / f"{LOG}/leader-epoch-checkpoint"
@@ -177,8 +190,8 @@ def done(*words: str | Path) -> Answer:
 @pytest.mark.rotates(8)
 def test_what_all_acknowledged_stays(tmp_path: Path) -> None:
     """A follower takes no record of its own while it is stopped: `erase` by Kafka's rules is
-    refused. A replica that lost its end, and was rescued, is not elected, even if it comes back
-    first; the others keep what they acknowledged, and it fetches that from them (KIP-966).
+    refused. A replica that lost its end, or all, and was rescued, is not elected, even if it comes
+    back first; the others keep what they acknowledged, and it fetches that from them (KIP-966).
     """
     keys = [f"k{number}" for number in range(COUNT)]
     with three_brokers(tmp_path) as cluster:
@@ -195,6 +208,10 @@ def test_what_all_acknowledged_stays(tmp_path: Path) -> None:
         require_in_sync(cluster)
 
         assert "whatever it lacks" not in lose_the_end(cluster, 1).out
+        require_not_elected(cluster, 1)
+        require_all(cluster, {*keys, "later"})
+
+        lose_the_log(cluster, 1)
         require_not_elected(cluster, 1)
         require_all(cluster, {*keys, "later"})
 

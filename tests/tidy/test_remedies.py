@@ -28,6 +28,9 @@ PROVED = {
     "A broker that starts takes the log for what is there": (
         "tests/differential/test_start_catalogue.py::test_a_damage"
     ),
+    "the controller then takes its stop for an unclean one": (
+        "tests/e2e/test_cluster_promises.py::test_what_all_acknowledged_stays"
+    ),
     "Kafka's loading fails on it as well": "tests/property/test_damaged_logs.py::same_as_kafka",
     "Kafka's loading fails here as well": "tests/property/test_damaged_logs.py::same_as_kafka",
 }

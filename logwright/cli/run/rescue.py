@@ -46,6 +46,7 @@ from logwright.rescue.repair_commit import (
 )
 from logwright.rescue.rights import User, owner_of, user_named
 from logwright.rescue.start import judge_start
+from logwright.steps.marker import WITHOUT_EPOCH
 from logwright.units import TimestampMs
 
 _VERBS: Final = {
@@ -54,6 +55,7 @@ _VERBS: Final = {
     "moved out": "rename",
     "set aside": "rename",
     "kept": "keep a copy of",
+    "epoch removed": "do without",
 }
 
 
@@ -87,6 +89,7 @@ class _Rescue:
             metadata=cluster.metadata,
             named=aside,
             now_ms=self.now_ms,
+            accept_loss=self.options.accept_loss,
         )
 
     def plan_recoveries(self, log_dirs: Sequence[Path]) -> list[DirectoryPlan]:
@@ -185,7 +188,7 @@ def _dry_run(rescue: _Rescue) -> int:
         plan = rescue.plan(verdict, rescue.aside)
         recoveries = rescue.plan_recoveries(plan.to_recover)
     _show_plan(rescue.output, plan, recoveries)
-    _say_who_leads(rescue, rescue.aside)
+    _say_who_leads(rescue, (*rescue.aside, *_absent(verdict)))
     _show_by_hand(rescue.output, plan)
     if not plan.steps and not recoveries:
         rescue.output.text("Nothing to do.")
@@ -197,14 +200,17 @@ def _rescue(rescue: _Rescue) -> int:
     with ExitStack() as locks:
         for each in rescue.log_dirs:
             locks.enter_context(lock_log_dir(each))
-        plan = rescue.plan(rescue.judge(), rescue.aside)
+        before = rescue.judge()
+        plan = rescue.plan(before, rescue.aside)
         recoveries = rescue.plan_recoveries(plan.to_recover)
+        _say_who_leads(rescue, (*rescue.aside, *_absent(before)))
         if plan.steps or recoveries:
             _show_plan(rescue.output, plan, recoveries)
-            _say_who_leads(rescue, rescue.aside)
             steps = counted(len(plan.steps), "step")
             rescue.ask(f"Do {steps}, then recover {counted(len(recoveries), 'directory')}?")
         do_repairs(plan.steps)
+        if any(step.kind == "epoch removed" for step in plan.steps):
+            rescue.output.message(WITHOUT_EPOCH)
         _recover(rescue, planned={each.log_dir for each in recoveries})
         for each in rescue.log_dirs:
             seal_journal(each)
@@ -235,8 +241,8 @@ def _recover(rescue: _Rescue, *, planned: set[Path]) -> None:
 
 
 def _say_who_leads(rescue: _Rescue, paths: Iterable[Path]) -> None:
-    """Say if logs that are set aside, or brought back, lead all the same, empty or older. Effects:
-    reads the metadata; output.
+    """Say if logs that are missing, set aside, or brought back, lead all the same, empty or older.
+    Effects: reads the metadata; output.
     """
     logs: dict[Path, list[TopicPartition]] = {}
     for path in paths:
@@ -245,6 +251,10 @@ def _say_who_leads(rescue: _Rescue, paths: Iterable[Path]) -> None:
             logs.setdefault(path.parent, []).append(partition)
     for log_dir, partitions in logs.items():
         say_if_they_lead(log_dir, partitions, rescue.output.message, metadata=rescue.metadata)
+
+
+def _absent(verdict: StartVerdict) -> list[Path]:
+    return [each.path for each in verdict.findings if each.about == "absent log"]
 
 
 def _has_copy(step: Repair) -> bool:

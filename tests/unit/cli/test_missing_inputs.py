@@ -11,6 +11,7 @@ import pytest
 
 from logwright.format.names import TopicPartition
 from logwright.rescue.alone import elected_anyway
+from logwright.steps.marker import WITHOUT_EPOCH
 from tests.log_builder import LogBuilder
 from tests.metadata_builder import (
     MetadataBuilder,
@@ -76,6 +77,38 @@ def test_a_malformed_checkpoint_hides_only_its_own(
     assert absent == (f"{log_dir / 't-1'}: {ABSENT}" in answer.out), answer.out
     is_asked = not set(malformed) & {RECOVERY_POINTS, WATERMARKS}
     assert is_asked == (NOTHING_LEFT not in answer.err), answer.err
+
+
+def test_a_missing_log_that_is_accepted(call: Call, log_dir: Path) -> None:
+    """The marker loses the broker's epoch, so that a whole replica leads; without the acceptance
+    all stays, and is left to the operator. It is not said of a directory that lacks nothing.
+    """
+    marker = log_dir / ".kafka_cleanshutdown"
+    before = marker.read_bytes()
+    refused = call("rescue", log_dir, "--yes")
+    assert f"by hand: {log_dir / 't-1'}: {ABSENT}" in refused.out
+    assert "run `logwright rescue --accept-loss` before this broker starts" in refused.out
+    shown = call("rescue", log_dir, "--accept-loss", "--dry-run")
+    assert f"do without {log_dir / 't-1'}: {ABSENT}" in shown.out
+    assert "by hand: " not in shown.out
+    assert (11, 11, before) == (refused.status, shown.status, marker.read_bytes())
+    answer = call("rescue", log_dir, "--accept-loss", "--yes")
+    assert (0, b"") == (answer.status, marker.read_bytes())
+    assert f"do without {log_dir / 't-1'}: {ABSENT}" in answer.out
+    assert WITHOUT_EPOCH in answer.err
+    assert NOTHING_LEFT in answer.err
+    again = call("rescue", log_dir, "--accept-loss", "--yes")
+    assert (0, "Nothing to do.") == (again.status, again.out.splitlines()[0])
+    assert "nothing to undo" in call("rescue", log_dir, "--undo", "--yes").out
+
+
+def test_a_missing_log_that_leads_all_the_same(call: Call, log_dir: Path) -> None:
+    """The only replica in sync of a cluster without eligible leader replicas: it is said."""
+    change = partition_change(5, 1, {0: int32s([1])})
+    path = metadata(log_dir.parent / "metadata", change)
+    answer = call("rescue", log_dir, "--accept-loss", "--yes", "--metadata", path)
+    assert 0 == answer.status, answer.out
+    assert "t-1: by the cluster's metadata this is the only replica in sync" in answer.err
 
 
 def test_what_was_not_stopped_cleanly_may_lack_logs(call: Call, log_dir: Path) -> None:

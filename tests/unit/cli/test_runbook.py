@@ -150,6 +150,10 @@ def without_its_last(log_dir: Path) -> None:
     max((log_dir / "t-0").glob("*.log")).unlink()
 
 
+def without_all(log_dir: Path) -> None:
+    shutil.rmtree(log_dir / "t-0")
+
+
 CHECKPOINT = "replication-offset-checkpoint"
 BEYOND = b"0\n1\nt 0 100000\n"
 DAMAGES: Final[dict[str, Callable[[Path], None]]] = {
@@ -170,6 +174,7 @@ DAMAGES: Final[dict[str, Callable[[Path], None]]] = {
     "starts, and sets a log aside: … a broker renames it to -stray": stray,
     "a broker renames it to -stray … no topic id": stray,
     "starts, and loses records: … no segment has offsets … to …": without_its_last,
+    "the log is not there, and … has offset …": without_all,
     "starts, and loses records: … dropped: …": corrupt,
     "the log ends at …, below its start offset": writing("log-start-offset-checkpoint", BEYOND),
 }
@@ -196,7 +201,7 @@ def run(command: str, log_dir: Path) -> Answer:
 
 def test_every_section_has_its_rows() -> None:
     """The tables are where this test looks for them."""
-    assert [13, 10, 5, 10, 8] == [len(rows) for rows in ROWS.values()]
+    assert [13, 11, 5, 10, 8] == [len(rows) for rows in ROWS.values()]
 
 
 @pytest.mark.parametrize("words", [one for one in ROWS[STARTS] if one not in ELSEWHERE])
