@@ -24,7 +24,6 @@ from tests.e2e.rolling_load import PARTITIONS, STATE, Load
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.oracle,
-    pytest.mark.nightly,
     pytest.mark.filterwarnings("ignore:::dagster.*"),
 ]
 
@@ -60,6 +59,7 @@ def named(brokers: Brokers, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> 
     return path
 
 
+@pytest.mark.nightly
 def test_a_round_by_partitions(
     brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +73,7 @@ def test_a_round_by_partitions(
     assert Journal() == journal(path)
 
 
+@pytest.mark.nightly
 def test_a_failed_run_is_executed_again(
     brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +92,7 @@ def test_a_failed_run_is_executed_again(
     assert Journal() == journal(path)
 
 
+@pytest.mark.nightly
 def test_a_run_that_ends_between_steps(
     brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_run_that_ends_between_steps(
     assert Journal() == journal(path)
 
 
+@pytest.mark.nightly
 def test_another_broker_waits_for_an_interrupted_one(
     brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,6 +126,7 @@ def test_another_broker_waits_for_an_interrupted_one(
     assert Journal() == journal(path)
 
 
+@pytest.mark.nightly
 def test_two_runs_at_once_without_a_pool(
     brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +151,7 @@ def test_two_runs_at_once_without_a_pool(
     assert whole(brokers)
 
 
+@pytest.mark.rotates(24)
 def test_tombstones_of_an_erasure(
     brokers: Brokers, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,6 +8,7 @@ from tests.mutation.fault import Fault
 
 _ALONE: Final = ("tests/unit/rescue/test_alone.py", "tests/unit/cli/test_doctor.py")
 _OLDER: Final = ("tests/unit/cli/test_older_state.py",)
+_MISSING: Final = ("tests/unit/cli/test_missing_inputs.py",)
 _ROLLING: Final = (
     "tests/unit/rolling/test_plan.py",
     "tests/unit/config/test_cluster.py::test_what_is_wrong_and_where",
@@ -100,6 +101,27 @@ REPLICAS: Final[tuple[Fault, ...]] = tuple(
             "    return is_stopped and not have_same_epoch(places.source, places.destination)\n",
             "    return not is_stopped\n",
             _OLDER,
+        ),
+        (
+            "a missing log that is accepted leaves the epoch in the marker",
+            "rescue/repair_commit.py",
+            "if any(step.kind == _EPOCH or _is_log(",
+            "if any(_is_log(",
+            _MISSING,
+        ),
+        (
+            "who leads whatever it lacks is not said of a missing log",
+            "cli/run/rescue.py",
+            'if each.about == "absent log"]',
+            'if each.about == "twin"]',
+            _MISSING,
+        ),
+        (
+            "a run of the platform whose erasures are not complete succeeds",
+            "pipelines/rolling/maintenance.py",
+            '    if step == "verify" and _INCOMPLETE in passed:\n',
+            "    if _INCOMPLETE in before and _INCOMPLETE not in passed:\n",
+            ("tests/e2e/test_rolling_job.py::test_tombstones_of_an_erasure",),
         ),
         (
             "voters are not counted before a stop",
