@@ -153,8 +153,9 @@ class Loading:
             return
         why = index_problem(segment, self._content, like_kafka=self.like_kafka)
         if why is not None:
+            as_kafka = index_problem(segment, self._content, like_kafka=True) is not None
             try:
-                refused_at = self._recover(segment, why)
+                refused_at = self._recover(segment, why, as_kafka=as_kafka)
             except OffsetOverflow as overflow:
                 self._assign_epochs(overflow.found)
                 self.segments += self._split(segment, following)
@@ -217,13 +218,17 @@ class Loading:
                 self._drop(later, f"segment {segment.base_offset} before it was cut")
                 return
 
-    def _recover(self, segment: LoadedSegment, why: str) -> int | None:
+    def _recover(self, segment: LoadedSegment, why: str, *, as_kafka: bool = True) -> int | None:
         """Recover one segment (LogSegment.recover). Effects: reads it whole.
+
+        Args:
+            as_kafka: a broker recovers it, too, and takes no later snapshot then. Where it does
+                not, it does not read what is before its snapshots.
 
         Returns:
             the row at which an index refused an entry; None if none did.
         """
-        in_doubt = self.like_kafka or not self.observed.clean_shutdown
+        in_doubt = self.like_kafka or (as_kafka and not self.observed.clean_shutdown)
         snapshots = (
             self.snapshots if in_doubt else SnapshotFiles.of(self.observed.directory, self.files)
         )

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from logwright.config.topic import parse_settings
-from logwright.errors import LossNotAccepted
+from logwright.errors import LossNotAccepted, UnsupportedFormatError
+from logwright.format.crc import crc32c
 from logwright.format.deletions import serialize_retirement
 from logwright.format.names import TopicPartition, segment_file_name
 from logwright.recovery.model import RecoveryOptions, RecoveryPlan
@@ -23,6 +24,8 @@ from tests.log_builder import START_MS, LogBuilder
 T0 = TopicPartition("t", 0)
 CONFIG = parse_settings({})[0]
 MARKER = ".kafka_cleanshutdown"
+_CRC, _ATTRIBUTES = 17, 21
+"""Where they are in a batch."""
 KAFKA = RecoveryOptions(like_kafka=True)
 LOSS = RecoveryOptions(accept_loss=True)
 Row = tuple[str, list[str]]
@@ -200,6 +203,33 @@ def test_without_the_marker_everything_is_rebuilt(directory: Path) -> None:
     (directory.parent / MARKER).unlink()
     rebuilt = [files for action, files in rows(plan(directory)) if action == ANEW]
     assert [[f"{base}.index", f"{base}.timeindex"] for base in (0, 2, 3)] == rebuilt
+
+
+def test_a_wrong_index_below_the_recovery_point(tmp_path: Path) -> None:
+    """A broker does not look at it, and takes its newest snapshot. So the index is rebuilt without
+    what a broker does not read: here a marker whose codec nobody knows.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, [("a", "1")])
+    log.segment(1).batch(1, [("a", "2")], producer_id=7, transactional=True, sequence=0)
+    marker = log.segments[-1].marker(2, 7, "commit").batches[-1]
+    log.segment(3).batch(3, [("a", "3")])
+    log.write(producers=True)
+    path = file(log.directory, 1, ".log")
+    content = bytearray(path.read_bytes())
+    at = len(content) - len(marker)
+    content[at + _ATTRIBUTES + 1] |= 5
+    content[at + _CRC : at + _ATTRIBUTES] = crc32c(content[at + _ATTRIBUTES :]).to_bytes(4, "big")
+    path.write_bytes(content)
+    (log.log_dir / MARKER).unlink()
+    (log.log_dir / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 4\n")
+    write(0, ".timeindex", bytes(13))(log.directory)
+    planned = plan(log.directory)
+    assert (ANEW, ["0.index", "0.timeindex"]) in rows(planned)
+    assert not [action for action, _ in rows(planned) if action == "snapshot removed"]
+    (log.log_dir / "recovery-point-offset-checkpoint").write_text("0\n1\nt 0 0\n")
+    with pytest.raises(UnsupportedFormatError, match="codec 5 is unknown"):
+        plan(log.directory)
 
 
 def test_data_is_dropped_only_on_demand(directory: Path) -> None:
