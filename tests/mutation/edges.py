@@ -7,7 +7,11 @@ from typing import Final
 from tests.mutation.fault import Fault
 
 _QUORUM: Final = ("tests/unit/quorum/test_quorum.py",)
-_REPLICAS: Final = ("tests/e2e/test_quorum_replicas.py",)
+_LACKING: Final = (
+    "tests/unit/quorum/test_quorum.py",
+    "tests/unit/quorum/test_replicas.py",
+    "tests/e2e/test_quorum_replicas.py",
+)
 _RUNNING: Final = ("tests/unit/running/test_place.py",)
 _TIER: Final = ("tests/unit/tier/test_place.py",)
 _OFFSETS: Final = ("tests/unit/offsets/test_offsets.py",)
@@ -66,14 +70,14 @@ EDGES: Final = (
         file="quorum/write.py",
         right="{new.epoch:010d}.checkpoint",
         wrong="{state.epoch:010d}.checkpoint",
-        tests=_REPLICAS,
+        tests=_LACKING,
     ),
     Fault(
         family="edge: quorum: a replica that lacks records is in sync",
         file="quorum/write.py",
         right="_changes(demoted, state)",
         wrong="_changes((), state)",
-        tests=_REPLICAS,
+        tests=_LACKING,
     ),
     Fault(
         family="edge: quorum: the longer replica has more, whatever its epoch",

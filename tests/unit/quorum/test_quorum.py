@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
@@ -367,7 +368,8 @@ def written_values(log_dir: Path) -> list[bytes]:
 @pytest.mark.parametrize("given", [None, 3000])
 def test_counters_do_not_go_back(quorum: Path, given: int | None) -> None:
     """Producer ids and leader epochs begin far beyond what the state knows: others may have used
-    what came after it.
+    what came after it. The snapshot is of the new epoch, too: a broker whose log has more than the
+    state would else continue from its own.
     """
     if given is not None:
         end = verdict(quorum / "node-1")["endOffset"]
@@ -382,6 +384,9 @@ def test_counters_do_not_go_back(quorum: Path, given: int | None) -> None:
     assert LEADER_EPOCHS == int.from_bytes(partition_record[at : at + 4], "big")
     (before,) = world().log[1].values[2:]
     assert before[:at] + before[at + 4 :] == partition_record[:at] + partition_record[at + 4 :]
+    (snapshot,) = (quorum / "new" / METADATA).glob("*.checkpoint")
+    (state,) = (quorum / "new" / METADATA).glob("quorum-state")
+    assert json.loads(state.read_text())["leaderEpoch"] == int(snapshot.stem.split("-")[1])
 
 
 def test_an_endpoint_is_needed(quorum: Path) -> None:
