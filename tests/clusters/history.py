@@ -277,10 +277,11 @@ class History:
         self._note(f"unclean election of {self.cluster.leader}")
 
     def _most(self, broker: int) -> tuple[int, int]:
-        """The last leader epoch of a replica, and where its log ends."""
+        """The last leader epoch of a replica, -1: it never had one, and where its log ends."""
         directory = self.cluster.log_dir(broker) / PARTITION
-        epochs = (directory / "leader-epoch-checkpoint").read_text().split()
-        return int(epochs[-2]), max([each.last for each in batches_on_disk(directory)], default=-1)
+        _, _, *epochs = (directory / "leader-epoch-checkpoint").read_text().split()
+        last = max([each.last for each in batches_on_disk(directory)], default=-1)
+        return int(epochs[-2]) if epochs else -1, last
 
     def _judge(self) -> None:
         """All acknowledged records are read, none twice; replicas do not differ."""

@@ -73,7 +73,9 @@ class RealCluster:
             listed = self._brokers.admin.list_topics(TOPIC, timeout=5)
         except KafkaException:  # no broker runs
             return -1, set()
-        partition = listed.topics[TOPIC].partitions[0]
+        partition = listed.topics[TOPIC].partitions.get(0)
+        if partition is None:  # a broker has not loaded the metadata
+            return -1, set()
         return partition.leader, set(partition.isrs)
 
     def start(self, broker: int) -> None:

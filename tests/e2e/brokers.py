@@ -69,6 +69,7 @@ class Brokers:
         apart: bool = False,
         two_dirs: bool = False,
         features: Sequence[str] = (),
+        dynamic: bool = False,
     ) -> None:
         """Write what they need.
 
@@ -77,15 +78,22 @@ class Brokers:
                 stopped; else each broker is one, too.
             two_dirs: each broker has a second log directory (`second_dir`).
             features: levels other than the usual ones, as NAME=LEVEL.
+            dynamic: the voters are in the metadata (KIP-853), one at first; else in the settings.
         """
-        self._features, self._two_dirs = features, two_dirs
+        self._features, self._two_dirs, self._dynamic = features, two_dirs, dynamic
         self.work = work
         self.ids = tuple(range(1, count + 1))
         controlling = (CONTROLLER,) if apart else self.ids
         self._nodes = (CONTROLLER, *self.ids) if apart else self.ids
         ports = {broker: free_port() for broker in self.ids}
         controllers = {node: free_port() for node in controlling}
-        voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in controllers.items())
+        addresses = {node: f"127.0.0.1:{port}" for node, port in controllers.items()}
+        voters = ",".join(f"{node}@{address}" for node, address in addresses.items())
+        quorum = (
+            {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
+            if dynamic
+            else {"controller.quorum.voters": voters}
+        )
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports.values())
         self._program = program = oracle_jvm("-Xmx512m", version="4.4")
         for broker in self._nodes:
@@ -99,13 +107,12 @@ class Brokers:
                 "process.roles": ",".join(roles[name] for name in own),
                 "node.id": str(broker),
                 "listeners": ",".join(own.values()),
-                "controller.quorum.voters": voters,
                 "log.dirs": ",".join(map(str, self._log_dirs(broker))),
                 "offsets.topic.replication.factor": str(count),
                 "transaction.state.log.replication.factor": str(count),
                 "transaction.state.log.min.isr": str(min(count, 2)),
                 "transaction.state.log.num.partitions": "1",
-            }
+            } | quorum
             if "PLAINTEXT" in own:
                 settings["advertised.listeners"] = own["PLAINTEXT"]
             lines = "".join(f"{name}={value}\n" for name, value in settings.items())
@@ -206,6 +213,7 @@ class Brokers:
         words = ["format", "--cluster-id", CLUSTER_ID, "--config", self._properties(first)]
         for feature in self._features:
             words += ["--feature", feature]
+        words += ["--standalone"] if self._dynamic else []
         subprocess.run(
             [*program, "kafka.tools.StorageTool", *map(str, words)], check=True, capture_output=True
         )
@@ -216,7 +224,11 @@ class Brokers:
         for broker in self._nodes[1:]:
             own = [f"node.id={broker}" if line.startswith("node.id") else line for line in lines]
             text = "".join(f"{line}\n" for line in own)
-            shutil.copytree(self.log_dir(first), self.log_dir(broker))
+            shutil.copytree(
+                self.log_dir(first),
+                self.log_dir(broker),
+                ignore=shutil.ignore_patterns("__cluster_metadata-0"),
+            )
             for log_dir in self._log_dirs(broker):
                 log_dir.mkdir(exist_ok=True)
                 (log_dir / "meta.properties").write_text(text)

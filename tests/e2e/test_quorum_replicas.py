@@ -65,13 +65,17 @@ def forget(brokers: Brokers, earlier: dict[int, Path]) -> Path:
 
 
 @pytest.mark.rotates(4)
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("level", [0, 1])
-def test_a_replica_that_lacks_records_does_not_lead(tmp_path: Path, level: int) -> None:
+def test_a_replica_that_lacks_records_does_not_lead(
+    tmp_path: Path, level: int, *, dynamic: bool
+) -> None:
     """By the state that is left it is in sync, and it starts first, after a clean stop. All brokers
-    take the new state, also those that have the old one, or more.
+    take the new state, also those that have the old one, or more; with voters in the settings
+    (kraft.version 0) and in the metadata (1, KIP-853).
     """
     features = (f"eligible.leader.replicas.version={level}",)
-    with Brokers(tmp_path, apart=True, features=features) as brokers:
+    with Brokers(tmp_path, apart=True, features=features, dynamic=dynamic) as brokers:
         make_topic(brokers)
         produce(brokers, EARLIER)
         copies = {each: tmp_path / f"metadata-{each}" for each in brokers.ids}
