@@ -262,8 +262,7 @@ def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: File
     for plan in (one for one in plans if has_entries(log_dir, one.partition, one.name)):
         partition = plan.partition
         points[partition] = plan.log_end_offset
-        inside = plan.log_start_offset > plan.first_base_offset
-        starts[partition] = plan.log_start_offset if inside else None
+        starts[partition] = _log_start_entry(plan)
         watermarks[partition] = plan.high_watermark
         # What is appended after a cut is to be cleaned (LogCleanerManager.maybeTruncateCheckpoint).
         if (plan.observed.checkpoints.cleaner_offset.get(partition) or 0) > plan.log_end_offset:
@@ -276,6 +275,17 @@ def _write_checkpoints(log_dir: Path, plans: Iterable[RecoveryPlan], files: File
             (RECOVERY_POINT_CHECKPOINT, points),
         ):
             execute(_update(log_dir, name, changed), files)
+
+
+def _log_start_entry(plan: RecoveryPlan) -> Offset | None:
+    """Return the entry of the checkpoint of log starts, None for none: of a start inside the first
+    segment. One below it stays: with remote storage the log begins there, and without it a broker
+    takes it for the segment's base offset (LogManager.checkpointLogStartOffsetsInDir, KIP-405).
+    """
+    recorded = plan.observed.checkpoints.log_start_offset.get(plan.partition)
+    if recorded is not None and recorded < plan.first_base_offset:
+        return recorded
+    return plan.log_start_offset if plan.log_start_offset > plan.first_base_offset else None
 
 
 def _update(

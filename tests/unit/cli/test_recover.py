@@ -57,6 +57,25 @@ def test_a_directory_without_logs_becomes_clean(call: Call, tmp_path: Path) -> N
     assert (log_dir / MARKER).exists()
 
 
+@pytest.mark.parametrize("start", [0, 30])
+def test_a_start_in_remote_storage_stays(call: Call, tmp_path: Path, start: int) -> None:
+    """Of a log whose first segments are in remote storage only, whether that is known or not; else
+    what was deleted there is read again, and nothing local says why the first segments are missing.
+    """
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(50).batch(50, [("a", "1"), ("b", "2")])
+    log.write(producers=True)
+    log.kill()
+    (log.directory / "leader-epoch-checkpoint").write_text(f"0\n1\n0 {start}\n")
+    starts = log.log_dir / "log-start-offset-checkpoint"
+    starts.write_text(f"0\n1\nt 0 {start}\n")
+    assert 0 == call("recover", log.log_dir, "--yes").status
+    assert f"0\n1\nt 0 {start}\n" == starts.read_text()
+    assert 0 == call("recover", log.log_dir, "--yes").status
+    verified = call("verify", log.log_dir)
+    assert 0 == verified.status, verified.out
+
+
 def test_a_loss_must_be_accepted(call: Call, tmp_path: Path) -> None:
     """Without --accept-loss nothing is changed; with it the dropped segments are kept aside."""
     log_dir = copy_before("bad-crc-sealed", tmp_path)
