@@ -25,6 +25,7 @@ from logwright.log.tree import list_tree
 from logwright.recovery.commit import commit_directory
 from logwright.recovery.directory_plan import marked_to_recover, plan_directory
 from logwright.recovery.model import RecoveryOptions
+from logwright.recovery.observe import has_entries
 from logwright.units import INT64_MAX, TimestampMs
 
 if TYPE_CHECKING:
@@ -46,11 +47,12 @@ class MarkedPartition(TopicPartition):
     name: str
 
     @classmethod
-    def of(cls, marked: MarkedDirectory) -> MarkedPartition:
+    def of(cls, log_dir: Path, marked: MarkedDirectory) -> MarkedPartition:
         """Return the partition of a future or stray log. A stray log shares no checkpoint entries
-        with the live log of its name; a future log has those of its log directory.
+        with the live log of its name, nor does a future log next to it. Effects: looks for that.
         """
-        topic = marked.partition.topic if marked.mark == "future" else f"{marked.name}/"
+        own = has_entries(log_dir, marked.partition, marked.name)
+        topic = marked.partition.topic if own else f"{marked.name}/"
         partition = cls(topic, marked.partition.partition)
         partition.name = marked.name
         return partition
@@ -157,7 +159,7 @@ def plan_marked(
     if marked.mark != "delete":
         plan = plan_erasure_of(
             log_dir,
-            MarkedPartition.of(marked),
+            MarkedPartition.of(log_dir, marked),
             settings,
             keys,
             now_ms=now_ms,

@@ -9,6 +9,7 @@ import pytest
 
 from logwright.cli.output import human_bytes
 from tests.fixtures import copy_before, settings
+from tests.log_builder import LogBuilder
 from tests.unit.cli.conftest import Call
 
 MARKER = ".kafka_cleanshutdown"
@@ -43,6 +44,26 @@ def test_one_of_them_keeps_no_directory_unclean(
     assert recovered == kept.exists()
     assert recovered == (f"{marked.name}: cut {TORN}" in answer.out)
     assert 0 == call("verify", log_dir).status
+
+
+def test_a_future_log_next_to_the_current_one(call: Call, tmp_path: Path) -> None:
+    """It is shorter while it is filled: the checkpoints say nothing of it. It is erased, too."""
+    log_dir, keys = tmp_path / "logs", tmp_path / "keys"
+    keys.write_text("ann\n")
+    future = f"t-0.{UNIQUE}-future"
+    for name, count in ((future, 1), ("t-0", 4)):
+        log = LogBuilder(log_dir)
+        log.segment(0).batch(0, [(key, "v") for key in ("ann", "b", "c", "d")[:count]])
+        log.write(producers=True)
+        log.directory.rename(log_dir / name)
+    for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
+        (log_dir / name).write_text("0\n1\nt 0 4\n")
+    words = ("--keys", keys, "--yes", "--now-and-for-good", "--config", "cleanup.policy=compact")
+    answer = call("erase", log_dir, *words)
+    assert 0 == answer.status, answer.err
+    logs = sorted(log_dir.glob("t-0*/*.log"))
+    assert 2 == len({path.parent for path in logs})
+    assert not any(b"ann" in path.read_bytes() for path in logs)
 
 
 def test_a_command_recovers_them_first(call: Call, tmp_path: Path) -> None:
