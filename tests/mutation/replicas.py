@@ -21,6 +21,8 @@ _INTERRUPTED: Final = (
 _COMMITTED: Final = ("tests/unit/cli/test_high_watermark.py",)
 _LIKE_KAFKA: Final = ("tests/property/test_damaged_logs.py",)
 _OUTLOOK: Final = ("tests/property/test_outlook.py",)
+_STARTS: Final = ("tests/unit/cli/test_recover.py",)
+_MARKED: Final = ("tests/unit/cli/test_marked_logs.py",)
 
 REPLICAS: Final[tuple[Fault, ...]] = tuple(
     Fault(family=f"replica: {family}", file=file, right=right, wrong=wrong, tests=tests)
@@ -213,6 +215,20 @@ REPLICAS: Final[tuple[Fault, ...]] = tuple(
             "        if gives_horizons and is_further:",
             "        if gives_horizons and is_further and config.delete_retention_ms:",
             _OUTLOOK,
+        ),
+        (
+            "a log start in remote storage is forgotten",
+            "recovery/commit.py",
+            "recorded is not None and recorded < plan.first_base_offset",
+            "recorded is not None and recorded > plan.first_base_offset",
+            _STARTS,
+        ),
+        (
+            "a future log has the entries of the current one",
+            "erasure/erase/directories.py",
+            "        own = has_entries(log_dir, marked.partition, marked.name)\n",
+            '        own = marked.mark == "future"\n',
+            _MARKED,
         ),
     )
 )
