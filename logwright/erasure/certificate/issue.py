@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright import durable
-from logwright.erasure.case.make import OnRecord, page_of_certificate
+from logwright.erasure.case.make import page_of_certificate
 from logwright.erasure.case.model import CasePage, Signed
 from logwright.erasure.case.next_step import of_page
 from logwright.erasure.case.page import case_html
 from logwright.erasure.certificate.files import written
-from logwright.erasure.certificate.make import Requested, Searched
+from logwright.erasure.certificate.keys import fingerprint
+from logwright.erasure.certificate.make import Issue, Requested, Searched
 from logwright.erasure.certificate.model import Certificate, Versions
 from logwright.erasure.certificate.running import (
     Concern,
@@ -30,10 +31,7 @@ from logwright.running.place import RunningPlace
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from logwright.config.resolved import Sources
-    from logwright.erasure.account import Account
     from logwright.erasure.certificate.keys import PrivateKey
     from logwright.erasure.find.result import Settings
     from logwright.erasure.keys import KeySet
@@ -91,11 +89,6 @@ def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested
     ]
 
 
-def records_of(requested: Iterable[Requested], account: Account) -> list[OnRecord]:
-    """Return what a page says of each request besides what is signed."""
-    return [OnRecord(each.id, account.deeds(each.topics, each.hmac)) for each in requested]
-
-
 def search_live(
     log_dir: Place,
     keys: KeySet,
@@ -147,22 +140,22 @@ def proves_too_little(certificate: Certificate) -> bool:
     return any(request.state in _NOT_ENOUGH for request in certificate.requests)
 
 
-def versions() -> Versions:
-    """Return what a certificate says of the programs that made it."""
-    return Versions(
-        logwright=version("logwright"),
-        python=platform.python_version(),
-        cryptography=version("cryptography"),
+def issue_of(key: PrivateKey, issuer: str | None, at_ms: int) -> Issue:
+    """Return who issues a certificate: with this key, under this name, at this time."""
+    return Issue(
+        at_ms=at_ms,
+        issuer=issuer or "",
+        signing_key_sha256=fingerprint(key.public_key()),
+        versions=Versions(
+            logwright=version("logwright"),
+            python=platform.python_version(),
+            cryptography=version("cryptography"),
+        ),
     )
 
 
-def write_certificate(
-    certificate: Certificate, key: PrivateKey, path: Path, records: Sequence[OnRecord]
-) -> Written:
+def write_certificate(certificate: Certificate, key: PrivateKey, path: Path) -> Written:
     """Sign and write a certificate and its page. Effects: two files.
-
-    Args:
-        records: what the page says of each request besides what is signed.
 
     Raises:
         PreconditionError: one cannot be written.
@@ -171,7 +164,7 @@ def write_certificate(
     digest = hashlib.sha256(content).hexdigest()
     page = path.with_suffix(PAGE)
     signed = Signed(certificate=certificate, file_name=path.name, file_sha256=digest)
-    shown = page_of_certificate(signed, records)
+    shown = page_of_certificate(signed)
     with written(path):
         durable.replace(path, content)
     with written(page):
