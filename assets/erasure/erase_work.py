@@ -264,8 +264,10 @@ def certify(work: ErasureWork, status: int) -> tuple[int, dict[str, Any]]:
     if path is None or settings.signing_key is None:
         return status, {"certificate": "none: the policies do not say where"}
     require("erasure", by="a certificate")
+    from logwright.erasure.certificate.hide import without_keys  # noqa: PLC0415 -- of an extra
     from logwright.erasure.certificate.issue import (  # noqa: PLC0415 -- of an extra
         issue_of,
+        names_of,
         proves_too_little,
         requested_of,
         search_live,
@@ -289,6 +291,7 @@ def certify(work: ErasureWork, status: int) -> tuple[int, dict[str, Any]]:
         secret=work.keys.secret.id,
         replicas=replicas,
     )
+    made = without_keys(made, names_of(work.keys))
     path.parent.mkdir(parents=True, exist_ok=True)
     written = write_certificate(made, key, path)
     directory = cases_directory(work.context.instance.storage_directory())

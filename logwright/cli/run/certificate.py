@@ -14,9 +14,11 @@ from logwright.cli.options.certificate import Given
 from logwright.cli.output import Output
 from logwright.cli.request import Request
 from logwright.cli.run.keys import Wanted, read_wanted, search_settings
+from logwright.erasure.certificate.hide import without_keys
 from logwright.erasure.certificate.issue import (
     PAGE,
     issue_of,
+    names_of,
     proves_too_little,
     requested_of,
     search_live,
@@ -78,17 +80,17 @@ def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey
     Raises:
         LogwrightError: a directory cannot be read, or changes meanwhile.
     """
+    requested = requested_of(wanted.keys, given["deadline_ms"])
     live = [request.of(log_dir) for log_dir in (request.place, *given["more_dirs"])]
     with request.output.progress("certificate") as progress:
         searched = list(_searched(live, given, wanted, progress))
-    requested = requested_of(wanted.keys, given["deadline_ms"])
     earlier = [read_certificate(path, key.public_key()) for path in given["earlier"]]
     replicas = replicas_elsewhere(
         [(each.place, each.sources()) for each in live],
         wanted.keys,
         every_topic=bool(wanted.patterns),
     )
-    return make_certificate(
+    made = make_certificate(
         requested,
         searched,
         issue_of(key, _issuer(request, given), request.now_ms),
@@ -97,6 +99,7 @@ def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey
         replicas=replicas,
         patterns=len(wanted.patterns),
     )
+    return without_keys(made, names_of(wanted.keys))
 
 
 def _issuer(request: Request, given: Given) -> str | None:
@@ -165,6 +168,10 @@ def _show(output: Output, made: Certificate, **more: object) -> None:
         f"{len(made.manifest):,} files seen, {len(made.remains):,} records found,"
         f" {len(made.not_read):,} paths not searched."
     )
+    if made.hidden:
+        output.text(
+            f"{made.hidden:,} names have a key, which is signed as the beginning of its HMAC."
+        )
     if not made.issuer:
         output.message("the certificate does not say who issues it: give --issuer")
     for directory in made.directories:

@@ -27,6 +27,8 @@ from logwright.erasure.certificate.running import (
 from logwright.erasure.certificate.search import Report, search
 from logwright.erasure.certificate.signed import signed_file
 from logwright.erasure.find.search import search_log_dir
+from logwright.erasure.names import Names
+from logwright.errors import PolicyError
 from logwright.running.place import RunningPlace
 from logwright.units import INT64_MAX
 
@@ -42,6 +44,7 @@ PAGE: Final = ".html"
 """Suffix of the page for reading, next to the certificate."""
 
 
+_MOST_NAMED: Final = 20
 _NOT_ENOUGH: Final = frozenset(("missed", "not proved"))
 """States in which a certificate is made, and does not prove enough."""
 
@@ -69,7 +72,18 @@ def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested
 
     Args:
         deadline_ms: of the keys given in clear.
+
+    Raises:
+        PolicyError: the id of a request has a key: it is signed.
     """
+    names = names_of(keys)
+    bad = [number for number, request in enumerate(keys.requests, 1) if names.has_key(request.id)]
+    if bad:
+        named = ", ".join(map(str, bad[:_MOST_NAMED])) + (" and more" * (len(bad) > _MOST_NAMED))
+        raise PolicyError(
+            f"the ids of {len(bad)} requests have a key, and would be signed: number {named}.",
+            remedy="Give these requests other ids.",
+        )
     stored = [
         Requested(
             id=request.id,
@@ -87,6 +101,11 @@ def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested
         )
         for request in clear
     ]
+
+
+def names_of(keys: KeySet) -> Names:
+    """Return what knows whether a name has one of these keys."""
+    return Names.of(keys.secret, (keys.request(index).hmac for index in range(len(keys))))
 
 
 def search_live(

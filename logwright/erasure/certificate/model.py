@@ -268,6 +268,8 @@ class Certificate(_Value):
         erased: topics of which an erasure or a deletion is on record.
         issuer: who says all this, as the operator names it; empty: not given.
         patterns: number of byte patterns that were searched for, besides the keys.
+        hidden: number of names, of paths and topics, in which a key was replaced by ``hidden-`` and
+            the first 16 digits of its HMAC.
     """
 
     format: Literal["logwright erasure certificate"] = FORMAT
@@ -287,6 +289,7 @@ class Certificate(_Value):
     erased: tuple[str, ...] = ()
     issuer: str = ""
     patterns: Count = 0
+    hidden: Count = 0
 
     def files_of(self, directory: int) -> dict[str, ManifestFile]:
         """Return path → file of a directory."""
