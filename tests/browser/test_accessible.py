@@ -9,6 +9,7 @@ from typing import Final
 import pytest
 from selenium import webdriver
 
+from logwright.erasure.certificate.model import NOT_SEEN
 from tests.browser.accessible import LOOKS, Look, open_page, unreached, violations
 from tests.browser.site import chromium
 from tests.unit.assets.fleet.test_page import ROW, html, saved
@@ -61,6 +62,30 @@ def test_anybody_can_read_and_operate_a_page(
     open_page(browser, page(tmp_path).as_uri(), look)
     assert [] == violations(browser)
     assert [] == unreached(browser)
+
+
+def test_nothing_of_a_printed_certificate_is_folded(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    """Every text of the page is printed, though it has no script; the limits before all tables."""
+    page = certificate(tmp_path)
+    browser.get(page.as_uri())
+    text = "return document.body.innerText"
+    folded = browser.execute_script(text)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    printed = browser.execute_script(text)
+    (digest,) = {
+        file.sha256 for file in sample(tmp_path / "logs").manifest if file.bytes == len("first")
+    }
+    assert digest not in folded
+    for word in (digest, "Directories searched", "up to metadata offset 42", *NOT_SEEN):
+        assert word in printed, word
+    first = printed.index(NOT_SEEN[0])
+    assert [] == [
+        cell for cell in ("request", "searched\t") if cell in printed[:first].splitlines()
+    ]
+    assert first < printed.index("What was asked") < printed.index(digest)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_faults_are_found(browser: webdriver.Chrome, tmp_path: Path) -> None:

@@ -57,7 +57,9 @@ def _changes(certificate: Certificate, number: int, root: Place, report: Report 
     tree = list_tree(root)
     before, hidden = certificate.files_of(number), []
     if certificate.hidden:
-        hidden = [before.pop(path) for path in list(before) if is_hidden(path)]
+        files = (file for file in certificate.manifest if file.directory == number)
+        hidden = [file for file in files if is_hidden(file.path.path)]
+        before = {path: file for path, file in before.items() if not is_hidden(path)}
     sizes = {file.bytes for file in hidden}
     known = {one.path.path: one.why for one in certificate.not_read if one.directory == number}
     worth = {
