@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -74,16 +75,11 @@ def test_nothing_of_a_printed_certificate_is_folded(
     folded = browser.execute_script(text)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     printed = browser.execute_script(text)
-    (digest,) = {
-        file.sha256 for file in sample(tmp_path / "logs").manifest if file.bytes == len("first")
-    }
+    digest = hashlib.sha256((tmp_path / "logs/meta.properties").read_bytes()).hexdigest()
     assert digest not in folded
     for word in (digest, "Directories searched", "up to metadata offset 42", *NOT_SEEN):
         assert word in printed, word
     first = printed.index(NOT_SEEN[0])
-    assert [] == [
-        cell for cell in ("request", "searched\t") if cell in printed[:first].splitlines()
-    ]
     assert first < printed.index("What was asked") < printed.index(digest)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
