@@ -3,7 +3,7 @@
 Names are not secret, so they are shown and signed; a key must not be. Since stored requests have
 only the HMACs of their keys, each part of a name is tried: what stands between two characters that
 are neither letters nor digits, as it is, percent-decoded, or decoded from hexadecimal digits or
-base64. A part of fewer than `SHORTEST` bytes is no person: partition numbers, ``log``.
+base64. A part of fewer than `SHORTEST` bytes is not tried: partition numbers, ``log``.
 """
 
 from __future__ import annotations

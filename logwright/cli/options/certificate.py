@@ -10,7 +10,6 @@ import click
 from logwright.cli.options.common import declare, directory_options, dry_run_option, run
 from logwright.cli.options.keys import SearchOptions, key_options, search_options
 from logwright.cli.options.parameters import TableFiles, Time
-from logwright.config.erasure import issuer_problem
 
 if TYPE_CHECKING:
     from logwright.place.model import Place
@@ -38,12 +37,6 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
         return
     run("new_key", {"path": path}, extra="erasure")
     ctx.exit()
-
-
-def _checked_issuer(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
-    if name is not None and (problem := issuer_problem(name)) is not None:
-        raise click.BadParameter(problem)
-    return name
 
 
 @declare("certificate", extra="erasure", running="whole", tiered=True)
@@ -83,7 +76,6 @@ def _checked_issuer(_: click.Context, __: click.Parameter, name: str | None) -> 
 @click.option(
     "--issuer",
     metavar="NAME",
-    callback=_checked_issuer,
     help="Who says this, as is signed [default: --policies].",
 )
 @click.option(

@@ -14,6 +14,7 @@ from logwright.cli.options.certificate import Given
 from logwright.cli.output import Output
 from logwright.cli.request import Request
 from logwright.cli.run.keys import Wanted, read_wanted, search_settings
+from logwright.config.erasure import issuer_problem
 from logwright.erasure.certificate.hide import without_keys
 from logwright.erasure.certificate.issue import (
     PAGE,
@@ -45,6 +46,9 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         raise click.UsageError("give --keys or --requests")
     if given["out"].suffix == PAGE:
         raise click.UsageError(f"--out {given['out']}: that is the name of the page")
+    issuer = given["issuer"]
+    if issuer is not None and (problem := issuer_problem(issuer)) is not None:
+        raise click.UsageError(f"--issuer {problem}")
     _refuse_inside(request, given)
     key = load_private(given["signing_key"])
     wanted = read_wanted(request, given, given["pattern"])

@@ -1,4 +1,4 @@
-"""Keys in names: every form is seen, and what is no key is left as it is."""
+"""Keys in names: every form is seen, and what is not a key is left as it is."""
 
 from __future__ import annotations
 
