@@ -55,7 +55,8 @@ def changes_since(
 
 def _changes(certificate: Certificate, number: int, root: Place, report: Report | None) -> Changes:
     tree = list_tree(root)
-    before, hidden = certificate.files_of(number), []
+    before = certificate.files_of(number)
+    hidden: list[ManifestFile] = []
     if certificate.hidden:
         files = (file for file in certificate.manifest if file.directory == number)
         hidden = [file for file in files if is_hidden(file.path.path)]

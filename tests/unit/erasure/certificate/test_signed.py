@@ -96,7 +96,7 @@ def test_a_key_that_is_not_named(tmp_path: Path) -> None:
 def test_the_first_version(tmp_path: Path) -> None:
     """It has no account, and is still read."""
     value = sample(tmp_path / "logs", finding()).model_dump(mode="json") | {"format_version": 1}
-    del value["topics"], value["erased"], value["issuer"], value["patterns"]
+    del value["topics"], value["erased"], value["issuer"], value["patterns"], value["hidden"]
     for rows, names in (
         ("manifest", ["looked"]),
         ("directories", ["path_hex", "running"]),
