@@ -264,23 +264,21 @@ def certify(work: ErasureWork, status: int) -> tuple[int, dict[str, Any]]:
     if path is None or settings.signing_key is None:
         return status, {"certificate": "none: the policies do not say where"}
     require("erasure", by="a certificate")
+    from logwright.erasure.certificate.hide import without_keys  # noqa: PLC0415 -- of an extra
     from logwright.erasure.certificate.issue import (  # noqa: PLC0415 -- of an extra
+        issue_of,
+        names_of,
         proves_too_little,
-        records_of,
         requested_of,
         search_live,
-        versions,
         write_certificate,
     )
-    from logwright.erasure.certificate.keys import fingerprint, load_private  # noqa: PLC0415
-    from logwright.erasure.certificate.make import (  # noqa: PLC0415
-        account_of_searched,
-        make_certificate,
-    )
+    from logwright.erasure.certificate.keys import load_private  # noqa: PLC0415
+    from logwright.erasure.certificate.make import make_certificate  # noqa: PLC0415
 
     _refuse_inside(path, work)
     key, sources = load_private(Path(settings.signing_key)), work.sources()
-    requested, secret = requested_of(work.keys), work.keys.secret.id
+    requested = requested_of(work.keys)
     replicas = replicas_elsewhere(sources, work.keys)
     searched = [
         search_live(log_dir, work.keys, erasure.search(), read, silent)
@@ -289,15 +287,13 @@ def certify(work: ErasureWork, status: int) -> tuple[int, dict[str, Any]]:
     made = make_certificate(
         requested,
         searched,
-        now_ms=work.now_ms,
-        signing_key_sha256=fingerprint(key.public_key()),
-        secret=secret,
-        versions=versions(),
+        issue_of(key, settings.issuer, work.now_ms),
+        secret=work.keys.secret.id,
         replicas=replicas,
     )
+    made = without_keys(made, names_of(work.keys))
     path.parent.mkdir(parents=True, exist_ok=True)
-    account = account_of_searched(searched, replicas=replicas, secret=secret)
-    written = write_certificate(made, key, path, records_of(requested, account))
+    written = write_certificate(made, key, path)
     directory = cases_directory(work.context.instance.storage_directory())
     try:
         add_certified(directory, certified_by(written.shown, written.certificate))

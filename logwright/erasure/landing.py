@@ -33,6 +33,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from logwright.erasure.key_text import doubts_about, from_base64, refused_key
+from logwright.erasure.names import Names
 from logwright.erasure.request import Request, topics_problem
 from logwright.erasure.secret import HMAC_BYTES, Secret
 from logwright.errors import PolicyError
@@ -165,13 +166,16 @@ class RequestRow(BaseModel):
         """Return the request, with the key's HMAC in place of the key.
 
         Raises:
-            ValueError: the base64 or the HMAC is malformed; the message has nothing from the row.
+            ValueError: the base64 or the HMAC is malformed, or the id has the key; the message has
+            nothing from the row.
         """
         key, digest, filter_ = self._key(), None, None
         if key is None:
             digest = _from_hex(self.hmac or "")
         else:
             digest, filter_ = secret.hmac(key), secret.filter(key)
+        if Names.of(secret, [digest]).has_key(self.id):
+            raise ValueError("id has the key in its id")
         return Request(
             id=self.id,
             topics=self.topics,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 import pytest
 from selenium import webdriver
 
+from logwright.erasure.certificate.model import NOT_SEEN
 from tests.browser.accessible import LOOKS, Look, open_page, unreached, violations
 from tests.browser.site import chromium
 from tests.unit.assets.fleet.test_page import ROW, html, saved
@@ -61,6 +63,25 @@ def test_anybody_can_read_and_operate_a_page(
     open_page(browser, page(tmp_path).as_uri(), look)
     assert [] == violations(browser)
     assert [] == unreached(browser)
+
+
+def test_nothing_of_a_printed_certificate_is_folded(
+    browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    """Every text of the page is printed, though it has no script; the limits before all tables."""
+    page = certificate(tmp_path)
+    browser.get(page.as_uri())
+    text = "return document.body.innerText"
+    folded = browser.execute_script(text)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    printed = browser.execute_script(text)
+    digest = hashlib.sha256((tmp_path / "logs/meta.properties").read_bytes()).hexdigest()
+    assert digest not in folded
+    for word in (digest, "Directories searched", "up to metadata offset 42", *NOT_SEEN):
+        assert word in printed, word
+    first = printed.index(NOT_SEEN[0])
+    assert first < printed.index("What was asked") < printed.index(digest)
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_faults_are_found(browser: webdriver.Chrome, tmp_path: Path) -> None:

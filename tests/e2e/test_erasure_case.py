@@ -89,7 +89,7 @@ def test_from_the_request_to_the_proof(place: Path) -> None:
     gone = "erased at once on 2025-10-10 08:53:25Z, topic t"
     assert (
         0,
-        f"Gone: {gone}; nothing of it was found.",
+        f"Gone from topic t: {gone}; nothing of it was found.",
         "Next step: Close the case, and keep the certificate.",
     ) == case(place, "r-1", now_ms=at_ms)
     assert open_case == case(place, "r-2", now_ms=at_ms)

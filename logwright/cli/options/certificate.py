@@ -26,6 +26,7 @@ class Given(SearchOptions):
     tables: tuple[Place, ...]
     deadline_ms: int | None
     earlier: tuple[Path, ...]
+    issuer: str | None
     signing_key: Path
     out: Path
 
@@ -71,6 +72,11 @@ def _make_key(ctx: click.Context, _: click.Parameter, path: Path | None) -> None
     type=_PATH,
     multiple=True,
     help="Earlier certificate of this key; repeatable.",
+)
+@click.option(
+    "--issuer",
+    metavar="NAME",
+    help="Who says this, as is signed [default: --policies].",
 )
 @click.option(
     "--signing-key", metavar="FILE", type=_PATH, required=True, help="The private key of --new-key."

@@ -14,22 +14,22 @@ from logwright.cli.options.certificate import Given
 from logwright.cli.output import Output
 from logwright.cli.request import Request
 from logwright.cli.run.keys import Wanted, read_wanted, search_settings
-from logwright.erasure.case.make import OnRecord
+from logwright.config.erasure import issuer_problem
+from logwright.erasure.certificate.hide import without_keys
 from logwright.erasure.certificate.issue import (
     PAGE,
+    issue_of,
+    names_of,
     proves_too_little,
-    records_of,
     requested_of,
     search_live,
-    versions,
     write_certificate,
 )
 from logwright.erasure.certificate.keys import (
     PrivateKey,
-    fingerprint,
     load_private,
 )
-from logwright.erasure.certificate.make import Searched, account_of_searched, make_certificate
+from logwright.erasure.certificate.make import Searched, make_certificate
 from logwright.erasure.certificate.model import Certificate, Running, State
 from logwright.erasure.certificate.search import Report, replicas_elsewhere, search
 from logwright.erasure.certificate.signed import read_certificate
@@ -46,16 +46,19 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         raise click.UsageError("give --keys or --requests")
     if given["out"].suffix == PAGE:
         raise click.UsageError(f"--out {given['out']}: that is the name of the page")
+    issuer = given["issuer"]
+    if issuer is not None and (problem := issuer_problem(issuer)) is not None:
+        raise click.UsageError(f"--issuer {problem}")
     _refuse_inside(request, given)
     key = load_private(given["signing_key"])
     wanted = read_wanted(request, given, given["pattern"])
     if not len(wanted.keys):
         raise PolicyError("there are no requests.", remedy="Give keys or a store with requests.")
-    certificate, records = _certificate(request, given, wanted, key)
+    certificate = _certificate(request, given, wanted, key)
     if request.dry_run:
         _show(request.output, certificate)
         return 0
-    written = write_certificate(certificate, key, given["out"], records)
+    written = write_certificate(certificate, key, given["out"])
     page, sha256 = str(written.page), written.sha256
     _show(request.output, certificate, certificate=str(given["out"]), page=page, sha256=sha256)
     request.output.text(f"{given['out']}: signed; {page}: for reading.")
@@ -75,37 +78,38 @@ def _refuse_inside(request: Request, given: Given) -> None:
             raise click.UsageError(f"--out {given['out']}: that is inside of {root}")
 
 
-def _certificate(
-    request: Request, given: Given, wanted: Wanted, key: PrivateKey
-) -> tuple[Certificate, list[OnRecord]]:
-    """Search and return what is signed, and what its page says besides. Effects: reads all files.
+def _certificate(request: Request, given: Given, wanted: Wanted, key: PrivateKey) -> Certificate:
+    """Search and return what is signed. Effects: reads all files.
 
     Raises:
         LogwrightError: a directory cannot be read, or changes meanwhile.
     """
+    requested = requested_of(wanted.keys, given["deadline_ms"])
     live = [request.of(log_dir) for log_dir in (request.place, *given["more_dirs"])]
     with request.output.progress("certificate") as progress:
         searched = list(_searched(live, given, wanted, progress))
-    requested = requested_of(wanted.keys, given["deadline_ms"])
     earlier = [read_certificate(path, key.public_key()) for path in given["earlier"]]
     replicas = replicas_elsewhere(
         [(each.place, each.sources()) for each in live],
         wanted.keys,
         every_topic=bool(wanted.patterns),
     )
-    secret = wanted.keys.secret.id
-    account = account_of_searched(searched, replicas=replicas, secret=secret, earlier=earlier)
     made = make_certificate(
         requested,
         searched,
-        now_ms=request.now_ms,
-        signing_key_sha256=fingerprint(key.public_key()),
-        secret=secret,
-        versions=versions(),
+        issue_of(key, _issuer(request, given), request.now_ms),
+        secret=wanted.keys.secret.id,
         earlier=earlier,
         replicas=replicas,
+        patterns=len(wanted.patterns),
     )
-    return made, records_of(requested, account)
+    return without_keys(made, names_of(wanted.keys))
+
+
+def _issuer(request: Request, given: Given) -> str | None:
+    """Return who issues the certificate: as the option says, else the policies."""
+    policies = request.policies
+    return given["issuer"] or (policies.erasure.issuer if policies else None)
 
 
 def _searched(
@@ -168,6 +172,12 @@ def _show(output: Output, made: Certificate, **more: object) -> None:
         f"{len(made.manifest):,} files seen, {len(made.remains):,} records found,"
         f" {len(made.not_read):,} paths not searched."
     )
+    if made.hidden:
+        output.text(
+            f"{made.hidden:,} names have a key, which is signed as the beginning of its HMAC."
+        )
+    if not made.issuer:
+        output.message("the certificate does not say who issues it: give --issuer")
     for directory in made.directories:
         if directory.running is not None:
             output.text(_as_it_ran(directory.name.text, directory.running))
@@ -182,6 +192,7 @@ def _show(output: Output, made: Certificate, **more: object) -> None:
     output.result(
         None,
         **more,
+        issuer=made.issuer,
         requests=states,
         files=len(made.manifest),
         found=len(made.remains),

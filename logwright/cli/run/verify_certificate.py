@@ -16,7 +16,7 @@ from logwright.cli.output import Output, human_bytes
 from logwright.erasure.certificate.changes import Changes, changes_since
 from logwright.erasure.certificate.files import written
 from logwright.erasure.certificate.keys import load_public
-from logwright.erasure.certificate.model import Certificate
+from logwright.erasure.certificate.model import NO_ISSUER, Certificate
 from logwright.erasure.certificate.signed import read_certificate
 from logwright.erasure.certificate.sums import sums_of
 from logwright.errors import QualityError
@@ -54,6 +54,7 @@ def _show(output: Output, certificate: Certificate) -> None:
     output.result(
         [
             f"The signature is right: key {certificate.signing_key_sha256}.",
+            f"Issued by: {certificate.issuer or NO_ISSUER}.",
             (
                 f"Made {issued:%F %T}Z by logwright {certificate.versions.logwright}:"
                 f" {len(certificate.requests):,} requests, {len(certificate.manifest):,} files,"
@@ -62,6 +63,7 @@ def _show(output: Output, certificate: Certificate) -> None:
         ],
         signature="right",
         key=certificate.signing_key_sha256,
+        issuer=certificate.issuer,
         issuedAt=certificate.issued_at_ms,
         version=certificate.versions.logwright,
         requests=states,

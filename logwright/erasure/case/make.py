@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from logwright.erasure.account import Deed
 from logwright.erasure.case.model import (
     Case,
     CasePage,
@@ -22,7 +23,7 @@ from logwright.erasure.request import applies_to
 from logwright.log.inventory import file_place_at
 
 if TYPE_CHECKING:
-    from logwright.erasure.account import Account, Deed
+    from logwright.erasure.account import Account
     from logwright.erasure.certificate.model import PathName, Replicas
     from logwright.erasure.find.model import Finding, Kind
     from logwright.erasure.find.result import Unsearched
@@ -30,17 +31,6 @@ if TYPE_CHECKING:
 
 _OUTSIDE: Final = frozenset(("archive", "remote segment", "table"))
 """Places that an erasure does not change."""
-
-
-class OnRecord(NamedTuple):
-    """What a page says of a request besides what is signed.
-
-    Attributes:
-        id: see `Case`. deeds: what is on record.
-    """
-
-    id: str
-    deeds: tuple[Deed, ...] = ()
 
 
 class Searched(NamedTuple):
@@ -63,11 +53,9 @@ class _Row(NamedTuple):
     gone_by_ms: int | None
 
 
-def page_of_certificate(signed: Signed, records: Sequence[OnRecord]) -> CasePage:
-    """Return the page of all requests of a certificate.
-
-    Args:
-        records: of its requests, in their order.
+def page_of_certificate(signed: Signed) -> CasePage:
+    """Return the page of all requests of a certificate. Nothing is on it that is not signed, but
+    what follows from it.
     """
     made = signed.certificate
     hits = [record for record in made.remains if record.request >= 0]
@@ -83,7 +71,7 @@ def page_of_certificate(signed: Signed, records: Sequence[OnRecord]) -> CasePage
         version=made.versions.logwright,
         cases=tuple(
             Case(
-                id=record.id,
+                id=request.id,
                 topics=request.topics,
                 received_at_ms=request.received_at_ms,
                 deadline_ms=request.deadline_ms,
@@ -91,10 +79,10 @@ def page_of_certificate(signed: Signed, records: Sequence[OnRecord]) -> CasePage
                 found=request.found,
                 gone_by_ms=request.gone_by_ms,
                 why=request.why,
-                deeds=record.deeds,
+                deeds=tuple(Deed(**deed.model_dump()) for deed in request.deeds),
                 hmac=request.hmac,
             )
-            for request, record in zip(made.requests, records, strict=True)
+            for request in made.requests
         ),
         directories=tuple(
             Directory(path=shown_path(each.name), files=each.files) for each in made.directories

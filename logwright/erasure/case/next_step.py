@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, assert_never
 
-from logwright.times import duration, instant
+from logwright.times import instant
 
 if TYPE_CHECKING:
     from logwright.erasure.case.model import CasePage
@@ -70,7 +70,7 @@ def _until(gone_by_ms: int | None, deadline_ms: int | None) -> str:
         return ""
     if deadline_ms is None:
         return f" until {instant(gone_by_ms)}"
-    return f" until {instant(gone_by_ms)}, {duration(deadline_ms - gone_by_ms)} before the deadline"
+    return f" until {instant(gone_by_ms)}, before the deadline of {instant(deadline_ms)}"
 
 
 def _by_hand(places: Sequence[str]) -> str:

@@ -15,8 +15,9 @@ from jinja2 import Environment, StrictUndefined, Template
 from logwright.erasure.case.make import shown_path
 from logwright.erasure.case.model import urgency
 from logwright.erasure.case.next_step import of_page
-from logwright.erasure.certificate.model import NOT_SEEN, State
-from logwright.times import duration, instant
+from logwright.erasure.certificate.model import NO_ISSUER, NOT_SEEN, State
+from logwright.erasure.request import ALL_TOPICS, REGEX
+from logwright.times import instant
 
 if TYPE_CHECKING:
     from logwright.erasure.case.model import Case, CasePage
@@ -28,7 +29,7 @@ SHOWN_UNREAD: Final = 20
 
 _TEMPLATE: Final = Path(__file__).with_name("page.html")
 _WORDS: Final[dict[State, str]] = {
-    "gone": "gone",
+    "gone": "gone from its topics",
     "not proved": "not proved",
     "in time": "goes in time",
     "not found": "never found",
@@ -57,9 +58,8 @@ def case_html(page: CasePage) -> str:
         good=good,
         status=_sentence(only)
         if only
-        else ", ".join(f"{number:,} {_WORDS[state]}" for state, number in counts.items() if number),
+        else ", ".join(_counted(state, number) for state, number in counts.items() if number),
         next_step=of_page(page),
-        time_left={case: _time_left(case, page.now_ms) for case in page.cases},
         by_directory=[
             [left for left in page.left if left.directory == number]
             for number in range(len(page.directories))
@@ -67,6 +67,7 @@ def case_html(page: CasePage) -> str:
         words=_WORDS,
         classes=_CLASS,
         not_seen=page.signed.certificate.not_seen if page.signed else NOT_SEEN,
+        no_issuer=NO_ISSUER,
         shown=SHOWN,
         shown_unread=SHOWN_UNREAD,
     )
@@ -85,7 +86,7 @@ def _sentence(case: Case) -> str:
     records = f"{case.found:,} record{'' if case.found == 1 else 's'}"
     match case.state:
         case "gone":
-            text = f"Gone: {case.why}; nothing of it was found"
+            text = f"Gone from {_topics(case.topics)}: {case.why}; nothing of it was found"
         case "not found":
             text = case.why[0].upper() + case.why[1:]
         case "not proved":
@@ -101,11 +102,20 @@ def _sentence(case: Case) -> str:
     return f"{text}."
 
 
-def _time_left(case: Case, now_ms: int) -> str:
-    if case.deadline_ms is None:
-        return ""
-    left_ms = case.deadline_ms - now_ms
-    return f"in {duration(left_ms)}" if left_ms > 0 else "passed"
+def _topics(topics: str) -> str:
+    """Return the name of a request's topics in a sentence."""
+    if not topics.startswith(REGEX):
+        return f"topic {topics}"
+    if topics == ALL_TOPICS:
+        return "all topics that were searched"
+    return f"the topics that match {topics.removeprefix(REGEX)}"
+
+
+def _counted(state: State, number: int) -> str:
+    """Return how many requests are in a state."""
+    if state == "gone" and number > 1:
+        return f"{number:,} gone from their topics"
+    return f"{number:,} {_WORDS[state]}"
 
 
 def _time(time_ms: int | None) -> str:

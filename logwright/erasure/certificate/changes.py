@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from logwright.erasure.certificate.manifest import File, Report, hash_files
 from logwright.erasure.certificate.model import Certificate, ManifestFile
+from logwright.erasure.names import is_hidden
 from logwright.log.tree import Tree, list_tree
 from logwright.place.model import Place
 
@@ -53,16 +54,38 @@ def changes_since(
 
 
 def _changes(certificate: Certificate, number: int, root: Place, report: Report | None) -> Changes:
-    before = certificate.files_of(number)
     tree = list_tree(root)
+    before = certificate.files_of(number)
+    hidden: list[ManifestFile] = []
+    if certificate.hidden:
+        files = (file for file in certificate.manifest if file.directory == number)
+        hidden = [file for file in files if is_hidden(file.path.path)]
+        before = {path: file for path, file in before.items() if not is_hidden(path)}
+    sizes = {file.bytes for file in hidden}
     known = {one.path.path: one.why for one in certificate.not_read if one.directory == number}
     worth = {
         path: stamp
         for path, stamp in tree.files.items()
         if _may_be_same(before.get(path), stamp.size)
+        or (path not in before and stamp.size in sizes)
     }
     now = hash_files(Tree(root=root, files=worth), report)
-    return compared(before, tree, now, known)
+    return compared(before | _by_content(hidden, before, now), tree, now, known)
+
+
+def _by_content(
+    hidden: Sequence[ManifestFile], before: Mapping[str, ManifestFile], now: Mapping[str, File]
+) -> dict[str, ManifestFile]:
+    """Return the files whose names have a key, which a certificate has not in clear: by the path
+    that has the same content now, else by the name that is signed.
+    """
+    paths: dict[str, list[str]] = {}
+    for path in sorted(now.keys() - before.keys(), reverse=True):
+        paths.setdefault(now[path].sha256, []).append(path)
+    return {
+        (same.pop() if (same := paths.get(file.sha256)) else file.path.path): file
+        for file in hidden
+    }
 
 
 def compared(

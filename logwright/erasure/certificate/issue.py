@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from logwright import durable
-from logwright.erasure.case.make import OnRecord, page_of_certificate
+from logwright.erasure.case.make import page_of_certificate
 from logwright.erasure.case.model import CasePage, Signed
 from logwright.erasure.case.next_step import of_page
 from logwright.erasure.case.page import case_html
 from logwright.erasure.certificate.files import written
-from logwright.erasure.certificate.make import Requested, Searched
+from logwright.erasure.certificate.keys import fingerprint
+from logwright.erasure.certificate.make import Issue, Requested, Searched
 from logwright.erasure.certificate.model import Certificate, Versions
 from logwright.erasure.certificate.running import (
     Concern,
@@ -26,14 +27,13 @@ from logwright.erasure.certificate.running import (
 from logwright.erasure.certificate.search import Report, search
 from logwright.erasure.certificate.signed import signed_file
 from logwright.erasure.find.search import search_log_dir
+from logwright.erasure.names import Names
+from logwright.errors import PolicyError
 from logwright.running.place import RunningPlace
 from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from logwright.config.resolved import Sources
-    from logwright.erasure.account import Account
     from logwright.erasure.certificate.keys import PrivateKey
     from logwright.erasure.find.result import Settings
     from logwright.erasure.keys import KeySet
@@ -44,6 +44,7 @@ PAGE: Final = ".html"
 """Suffix of the page for reading, next to the certificate."""
 
 
+_MOST_NAMED: Final = 20
 _NOT_ENOUGH: Final = frozenset(("missed", "not proved"))
 """States in which a certificate is made, and does not prove enough."""
 
@@ -71,7 +72,18 @@ def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested
 
     Args:
         deadline_ms: of the keys given in clear.
+
+    Raises:
+        PolicyError: the id of a request has a key: it is signed.
     """
+    names = names_of(keys)
+    bad = [number for number, request in enumerate(keys.requests, 1) if names.has_key(request.id)]
+    if bad:
+        named = ", ".join(map(str, bad[:_MOST_NAMED])) + (" and more" * (len(bad) > _MOST_NAMED))
+        raise PolicyError(
+            f"the ids of {len(bad)} requests have a key, and would be signed: number {named}.",
+            remedy="Give these requests other ids.",
+        )
     stored = [
         Requested(
             id=request.id,
@@ -91,9 +103,9 @@ def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested
     ]
 
 
-def records_of(requested: Iterable[Requested], account: Account) -> list[OnRecord]:
-    """Return what a page says of each request besides what is signed."""
-    return [OnRecord(each.id, account.deeds(each.topics, each.hmac)) for each in requested]
+def names_of(keys: KeySet) -> Names:
+    """Return what knows whether a name has one of these keys."""
+    return Names.of(keys.secret, (keys.request(index).hmac for index in range(len(keys))))
 
 
 def search_live(
@@ -147,22 +159,22 @@ def proves_too_little(certificate: Certificate) -> bool:
     return any(request.state in _NOT_ENOUGH for request in certificate.requests)
 
 
-def versions() -> Versions:
-    """Return what a certificate says of the programs that made it."""
-    return Versions(
-        logwright=version("logwright"),
-        python=platform.python_version(),
-        cryptography=version("cryptography"),
+def issue_of(key: PrivateKey, issuer: str | None, at_ms: int) -> Issue:
+    """Return who issues a certificate: with this key, under this name, at this time."""
+    return Issue(
+        at_ms=at_ms,
+        issuer=issuer or "",
+        signing_key_sha256=fingerprint(key.public_key()),
+        versions=Versions(
+            logwright=version("logwright"),
+            python=platform.python_version(),
+            cryptography=version("cryptography"),
+        ),
     )
 
 
-def write_certificate(
-    certificate: Certificate, key: PrivateKey, path: Path, records: Sequence[OnRecord]
-) -> Written:
+def write_certificate(certificate: Certificate, key: PrivateKey, path: Path) -> Written:
     """Sign and write a certificate and its page. Effects: two files.
-
-    Args:
-        records: what the page says of each request besides what is signed.
 
     Raises:
         PreconditionError: one cannot be written.
@@ -171,7 +183,7 @@ def write_certificate(
     digest = hashlib.sha256(content).hexdigest()
     page = path.with_suffix(PAGE)
     signed = Signed(certificate=certificate, file_name=path.name, file_sha256=digest)
-    shown = page_of_certificate(signed, records)
+    shown = page_of_certificate(signed)
     with written(path):
         durable.replace(path, content)
     with written(page):

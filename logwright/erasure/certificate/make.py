@@ -11,6 +11,7 @@ from logwright.erasure.certificate.model import (
     Asked,
     Certificate,
     Cluster,
+    Deed,
     Directory,
     ManifestFile,
     NotRead,
@@ -39,7 +40,7 @@ class Requested:
     Attributes:
         hmac: of the key, in hex.
         topics: a topic, or a pattern with ``regex:`` before it.
-        id: its name in the operator's system, or the line of a key given in clear; not signed.
+        id: its name in the operator's system, or the line of a key given in clear.
     """
 
     hmac: str
@@ -47,6 +48,23 @@ class Requested:
     received_at_ms: int | None = None
     deadline_ms: int | None = None
     id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Issue:
+    """Who issues a certificate, when and with what.
+
+    Attributes:
+        at_ms: the clock.
+        issuer: as the operator names it; empty: not given.
+        signing_key_sha256: fingerprint of the public key.
+        versions: of the programs.
+    """
+
+    at_ms: int
+    issuer: str
+    signing_key_sha256: str
+    versions: Versions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,34 +104,32 @@ class Searched:
 def make_certificate(
     requested: Sequence[Requested],
     searched: Sequence[Searched],
+    issue: Issue,
     *,
-    now_ms: int,
-    signing_key_sha256: str,
-    versions: Versions,
     replicas: Sequence[Replicas] = (),
     secret: str = "",
     earlier: Sequence[Certificate] = (),
+    patterns: int = 0,
 ) -> Certificate:
     """Return the certificate.
 
     Args:
         requested: the requests, in the order in which findings number them.
         searched: the directories, in the order in which they were given.
-        now_ms: the clock.
-        signing_key_sha256: fingerprint of the public key.
-        versions: of the programs.
+        issue: who issues it, and when.
         replicas: what the cluster's metadata says is elsewhere.
         secret: id of the secret of the requests' HMACs; without it no mark of an erasure counts.
         earlier: certificates of before, whose keys have HMACs with the same secret.
+        patterns: number of byte patterns that were searched for.
     """
     not_read = _not_read(searched)
-    account = account_of_searched(searched, replicas=replicas, secret=secret, earlier=earlier)
+    account = _account(searched, replicas=replicas, secret=secret, earlier=earlier)
     return Certificate(
-        issued_at_ms=now_ms,
-        signing_key_sha256=signing_key_sha256,
-        versions=versions,
+        issued_at_ms=issue.at_ms,
+        signing_key_sha256=issue.signing_key_sha256,
+        versions=issue.versions,
         directories=tuple(map(_directory, searched)),
-        requests=_asked(requested, searched, account, now_ms=now_ms),
+        requests=_asked(requested, searched, account, now_ms=issue.at_ms),
         remains=tuple(_remains(searched)),
         not_read=not_read,
         hard_linked=tuple(
@@ -126,16 +142,19 @@ def make_certificate(
             running=any(each.running for each in searched),
             tier=any(each.is_tier for each in searched),
             bucket=any(each.in_bucket for each in searched),
+            patterns=patterns > 0,
         ),
         manifest=tuple(_manifest(searched)),
         topics=tuple(sorted(account.topics)),
         erased=tuple(
             sorted({*account.deleted, *(one for one, keys in account.erased.items() if keys)})
         ),
+        issuer=issue.issuer,
+        patterns=patterns,
     )
 
 
-def account_of_searched(
+def _account(
     searched: Sequence[Searched],
     *,
     replicas: Sequence[Replicas],
@@ -224,6 +243,11 @@ def _asked(
                 found=became.found,
                 gone_by_ms=became.gone_by_ms,
                 why=became.why,
+                id=request.id,
+                deeds=tuple(
+                    Deed(topic=deed.topic, at_ms=deed.at_ms, what=deed.what, of_key=deed.of_key)
+                    for deed in account.deeds(request.topics, request.hmac)
+                ),
             )
         )
     return tuple(answers)

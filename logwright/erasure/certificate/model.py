@@ -15,10 +15,14 @@ from logwright.erasure.find.model import Kind, Looked
 from logwright.units import INT64_MAX
 
 FORMAT: Final = "logwright erasure certificate"
-VERSION: Final = 3
-"""Since 3 a certificate says how a directory was searched that a broker had open. Since 2 it has
-the account: `looked`, `topics`, `erased`, the ranges and topics of `not_read`, and the state ``not
-found``. Those of version 1 and 2 are still read."""
+VERSION: Final = 4
+"""Since 4 a certificate has its issuer, the id of each request and what is on record of it, and the
+number of byte patterns. Since 3 it says how a directory was searched that a broker had open. Since
+2 it has the account: `looked`, `topics`, `erased`, the ranges and topics of `not_read`, and the
+state ``not found``. Those of versions 1 to 3 are still read."""
+
+NO_ISSUER: Final = "not given"
+"""What is shown of an empty issuer."""
 
 Hex32 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Time = Annotated[int, Field(ge=0, le=INT64_MAX)]
@@ -173,15 +177,32 @@ class Directory(_Value):
         return PathName(text=self.path, hex=self.path_hex)
 
 
+class Deed(_Value):
+    """What is on record of a request; as `logwright.erasure.account.Deed`.
+
+    Attributes:
+        topic: empty: not known.
+        of_key: it shows that the key was there.
+    """
+
+    topic: str
+    at_ms: Time | None
+    what: str
+    of_key: bool
+
+
 class Asked(_Value):
     """A request and what became of it.
 
     Attributes:
+        id: its name in the operator's system, or the line of a key that was given in clear; empty
+            in a certificate of before there was this.
         topics: a topic, or a pattern with ``regex:`` before it.
         received_at_ms, deadline_ms: None: not given.
         found: number of records that were found.
         gone_by_ms: when the last of them is gone, None: nothing was found, or never.
         why: what the state rests on, empty if on what was found.
+        deeds: what is on record, the last one last.
     """
 
     hmac: Hex32
@@ -192,6 +213,8 @@ class Asked(_Value):
     found: Count
     gone_by_ms: Time | None
     why: str = ""
+    id: str = ""
+    deeds: tuple[Deed, ...] = ()
 
 
 class Remains(_Value):
@@ -238,14 +261,19 @@ class Certificate(_Value):
 
     Attributes:
         signing_key_sha256: the public key's fingerprint.
-        not_seen: what a search of files cannot see, as sentences.
+        not_seen: what is not proved, as sentences: what no search of files can see, and what was
+            not searched for.
         hard_linked: files with more names than the directories have.
         topics: that exist, by logs, metadata and earlier certificates.
         erased: topics of which an erasure or a deletion is on record.
+        issuer: who says all this, as the operator names it; empty: not given.
+        patterns: number of byte patterns that were searched for, besides the keys.
+        hidden: number of names, of paths and topics, in which a key was replaced by ``hidden-`` and
+            the first 16 digits of its HMAC.
     """
 
     format: Literal["logwright erasure certificate"] = FORMAT
-    format_version: Literal[1, 2, 3] = VERSION
+    format_version: Literal[1, 2, 3, 4] = VERSION
     issued_at_ms: Time
     signing_key_sha256: Hex32
     versions: Versions
@@ -259,6 +287,9 @@ class Certificate(_Value):
     manifest: tuple[ManifestFile, ...]
     topics: tuple[str, ...] = ()
     erased: tuple[str, ...] = ()
+    issuer: str = ""
+    patterns: Count = 0
+    hidden: Count = 0
 
     def files_of(self, directory: int) -> dict[str, ManifestFile]:
         """Return path → file of a directory."""
@@ -276,7 +307,17 @@ _COPIES_OF_TIER: Final = (
     "Backups and other copies of files and objects, old versions of objects, and remote segments in"
     " other buckets; what consumers and connectors have kept."
 )
+_OTHER_KEYS: Final = (
+    "Persons in the values and headers of records with other keys: these were not searched."
+)
+_OTHER_KEYS_BUT_PATTERNS: Final = (
+    "Persons in the values and headers of records with other keys, but for the byte patterns that"
+    " were searched for."
+)
 NOT_SEEN: Final = (
+    _OTHER_KEYS,
+    "The same person under other keys: exactly the bytes of each key were searched for.",
+    "That the requests are complete: who was not asked for was not searched for.",
     "Snapshots of file systems and volumes: they keep the blocks of files that were deleted.",
     "Replicas and log directories that were not given to the search.",
     _COPIES,
@@ -284,25 +325,28 @@ NOT_SEEN: Final = (
     "Other names (hard links) of the files outside of the directories.",
     "Memory: page caches, swap space and core dumps.",
 )
-"""What a search of files cannot see."""
+"""What is not proved: what the search was not for, and what no search of files can see."""
 NOT_SEEN_RUNNING: Final = (
     "What a broker that ran received after the files were looked at, and what only its memory had.",
     "Where its logs really started: it records that each minute; what is found may be deleted.",
     "What an unclean election, or a loss of power, takes from its logs later, or brings back.",
 )
-"""What a search cannot see besides, while a broker has a directory open."""
+"""What is not proved besides, while a broker has a directory open."""
 NOT_SEEN_BUCKET: Final = (
     "Old versions of objects that a bucket keeps, and parts of uploads that were not finished.",
 )
-"""What a search cannot see besides in a bucket."""
+"""What is not proved besides of a bucket."""
 
 
-def not_seen(*, running: bool, tier: bool, bucket: bool) -> tuple[str, ...]:
-    """Return what the search of a certificate could not see. Pure.
+def not_seen(*, running: bool, tier: bool, bucket: bool, patterns: bool = False) -> tuple[str, ...]:
+    """Return what a certificate does not prove. Pure.
 
     Args:
         running: a broker had a directory open. tier: remote segments were searched.
-        bucket: a directory is in a bucket.
+        bucket: a directory is in a bucket. patterns: byte patterns were searched for.
     """
-    lines = tuple(_COPIES_OF_TIER if tier and line == _COPIES else line for line in NOT_SEEN)
+    instead = {_COPIES: _COPIES_OF_TIER} if tier else {}
+    if patterns:
+        instead[_OTHER_KEYS] = _OTHER_KEYS_BUT_PATTERNS
+    lines = tuple(instead.get(line, line) for line in NOT_SEEN)
     return lines + NOT_SEEN_RUNNING * running + NOT_SEEN_BUCKET * bucket

@@ -168,6 +168,15 @@ def test_what_is_refused(place: Path, words: tuple[str, str], status: int, probl
     assert not (place / "c.json").exists()
 
 
+@pytest.mark.parametrize("issuer", [" ", "x" * 201, "a\nb"])
+def test_an_issuer_that_is_not_a_name(place: Path, issuer: str) -> None:
+    """It would be signed: it is refused."""
+    answer = certify(place, "--issuer", issuer)
+    assert 2 == answer.status
+    assert "--issuer" in answer.err
+    assert not (place / "c.json").exists()
+
+
 def test_dry_run(place: Path) -> None:
     """It searches and writes nothing."""
     answer = certify(place, "--dry-run", "--output", "json")

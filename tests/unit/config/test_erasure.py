@@ -12,7 +12,7 @@ from logwright.errors import PolicyError
 from logwright.resources.erasure import request_places
 
 ALL = (
-    "{landing: in, store: kept, secret_file: s, certificates: c, signing_key: k,"
+    "{landing: in, store: kept, secret_file: s, certificates: c, signing_key: k, issuer: us,"
     " look_every_ms: 60000, margin_ms: 0, appends_continue: true,"
     " deadline_sweeps: true, owner: privacy}"
 )
@@ -25,7 +25,7 @@ def load(tmp_path: Path, section: str) -> ErasureSettings:
 
 def test_section(tmp_path: Path) -> None:
     """All of its settings; none without the section."""
-    values = ("in", "kept", "s", "c", "k", 60_000, 0, True, True, "privacy")
+    values = ("in", "kept", "s", "c", "k", "us", 60_000, 0, True, True, "privacy")
     assert values == tuple(load(tmp_path, ALL).model_dump().values())
     assert load(tmp_path, "{}").store is None
     assert (3_600_000, 3_600_000) == (
@@ -45,6 +45,9 @@ def test_section(tmp_path: Path) -> None:
         ("{store: s, look_every_ms: 59999}", "erasure.look_every_ms"),
         ("{store: s, margin_ms: -1}", "erasure.margin_ms"),
         ("{stor: s}", "stor"),
+        ("{issuer: ' '}", "erasure.issuer.*is empty"),
+        ("{issuer: %s}" % ("x" * 201), "is longer than 200 characters"),
+        ('{issuer: "a\\nb"}', "has a character that cannot be printed"),
     ],
 )
 def test_problems(tmp_path: Path, section: str, problem: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from logwright.erasure.certificate.keys import fingerprint
-from logwright.erasure.certificate.make import Requested, Searched, make_certificate
+from logwright.erasure.certificate.make import Issue, Requested, Searched, make_certificate
 from logwright.erasure.certificate.manifest import hash_files
 from logwright.erasure.certificate.model import Certificate, Cluster, Versions
 from logwright.erasure.find.model import Finding
@@ -21,6 +21,12 @@ KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
 SECRET = "5ec2e7" + "0" * 10
 VERSIONS = Versions(logwright="1", python="3", cryptography="50")
 GONE, LEFT = "aa" * 32, "bb" * 32
+ISSUE = Issue(
+    at_ms=NOW_MS,
+    issuer="Example Ltd, Data Protection",
+    signing_key_sha256=fingerprint(KEY.public_key()),
+    versions=VERSIONS,
+)
 ERASED = {"t": {f"{SECRET}:{hmac[:16]}": Erasure(NOW_MS, "at once") for hmac in (GONE, LEFT)}}
 
 
@@ -81,15 +87,19 @@ def sample(
     if not root.exists():
         small_directory(root)
     requested = [
-        Requested(hmac=hmac, topics="t", received_at_ms=NOW_MS - 1, deadline_ms=deadline_ms)
-        for hmac in (GONE, LEFT)
+        Requested(
+            id=f"r-{number}",
+            hmac=hmac,
+            topics="t",
+            received_at_ms=NOW_MS - 1,
+            deadline_ms=deadline_ms,
+        )
+        for number, hmac in enumerate((GONE, LEFT))
     ]
     return make_certificate(
         requested,
         [searched(root, *findings, **changed)],
-        now_ms=NOW_MS,
-        signing_key_sha256=fingerprint(KEY.public_key()),
-        versions=VERSIONS,
+        ISSUE,
         secret=SECRET,
         earlier=earlier,
     )

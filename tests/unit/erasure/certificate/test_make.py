@@ -19,10 +19,10 @@ from logwright.erasure.mark import Erasure
 from logwright.format.names import TopicPartition
 from tests.unit.erasure.certificate.samples import (
     GONE,
+    ISSUE,
     LEFT,
     NOW_MS,
     SECRET,
-    VERSIONS,
     finding,
     sample,
     searched,
@@ -148,9 +148,7 @@ def test_replicas_elsewhere_prove_nothing(tmp_path: Path) -> None:
         made = make_certificate(
             [Requested(hmac=GONE, topics="t")],
             [searched(root)],
-            now_ms=NOW_MS,
-            signing_key_sha256="0" * 64,
-            versions=VERSIONS,
+            ISSUE,
             secret=SECRET,
             replicas=[Replicas(topic=topic, brokers=(2,))],
         )
@@ -212,9 +210,7 @@ def test_two_requests_for_one_key(tmp_path: Path) -> None:
     made = make_certificate(
         requests,
         [searched(root, finding(request=0))],
-        now_ms=NOW_MS,
-        signing_key_sha256="0" * 64,
-        versions=VERSIONS,
+        ISSUE,
     )
     assert ["in time", "in time", "not proved"] == [one.state for one in made.requests]
     assert 1 == len(made.remains)
@@ -227,9 +223,7 @@ def test_a_record_of_an_unknown_topic_is_of_every_request(tmp_path: Path) -> Non
     made = make_certificate(
         requests,
         [searched(root, finding(request=2, topic="", rule="", gone_by_ms=None))],
-        now_ms=NOW_MS,
-        signing_key_sha256="0" * 64,
-        versions=VERSIONS,
+        ISSUE,
     )
     assert ["remains"] * 3 == [one.state for one in made.requests]
 
