@@ -1,5 +1,5 @@
-"""Where a person can hide in a log directory or in a bucket: each kind is planted by the tests, with
-a record of the person and without, and is a row of ``docs/what-is-searched.md``.
+"""Where a person can hide in a log directory or in a bucket: each kind is planted by the tests,
+with a record of the person and without, and is a row of ``docs/what-is-searched.md``.
 """
 
 from __future__ import annotations

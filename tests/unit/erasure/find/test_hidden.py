@@ -30,10 +30,10 @@ from tests.hidden_in_buckets import (
     EVERY,
     IN_A_BUCKET,
     IN_A_DIRECTORY,
-    N,
     ON_A_SERVER,
     PERSON,
     Hidden,
+    N,
 )
 from tests.log_builder import START_MS, LogBuilder
 from tests.unit.erasure.certificate.samples import VERSIONS
@@ -130,7 +130,8 @@ def test_in_a_bucket(tmp_path: Path, agreement: bytes, hidden: Hidden) -> None:
 def put_object(port: int, prefix: str, key: str, content: bytes) -> None:
     """Write an object with any name; the server does not ask who does."""
     url = f"http://127.0.0.1:{port}/{NAME}/{prefix}/{quote(key, safe='/')}"
-    with urlopen(Request(url, content, method="PUT")) as answer:  # noqa: S310 -- loopback
+    headers = {"Content-Type": "application/octet-stream"}
+    with urlopen(Request(url, content, headers, method="PUT"), timeout=60) as answer:
         assert 200 == answer.status
 
 
@@ -182,8 +183,8 @@ NAMES = (*PARTS[:-1], "upload-0-0-0.log", f"{0:020d}", "x#1", ".logwright", "t-0
 def test_each_object_has_a_place_in_the_account(
     tmp_path: Path, agreement: bytes, seed: int
 ) -> None:
-    """Random contents: the keys of the account are those of the bucket, and each is searched, shown,
-    counted or named.
+    """Random contents: the keys of the account are those of the bucket, and each is searched,
+    shown, counted or named.
     """
     logs, chosen = built(tmp_path, "a"), random.Random(seed)
     for number in range(15):
