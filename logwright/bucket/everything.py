@@ -1,8 +1,8 @@
 """All that is below a prefix, whatever its name, and where the client shows nothing.
 
 A list with a name in it that the client refuses (an empty part, ``.``, ``..``, a control character)
-is not shown. Then each directory is listed alone; of one that has such a name what sorts after
-``0`` is tried, since most of these names sort before; and it is named.
+is not shown. Then each directory is listed alone; one that has such a name is named, and of it what
+sorts after a character is tried, from ``0`` on: most of these names sort before.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import stat
 from contextlib import suppress
 from dataclasses import dataclass, field
+from string import ascii_lowercase, ascii_uppercase
 from typing import TYPE_CHECKING, Final
 
 from logwright.bucket.store import RefusedName, stored_file
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 _REFUSED: Final = (
     "objects were not searched here: one has a name that the client refuses, and hides others"
 )
-_FIRST: Final = "0"
+_FIRSTS: Final = ("0", *ascii_uppercase, "_", *ascii_lowercase)
+"""Ascending: the first after which the client shows a list shows the most."""
 _KINDS: Final = {stat.S_IFLNK: "a symbolic link, which is not followed"}
 
 
@@ -62,8 +64,10 @@ def _list(bucket: Bucket, prefix: str, seen: Everything) -> None:
         inner, objects = bucket.level(prefix)
     except RefusedName:
         seen.unread[prefix] = _REFUSED
-        with suppress(RefusedName):
-            seen.stored.extend(bucket.listing(prefix, f"{prefix}{_FIRST}"))
+        for first in _FIRSTS:
+            with suppress(RefusedName):
+                seen.stored.extend(bucket.listing(prefix, f"{prefix}{first}"))
+                return
         return
     seen.stored.extend(objects)
     for each in inner:

@@ -139,9 +139,11 @@ class WholeBucketPlace(BucketPlace):
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""
         path = "/".join(self._parts())
+        if not path and self.contents.classes:
+            return directory_entry(self.name)
         if path in self.contents.entries:
             return self.contents.entries[path]
-        if path in self.contents.inside and (not path or not self.session.has(path)):
+        if path and path in self.contents.inside and not self.session.has(path):
             return directory_entry(self.name)
         return super().entry()
 

@@ -130,7 +130,7 @@ def test_in_a_bucket(tmp_path: Path, agreement: bytes, hidden: Hidden) -> None:
 def put_object(port: int, prefix: str, key: str, content: bytes) -> None:
     """Write an object with any name; the server does not ask who does."""
     url = f"http://127.0.0.1:{port}/{NAME}/{prefix}/{quote(key, safe='/')}"
-    headers = {"Content-Type": "application/octet-stream"}
+    headers = {"Content-Type": "application/octet-stream", "Authorization": "AWS testkey:x"}
     with urlopen(Request(url, content, headers, method="PUT"), timeout=60) as answer:
         assert 200 == answer.status
 
@@ -155,12 +155,12 @@ def test_on_a_server(tmp_path: Path, port: int, prefix: str, hidden: Hidden) -> 
 
 def test_a_refused_name_does_not_stop_the_rest(tmp_path: Path, port: int, prefix: str) -> None:
     """What is next to it is searched, and found."""
-    for key in ("/x", "a//x", "t-0/../x"):
+    for key in ("/x", "a//x", "a/../x"):
         put_object(port, prefix, key, b"?")
     put_object(port, prefix, "backup/0.log", segment(tmp_path, PERSON))
     made = certified(place_of(f"s3://{NAME}/{prefix}"))
     assert ["backup/0.log"] == [one.path.text for one in made.remains]
-    assert {"", "t-0/"} <= {one.path.text for one in made.not_read} | {""}
+    assert [""] == [one.path.text for one in made.not_read]
     looked = {one.path.text: one.looked for one in made.manifest}
     assert "searched" == looked["t-0/00000000000000000000.log"]
 
