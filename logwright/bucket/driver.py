@@ -25,7 +25,7 @@ from logwright.bucket.commit import (
     Yes,
 )
 from logwright.bucket.manifest import LARGEST_MANIFEST_BYTES
-from logwright.bucket.store import Bucket
+from logwright.bucket.store import Bucket, RefusedName
 from logwright.errors import LogwrightError, UnreadableFile
 
 _T = TypeVar("_T")
@@ -78,6 +78,12 @@ def _answer(directory: Bucket, request: Request) -> Answer:
             "the bucket does not permit it.",
             path=directory.url,
             remedy="Give the environment's credentials the right to list, read, write and delete.",
+        ) from error
+    except RefusedName as error:
+        raise UnreadableFile(
+            "an object has a name that the client refuses.",
+            path=directory.url,
+            remedy="Rename or remove it with the tools of the bucket.",
         ) from error
     except OSError:
         return Unknown()

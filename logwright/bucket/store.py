@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from logwright import durable
@@ -43,6 +44,8 @@ _PLAIN: Final = {
     "az": "AZURE_ALLOW_HTTP",
 }
 """Variable by which an endpoint without TLS is allowed: options that are given here replace it."""
+_UNFINISHED: Final = re.compile(r"[^/]*#[0-9]+")
+"""The name of a file that the client is writing, or was: ``#`` and a number are at its end."""
 _TIMEOUT_SECONDS: Final = 30
 _RETRIES: Final = 5
 _RETRY_SECONDS: Final = 120
@@ -55,6 +58,10 @@ _PARTS_AT_ONCE: Final = 4
 
 class _TooLarge(OSError):
     """An object is larger than what is read into memory."""
+
+
+class RefusedName(OSError):
+    """An object has a name that the client refuses, so it does not show the list with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +137,31 @@ class Bucket:
             metas = (meta for page in listed for meta in page)
             return [_stored(meta) for meta in metas if meta["path"] or meta["size"]]
 
-        return self._insist(prefix, pages)
+        return [*self._insist(prefix, pages), *self._unfinished(prefix, after or "")]
+
+    def level(self, prefix: str) -> tuple[list[str], list[Stored]]:
+        """Return what is right below a prefix, which ends in a slash: the prefixes of the next
+        level, each ending in a slash, and the objects. Effects and errors: as `directories`.
+        """
+        if self._is_absent():
+            return [], []
+        list_level = lambda: _calls().list_with_delimiter(self._store(), prefix)  # noqa: E731 -- what is tried again
+        listed = self._insist(prefix, list_level)
+        return [f"{name}/" for name in listed["common_prefixes"]], [
+            _stored(meta) for meta in listed["objects"]
+        ]
+
+    def _unfinished(self, prefix: str, after: str) -> Iterator[Stored]:
+        """Yield what a write that was not finished left in a directory: the client hides it."""
+        if self.root is None:
+            return
+        for path in sorted((self.root / prefix).rglob("*#*")):
+            key = path.relative_to(self.root).as_posix()
+            if _UNFINISHED.fullmatch(path.name) and key > after:
+                with suppress(FileNotFoundError):
+                    status = path.lstat()
+                    if S_ISREG(status.st_mode):
+                        yield stored_file(key, status)
 
     def read(self, key: str, start: int, end: int) -> memoryview:
         """Return some bytes of an object, which are not copied. Effects: reads.
@@ -192,6 +223,19 @@ class Bucket:
         size: int = self._insist(key, lambda: _calls().head(self._store(), key))["size"]
         return size
 
+    def is_as_listed(self, stored: Stored) -> bool:
+        """Return whether an object can be read under the name that it was listed with. Effects:
+        asks for it.
+
+        Raises:
+            OSError: the bucket does not answer, or does not permit it.
+        """
+        try:
+            meta = self._insist(stored.key, lambda: _calls().head(self._store(), stored.key))
+        except (FileNotFoundError, ValueError):
+            return False
+        return (meta["size"], meta["e_tag"] or "") == (stored.bytes, stored.e_tag)
+
     def create(self, key: str, content: bytes) -> bool:
         """Write an object unless there is one of this name. Effects: as said, once.
 
@@ -237,7 +281,10 @@ class Bucket:
             OSError: the bucket does not answer, or does not permit it.
         """
         with suppress(FileNotFoundError):
-            self._insist(key, lambda: _calls().delete(self._store(), key))
+            if self.root is not None and _UNFINISHED.fullmatch(key.rpartition("/")[2]):
+                (self.root / key).unlink()
+            else:
+                self._insist(key, lambda: _calls().delete(self._store(), key))
 
     def clock_ms(self, key: str) -> int:
         """Return the time of the server's clock, ms since the epoch. Effects: writes an object of
@@ -257,7 +304,7 @@ class Bucket:
             try:
                 with self._named(key):
                     return call()
-            except (FileNotFoundError, PermissionError, _TooLarge):
+            except (FileNotFoundError, PermissionError, _TooLarge, RefusedName):
                 raise
             except OSError:
                 time.sleep(_WAIT_SECONDS)
@@ -265,29 +312,29 @@ class Bucket:
             return call()
 
     def _store(self, *, writes: bool = False, once: bool = False) -> ObjectStore:
-        if self._root is None:
+        if self.root is None:
             return _opened(self.url, 0 if once else _RETRIES)
         if writes:
-            durable.make_directory(self._root)
+            durable.make_directory(self.root)
         elif self._is_absent():
             raise FileNotFoundError(errno.ENOENT, "no such directory")
-        return _opened_directory(self._root)
+        return _opened_directory(self.root)
 
     def _is_absent(self) -> bool:
         """Return whether it is a directory that does not exist; a bucket's prefix always does."""
-        return self._root is not None and not self._root.is_dir()
+        return self.root is not None and not self.root.is_dir()
 
     @property
-    def _root(self) -> Path | None:
+    def root(self) -> Path | None:
         """Its directory, None if it is not of a file system."""
         is_local = self.url.startswith("file:")
         return Path(self.url.removeprefix("file://")) if is_local else None
 
     def _sync(self, key: str) -> None:
         """Make an object of a file system durable; a bucket's is when it answers."""
-        if self._root is not None:
-            durable.sync(self._root / key)
-            durable.sync((self._root / key).parent)
+        if self.root is not None:
+            durable.sync(self.root / key)
+            durable.sync((self.root / key).parent)
 
     @contextmanager
     def _named(self, key: str) -> Iterator[None]:
@@ -300,6 +347,9 @@ class Bucket:
             kind = type(error).__name__
             if kind in {"PermissionDeniedError", "UnauthenticatedError"}:
                 raise PermissionError(errno.EACCES, f"not permitted: {self.url}/{key}") from None
+            if kind == "InvalidPathError":
+                problem = f"an object below {self.url}/{key} has a name that the client refuses"
+                raise RefusedName(errno.EINVAL, problem) from None
             raise OSError(errno.EIO, f"no answer for {self.url}/{key}: {kind}") from None
 
 
@@ -336,6 +386,12 @@ def _library_errors() -> type[Exception]:
 def _stored(meta: ObjectMeta) -> Stored:
     modified_ms = int(meta["last_modified"].timestamp() * 1000)
     return Stored(meta["path"], meta["size"], modified_ms, meta["e_tag"] or "")
+
+
+def stored_file(key: str, status: os.stat_result) -> Stored:
+    """Return a file of a file system as an object."""
+    tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+    return Stored(key, status.st_size, status.st_mtime_ns // 1_000_000, tag)
 
 
 @lru_cache(maxsize=256)

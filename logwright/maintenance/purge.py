@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from logwright.bucket.agreement import limits_of
-from logwright.bucket.commit import Collect
+from logwright.bucket.commit import Collect, newest
 from logwright.bucket.driver import drive
 from logwright.bucket.manifest import manifest_key
 from logwright.bucket.states import collect_stored
 from logwright.bucket.stored import DATA
 from logwright.errors import unreadable
+from logwright.format.names import TopicPartition
 from logwright.place.bucket import bucket_of
 from logwright.purge.plan import PendingDeletion, PurgeResult
 from logwright.units import ByteCount, TimestampMs
 
 if TYPE_CHECKING:
     from logwright.bucket.store import Bucket
-    from logwright.format.names import TopicPartition
     from logwright.place.model import Place
 
 
@@ -48,6 +48,25 @@ def purge_states(log_dir: Place, *, removes: bool = True) -> tuple[int, ...]:
     """
     bucket = bucket_of(log_dir)
     return drive(bucket, collect_stored(limits_of(bucket), removes=removes))
+
+
+def purge_unfinished(log_dir: Place, *, removes: bool = True) -> dict[TopicPartition, PurgeResult]:
+    """Remove the objects of partitions that have no version, of uploads that were not finished,
+    once they are due by the server's clock; return what was removed of each, and when the rest is
+    due. An upload that is under way looks the same: its objects are younger. Effects: as said,
+    unless `removes` is false. Errors: as `purge_in_bucket`.
+    """
+    bucket = bucket_of(log_dir)
+    try:
+        names = bucket.directories()
+    except OSError as error:
+        raise unreadable(error, bucket.url) from error
+    parsed = filter(None, map(TopicPartition.parse, names))
+    without = [
+        each for each in parsed if drive(bucket.below(each.directory_name), newest()) is None
+    ]
+    results = {each: _collect(bucket, each, removes=removes) for each in without}
+    return {each: result for each, result in results.items() if result.removed or result.pending}
 
 
 def _collect(bucket: Bucket, partition: TopicPartition, *, removes: bool) -> PurgeResult:

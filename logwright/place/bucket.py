@@ -31,11 +31,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from logwright.bucket.commit import listed, newest, read_manifest
+from logwright.bucket.commit import newest, read_manifest
 from logwright.bucket.driver import drive
 from logwright.bucket.rows import rows_of
 from logwright.bucket.store import Bucket
-from logwright.bucket.stored import DATA, SegmentColumns
+from logwright.bucket.stored import SegmentColumns
 from logwright.errors import CorruptLogError, StalePlan, invariant, unreadable
 from logwright.format import names
 from logwright.format.checkpoints import serialize_offset_checkpoint
@@ -188,6 +188,16 @@ class Session:
         if stored is None and (manifest := self.manifest(directory)) is not None:
             stored = manifest.state.file(name)
         return None if stored is None else _object(name, *stored, self.bucket.below(directory))
+
+    def has(self, path: str, *, as_file: bool = False) -> bool:
+        """Return whether a path, relative to the log directory, is shown; with `as_file` whether a
+        file is. Effects and errors: as `root`.
+        """
+        name, slash, rest = path.partition("/")
+        if slash:
+            return self.file(name, rest) is not None
+        shown = self.root().get(name)
+        return shown is not None and (not as_file or shown.entry.kind == "file")
 
     def is_there(self) -> bool:
         """Return whether there is a log directory. Effects: lists it, once."""
@@ -395,23 +405,6 @@ class BucketPlace(ReadOnlyPlace):
             if partition is not None and partition.topic == topic:
                 only.add(name)
         return replace(self, session=Session(bucket, only=frozenset(only)))
-
-    def not_shown(self) -> Iterable[tuple[str, str]]:
-        """Yield the partitions that have objects which their shown version does not name: those of
-        other versions, and what nothing names. See `ReadOnlyPlace.not_shown`.
-        """
-        try:
-            logs = self.session.logs()
-        except OSError as error:
-            raise unreadable(error, str(self)) from error
-        for name in sorted(logs):
-            manifest = self.session.manifest(name)
-            keys = set() if manifest is None else manifest.state.keys()
-            entries = drive(self.session.bucket.below(name), listed(DATA))
-            others = sum(entry.key not in keys for entry in entries)
-            if others:
-                problem = f"{others} objects of other versions were not searched"
-                yield name, f"{problem}; `logwright purge` removes them when they are due"
 
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""

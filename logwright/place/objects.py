@@ -53,7 +53,7 @@ class Listing:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
         if any(not each.key for each in stored):
             raise OSError(errno.EINVAL, "an object has the name of the directory")
-        self._files = {each.key: _entry(each) for each in stored}
+        self._files = {each.key: entry_of_object(each) for each in stored}
         self._directories = {"": {}}
         for key, entry in self._files.items():
             self._add(key, entry)
@@ -65,7 +65,7 @@ class Listing:
         above, _, _ = key.rpartition("/")
         if above not in self._directories:
             self._directories[above] = {}
-            self._add(above, _directory(above.rpartition("/")[2]))
+            self._add(above, directory_entry(above.rpartition("/")[2]))
         self._directories[above][f"{entry.kind} {entry.stamp.name}"] = entry
 
     def file(self, key: str) -> Entry | None:
@@ -110,7 +110,7 @@ class ObjectsPlace(ReadOnlyPlace):
         if not key:
             self.listing.look()
         if self.listing.directory(key) is not None:
-            return _directory(self.name)
+            return directory_entry(self.name)
         file = self.listing.file(key)
         if file is None:
             raise FileNotFoundError(errno.ENOENT, "No such file or directory")
@@ -144,7 +144,7 @@ class ObjectBytes(Bytes):
 
     __slots__ = ("_bucket", "_entry", "_key", "_window")
 
-    def __init__(self, place: ObjectsPlace, entry: Entry, bucket: Bucket, key: str) -> None:
+    def __init__(self, place: ReadOnlyPlace, entry: Entry, bucket: Bucket, key: str) -> None:
         super().__init__(place, entry.stamp[1:])
         self._entry, self._bucket, self._key = entry, bucket, key
         self._window: tuple[int, bytes] = 0, b""
@@ -179,7 +179,8 @@ class ObjectBytes(Bytes):
             ) from error
 
 
-def _entry(stored: Stored) -> Entry:
+def entry_of_object(stored: Stored) -> Entry:
+    """Return what an object is."""
     modified_ns = stored.modified_ms * _NS_PER_MS
     tag = int.from_bytes(blake2b(stored.e_tag.encode(), digest_size=8).digest(), "big")
     name = stored.key.rpartition("/")[2]
@@ -187,7 +188,8 @@ def _entry(stored: Stored) -> Entry:
     return Entry("file", stamp, modified_ns)
 
 
-def _directory(name: str) -> Entry:
+def directory_entry(name: str) -> Entry:
+    """Return what a directory is: it has no stamp."""
     return Entry("directory", FileStamp(name, ByteCount(0), 0, 0), 0)
 
 

@@ -143,7 +143,7 @@ FROM_COMPACTION = 60
 WAITING = {
     **{
         (f"logwright.cli.run.{command}", "logwright.cli.run.in_bucket"): "a bucket is of an extra"
-        for command in ("purge", "retain", "roll", "undo", "verify")
+        for command in ("inspect", "purge", "retain", "roll", "undo", "verify")
     },
     ("logwright.cli.run.archive", "logwright.cli.run.archive_in_bucket"): "a bucket is of an extra",
     ("logwright.cli.run.clean_in_bucket", "logwright.spark.session"): "seconds",

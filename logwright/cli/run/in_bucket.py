@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from logwright.bucket.agreement import limits_of
 from logwright.bucket.commit import Collect
@@ -17,15 +17,18 @@ from logwright.cli.wording import counted, instant
 from logwright.format.names import TopicPartition
 from logwright.maintenance.copy import Needed
 from logwright.maintenance.maintain import Maintained, Maintenance
-from logwright.maintenance.purge import purge_states
+from logwright.maintenance.purge import purge_states, purge_unfinished
 from logwright.maintenance.scratch import own_temporary
 from logwright.maintenance.scrub import scrub
 from logwright.maintenance.undo import plan_undo, undo_requests
 from logwright.place.bucket import bucket_of
+from logwright.place.whole import contents_of
 from logwright.state.hold import refuse_held
 from logwright.verify.model import Fault
 
 _T = TypeVar("_T")
+_MOST_NAMED: Final = 20
+"""Objects of no log that are named each."""
 
 
 def in_bucket(
@@ -160,6 +163,48 @@ def purge_earlier_states(request: Request) -> None:
             purged=not request.dry_run,
             states=list(versions),
         )
+
+
+def purge_unfinished_uploads(request: Request) -> None:
+    """Remove what uploads left of which no version came. Effects: removes objects, unless it is a
+    dry run; output.
+
+    Raises:
+        LogwrightError: see `purge_unfinished`.
+    """
+    purged = purge_unfinished(request.place, removes=not request.dry_run)
+    for partition, result in purged.items():
+        done = "due" if request.dry_run else "removed"
+        next_ms = min((each.due_at_ms for each in result.pending), default=None)
+        waiting = f", the next at {instant(next_ms)}" if result.pending else ""
+        request.output.result(
+            f"{partition}: {counted(len(result.removed), 'object')} {done} of an upload without a"
+            f" version, {len(result.pending)} pending{waiting}",
+            topicPartition=str(partition),
+            purged=not request.dry_run,
+            objects=list(result.removed),
+            versions=[],
+            pending=[{"object": each.name, "dueAtMs": each.due_at_ms} for each in result.pending],
+        )
+
+
+def name_foreign(request: Request) -> None:
+    """Name what is in a bucket and of no log. Effects: lists it; output.
+
+    Raises:
+        LogwrightError: see `contents_of`.
+    """
+    contents = contents_of(bucket_of(request.place))
+    for name, count in sorted(contents.unfinished().items()):
+        request.output.message(
+            f"{name}: {counted(count, 'object')} of an upload without a version; `logwright purge`"
+            " removes them when they are due"
+        )
+    foreign = sorted(contents.foreign())
+    for key, why in foreign[:_MOST_NAMED]:
+        request.output.message(f"{request.place}/{key}: {why}; no command removes it")
+    if len(foreign) > _MOST_NAMED:
+        request.output.message(f"and {len(foreign) - _MOST_NAMED:,} more objects of no log")
 
 
 def object_faults(request: Request, partition: TopicPartition) -> list[Fault]:

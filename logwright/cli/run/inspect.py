@@ -27,7 +27,7 @@ from logwright.log.tree import bytes_below
 from logwright.metadata.find import find_metadata
 from logwright.metadata.quorum import QuorumLeader, read_quorum_leader
 from logwright.place.files import exists, is_directory, names_in, open_partition_dir
-from logwright.place.model import Place, is_local, is_running
+from logwright.place.model import Place, is_local, is_running, is_versioned
 from logwright.recovery.observe import read_all_offsets
 from logwright.recovery.root import look_at_root
 from logwright.running.place import RunningPlace, as_it_runs
@@ -68,6 +68,7 @@ def run(request: Request) -> None:
     output.text(f"  {clock(request.now_ms)}")
     if entire:
         _show_root(request)
+        _name_foreign(request)
     marked = _marked(request) if entire else []
     checkpoints = read_all_offsets(request.place)
     shown: list[InspectedLog] = []
@@ -93,6 +94,14 @@ def _show_root(request: Request) -> None:
         request.output.result(
             f"  a broker would not start: {path}: {problem}", path=path, stopsABroker=problem
         )
+
+
+def _name_foreign(request: Request) -> None:
+    """Name what else is in a bucket. Effects: lists it; output."""
+    if is_versioned(request.place):
+        from logwright.cli.run.in_bucket import name_foreign  # noqa: PLC0415 -- of an extra
+
+        name_foreign(request)
 
 
 def _quorum_leader(request: Request) -> QuorumLeader | None:

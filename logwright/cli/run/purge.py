@@ -56,7 +56,9 @@ def purge(request: Request, *, quarantined: bool) -> None:
 def _purge_there(request: Request, *, quarantined: bool) -> None:
     """Purge logs in a bucket. Effects: removes objects, unless it is a dry run; output."""
     from logwright.cli.run.in_bucket import (  # noqa: PLC0415 -- of an extra
+        name_foreign,
         purge_earlier_states,
+        purge_unfinished_uploads,
         purge_versions,
     )
 
@@ -77,6 +79,9 @@ def _purge_there(request: Request, *, quarantined: bool) -> None:
         },
     )
     purge_earlier_states(request)
+    if not request.named:
+        purge_unfinished_uploads(request)
+        name_foreign(request)
 
 
 def _is_unfinished(request: Request, partition: TopicPartition) -> bool:

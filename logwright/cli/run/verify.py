@@ -29,6 +29,10 @@ def run(request: Request, *, against: Path | None) -> int:
             f"{request.place} was not shut down cleanly: indexes may have unused space."
         )
     wrong = 0 if request.named else _check_root(request)
+    if is_versioned(request.place) and not request.named:
+        from logwright.cli.run.in_bucket import name_foreign  # noqa: PLC0415 -- of an extra
+
+        name_foreign(request)
     for partition in partitions:
         with request.failures.of(partition):
             faults = _verify(request, partition, pair)

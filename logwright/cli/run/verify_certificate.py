@@ -12,6 +12,7 @@ from typing import Final
 import click
 
 from logwright import durable
+from logwright.bucket.agreement import AGREEMENT
 from logwright.cli.output import Output, human_bytes
 from logwright.erasure.certificate.changes import Changes, changes_since
 from logwright.erasure.certificate.files import written
@@ -22,6 +23,7 @@ from logwright.erasure.certificate.sums import sums_of
 from logwright.errors import QualityError
 from logwright.place.model import Place
 from logwright.place.named import as_files
+from logwright.place.whole import whole
 from logwright.tier.remote import whole_tier
 
 SHOWN: Final = 20
@@ -98,13 +100,21 @@ def _compare(output: Output, certificate: Certificate, log_dirs: tuple[Place, ..
             f"the certificate has {len(certificate.directories)} directories, {len(log_dirs)} are"
             " given: give each, in the certificate's order"
         )
-    seen_as = zip(log_dirs, certificate.directories, strict=True)
-    places = [as_files(place) if then.objects else place for place, then in seen_as]
+    places = [_as_it_was(certificate, number, place) for number, place in enumerate(log_dirs)]
     with output.progress("hash") as progress:
         changes = changes_since(certificate, places, partial(progress, "files"))
     for log_dir, change, then in zip(log_dirs, changes, certificate.directories, strict=True):
         _show_changes(output, log_dir, change, then.bytes)
     return any(change.any for change in changes)
+
+
+def _as_it_was(certificate: Certificate, number: int, place: Place) -> Place:
+    """Return a directory as the certificate has it: the files of a table; or a log directory in a
+    bucket with all objects, unless logwright did not look at them then. Effects: may list it.
+    """
+    if certificate.directories[number].objects:
+        return as_files(place)
+    return whole(place) if AGREEMENT in certificate.files_of(number) else place
 
 
 def _show_changes(output: Output, log_dir: Place, changes: Changes, size: int) -> None:

@@ -141,7 +141,7 @@ def make_certificate(
         not_seen=not_seen(
             running=any(each.running for each in searched),
             tier=any(each.is_tier for each in searched),
-            bucket=any(each.in_bucket for each in searched),
+            buckets=[each.path for each in searched if each.in_bucket],
             patterns=patterns > 0,
         ),
         manifest=tuple(_manifest(searched)),

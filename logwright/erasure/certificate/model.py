@@ -7,6 +7,7 @@ with the deployment's secret, in hex.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -332,21 +333,32 @@ NOT_SEEN_RUNNING: Final = (
     "What an unclean election, or a loss of power, takes from its logs later, or brings back.",
 )
 """What is not proved besides, while a broker has a directory open."""
-NOT_SEEN_BUCKET: Final = (
-    "Old versions of objects that a bucket keeps, and parts of uploads that were not finished.",
-)
-"""What is not proved besides of a bucket."""
 
 
-def not_seen(*, running: bool, tier: bool, bucket: bool, patterns: bool = False) -> tuple[str, ...]:
+def not_seen_in(url: str) -> tuple[str, ...]:
+    """Return what a search cannot see besides in the bucket of a URL: the client cannot ask for it.
+    A directory of a file system has nothing of that. Pure.
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme == "file":
+        return ()
+    bucket = f"{scheme}://{rest.partition('/')[0]}"
+    kept = "old versions of objects, or parts of uploads that were not finished"
+    return (f"Whether {bucket} keeps {kept}: it was not asked.",)
+
+
+def not_seen(
+    *, running: bool, tier: bool, buckets: Iterable[str] = (), patterns: bool = False
+) -> tuple[str, ...]:
     """Return what a certificate does not prove. Pure.
 
     Args:
         running: a broker had a directory open. tier: remote segments were searched.
-        bucket: a directory is in a bucket. patterns: byte patterns were searched for.
+        buckets: the URLs of directories in a bucket. patterns: byte patterns were searched for.
     """
     instead = {_COPIES: _COPIES_OF_TIER} if tier else {}
     if patterns:
         instead[_OTHER_KEYS] = _OTHER_KEYS_BUT_PATTERNS
+    in_buckets = dict.fromkeys(line for url in buckets for line in not_seen_in(url))
     lines = tuple(instead.get(line, line) for line in NOT_SEEN)
-    return lines + NOT_SEEN_RUNNING * running + NOT_SEEN_BUCKET * bucket
+    return lines + NOT_SEEN_RUNNING * running + tuple(in_buckets)

@@ -22,6 +22,7 @@ from logwright.metadata.model import TopicMetadata
 from logwright.place.files import absolute
 from logwright.place.model import Place, is_versioned
 from logwright.place.objects import ObjectsPlace
+from logwright.place.whole import whole
 from logwright.reading import reading
 from logwright.tier.remote import RemoteSegmentsPlace
 
@@ -51,6 +52,7 @@ def search(
         StalePlan: a file changes meanwhile.
         LogwrightError: it cannot be read.
     """
+    directory = whole(directory)
     with reading(directory):
         tree = list_tree(directory)
         files = hash_files(tree, lambda done, total: report("hash", done, total))

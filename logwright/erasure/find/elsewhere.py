@@ -24,7 +24,7 @@ from logwright.format.names import (
     TopicPartition,
 )
 from logwright.log.inventory import NO_PARTITION, owner_of
-from logwright.log.record_files import Inventory, RecordFile
+from logwright.log.record_files import Inventory, RecordFile, partition_of
 from logwright.place.files import exists, moved_out
 from logwright.place.mapped import map_file
 from logwright.place.model import Place, ReadOnlyPlace, is_running
@@ -58,7 +58,6 @@ def places_elsewhere(
     Args:
         tier: that is searched, too.
     """
-    yield from _not_shown(log_dir)
     topics = inventory.topics if metadata is None else inventory.topics | metadata.topics.keys()
     remote = {topic for topic in topics if is_remote(topic, metadata)}
     remote |= {one.partition.topic for one in inventory.deletions.values() if one.elsewhere}
@@ -84,13 +83,14 @@ def places_elsewhere(
     yield from _missing(inventory, starts, tier)
 
 
-def _not_shown(log_dir: Place) -> Iterator[Unsearched]:
-    """Yield what the place has and does not show; of a directory, what a rescue moved out of it."""
+def not_shown(log_dir: Place) -> Iterator[Unsearched]:
+    """Yield what the place has and does not show, once the rest is searched: in a bucket also what
+    appeared meanwhile; of a directory, what a rescue moved out of it. Effects: lists a bucket.
+    """
     try:
         shown = log_dir.not_shown() if isinstance(log_dir, ReadOnlyPlace) else moved_out(log_dir)
         for name, problem in shown:
-            partition = TopicPartition.parse(name) or NO_PARTITION
-            yield _elsewhere(partition, name, problem)
+            yield _elsewhere(partition_of(name.partition("/")[0], {}), name, problem)
     except LogwrightError as error:
         yield _elsewhere(NO_PARTITION, "", f"what else is there is not known: {error.problem}")
 

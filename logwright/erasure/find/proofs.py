@@ -13,6 +13,8 @@ checkpoints                            each line is an entry; names of topics ar
 JSON and JSON lines of Kafka or ours   it parses, each line with its CRC
 ``recovered``                          version and digest, nothing else
 ``ingest.batches.*``                   whole entries with offsets that ascend
+``format.json`` of a bucket             it parses
+a version of a bucket's state          its SHA-256; it parses
 ``.logwright-damaged-CHECKPOINT-*``    it is text, and zeros: a malformed checkpoint as it was
 =====================================  ==========================================================
 
@@ -22,6 +24,7 @@ them with the keys. A file without a proof is searched as a segment.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -72,6 +75,8 @@ _LARGEST_ALONE: Final = 1 << 30
 """Positions and offsets of an index whose segment is not there are below it; four letters are
 above."""
 
+_DIGEST_LINE: Final = 65
+_STATE_HEAD: Final = {"format", "version", "operation"}
 MOST_SMALL: Final = 4096
 """Bytes of a file that is compared with the keys as a whole."""
 _WIDE: Final = ("utf-16-le", "utf-16-be")
@@ -212,6 +217,16 @@ def _recovered(content: bytes, _: int | None) -> Texts | None:
     return () if _RECOVERED.fullmatch(content) else None
 
 
+def _stored_state(content: bytes, _: int | None) -> Texts | None:
+    """Return the texts of a version of the state of a log directory in a bucket: three lines."""
+    body, digest = content[:-_DIGEST_LINE], content[-_DIGEST_LINE:]
+    head, _newline, state = body.partition(b"\n")
+    fields = json.loads(head)
+    if hashlib.sha256(body).hexdigest().encode() + b"\n" != digest or set(fields) != _STATE_HEAD:
+        return None
+    return tuple(json_texts([fields, json.loads(state, parse_constant=_refuse)]))
+
+
 def _damaged(content: bytes, _: int | None) -> Texts | None:
     """Return lines and words, also of a text in UTF-16."""
     if content.translate(None, _PLAIN):
@@ -241,6 +256,8 @@ _PROVERS: Final[tuple[tuple[re.Pattern[str], Prover], ...]] = tuple(
         (r"\.logwright-(?:topics|ingests|state|rescue)\.json|manifest\.json", _json),
         (r"\.logwright-deleted-logs\.jsonl|deletions\.jsonl", _lines),
         (r"ingest\.json|erased\.json", _lines),
+        (r"format\.json", _json),
+        (r"[0-9]{20}", _stored_state),
         (_SET_ASIDE, _damaged),
         ("recovered", _recovered),
         (r"ingest\.batches(?:\.[0-9a-f]{0,32})?", _batches),

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from logwright.batches.runtime import Progress, available_cores, in_order
 from logwright.erasure.find.columns import scan_spool
-from logwright.erasure.find.elsewhere import places_elsewhere
+from logwright.erasure.find.elsewhere import not_shown, places_elsewhere
 from logwright.erasure.find.kinds import KINDS, Judged, judge
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.proofs import known_texts, small_texts
@@ -58,6 +58,7 @@ from logwright.log.tree import list_tree
 from logwright.place.files import entry_at
 from logwright.place.mapped import MappedFiles
 from logwright.place.model import Place, is_local
+from logwright.place.whole import whole
 from logwright.reading import reading
 from logwright.recovery.missing import missing_logs
 from logwright.running.place import RunningPlace, bounds_of
@@ -89,7 +90,7 @@ def search_log_dir(
     bounded: RunningPlace | None = None,
     tier: RemoteSegments | None = None,
 ) -> SearchResult:
-    """Search one log directory.
+    """Search one log directory; in a bucket all objects below its URL.
 
     Args:
         settings: None for an archive, which nothing maintains.
@@ -109,6 +110,7 @@ def search_log_dir(
     """
     if bounded is None and isinstance(log_dir, RunningPlace):
         bounded = log_dir.session.another().place
+    log_dir = whole(log_dir)
     with reading(log_dir), nullcontext() if bounded is None else bounded.reading():
         for _ in range(ATTEMPTS):
             inventory = list_files(log_dir)
@@ -238,13 +240,9 @@ class _Search:
         self._marks(inventory)
         metadata = None if self._settings is None else self._settings.metadata
         self._found.topics |= set() if metadata is None else metadata.topics.keys()
-        self._found.unsearched += [
-            part
-            for part in places_elsewhere(self._found.directory, inventory, metadata, self.tier)
-            if part.partition == NO_PARTITION
-            or self._reader.patterns
-            or not self._keys.for_topic(part.partition.topic).is_empty
-        ]
+        self._add_unsearched(
+            places_elsewhere(self._found.directory, inventory, metadata, self.tier)
+        )
         self._missing(inventory)
         for path, problem in inventory.tree.others.items():
             whole = Unread(position=0, bytes=-1, problem=problem)
@@ -255,8 +253,19 @@ class _Search:
         read = (self._account(list(some), total) for _, some in by_file)
         for _, files in groupby(groups, key=lambda one: one.group):
             self._log(list(files), read)
+        self._add_unsearched(not_shown(self._found.directory))
         self._found.findings.sort(key=lambda one: (one.path, one.offset, one.request))
         return self._found
+
+    def _add_unsearched(self, parts: Iterable[Unsearched]) -> None:
+        """Note places that may hold records of the requests' topics."""
+        self._found.unsearched += [
+            part
+            for part in parts
+            if part.partition == NO_PARTITION
+            or self._reader.patterns
+            or not self._keys.for_topic(part.partition.topic).is_empty
+        ]
 
     def _missing(self, inventory: Inventory) -> None:
         """Note the offsets of which no segment is there. Effects: looks at the logs."""

@@ -15,7 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from logwright.bucket.store import Bucket
 from logwright.erasure.certificate.keys import load_public
-from logwright.erasure.certificate.model import NOT_SEEN_BUCKET, Certificate
+from logwright.erasure.certificate.model import Certificate, not_seen_in
 from logwright.erasure.certificate.signed import read_certificate
 from tests.bucket.servers import (
     NAME,
@@ -136,7 +136,7 @@ def test_only_time_travel_reads_it(place: Path, url: str) -> None:
     assert [False, True] == [each.objects for each in made.directories]
     digests = {key: hashlib.sha256(content).hexdigest() for key, content in contents(url).items()}
     assert digests == {key: file.sha256 for key, file in made.files_of(1).items()}
-    assert set(NOT_SEEN_BUCKET) < set(made.not_seen)
+    assert set(not_seen_in(url)) < set(made.not_seen)
 
 
 def test_its_statistics_are_left(place: Path, url: str) -> None:
@@ -232,7 +232,7 @@ def test_the_same_as_in_a_directory(place: Path, url: str) -> None:
     there, here = (each.model_dump() for each in made[:2])
     for name in ("requests", "remains", "not_read", "manifest"):
         assert here[name] == there[name]
-    assert not set(NOT_SEEN_BUCKET) & set(made[1].not_seen)
+    assert not set(not_seen_in(url)) & set(made[1].not_seen)
     assert "../.t.logwright-keys/heads.parquet" in {one.path.text for one in made[0].remains}
     assert 0 == compared(place, place / "logs", local).status
 
@@ -266,7 +266,7 @@ def test_with_logs_in_a_bucket(place: Path, url: str) -> None:
     answer = call("certificate", logs, *words, *keys, "--table", url)
     assert 0 == answer.status, answer.err
     made = signed(place)
-    assert set(NOT_SEEN_BUCKET) < set(made.not_seen)
+    assert set(not_seen_in(url)) < set(made.not_seen)
     assert [(logs, False), (url, True)] == [(each.path, each.objects) for each in made.directories]
     assert 0 == compared(place, logs, url).status
     assert 6 == compared(place, logs, logs).status
