@@ -57,39 +57,40 @@ _TYPE: Final = re.compile(
 )
 _NESTED: Final = re.compile(r"(?:(?:array|list|large_list|map|struct)<)+[a-z_0-9]+>+")
 _BUILD: Final = re.compile(r" \((?:commit|build) [0-9a-f]{7,40}\)")
-_TOKEN: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-+.][A-Za-z0-9]+)*|[A-Za-z]+|\d+")
+_TOKEN: Final = re.compile(
+    r"v?\d+(?:\.\d+)+(?:[-+.](?:\d+|SNAPSHOT|(?:rc|amzn|dev|post|alpha|beta)[-.]?\d*))*"
+    r"|[A-Za-z]+|\d+"
+)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 ./:_-]+")
-_PRODUCTS: Final = frozenset(
-    """
-    apache arrow build cpp databricks datafusion delta duckdb flink iceberg java jre kernel lake
-    logwright mr org parquet photon polars py pyarrow pyiceberg python rs runtime rust scala
-    spark standalone trino version
-    """.split()
-)
-_WORDS: Final = _PRODUCTS | frozenset(
-    """
-    added app append array as avro background based binary blob boolean bound bucket bytes cache
-    change changed checkpoint checkpointed class codec column columns commit compacted
-    compression configuration conflict consistency content context count counts create created
-    current data date db decimal default delete deleted deletes deletion delta descending
-    determine dictionary disk distribution domain double element enable enabled encoding
-    encryption end engine equality error factor feature features field fields file files first
-    fixed float for format from fs granularity hadoop hash hive histogram history id ids
-    identifier identity impl in including index int interval invariants isolation json kept key
-    keys kind last length level limit list location log long lower manifest manifests map
-    mapping max merge metadata metrics micros min millis mode ms name names nan null nullable
-    nulls num number of offset offsets on operation optional optimize or orc order overwrite
-    owner page parent partition partitioned partitions path physical position previous progress
-    properties protocol ratio read reader record records ref refs removed replace replaced
-    representing required retain retention retry row rows scheme schema schemas seconds sequence
-    serializable size snapshot snapshots snappy sort source spec specs split splittable sql
-    start started statistics stats string struct summary table target tight time timeout
-    timestamp to total transaction transform truncate tuple type ui unpartitioned unsorted
-    update updated upper uri use used uuid vacuum value values vectors version view wait
-    warehouse width with write writer zstd
-    """.split()
-)
+_OF_PRODUCTS: Final = """
+apache arrow build cpp databricks datafusion delta duckdb flink iceberg java jre kernel lake
+logwright mr org parquet photon polars py pyarrow pyiceberg python rs runtime rust scala
+spark standalone trino version
+"""
+_OF_SETTINGS: Final = """
+added app append array as avro background based binary blob boolean bound bucket bytes cache
+change changed checkpoint checkpointed class codec column columns commit compacted
+compression configuration conflict consistency content context count counts create created
+current data date db decimal default delete deleted deletes deletion delta descending
+determine dictionary disk distribution domain double element enable enabled encoding
+encryption end engine equality error factor feature features field fields file files first
+fixed float for format from fs granularity hadoop hash hive histogram history id ids
+identifier identity impl in including index int interval invariants isolation json kept key
+keys kind last length level limit list location log long lower manifest manifests map
+mapping max merge metadata metrics micros min millis mode ms name names nan null nullable
+nulls num number of offset offsets on operation optional optimize or orc order overwrite
+owner page parent partition partitioned partitions path physical position previous progress
+properties protocol ratio read reader record records ref refs removed replace replaced
+representing required retain retention retry row rows scheme schema schemas seconds sequence
+serializable size snapshot snapshots snappy sort source spec specs split splittable sql
+start started statistics stats string struct summary table target tight time timeout
+timestamp to total transaction transform truncate tuple type ui unpartitioned unsorted
+update updated upper uri use used uuid vacuum value values vectors version view wait
+warehouse width with write writer zstd
+"""
 """Of which the names of settings and fields of tables are made."""
+_PRODUCTS: Final = frozenset(_OF_PRODUCTS.split())
+_WORDS: Final = _PRODUCTS | frozenset(_OF_SETTINGS.split())
 
 
 class Parts(NamedTuple):

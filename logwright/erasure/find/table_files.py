@@ -123,8 +123,8 @@ def table_texts(path: Path, of: Of | None = None) -> Texts | None:
 
 
 def add_texts(value: object, texts: Texts, of: Of) -> None:
-    """Add the texts in a value of JSON, Avro, SQLite or Parquet: names and values, and those of JSON
-    in a text.
+    """Add the texts in a value of JSON, Avro, SQLite or Parquet: names, values, and those of JSON
+    that a text is.
 
     Raises:
         ValueError: it is too deep.
