@@ -64,7 +64,7 @@ def _changes(certificate: Certificate, number: int, root: Place, report: Report 
         or any(may_be(shown, path) and file.bytes == stamp.size for shown, file in hidden)
     }
     now = hash_files(Tree(root=root, files=worth), report)
-    known = {}
+    known: dict[str, str] = {}
     for entry in certificate.not_read:
         if entry.directory == number:
             shown = entry.path.path

@@ -276,7 +276,7 @@ def _names(schema: pa.Schema) -> Iterator[object]:
         kind = field.type
         yield from [] if not hasattr(kind, "extension_name") else [kind.extension_name]
         kind = getattr(kind, "storage_type", kind)
-        kind = getattr(kind, "value_type", None) if _is_encoded(kind) else kind
+        kind = kind.value_type if _is_encoded(kind) else kind
         waiting += [kind.field(number) for number in range(kind.num_fields)]
 
 

@@ -109,7 +109,7 @@ def _runs(column: pa.Array) -> Rows:
     """Return the index of each row's value."""
     ends = column.run_ends.to_numpy(zero_copy_only=False).astype(np.int64)
     places = np.arange(len(column), dtype=np.int64) + column.offset
-    return np.searchsorted(ends, places, side="right").astype(np.int64)
+    return np.asarray(np.searchsorted(ends, places, side="right"), dtype=np.int64)
 
 
 def _first(rows: Rows) -> int:

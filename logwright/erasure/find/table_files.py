@@ -206,9 +206,8 @@ def beginning(cut: bytes) -> bytes:
 
 def _is_counter(name: str, value: str) -> bool:
     """Whether a text is a size, a time or the like: most are those of metadata."""
-    return bool(
-        _NUMBER.fullmatch(value) and _COUNTERS.fullmatch(name) and is_written_by_machines(name)
-    )
+    is_number = _NUMBER.fullmatch(value) is not None and _COUNTERS.fullmatch(name) is not None
+    return is_number and is_written_by_machines(name)
 
 
 def _forms_of_number(value: float) -> Iterator[bytes]:
