@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 Plant = Callable[[Path, str], None]
 PERSONS = ("ann@example.com", "eve@example.com")
 NUMBERS = ("421177", "421178")
-UUIDS = ("12345678-1234-5678-1234-567812345678", "12345678-1234-5678-1234-567812345679")
+UUIDS = ("8d5f2a10-5a4e-4b7e-9c1d-0a1b2c3d4e5f", "8d5f2a10-5a4e-4b7e-9c1d-0a1b2c3d4e60")
 DATES = ("1980-02-03", "1980-02-04")
 NOBODY = b"nobody"
 
@@ -168,7 +168,7 @@ def manifest(
             "name": "manifest_entry",
             "fields": [{"name": "data_file", "type": data_file}],
         }
-        entry = {"data_file": {"file_path": "s3://lake/t/data/away.parquet", field: value(who)}}
+        entry = {"data_file": {"file_path": "data/away.parquet", field: value(who)}}
         path = root / "metadata/12345678-1234-5678-1234-567812345678-m0.avro"
         with path.open("wb") as file:
             fastavro.writer(file, schema, [entry], metadata=dict(metadata or {}))
@@ -202,7 +202,7 @@ def empty_directory(root: Path, who: str) -> None:
 def position_deletes(root: Path, who: str) -> None:
     """Deletes of rows in files, whose paths have somebody."""
     rows(root / "data/x.parquet")
-    path = f"s3://lake/t/data/customer={quote(who)}/y.parquet"
+    path = f"data/customer={quote(who)}/y.parquet"
     pq.write_table(pa.table({"file_path": [path], "pos": [0]}), root / "data/deletes.parquet")
 
 
@@ -227,7 +227,7 @@ def named_column(root: Path, who: str) -> None:
 
 
 def strange_statistics(root: Path, who: str) -> None:
-    """Statistics of rows that are not there: the writer's, of the same length, left in the footer."""
+    """Statistics of a row that is not there: somebody else is where it was."""
     rows(root / "x.parquet", {"other": [who]}, use_dictionary=False, compression="none")
     content = (root / "x.parquet").read_bytes()
     (root / "x.parquet").write_bytes(content.replace(who.encode(), b"x" * len(who), 1))
@@ -238,8 +238,8 @@ def variant(root: Path, who: str) -> None:
     import duckdb  # noqa: PLC0415 -- it takes a second
 
     root.mkdir()
-    value = f"{{'mail': '{who}'}}::VARIANT"
-    copied = f"SELECT 'nobody'::BLOB AS key, {value} AS v"
+    value = f"CASE WHEN i < 9 THEN i::VARIANT ELSE {{'mail': '{who}'}}::VARIANT END"
+    copied = f"FROM range(10) AS r(i) SELECT 'nobody'::BLOB AS key, {value} AS v"
     duckdb.sql(f"COPY ({copied}) TO '{root}/x.parquet'")
 
 
@@ -516,7 +516,7 @@ _ICEBERG = [
     Hidden(
         "metadata of Iceberg",
         "query of a view",
-        in_iceberg(lambda who: {"sql": f"SELECT * FROM t WHERE email='{who}' LIMIT 1"}),
+        in_iceberg(lambda who: {"sql": f"(TABLE t) WHERE email='{who}' LIMIT 1"}),
     ),
     Hidden(
         "manifests of Iceberg",
@@ -605,7 +605,7 @@ def unions(who: str) -> dict[str, pa.Array]:
         "sparse": pa.UnionArray.from_sparse(types, [words, pa.array([1, 2, 3])]),
         "dense": pa.UnionArray.from_dense(types, pa.array([0, 0, 1], pa.int32()), dense),
         "runs": runs,
-        "a slice of runs": pc.run_end_encode(pa.array([who, *words.to_pylist()])).slice(1),
+        "a slice of runs": pc.run_end_encode(pa.array(["x", *words.to_pylist()])).slice(1),
         "dictionary of views": pa.DictionaryArray.from_arrays(
             pa.array([0, 0, 1]), pa.array(["x", who], pa.string_view())
         ),

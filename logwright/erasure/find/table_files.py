@@ -211,9 +211,9 @@ def _is_counter(name: str, value: str) -> bool:
 
 
 def _forms_of_number(value: float) -> Iterator[bytes]:
-    yield str(value).encode()
-    if isinstance(value, float) and value.is_integer():
-        yield str(int(value)).encode()
+    text = str(value)
+    yield text.encode()
+    yield text.removesuffix(".0").encode()
 
 
 def _add_text(value: str, texts: Texts, of: Of) -> None:
