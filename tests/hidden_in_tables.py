@@ -238,7 +238,8 @@ def variant(root: Path, who: str) -> None:
     import duckdb  # noqa: PLC0415 -- it takes a second
 
     root.mkdir()
-    value = f"CASE WHEN i < 9 THEN i::VARIANT ELSE {{'mail': '{who}'}}::VARIANT END"
+    mails = f"CASE i WHEN 7 THEN 'a' WHEN 8 THEN '{who}' ELSE '{'z' * 30}' END"
+    value = f"CASE WHEN i < 7 THEN i::VARIANT ELSE {{'mail': {mails}}}::VARIANT END"
     copied = f"FROM range(10) AS r(i) SELECT 'nobody'::BLOB AS key, {value} AS v"
     duckdb.sql(f"COPY ({copied}) TO '{root}/x.parquet'")
 

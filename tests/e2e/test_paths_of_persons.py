@@ -54,7 +54,8 @@ def test_a_path_with_a_person(tmp_path: Path) -> None:
     certificate = json.loads(made.read_text())["certificate"]
     paths = [file["path"]["text"] for file in certificate["manifest"] if file["directory"] == 1]
     assert ["customer=bob/x.parquet"] == [path for path in paths if "hmac-sha256:" not in path]
-    assert {"remains"} == {request["state"] for request in certificate["requests"]}
+    (request,) = certificate["requests"]
+    assert ("not proved", 3) == (request["state"], request["found"])  # the link is not followed
     public = ("--public-key", tmp_path / "key.pub")
     places = (tmp_path / "logs", tmp_path / "t")
     sums = ("--sums", tmp_path / "sums", "--directory", 2)

@@ -54,22 +54,22 @@ _FIELD_ID: Final = b"PARQUET:field_id"
 _VARIANT: Final = "(Variant"
 """How a schema of Parquet shows a group of this type, whose values have texts inside."""
 
-Names = list[object]
-
 
 class Rows(NamedTuple):
     """What a Parquet file has.
 
     Attributes:
         hits: rows, each once for a request and once for a pattern.
-        says: names, metadata and statistics of its footer, as values of JSON.
+        says: names and metadata of its footer, as values of JSON.
+        statistics: the bounds of its columns.
         has_keys: whether it has the column of keys as they are in the log.
         names: of its columns.
         problems: why not all of its columns were searched.
     """
 
     hits: list[RowHit]
-    says: Names
+    says: list[object]
+    statistics: list[object]
     has_keys: bool
     names: tuple[str, ...]
     problems: tuple[str, ...]
@@ -144,7 +144,8 @@ def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | 
             if _VARIANT in str(file.schema):
                 problems["it has a column of the type variant, which is not searched"] = None
             says = [_footer(file.metadata.metadata or {}), file.metadata.created_by]
-            says += [*_names(schema), *_statistics(file, _own_columns(schema))]
+            says += _names(schema)
+            statistics = list(_statistics(file, _own_columns(schema)))
         with pq.ParquetFile(path, read_dictionary=words) as file:
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):
                 more, unknown = hits_in(batch, start, keys, patterns)
@@ -154,7 +155,7 @@ def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | 
     except (pa.ArrowException, OSError, ValueError, KeyError):
         return None
     has_keys = any(field.name in RAW_KEYS and is_searchable(field.type) for field in schema)
-    return Rows(hits, says, has_keys, tuple(schema.names), tuple(problems))
+    return Rows(hits, says, statistics, has_keys, tuple(schema.names), tuple(problems))
 
 
 def parquet_values(path: Path) -> Iterator[object]:
@@ -309,4 +310,4 @@ def _statistics(file: pq.ParquetFile, own: Iterable[str]) -> Iterator[object]:
 
 
 def _as_text(value: object) -> object:
-    return value if isinstance(value, bytes | str) else str(value)
+    return value if isinstance(value, bytes | str | int | float) else str(value)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -167,6 +168,8 @@ class _Table:
         of = Of(there=self.there)
         try:
             add_texts(rows.says, texts, of)
+            bounds = Texts(texts.whole, [], [])  # of what is cut its rows have the whole
+            add_texts(rows.statistics, bounds, replace(of, numbers=not is_log, statistics=True))
             if is_log or rows.names == POSITIONS:
                 for row in parquet_values(path):
                     add_texts(row, texts, of)
