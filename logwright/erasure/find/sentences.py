@@ -29,7 +29,9 @@ _MOST_UNQUOTES: Final = 3
 """Delta's log escapes what the path of a partition has escaped."""
 _WORD: Final = np.array([chr(byte).isalnum() and byte < 0x80 for byte in range(256)])  # noqa: PLR2004 -- the first that is not ASCII
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/_-]{2,}={0,2}")
-_HEX: Final = re.compile(rb"(?<![A-Za-z0-9])(?:0[xX]|\\?[xX]'?)?((?:[0-9A-Fa-f]{2} ?)+)")
+_HEX: Final = re.compile(rb"(?<![A-Za-z0-9])(0[xX]|\\?[xX]'?)?((?:[0-9A-Fa-f]{2} ?)+)")
+_SHORTEST: Final = 3
+"""Bytes of a word in base64, or in hex that nothing marks: shorter ones are in each text."""
 _BYTE_LIST: Final = re.compile(rb"-?\d{1,3}(?:, ?-?\d{1,3})+")
 _BYTES: Final = range(-0x80, 0x100)
 """As Java and other programs write them."""
@@ -86,7 +88,8 @@ serializable size snapshot snapshots snappy sort source spec specs split splitta
 start started statistics stats string struct summary table target tight time timeout
 timestamp to total transaction transform truncate tuple type ui unpartitioned unsorted
 update updated upper uri use used uuid vacuum value values vectors version view wait
-warehouse width with write writer zstd
+warehouse width with write writer zstd specified check checks scan scanned skipped execution rewrite
+rewritten output inserted copied matched merged written conversion
 """
 """Of which the names of settings and fields of tables are made."""
 _PRODUCTS: Final = frozenset(_OF_PRODUCTS.split())
@@ -194,11 +197,15 @@ def decoded(text: bytes) -> Iterator[bytes]:
         for word in {match[0].rstrip(b"="), *re.split(rb"[/+=_-]+", match[0])}:
             for altchars in (None, b"-_"):
                 try:
-                    yield base64.b64decode(word + b"=" * (-len(word) % 4), altchars, validate=True)
+                    value = base64.b64decode(
+                        word + b"=" * (-len(word) % 4), altchars, validate=True
+                    )
                 except (ValueError, binascii.Error):
                     continue
+                yield from [value] if len(value) >= _SHORTEST else []
     for match in _HEX.finditer(text):
-        yield bytes.fromhex(match[1].decode())
+        value = bytes.fromhex(match[2].decode())
+        yield from [value] if match[1] or len(value) >= _SHORTEST else []
     for match in _BYTE_LIST.finditer(text):
         numbers = [int(number) for number in match[0].split(b",")]
         if all(number in _BYTES for number in numbers):

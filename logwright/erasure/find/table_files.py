@@ -44,6 +44,7 @@ _COUNTERS: Final = re.compile(
     r"|length|interval|features|columns|number|max|min)|(?:[a-z]+-)*(?:schema|spec|snapshot|order)-id"
 )
 """Names of numbers that are written as texts."""
+_SIZE: Final = re.compile(r"(?i)(?<=char)\(\d+\)")
 _DEEPEST: Final = 32
 _FILE: Final = re.compile(
     rb"(?:[a-z0-9]{2,}:/+|/|\.\./|[^\0\n:]*/\.\./)[^\0\n]*\.(?:parquet|avro|orc|bin|puffin|json)",
@@ -317,7 +318,9 @@ def _of_sqlite(path: Path, texts: Texts) -> None:
             "SELECT type, name, tbl_name, sql FROM sqlite_master"
         ).fetchall()
         for kind, name, *more in schema:
-            add_texts([name, *more], texts, Of())
+            if kind == "index" and name.startswith("sqlite_autoindex"):
+                continue
+            add_texts([name, *(_SIZE.sub("", text or "") for text in more)], texts, Of())
             quoted = name.replace('"', '""')
             rows = f'SELECT * FROM "{quoted}"' if kind == "table" else "SELECT 1 WHERE 0"  # noqa: S608 -- a name that is quoted
             for row in connection.execute(rows):

@@ -162,20 +162,22 @@ class _Table:
         rows = scan_parquet(path, self._keys, self._patterns)
         if rows is None:
             return [_NOT_PARQUET]
-        self._found(rows.hits, where)
         texts, problems = no_texts(), list(rows.problems)
         is_log = not of.numbers and _ACTIONS.issuperset(rows.names)
+        hits = [] if is_log else rows.hits
+        self._found(hits, where)
         of = Of(there=self.there)
         try:
             add_texts(rows.says, texts, of)
             bounds = Texts(texts.whole, [], [])  # of what is cut its rows have the whole
-            add_texts(rows.statistics, bounds, replace(of, numbers=not is_log, statistics=True))
+            bounds_of = replace(of, numbers=True, statistics=True)
+            add_texts([] if is_log else rows.statistics, bounds, bounds_of)
             if is_log or rows.names == POSITIONS:
                 for row in parquet_values(path):
                     add_texts(row, texts, of)
         except (ValueError, RecursionError):
             return [*problems, _NOT_PARQUET]
-        problems += self._texts(texts, where, but={hit[:2] for hit in rows.hits})
+        problems += self._texts(texts, where, but={hit[:2] for hit in hits})
         return (
             problems
             if rows.has_keys or is_log or rows.names == POSITIONS
@@ -192,13 +194,16 @@ class _Table:
         """Compare the texts of a file; return why not all could be.
 
         Args:
-            but: requests and patterns that its rows have: they are found once.
+            but: requests and patterns that its rows have: they are found once, and no pattern
+                where a request is.
         """
         scanned = scan_texts(texts.whole, self._keys, self._patterns)
         requests, problem = scan_parts(texts.in_parts, self._keys)
         hits = {(int(hit["request"]), int(hit["pattern"]), -1, False) for hit in scanned.hits}
         hits |= {(request, -1, -1, False) for request in requests}
-        self._found(sorted(hit for hit in hits if hit[:2] not in but), where)
+        has_request = any(request >= 0 for request, _ in but)
+        more = [hit for hit in hits if hit[:2] not in but and (hit[0] >= 0 or not has_request)]
+        self._found(sorted(more), where)
         self._references(texts.whole)
         problems = [] if problem is None else [problem]
         is_cut = self._keys.may_begin([beginning(cut) for cut in texts.cut])
