@@ -232,6 +232,12 @@ class KeySet:
             for at, beginning in zip(places, beginnings, strict=True)
         )
 
+    def all_in_clear(self) -> list[bytes] | None:
+        """Return the keys of the set, None if only the HMAC of some key is known."""
+        indexes = self._chosen.tolist()
+        keys = [key for key in map(self.clear_key, indexes) if key is not None]
+        return keys if len(keys) == len(indexes) else None
+
     def match(self, keys: Keys) -> NDArray[np.int32]:
         """Return the index of each key's request, int32[k]; -1 if it is not requested."""
         codes = np.empty(len(keys.starts), dtype=np.int64)

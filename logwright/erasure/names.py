@@ -66,8 +66,8 @@ class Names:
     def _replaced(self, part: str) -> str:
         for start, end in _spans(part):
             if (digest := self._part(part[start:end])) is not None:
-                hidden = f"{HIDDEN}{digest[:SHORT_BYTES].hex()}"
-                return f"{self._replaced(part[:start])}{hidden}{self._replaced(part[end:])}"
+                before, after = self._replaced(part[:start]), self._replaced(part[end:])
+                return f"{before}{hidden_as(digest)}{after}"
         return part
 
     def _part(self, text: str) -> bytes | None:
@@ -78,9 +78,20 @@ class Names:
         return None
 
 
+def hidden_as(hmac: bytes) -> str:
+    """Return what stands for a key, or for a name that has one, by its HMAC."""
+    return f"{HIDDEN}{hmac[:SHORT_BYTES].hex()}"
+
+
 def is_hidden(name: str) -> bool:
     """Return whether a key may have been replaced in a name."""
     return _HIDDEN.search(name) is not None
+
+
+def may_be(shown: str, path: str) -> bool:
+    """Return whether a path may be the one that is shown so."""
+    parts = map(re.escape, _HIDDEN.split(shown))
+    return re.fullmatch("[^/]+".join(parts), path) is not None
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

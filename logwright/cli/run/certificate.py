@@ -34,6 +34,7 @@ from logwright.erasure.certificate.model import Certificate, Running, State
 from logwright.erasure.certificate.search import Report, replicas_elsewhere, search
 from logwright.erasure.certificate.signed import read_certificate
 from logwright.erasure.find.search import search_log_dir
+from logwright.erasure.find.table_paths import Paths
 from logwright.erasure.find.tables import search_table_files
 from logwright.errors import NotALogDir, PolicyError, QualityError, UnreadableFile
 from logwright.place.model import is_local, is_running
@@ -146,9 +147,11 @@ def _searched(
     for table in given["tables"]:
         find = partial(search_table_files, keys=wanted.keys, patterns=wanted.patterns)
         try:
-            yield search(table, find, requests=count, sources=None, report=report)
+            with Paths(wanted.keys, wanted.patterns).in_errors():
+                searched = search(table, find, requests=count, sources=None, report=report)
         except NotALogDir as error:
             raise UnreadableFile("there is no directory of a table.", path=table) from error
+        yield searched
 
 
 def _as_it_ran(directory: str, running: Running) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from logwright.erasure.certificate.manifest import File, Report, hash_files
 from logwright.erasure.certificate.model import Certificate, ManifestFile
-from logwright.erasure.names import is_hidden
+from logwright.erasure.names import is_hidden, may_be
 from logwright.log.tree import Tree, list_tree
 from logwright.place.model import Place
 
@@ -54,38 +54,43 @@ def changes_since(
 
 
 def _changes(certificate: Certificate, number: int, root: Place, report: Report | None) -> Changes:
-    tree = list_tree(root)
-    before = certificate.files_of(number)
-    hidden: list[ManifestFile] = []
-    if certificate.hidden:
-        files = (file for file in certificate.manifest if file.directory == number)
-        hidden = [file for file in files if is_hidden(file.path.path)]
-        before = {path: file for path, file in before.items() if not is_hidden(path)}
-    sizes = {file.bytes for file in hidden}
-    known = {one.path.path: one.why for one in certificate.not_read if one.directory == number}
+    tree, before = list_tree(root), certificate.files_of(number)
+    hidden = [(path, file) for path, file in before.items() if _is_hidden(path, tree.files)]
     worth = {
         path: stamp
         for path, stamp in tree.files.items()
         if _may_be_same(before.get(path), stamp.size)
-        or (path not in before and stamp.size in sizes)
+        or any(may_be(shown, path) and file.bytes == stamp.size for shown, file in hidden)
     }
     now = hash_files(Tree(root=root, files=worth), report)
-    return compared(before | _by_content(hidden, before, now), tree, now, known)
+    known: dict[str, str] = {}
+    for entry in certificate.not_read:
+        if entry.directory == number:
+            shown = entry.path.path
+            again = [path for path in tree.others if may_be(shown, path)]
+            known |= dict.fromkeys([shown, *again], entry.why)
+    return compared(_with_names(before, hidden, now), tree, now, known)
 
 
-def _by_content(
-    hidden: Sequence[ManifestFile], before: Mapping[str, ManifestFile], now: Mapping[str, File]
+def _is_hidden(path: str, there: Container[str]) -> bool:
+    return is_hidden(path) and path not in there
+
+
+def _with_names(
+    before: Mapping[str, ManifestFile],
+    hidden: Sequence[tuple[str, ManifestFile]],
+    now: Mapping[str, File],
 ) -> dict[str, ManifestFile]:
-    """Return the files whose names have a key, which a certificate has not in clear: by the path
-    that has the same content now, else by the name that is signed.
+    """Return a manifest with the names of files whose paths it does not show: a file with the same
+    content, and a path that may be it.
     """
-    paths: dict[str, list[str]] = {}
-    for path in sorted(now.keys() - before.keys(), reverse=True):
-        paths.setdefault(now[path].sha256, []).append(path)
-    return {
-        (same.pop() if (same := paths.get(file.sha256)) else file.path.path): file
-        for file in hidden
-    }
+    named = dict(before)
+    for shown, file in hidden:
+        paths = (path for path in now if path not in named and may_be(shown, path))
+        same = next((path for path in paths if now[path].sha256 == file.sha256), None)
+        if same is not None:
+            named[same] = named.pop(shown)
+    return named
 
 
 def compared(

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from logwright.erasure.certificate.model import Certificate, PathName
-from logwright.erasure.names import Names
+from logwright.erasure.names import Names, is_hidden
 
 _KEPT: Final = frozenset(("hmac", "sha256", "signing_key_sha256", "versions", "not_seen", "issuer"))
 """Fields that have no names of the searched places."""
@@ -19,7 +19,7 @@ def without_keys(certificate: Certificate, names: Names) -> Certificate:
     """Return a certificate with each key in a name replaced, and the number of such names; as it is
     if there is none.
     """
-    different = {name for name in _names(certificate) if names.has_key(name)}
+    different = {name for name in _names(certificate) if is_hidden(name) or names.has_key(name)}
     if not different:
         return certificate
     value = _rewritten(certificate.model_dump(), names)

@@ -77,7 +77,7 @@ class Searched:
         node_id: of its broker, None: unknown.
         looked: path → how the search looked at the file.
         unsearched: what the search says that it did not read.
-        topics, deleted, erased: see `logwright.erasure.find.result.SearchResult`.
+        topics, deleted, erased, shown: see `logwright.erasure.find.result.SearchResult`.
         running: how it was searched, if a broker had it open.
         is_tier: it is the remote segments of a tier.
         in_bucket: it is in a bucket.
@@ -95,6 +95,7 @@ class Searched:
     topics: frozenset[str] = frozenset()
     deleted: frozenset[str] = frozenset()
     erased: Mapping[str, Mapping[str, Erasure]] = field(default_factory=dict)
+    shown: Mapping[str, str] = field(default_factory=dict)
     running: Running | None = None
     is_tier: bool = False
     in_bucket: bool = False
@@ -133,7 +134,7 @@ def make_certificate(
         remains=tuple(_remains(searched)),
         not_read=not_read,
         hard_linked=tuple(
-            NotRead(directory=number, path=PathName.of(path), why=_OTHER_NAME)
+            NotRead(directory=number, path=_name(directory, path), why=_OTHER_NAME)
             for number, directory in enumerate(searched)
             for path in directory.tree.hard_linked
         ),
@@ -194,11 +195,16 @@ def _manifest(searched: Sequence[Searched]) -> Iterator[ManifestFile]:
         for path, file in directory.files.items():
             yield ManifestFile(
                 directory=number,
-                path=PathName.of(path),
+                path=_name(directory, path),
                 bytes=file.size,
                 sha256=file.sha256,
                 looked=directory.looked.get(path, "not searched"),
             )
+
+
+def _name(searched: Searched, path: str) -> PathName:
+    """Return a path as it is shown."""
+    return PathName.of(searched.shown.get(path, path))
 
 
 def _listed(earlier: Sequence[Certificate]) -> dict[str, dict[str, int]]:
@@ -280,20 +286,21 @@ def _not_read(searched: Sequence[Searched]) -> tuple[NotRead, ...]:
     """
     entries = []
     for number, directory in enumerate(searched):
-        parts = [part for part in directory.unsearched if part.path not in directory.tree.others]
+        shown = directory.shown
+        others = {shown.get(path, path): why for path, why in directory.tree.others.items()}
+        parts = [part for part in directory.unsearched if part.path not in others]
         topics = {part.path: part.partition.topic for part in directory.unsearched}
         named = {part.path for part in parts}
         rows = [
             (part.path, part.problem, part.partition.topic, part.position, part.bytes)
             for part in parts
         ]
+        rows += [(path, why, topics.get(path, ""), 0, -1) for path, why in others.items()]
         rows += [
-            (path, why, topics.get(path, ""), 0, -1) for path, why in directory.tree.others.items()
-        ]
-        rows += [
-            (path, _UNSEEN, "", 0, -1)
+            (shown.get(path, path), _UNSEEN, "", 0, -1)
             for path in directory.files
-            if path not in named and directory.looked.get(path, "not searched") == "not searched"
+            if shown.get(path, path) not in named
+            and directory.looked.get(path, "not searched") == "not searched"
         ]
         entries += [
             NotRead(

@@ -77,6 +77,7 @@ def search(
         topics=frozenset(result.topics),
         deleted=frozenset(result.deleted),
         erased=result.erased,
+        shown=result.shown,
         is_tier=isinstance(directory, RemoteSegmentsPlace),
         in_bucket=is_versioned(directory) or isinstance(directory, ObjectsPlace),
         objects=isinstance(directory, ObjectsPlace),

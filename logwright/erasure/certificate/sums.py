@@ -1,6 +1,7 @@
 r"""The manifest in the form that ``sha256sum --check`` reads (GNU coreutils).
 
-A line is the digest, two blanks, and the path. In a path with a backslash, a line feed or a
+A line is the digest, two blanks, and the path. A file whose path is not shown, since a key is in
+it, has no line. In a path with a backslash, a line feed or a
 carriage return these are written as ``\\``, ``\n`` and ``\r``; the line begins with a backslash.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 
 from logwright.erasure.certificate.model import Certificate
+from logwright.erasure.names import is_hidden
 
 _ESCAPED = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
 
@@ -18,7 +20,7 @@ def sums_of(certificate: Certificate, directory: int) -> bytes:
     lines = (
         _line(file.sha256, file.path.path)
         for file in certificate.manifest
-        if file.directory == directory
+        if file.directory == directory and not is_hidden(file.path.path)
     )
     return b"".join(lines)
 

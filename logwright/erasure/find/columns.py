@@ -1,34 +1,58 @@
 """Search keys and patterns in columns of Arrow: the Parquet files of a table, and the rows that a
 write by Spark has spooled. Effects: reads the files. Needs pyarrow.
 
-A key is compared with whole values of all columns of bytes and text, nested ones too; a pattern is
-searched in them. A deleted row of a table is in its file until that is removed, so it counts.
+A key is compared with whole values of all columns, nested ones too, in the forms in which it could
+have been written (`logwright.erasure.find.value_forms`); a pattern is searched in their texts. A
+deleted row of a table is in its file until that is removed, so it counts; so does a value of a
+dictionary that no row has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import base64
+import binascii
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.erasure.find.leaves import UnknownType, leaves
 from logwright.erasure.find.scan import Scanned, Unread, nothing_found
 from logwright.erasure.find.texts import RowHit, hits_of_rows
-from logwright.erasure.keys import Keys, KeySet
+from logwright.erasure.find.value_forms import (
+    as_bytes,
+    forms_of_values,
+    is_searchable,
+    keys_of_bytes,
+    texts_of,
+)
+from logwright.erasure.keys import KeySet
 from logwright.extras import require
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
 RAW_KEYS: Final = ("_key", "key")
 """The column of the key as it is in the log: the first that a file has
 (`logwright.tables.columns`)."""
 POSITIONS: Final = ("file_path", "pos")
 """The columns of Iceberg's position deletes."""
+OWN_NUMBERS: Final = {
+    "partition": "int32",
+    "bucket": "int32",
+    "offset": "int64",
+    "timestamp": "timestamp[us, tz=UTC]",
+}
+"""Columns of our tables that say where a record is from (`logwright.tables.columns`)."""
 _BATCH_ROWS: Final = 64 * 1024
 _VALUES: Final = ("value", "headers")
+_ARROW_SCHEMA: Final = b"ARROW:schema"
+_FIELD_ID: Final = b"PARQUET:field_id"
+_VARIANT: Final = "(Variant"
+"""How a schema of Parquet shows a group of this type, whose values have texts inside."""
 
 
 class Rows(NamedTuple):
@@ -36,15 +60,19 @@ class Rows(NamedTuple):
 
     Attributes:
         hits: rows, each once for a request and once for a pattern.
-        texts: of its footer.
+        says: names and metadata of its footer, as values of JSON.
+        statistics: the bounds of its columns.
         has_keys: whether it has the column of keys as they are in the log.
-        are_positions: it names rows of other files, as Iceberg's position deletes do.
+        names: of its columns.
+        problems: why not all of its columns were searched.
     """
 
     hits: list[RowHit]
-    texts: list[bytes]
+    says: list[object]
+    statistics: list[object]
     has_keys: bool
-    are_positions: bool
+    names: tuple[str, ...]
+    problems: tuple[str, ...]
 
 
 def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...]) -> Scanned:
@@ -60,13 +88,18 @@ def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...
     require("tables", by="searching spooled rows")
     import pyarrow as pa  # noqa: PLC0415 -- an extra
 
+    from logwright.ingest.schema import SCHEMA  # noqa: PLC0415 -- it needs pyarrow
+
     hits: list[RowHit] = []
     row = 0
     try:
         with pa.ipc.open_file(pa.py_buffer(data)) as file:
+            if not file.schema.equals(SCHEMA, check_metadata=True):
+                problem = "it has other columns than the rows of a write"
+                return nothing_found(Unread(position=0, bytes=-1, problem=problem))
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
-                requests = keys.match(_keys_of(batch["key"]))
+                requests = keys.match(keys_of_bytes(as_bytes(batch["key"])))
                 for at in np.flatnonzero(requests >= 0).tolist():
                     dead = not batch["value"][at].is_valid
                     hits.append((int(requests[at]), -1, row + at, dead))
@@ -93,7 +126,7 @@ def _patterns_in(batch: pa.RecordBatch, patterns: tuple[bytes, ...]) -> Iterator
 
 
 def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | None:
-    """Search all columns of bytes and text of a Parquet file; None if it cannot be read.
+    """Search all columns of a Parquet file; None if it cannot be read.
 
     Raises:
         MissingExtra: pyarrow is not installed.
@@ -103,115 +136,178 @@ def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | 
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     hits: list[RowHit] = []
+    problems: dict[str, None] = {}
     start = 0
     try:
         with pq.ParquetFile(path) as file:
-            has_keys = any(
-                field.name in RAW_KEYS and _is_bytes(field.type) for field in file.schema_arrow
-            )
-            are_positions = tuple(file.schema_arrow.names) == POSITIONS
-            footer = file.metadata.metadata or {}
-            texts = [text for pair in footer.items() for text in pair]
+            schema, words = file.schema_arrow, _with_dictionaries(file)
+            if _VARIANT in str(file.schema):
+                problems["it has a column of the type variant, which is not searched"] = None
+            says = [_footer(file.metadata.metadata or {}), file.metadata.created_by]
+            says += _names(schema)
+            statistics = list(_statistics(file, _own_columns(schema)))
+        with pq.ParquetFile(path, read_dictionary=words) as file:
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):
-                hits += _hits_in(batch.columns, start, keys, patterns)
+                more, unknown = hits_in(batch, start, keys, patterns)
+                hits += more
+                problems |= dict.fromkeys(unknown)
                 start += batch.num_rows
     except (pa.ArrowException, OSError, ValueError, KeyError):
         return None
-    return Rows(hits, texts, has_keys, are_positions)
+    has_keys = any(field.name in RAW_KEYS and is_searchable(field.type) for field in schema)
+    return Rows(hits, says, statistics, has_keys, tuple(schema.names), tuple(problems))
 
 
-def _hits_in(
-    columns: Iterable[pa.Array], start: int, keys: KeySet, patterns: Sequence[bytes]
-) -> list[RowHit]:
-    """Return the hits of a batch of rows, the first of which has the number `start`."""
-    import pyarrow.compute as pc  # noqa: PLC0415 -- an extra
+def parquet_values(path: Path) -> Iterator[object]:
+    """Yield the rows of a Parquet file as values of JSON. Effects: reads it.
 
+    Raises:
+        ValueError: it cannot be read.
+    """
+    import pyarrow as pa  # noqa: PLC0415 -- an extra
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=_BATCH_ROWS):
+                yield from batch.to_pylist(maps_as_pydicts="strict")
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise ValueError("not a Parquet file that can be read") from error
+
+
+def hits_in(
+    batch: pa.RecordBatch, start: int, keys: KeySet, patterns: Sequence[bytes]
+) -> tuple[list[RowHit], list[str]]:
+    """Return the hits of a batch of rows, and why a column of it was not searched.
+
+    Args:
+        start: number of the first row.
+    """
     hits: set[tuple[int, int, int]] = set()
-    for column, rows in (leaf for one in columns for leaf in _leaves(one)):
-        matched = keys.match(_keys_of(column))
-        for at in np.flatnonzero(matched >= 0).tolist():
-            hits.add((int(matched[at]), -1, start + int(rows[at])))
-        for number, pattern in enumerate(patterns):
-            has = pc.fill_null(pc.match_substring(_as_bytes(column), pattern), fill_value=False)
-            for at in np.flatnonzero(has.to_numpy(zero_copy_only=False)).tolist():
-                hits.add((-1, number, start + int(rows[at])))
+    problems = []
+    own = _own_columns(batch.schema)
+    for number, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
+        if name in own:
+            continue
+        try:
+            for leaf, rows in leaves(column):
+                hits |= _hits_of_leaf(leaf, rows + start, keys, patterns)
+        except UnknownType as error:
+            problems.append(
+                f"its column {number + 1} has values of the type {error}, which is not searched"
+            )
     requested = {row for request, _, row in hits if request >= 0}
     return [
         (request, pattern, row, False)
         for request, pattern, row in sorted(hits)
         if request >= 0 or row not in requested
+    ], problems
+
+
+def _hits_of_leaf(
+    leaf: pa.Array, rows: NDArray[np.int64], keys: KeySet, patterns: Sequence[bytes]
+) -> set[tuple[int, int, int]]:
+    """Return request, pattern and row of the hits in an array of simple values."""
+    import pyarrow.compute as pc  # noqa: PLC0415 -- an extra
+
+    hits: set[tuple[int, int, int]] = set()
+    for form in forms_of_values(leaf):
+        matched = keys.match(form)
+        for at in np.flatnonzero(matched >= 0).tolist():
+            hits.add((int(matched[at]), -1, int(rows[at])))
+    for texts in texts_of(leaf) if patterns else ():
+        for number, pattern in enumerate(patterns):
+            has = pc.fill_null(pc.match_substring(texts, pattern), fill_value=False)
+            for at in np.flatnonzero(has.to_numpy(zero_copy_only=False)).tolist():
+                hits.add((-1, number, int(rows[at])))
+    return hits
+
+
+def _own_columns(schema: pa.Schema) -> frozenset[str]:
+    """Return the columns of numbers that a file of our tables has; no person is in them."""
+    types = {field.name: str(field.type) for field in schema}
+    own = {name for name, kind in OWN_NUMBERS.items() if types.get(name) == kind}
+    has_key = any(field.name in RAW_KEYS and is_searchable(field.type) for field in schema)
+    return frozenset(own if has_key and {"offset", "timestamp"} <= own else ())
+
+
+def _with_dictionaries(file: pq.ParquetFile) -> list[str]:
+    """Return the columns of bytes and text with a dictionary, in which a value can be that no row
+    has.
+    """
+    groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+    return [
+        file.schema.column(number).path
+        for number in range(len(file.schema))
+        if file.schema.column(number).physical_type == "BYTE_ARRAY"
+        and file.schema.column(number).logical_type.type in {"NONE", "STRING"}
+        and any(group.column(number).has_dictionary_page for group in groups)
     ]
 
 
-def _leaves(
-    column: pa.Array, rows: NDArray[np.int64] | None = None
-) -> Iterator[tuple[pa.Array, NDArray[np.int64]]]:
-    """Yield the arrays of bytes and text in a column, and the row of each of their values."""
+def _footer(metadata: Mapping[bytes, bytes]) -> object:
+    """Return the metadata of a footer. Arrow's schema in it says how the columns are read.
+
+    Raises:
+        ValueError: it has a schema that is none.
+    """
     import pyarrow as pa  # noqa: PLC0415 -- an extra
 
-    types, kind = pa.types, column.type
-    rows = np.arange(len(column)) if rows is None else rows
-    if isinstance(kind, pa.BaseExtensionType):
-        yield from _leaves(column.storage, rows)
-    elif types.is_dictionary(kind):
-        yield from _leaves(column.dictionary_decode(), rows)
-    elif types.is_struct(kind):
-        for child in column.flatten():
-            yield from _leaves(child, rows)
-    elif types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
-        plain = column.cast(pa.large_list(_entry(kind)))
-        yield from _leaves(plain.flatten(), rows[plain.value_parent_indices().to_numpy()])
-    elif _is_bytes(kind):
-        yield column, rows
+    says: dict[str, object] = {}
+    for name, value in metadata.items():
+        if name != _ARROW_SCHEMA:
+            says[name.decode(errors="replace")] = value.decode(errors="replace")
+            continue
+        try:
+            schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(value)))
+        except binascii.Error as error:
+            raise ValueError("its schema is not base64") from error
+        says[_ARROW_SCHEMA.decode()] = list(_names(schema))
+    return says
 
 
-def _entry(kind: pa.DataType) -> pa.DataType:
+def _names(schema: pa.Schema) -> Iterator[object]:
+    """Yield the names and the metadata of all fields of a schema."""
+    waiting: list[pa.Field] = list(schema)
+    yield _metadata(schema.metadata)
+    while waiting:
+        field = waiting.pop()
+        yield field.name
+        yield _metadata(field.metadata)
+        kind = field.type
+        yield from [] if not hasattr(kind, "extension_name") else [kind.extension_name]
+        kind = getattr(kind, "storage_type", kind)
+        kind = kind.value_type if _is_encoded(kind) else kind
+        waiting += [kind.field(number) for number in range(kind.num_fields)]
+
+
+def _is_encoded(kind: pa.DataType) -> bool:
     import pyarrow as pa  # noqa: PLC0415 -- an extra
 
-    if not pa.types.is_map(kind):
-        return kind.value_type
-    return pa.struct([kind.key_field, kind.item_field])
+    return bool(pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind))
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    import pyarrow as pa  # noqa: PLC0415 -- an extra
-
-    types = pa.types
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-        or types.is_string(kind)
-        or types.is_large_string(kind)
-    )
+def _metadata(metadata: Mapping[bytes, bytes] | None) -> object:
+    return {
+        name.decode(errors="replace"): value.decode(errors="replace")
+        for name, value in (metadata or {}).items()
+        if name not in (_FIELD_ID, _ARROW_SCHEMA)
+    }
 
 
-def _as_bytes(column: pa.Array) -> pa.Array:
-    import pyarrow as pa  # noqa: PLC0415 -- an extra
-
-    kind = column.type
-    if pa.types.is_fixed_size_binary(kind):
-        column = column.cast(pa.binary())
-    array = column.cast(pa.large_binary())
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-
-
-def _keys_of(column: pa.Array) -> Keys:
-    """Return the keys of a column of bytes or text."""
-    array = _as_bytes(column)
-    _, places, content = array.buffers()
-    if len(array) == 0 or places is None:
-        return Keys(_nothing(), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    bounds = np.frombuffer(places, dtype=np.int64)[array.offset : array.offset + len(array) + 1]
-    data = _nothing() if content is None else np.frombuffer(content, dtype=np.uint8)
-    lengths = np.diff(bounds)
-    if array.null_count:
-        valid = array.is_valid().to_numpy(zero_copy_only=False)
-        lengths = np.where(valid, lengths, -1)
-    return Keys(data, np.ascontiguousarray(bounds[:-1]), np.ascontiguousarray(lengths))
+def _statistics(file: pq.ParquetFile, own: Iterable[str]) -> Iterator[object]:
+    """Yield the smallest and largest values of the columns, which a strange writer may have of
+    rows that the file has not.
+    """
+    for group in range(file.metadata.num_row_groups):
+        for number in range(file.metadata.num_columns):
+            column = file.metadata.row_group(group).column(number)
+            values = column.statistics
+            if values is None or not values.has_min_max or column.path_in_schema in own:
+                continue
+            bounds = (values.min, values.max)
+            yield [None if isinstance(bound, bool) else _as_text(bound) for bound in bounds]
 
 
-def _nothing() -> NDArray[np.uint8]:
-    return np.zeros(0, dtype=np.uint8)
+def _as_text(value: object) -> object:
+    return value if isinstance(value, bytes | str | int | float) else str(value)

@@ -98,6 +98,8 @@ class SearchResult:
         topics: of which the directory has a log, live or not, or the record of a deletion.
         deleted: of these, those of which the deletion of a log is on record.
         erased: topic → key, as `Secret.short` has it, → its last erasure that is on record.
+        shown: path → how it is shown, of each path of a table that has a key in it: findings and
+            `unsearched` have what is shown.
         files, bytes: of the account.
     """
 
@@ -110,5 +112,6 @@ class SearchResult:
     topics: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     erased: dict[str, dict[str, Erasure]] = field(default_factory=dict)
+    shown: dict[str, str] = field(default_factory=dict)
     files: int = 0
     bytes: int = 0

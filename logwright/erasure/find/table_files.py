@@ -1,14 +1,13 @@
 """The texts in the metadata of tables: Delta's log, Iceberg's metadata and manifests, catalogs.
 
 Statistics can hold a key, or the beginning of one: Delta cuts texts after 32 characters, Iceberg
-after 16, and the last character of an upper bound is another one. Outside of statistics and values
-of partitions numbers are not taken for keys: sizes and times are written as texts, too.
+after 16, and the last character of an upper bound is another one. In metadata, outside of
+statistics and values of partitions, numbers are not taken for keys: sizes and times are written as
+texts, too.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 import sqlite3
@@ -16,11 +15,15 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from logwright.erasure.find.avro_blocks import require_small_blocks
+from logwright.erasure.find.bounds import forms_of_bound
+from logwright.erasure.find.columns import OWN_NUMBERS, parquet_values
+from logwright.erasure.find.sentences import decoded, forms_of, is_written_by_machines
 from logwright.extras import require
 
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -28,13 +31,21 @@ ICEBERG_CUT: Final = 16
 DELTA_CUT: Final = 32
 """How many characters are left of a text in statistics."""
 _STATISTICS: Final = frozenset(("minValues", "maxValues", "lower_bounds", "upper_bounds"))
-_PARTITIONS: Final = frozenset(("partition", "partitionValues"))
-_OWN_PARTITIONS: Final = frozenset(("partition", "bucket"))
-"""The partition columns of our tables; they have numbers."""
+_BOUNDS: Final = frozenset(("lower_bounds", "upper_bounds"))
+_PARTITIONS: Final = frozenset(("partition", "partitionValues", "partitionValues_parsed"))
+_SUMMARY: Final = frozenset(("lower_bound", "upper_bound"))
+"""Of the partitions of a manifest; of one that is there its entries say more."""
+_HASHED: Final = re.compile(r"bucket|.*_bucket(?:_\d+)?")
+"""Partitions by a hash."""
 _NUMBER: Final = re.compile(r"-?[0-9]{1,20}")
-_QUOTED: Final = re.compile(r"'((?:[^']|'')*)'|\"([^\"]*)\"")
+_COUNTERS: Final = re.compile(
+    r"(?i)num[_-]?[a-z_-]+|(?:[a-z]+[._-]?)*(?:version|size|bytes|rows|files|records|counts?|ms"
+    r"|millis|micros|seconds|hours|days|times?|timestamp|duration|deletes|retries|level|limit|ratio"
+    r"|length|interval|features|columns|number|max|min)|(?:[a-z]+-)*(?:schema|spec|snapshot|order)-id"
+)
+"""Names of numbers that are written as texts."""
+_SIZE: Final = re.compile(r"(?i)(?<=char)\(\d+\)")
 _DEEPEST: Final = 32
-_BASE64: Final = re.compile(rb"(?:[A-Za-z0-9+/_-]{4})+={0,2}|[A-Za-z0-9+/_-]{2,}={0,2}")
 _FILE: Final = re.compile(
     rb"(?:[a-z0-9]{2,}:/+|/|\.\./|[^\0\n:]*/\.\./)[^\0\n]*\.(?:parquet|avro|orc|bin|puffin|json)",
     re.DOTALL,
@@ -49,81 +60,137 @@ class Texts(NamedTuple):
     Attributes:
         whole: that are compared with keys.
         cut: that may be the beginning of a key.
+        in_parts: of which each part is compared, too.
     """
 
     whole: list[bytes]
     cut: list[bytes]
+    in_parts: list[bytes]
 
 
-def table_texts(path: Path, there: frozenset[str] = frozenset()) -> Texts | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Of:
+    """What a value is of.
+
+    Attributes:
+        there: names of the table's files. What statistics of such a file have, its rows have.
+        fields: id → type of the columns of an Iceberg table, but those of our numbers.
+        statistics: the value is of statistics.
+        numbers: a number may be a key, as it is in partitions, statistics and rows.
+        name: of the field.
+    """
+
+    there: frozenset[str] = frozenset()
+    fields: dict[int, str] = field(default_factory=dict)
+    statistics: bool = False
+    numbers: bool = False
+    name: str = ""
+    depth: int = 0
+
+
+def no_texts() -> Texts:
+    """Return texts to which others are added."""
+    return Texts([], [], [])
+
+
+def table_texts(path: Path, of: Of | None = None) -> Texts | None:
     """Return the texts of a file of metadata, None if it has no known format, or is not whole.
     Effects: reads it.
-
-    Args:
-        there: see `add_texts`.
 
     Raises:
         MissingExtra: a library that reads it is not installed.
     """
     if path.stat().st_size > MOST_BYTES:
         return None
-    content = path.read_bytes()
-    texts = Texts([], [])
+    content, of = path.read_bytes(), of or Of()
+    texts = no_texts()
     try:
         if content.startswith(b"Obj\x01"):
-            _of_avro(path, texts, there)
+            _of_avro(path, texts, of)
         elif content.startswith(b"SQLite format 3\0"):
             _of_sqlite(path, texts)
+        elif content.startswith(b"PAR1"):
+            for row in parquet_values(path):
+                add_texts(row, texts, of)
         elif is_vectors(content) or is_checksum(path, content):
             return texts
         elif path.name == "version-hint.text":
             return texts if content.strip().isdigit() else None
         else:
-            _of_json(content, texts, there)
+            _of_json(content, texts, of)
     except (ValueError, RecursionError, sqlite3.Error, EOFError, struct.error):
         return None
     return texts
 
 
-def add_texts(
-    value: object,
-    texts: Texts,
-    *,
-    there: frozenset[str] = frozenset(),
-    statistics: bool = False,
-    numbers: bool = False,
-    depth: int = 0,
-) -> None:
-    """Add the texts in a value of JSON or Avro: of names and values, and of JSON in a text.
+def add_texts(value: object, texts: Texts, of: Of) -> None:
+    """Add the texts in a value of JSON, Avro, SQLite or Parquet: names, values, and those of JSON
+    that a text is.
 
-    Args:
-        there: names of the table's files. What statistics of such a file have, its rows have.
-        statistics: the value is of statistics.
-        numbers: it is of a partition: a number may be a key.
+    Raises:
+        ValueError: it is too deep.
     """
-    if depth > _DEEPEST:
+    if of.depth > _DEEPEST:
         raise ValueError("too deep")
-    more: dict[str, Any] = {"there": there, "depth": depth + 1}
+    of = replace(of, depth=of.depth + 1)
     if isinstance(value, dict):
-        of = value.get("file_path", value.get("path"))
-        known = isinstance(of, str) and unquote(of).rpartition("/")[2] in there
-        inner = Texts(texts.whole, []) if known else texts
-        for name, child in value.items():
-            if name in _OWN_PARTITIONS and _NUMBER.fullmatch(str(child)):
-                continue
-            add_texts(name, inner, **more)
-            for_child = {"numbers": numbers or name in _PARTITIONS, **more}
-            add_texts(child, inner, statistics=statistics or name in _STATISTICS, **for_child)
+        _add_fields(value, texts, of)
     elif isinstance(value, list | tuple):
         for child in value:
-            add_texts(child, texts, statistics=statistics, numbers=numbers, **more)
-    elif isinstance(value, str) and (statistics or numbers or not _NUMBER.fullmatch(value)):
-        _add_text(value, texts, there=there, statistics=statistics, depth=depth)
+            add_texts(child, texts, of)
+    elif isinstance(value, str):
+        _add_text(value, texts, of)
     elif isinstance(value, bytes):
-        texts.whole.append(value)
-        _add_cut(value.decode(errors="replace"), value, texts)
-    elif numbers:
+        _add_bytes(value, texts, of)
+    elif isinstance(value, int | float):
+        is_value = of.numbers and not isinstance(value, bool)
+        texts.whole.extend(_forms_of_number(value) if is_value else ())
+    elif value is not None:
         texts.whole.append(str(value).encode())
+
+
+def _add_fields(value: dict[Any, Any], texts: Texts, of: Of) -> None:
+    file = value.get("file_path", value.get("path"))
+    known = isinstance(file, str) and _name_of(file) in of.there
+    inner = Texts(texts.whole, [], texts.in_parts) if known else texts
+    manifest = value.get("manifest_path")
+    is_away = isinstance(manifest, str) and _name_of(manifest) not in of.there
+    for name, child in value.items():
+        add_texts(name, inner, replace(of, numbers=False, statistics=False, name=""))
+        is_number = _NUMBER.fullmatch(str(child)) and not of.statistics
+        if is_number and (name in OWN_NUMBERS or _HASHED.fullmatch(str(name))):
+            continue
+        if name in _BOUNDS and isinstance(child, list):
+            _add_bounds(child, inner, of)
+            continue
+        is_statistics = of.statistics or name in _STATISTICS
+        are_values = is_statistics or name in _PARTITIONS or (is_away and name == "partitions")
+        numbers = (of.numbers or are_values) and not (is_statistics and name in OWN_NUMBERS)
+        below = replace(of, statistics=is_statistics, numbers=numbers, name=str(name))
+        add_texts(child, inner, below)
+
+
+def _name_of(address: str) -> str:
+    return unquote(address).rpartition("/")[2]
+
+
+def _add_bounds(bounds: list[Any], texts: Texts, of: Of) -> None:
+    """Add the bounds of columns in a manifest: pairs of a column's id and bytes."""
+    for pair in bounds:
+        number, bound = pair["key"], pair["value"]
+        _add_bytes(bound, texts, replace(of, statistics=True, numbers=False))
+        if number in of.fields or not of.fields:
+            texts.whole.extend(forms_of_bound(bound, of.fields.get(number, "")))
+
+
+def _add_bytes(value: bytes, texts: Texts, of: Of) -> None:
+    texts.whole.append(value)
+    if of.statistics:
+        _add_cut(value.decode(errors="replace"), value, texts)
+        return
+    if of.numbers and of.name in _SUMMARY:
+        texts.whole.extend(forms_of_bound(value, ""))
+    _add_in_parts(value, texts)
 
 
 def _add_cut(text: str, value: bytes, texts: Texts) -> None:
@@ -138,58 +205,71 @@ def beginning(cut: bytes) -> bytes:
     return text[:end].encode(errors="replace")
 
 
-def _add_text(
-    value: str, texts: Texts, *, there: frozenset[str], statistics: bool, depth: int
-) -> None:
+def _is_counter(name: str, value: str) -> bool:
+    """Whether a text is a size, a time or the like: most are those of metadata."""
+    is_number = _NUMBER.fullmatch(value) is not None and _COUNTERS.fullmatch(name) is not None
+    return is_number and is_written_by_machines(name)
+
+
+def _forms_of_number(value: float) -> Iterator[bytes]:
+    text = str(value)
+    yield text.encode()
+    yield text.removesuffix(".0").encode()
+
+
+def _add_text(value: str, texts: Texts, of: Of) -> None:
+    if not (of.statistics or of.numbers) and _is_counter(of.name, value):
+        return
     text = value.encode(errors="surrogatepass")
-    texts.whole.extend(_forms(text))
-    if statistics:
+    texts.whole.append(text)
+    if of.statistics:
+        texts.whole.extend(decoded(text))
         _add_cut(value, text, texts)
         return
     if value[:1] in ("{", "["):
-        try:
-            inside = json.loads(value)
-        except ValueError:
-            inside = None
-        add_texts(inside, texts, there=there, depth=depth + 1)
-    for quoted in _QUOTED.finditer(value):
-        texts.whole.append(
-            (quoted[1] or quoted[2] or "").replace("''", "'").encode(errors="replace")
-        )
-    for part in value.split("/"):
-        name, equals, given = part.partition("=")
-        if equals and name not in _OWN_PARTITIONS:
-            texts.whole.append(unquote(given).encode(errors="replace"))
+        inside = _json(value)
+        add_texts(inside, texts, replace(of, name=of.name))
+        if inside is not None:
+            return
+    _add_in_parts(text, texts)
 
 
-def _forms(text: bytes) -> Iterator[bytes]:
-    """Yield a text, and what it is in base64 or hex."""
-    yield text
-    if _BASE64.fullmatch(text):
-        padded = text.rstrip(b"=") + b"=" * (-len(text.rstrip(b"=")) % 4)
-        for altchars in (None, b"-_"):
-            try:
-                yield base64.b64decode(padded, altchars, validate=True)
-            except (ValueError, binascii.Error):
-                continue
-    try:
-        yield bytes.fromhex(text.decode("ascii"))
-    except ValueError:
+def _add_in_parts(text: bytes, texts: Texts) -> None:
+    if is_written_by_machines(text.decode(errors="replace")):
         return
+    forms = forms_of(text)
+    texts.in_parts.extend(forms)
+    for form in forms:
+        texts.whole.append(form)
+        texts.whole.extend(decoded(form))
 
 
-def _of_json(content: bytes, texts: Texts, there: frozenset[str]) -> None:
+def _json(value: str) -> object:
+    """Return the JSON in a text, None if it has none."""
+    try:
+        return json.loads(value, object_pairs_hook=_pairs)
+    except ValueError:
+        return None
+
+
+def _pairs(pairs: list[tuple[str, object]]) -> object:
+    """Return an object of JSON; one with a name twice as what it has, so that nothing is lost."""
+    fields = dict(pairs)
+    return fields if len(fields) == len(pairs) else [{name: value} for name, value in pairs]
+
+
+def _of_json(content: bytes, texts: Texts, of: Of) -> None:
     """Add the texts of JSON, or of lines of JSON."""
     text = content.decode()
     try:
-        add_texts(json.loads(text), texts, there=there)
+        add_texts(json.loads(text, object_pairs_hook=_pairs), texts, of)
     except json.JSONDecodeError:
         for line in text.splitlines():
             if line.strip():
-                add_texts(json.loads(line), texts, there=there)
+                add_texts(json.loads(line, object_pairs_hook=_pairs), texts, of)
 
 
-def _of_avro(path: Path, texts: Texts, there: frozenset[str]) -> None:
+def _of_avro(path: Path, texts: Texts, of: Of) -> None:
     """Add the texts of an Avro file: a manifest, or a list of them."""
     require("tables", by="searching a table")
     import fastavro  # noqa: PLC0415 -- an extra
@@ -198,11 +278,34 @@ def _of_avro(path: Path, texts: Texts, there: frozenset[str]) -> None:
     with path.open("rb") as file:
         try:
             reader = fastavro.reader(file)
-            records = [dict(reader.metadata), *reader]
+            metadata, records = dict(reader.metadata), list(reader)
         except Exception as error:
             raise ValueError("not a whole Avro file") from error
+    add_texts(metadata, texts, replace(of, numbers=False))
+    of = replace(of, fields=_fields(_json(str(metadata.get("schema", "")))))
     for record in records:
-        add_texts(record, texts, there=there)
+        add_texts(record, texts, of)
+
+
+def _fields(schema: object) -> dict[int, str]:
+    """Return id → type of the columns of a manifest's schema, but those of our numbers."""
+    fields: dict[int, str] = {}
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            number, kind = part.get("id"), part.get("type")
+            if isinstance(number, int) and part.get("name") not in OWN_NUMBERS:
+                fields[number] = str(kind)
+            waiting += [child for child in part.values() if isinstance(child, dict | list)]
+            fields |= {
+                part[f"{name}-id"]: str(part.get(name))
+                for name in ("element", "key", "value")
+                if isinstance(part.get(f"{name}-id"), int)
+            }
+    return fields
 
 
 def _of_sqlite(path: Path, texts: Texts) -> None:
@@ -211,11 +314,17 @@ def _of_sqlite(path: Path, texts: Texts) -> None:
     with closing(sqlite3.connect(address, uri=True)) as connection:
         if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
             raise ValueError("not whole")
-        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        for (name,) in names:
+        schema = connection.execute(
+            "SELECT type, name, tbl_name, sql FROM sqlite_master"
+        ).fetchall()
+        for kind, name, *more in schema:
+            if kind == "index" and name.startswith("sqlite_autoindex"):
+                continue
+            add_texts([name, *(_SIZE.sub("", text or "") for text in more)], texts, Of())
             quoted = name.replace('"', '""')
-            for row in connection.execute(f'SELECT * FROM "{quoted}"'):  # noqa: S608 -- a name that is quoted
-                add_texts(row, texts)
+            rows = f'SELECT * FROM "{quoted}"' if kind == "table" else "SELECT 1 WHERE 0"  # noqa: S608 -- a name that is quoted
+            for row in connection.execute(rows):
+                add_texts(row, texts, Of(numbers=True))
 
 
 def is_vectors(content: bytes) -> bool:

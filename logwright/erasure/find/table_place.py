@@ -30,11 +30,13 @@ class Listed(NamedTuple):
         path: on this machine; of an object below `TablePlace.root`.
         problem: why it is not read.
         stamp: what shows that it is the one that was listed.
+        is_empty: it is a directory without files, which has nothing but its name.
     """
 
     path: Path
     problem: str | None
     stamp: tuple[float | str, ...]
+    is_empty: bool = False
 
 
 class TablePlace(Protocol):
@@ -180,15 +182,17 @@ def _files_below(root: Path) -> Iterator[Listed]:
     elif not stat.S_ISDIR(status.st_mode):
         raise not_regular(root)
     else:
-        yield from _in_directory(root)
+        yield from _in_directory(root, root)
 
 
-def _in_directory(directory: Path) -> Iterator[Listed]:
+def _in_directory(directory: Path, root: Path) -> Iterator[Listed]:
     try:
         paths = sorted(directory.iterdir())
     except OSError as error:
         yield Listed(directory, unreadable(error, directory).problem, ())
         return
+    if not paths and directory != root:
+        yield Listed(directory, None, (), is_empty=True)
     for path in paths:
         try:
             status = path.lstat()
@@ -196,7 +200,7 @@ def _in_directory(directory: Path) -> Iterator[Listed]:
             continue  # the listing is compared with one that is made after the search
         mode, stamp = status.st_mode, _stamp(status)
         if stat.S_ISDIR(mode):
-            yield from _in_directory(path)
+            yield from _in_directory(path, root)
         elif stat.S_ISLNK(mode):
             yield Listed(path, "it is a symbolic link, which is not followed", stamp)
         else:

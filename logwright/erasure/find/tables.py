@@ -1,27 +1,38 @@
 """Search the files of a table: Parquet, Delta and Iceberg, its old versions too.
 
 Each file below the table's directory is searched, whichever version refers to it, and the keys
-that a table of a whole topic keeps next to it. Files elsewhere that the metadata refers to are
-named, and so is a file of another format.
+that a table of a whole topic keeps next to it: its path, its rows, and what its metadata says.
+Files elsewhere that the metadata refers to are named, and so is a file of another format, a column
+of a type and a text that cannot be searched.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
 import numpy as np
 
-from logwright.erasure.find.columns import scan_parquet
+from logwright.erasure.find.columns import POSITIONS, parquet_values, scan_parquet
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.result import SearchResult, Unsearched
-from logwright.erasure.find.table_files import Texts, add_texts, beginning, references, table_texts
-from logwright.erasure.find.table_place import TablePlace, table_place
-from logwright.erasure.find.texts import RowHit, scan_texts
+from logwright.erasure.find.table_files import (
+    Of,
+    Texts,
+    add_texts,
+    beginning,
+    no_texts,
+    references,
+    table_texts,
+)
+from logwright.erasure.find.table_paths import Paths
+from logwright.erasure.find.table_place import Listed, TablePlace, table_place
+from logwright.erasure.find.texts import RowHit, scan_parts, scan_texts
 from logwright.erasure.keys import KeySet
 from logwright.errors import StalePlan, unreadable
 from logwright.format.names import TopicPartition
@@ -29,7 +40,26 @@ from logwright.place.model import Place
 
 _PARTITION: Final = re.compile(r"(?:^|/)partition=(\d{1,10})/")
 _METADATA: Final = re.compile(r"(?:^|/)(?:_delta_log|metadata)/")
+_FOREIGN: Final = re.compile(r"(?:^|/)\.hoodie/")
+"""Of Hudi, whose metadata can have rows in forms that are not known."""
+_ACTIONS: Final = frozenset(
+    (
+        "add",
+        "cdc",
+        "checkpointMetadata",
+        "commitInfo",
+        "domainMetadata",
+        "metaData",
+        "protocol",
+        "remove",
+        "sidecar",
+        "txn",
+    )
+)
+"""The columns of a checkpoint of Delta's log."""
 _PARQUET: Final = b"PAR1"
+_NO_FORMAT: Final = "it is of no format that a table has"
+_NOT_PARQUET: Final = "it is not a Parquet file that can be read"
 _CUT: Final = "a value in its statistics is cut, and may be the beginning of a key"
 _NO_KEYS: Final = "it has no column of keys as bytes or text"
 _READ_BYTES: Final = 1 << 20
@@ -52,13 +82,13 @@ def search_table_files(
         UnreadableFile: there is no such file or directory, or the bucket does not answer.
         StalePlan: its files change all the time.
     """
-    with table_place(root) as place:
+    with table_place(root) as place, Paths(keys, patterns).in_errors():
         for _ in range(ATTEMPTS):
             table = _Table(place, keys, patterns, topic)
             below = place.listing()
-            table.there = frozenset(path.name for path, problem, _ in below if problem is None)
-            for path, problem, _ in below:
-                table.add(path, problem)
+            table.there = frozenset(file.path.name for file in below if file.problem is None)
+            for file in below:
+                table.add(file)
             if place.listing() == below:
                 table.found.findings.sort(key=lambda one: (one.path, one.request))
                 return table.found
@@ -79,57 +109,105 @@ class _Table:
         self._keys = keys
         self._patterns = patterns
         self._topic = topic
+        self._paths = Paths(keys, patterns)
         self.there: frozenset[str] = frozenset()
         self._elsewhere: set[str] = set()
         self.found = SearchResult(directory=place.place)
 
-    def add(self, path: Path, problem: str | None) -> None:
-        """Search one file."""
+    def add(self, file: Listed) -> None:
+        """Search one file, or the name of an empty directory."""
+        path, problem = file.path, file.problem
         relative = os.path.relpath(path, self._root) if path != self._root else path.name
         place = _PARTITION.search(relative)
         partition = TopicPartition(self._topic, int(place[1]) if place else -1)
-        looked: Looked = "searched"
+        where = self._paths.shown(relative), partition
+        self._found(self._paths.hits(relative), where)
+        if where[0] != relative:
+            self.found.shown[relative] = where[0]
+        if file.is_empty:
+            return
+        problems = [] if problem is None else [problem]
         if problem is None:
+            looked: Looked = "searched"
             try:
                 with self._place.opened(path) as opened:
-                    looked, problem = self._search(opened, (relative, partition))
+                    looked, problems = self._search(opened, relative, where)
             except OSError as error:
-                problem = unreadable(error, path).problem
+                problems = [unreadable(error, path).problem]
             self.found.files += 1
-            self.found.looked[relative] = "not searched" if problem else looked
-        if problem is not None:
-            self._unsearched(relative, partition, problem)
+            self.found.looked[relative] = "not searched" if problems else looked
+        for reason in dict.fromkeys(problems):
+            self._unsearched(*where, reason)
 
-    def _search(self, path: Path, where: tuple[str, TopicPartition]) -> tuple[Looked, str | None]:
+    def _search(
+        self, path: Path, relative: str, where: tuple[str, TopicPartition]
+    ) -> tuple[Looked, list[str]]:
         """Search a file by its content; return how it was looked at, and why it is not searched."""
         size, head = path.stat().st_size, _head(path)
         self.found.bytes += size
         if not any(head) and _is_zero(path):
-            return "no records", None
-        if head != _PARQUET:
-            texts = table_texts(path, self.there)
-            if texts is None:
-                return "not searched", "it is of no format that a table has"
-            return ("searched" if any(texts) else "no records"), self._texts(texts, where)
+            return "no records", []
+        if _FOREIGN.search(relative):
+            return "not searched", [_NO_FORMAT]
+        of = Of(there=self.there, numbers=not _METADATA.search(relative))
+        if head == _PARQUET:
+            return "searched", self._search_parquet(path, where, of)
+        texts = table_texts(path, of)
+        if texts is None:
+            return "not searched", [_NO_FORMAT]
+        return ("searched" if any(texts) else "no records"), self._texts(texts, where)
+
+    def _search_parquet(self, path: Path, where: tuple[str, TopicPartition], of: Of) -> list[str]:
+        """Search the rows of a Parquet file and its footer; return why not all could be."""
         rows = scan_parquet(path, self._keys, self._patterns)
         if rows is None:
-            return "not searched", "it is not a Parquet file that can be read"
-        self._found(rows.hits, where)
-        footer = Texts([], [])
-        for text in rows.texts:
-            add_texts(text.decode(errors="replace"), footer, there=self.there)
-        problem = self._texts(footer, where)
-        has_rows = rows.has_keys or rows.are_positions or _METADATA.search(where[0])
-        return "searched", problem if has_rows else _NO_KEYS
-
-    def _texts(self, texts: Texts, where: tuple[str, TopicPartition]) -> str | None:
-        """Compare the texts of a file; return why not all could be."""
-        scanned = scan_texts(texts.whole, self._keys, self._patterns)
-        self._found(
-            [(int(one["request"]), int(one["pattern"]), -1, False) for one in scanned.hits], where
+            return [_NOT_PARQUET]
+        texts, problems = no_texts(), list(rows.problems)
+        is_log = not of.numbers and _ACTIONS.issuperset(rows.names)
+        hits = [] if is_log else rows.hits
+        self._found(hits, where)
+        of = Of(there=self.there)
+        try:
+            add_texts(rows.says, texts, of)
+            bounds = Texts(texts.whole, [], [])  # of what is cut its rows have the whole
+            bounds_of = replace(of, numbers=True, statistics=True)
+            add_texts([] if is_log else rows.statistics, bounds, bounds_of)
+            if is_log or rows.names == POSITIONS:
+                for row in parquet_values(path):
+                    add_texts(row, texts, of)
+        except (ValueError, RecursionError):
+            return [*problems, _NOT_PARQUET]
+        problems += self._texts(texts, where, but={hit[:2] for hit in hits})
+        return (
+            problems
+            if rows.has_keys or is_log or rows.names == POSITIONS
+            else [*problems, _NO_KEYS]
         )
+
+    def _texts(
+        self,
+        texts: Texts,
+        where: tuple[str, TopicPartition],
+        *,
+        but: Collection[tuple[int, int]] = (),
+    ) -> list[str]:
+        """Compare the texts of a file; return why not all could be.
+
+        Args:
+            but: requests and patterns that its rows have: they are found once, and no pattern
+                where a request is.
+        """
+        scanned = scan_texts(texts.whole, self._keys, self._patterns)
+        requests, problem = scan_parts(texts.in_parts, self._keys)
+        hits = {(int(hit["request"]), int(hit["pattern"]), -1, False) for hit in scanned.hits}
+        hits |= {(request, -1, -1, False) for request in requests}
+        has_request = any(request >= 0 for request, _ in but)
+        more = [hit for hit in hits if hit[:2] not in but and (hit[0] >= 0 or not has_request)]
+        self._found(sorted(more), where)
         self._references(texts.whole)
-        return _CUT if self._keys.may_begin([beginning(one) for one in texts.cut]) else None
+        problems = [] if problem is None else [problem]
+        is_cut = self._keys.may_begin([beginning(cut) for cut in texts.cut])
+        return [*problems, _CUT] if is_cut else problems
 
     def _references(self, texts: Sequence[bytes]) -> None:
         """Name the files elsewhere that metadata refers to, each directory once."""
@@ -143,7 +221,8 @@ class _Table:
             if inside or directory in self._elsewhere or not (local or os.path.lexists(path)):
                 continue
             self._elsewhere.add(directory)
-            problem = f"the table refers to files in {directory}, which was not searched"
+            shown = self._paths.shown(directory)
+            problem = f"the table refers to files in {shown}, which was not searched"
             self._unsearched("", TopicPartition(self._topic, -1), problem)
 
     def _unsearched(self, path: str, partition: TopicPartition, problem: str) -> None:

@@ -158,7 +158,9 @@ def test_forms_of_a_text(tmp_path: Path, text: str) -> None:
 
 def test_numbers_of_metadata_are_not_keys(tmp_path: Path) -> None:
     """Sizes are written as texts; in statistics a number is a value."""
-    (tmp_path / "a.json").write_text('{"summary": {"added-records": "7"}, "partition": "7"}')
+    (tmp_path / "metadata").mkdir()
+    text = '{"summary": {"added-records": "7"}, "partition": "7"}'
+    (tmp_path / "metadata/a.json").write_text(text)
     assert set() == paths(search(tmp_path, b"7"))
     (tmp_path / "b.json").write_text('{"maxValues": {"key": "7"}}')
     assert {"b.json"} == paths(search(tmp_path, b"7"))
