@@ -10,7 +10,7 @@ _USER: Final = re.compile(r"(\b[a-z][a-z0-9+.-]*:/{1,3})[^/@\s]*:[^/@\s]*@", re.
 """Also with one slash: so a path has it."""
 _PARAMETER: Final = re.compile(
     r"([?&;](?:sig|(?:x-[a-z]+-)?signature|x-[a-z]+-credential|x-[a-z]+-security-token|token"
-    r"|AWSAccessKeyId)=|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature)=)[^&;\s'\"/]+",
+    r"|AWSAccessKeyId)=|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature)=)[^&;\s'\"]+",
     re.IGNORECASE,
 )
 """Of signed URLs: Azure's SAS, and what Amazon and Google sign; and of connection strings."""

@@ -1,5 +1,5 @@
 """Directories of this machine in which copies of records are for a while, and are removed again:
-working copies of logs, copies of a table's files, what Spark puts aside.
+working copies of logs, copies of a table's files, rows that Spark shuffles.
 
 Each has a lock file next to it, held while it is used. What a killed process left has a lock that
 nobody holds, and is removed by the next one. One that is elsewhere (``--scratch``) has a note among
@@ -256,7 +256,7 @@ def _remove_noted(note: Path) -> str:
             _require_own(directory, path.parent)
             problem = _remove(directory, path.name)
     except NotALogDir:
-        problem = f"its directory is not there; if that is so for good, remove {note.parent}"
+        problem = f"its directory is not there; if it will not come back, remove {note.parent}"
     except LogwrightError as error:
         problem = error.problem
     return f"is for {path}: {problem}" if problem else ""

@@ -60,7 +60,7 @@ def is_secret(name: str, value: str) -> bool:
 
 def at_launch(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings that the command line of Spark's JVM may have, which every user of the
-    machine can read: all but the secret ones. Those are told to the JVM when it runs. Pure.
+    machine can read: all but the secret ones. The JVM is given those when it runs. Pure.
     """
     return {
         name: value

@@ -60,7 +60,7 @@ def session_settings(
         event_log_directory: where Spark's event log goes; an existing directory. None: none is
             written.
         numba_cache_directory: where workers find compiled kernels, if not next to the modules.
-        local_directory: where a session on this machine puts aside rows that it shuffles, see
+        local_directory: where a session on this machine keeps the rows that it shuffles, see
             `local_directory`; ``SPARK_LOCAL_DIRS`` of the environment overrides it.
     """
     tasks = TASKS_PER_CORE * (cores or os.cpu_count() or 1)
@@ -146,7 +146,7 @@ _OPEN: Final[dict[int, Path]] = {}
 
 
 def local_directory() -> Path:
-    """Return the directory in which the sessions of this process put aside rows. Effects: makes it;
+    """Return the directory in which the sessions of this process keep rows. Effects: makes it;
     it is removed when the process ends, or, if that is killed, by the next one.
 
     Raises:

@@ -35,13 +35,14 @@ settings = {f"spark.executorEnv.{name}": value for name, value in planted.items(
     "spark.eventLog.enabled": "true", "spark.eventLog.dir": events,
     "spark.eventLog.compress": "false"}
 session = Spark(master="local[1]", settings=settings).session
-known = session.sparkContext.getConf()
-told = {name: known.get(f"spark.executorEnv.{name}") for name in planted}
+settled = session.sparkContext.getConf()
+given = {name: settled.get(f"spark.executorEnv.{name}") for name in planted}
 rows = session.range(500).selectExpr("concat('ann-', id) AS key").repartition(2, "key")
-rows.count()
-rows.foreach(lambda _: None)
+kept = rows._jdf.rdd()
+kept.count()
+session.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 command = Path(f"/proc/{SparkContext._gateway.proc.pid}/cmdline").read_text()
-print(json.dumps({"told": told, "command": command}), flush=True)
+print(json.dumps({"given": given, "command": command}), flush=True)
 time.sleep(600)
 """
 OTHER = """
@@ -79,10 +80,10 @@ def shown_in(events: Path) -> list[str]:
     return [name for name, value in PLANTED.items() if value in text]
 
 
-def test_credentials_are_told_and_not_shown(
+def test_credentials_are_given_and_not_shown(
     tmp_path: Path, events: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither in the event log nor in the list of processes. Of the rows that the session put aside
+    """Neither in the event log nor in the list of processes. Of the rows that the session shuffled
     before it and its JVM were killed, nothing is left by the next search.
     """
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -97,7 +98,7 @@ def test_credentials_are_told_and_not_shown(
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    assert PLANTED == answer["told"]
+    assert PLANTED == answer["given"]
     assert "org.apache.spark.deploy.SparkSubmit" in answer["command"]
     assert [] == [name for name, value in PLANTED.items() if value in answer["command"]]
     assert [] == shown_in(events)
