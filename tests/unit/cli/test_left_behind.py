@@ -47,20 +47,19 @@ def _temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _place(tmp_path: Path) -> Path:
     """A log directory without Ann, keys, secret and signing key."""
     log = LogBuilder(tmp_path / "logs")
-    log.segment(0).batch(0, [(ANN, "1"), ("eve", "2")])
-    log.segment(2)
+    log.segment(0).batch(0, [("eve", "1")])
+    log.segment(1)
     log.write()
     (tmp_path / "logs/.kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
     (tmp_path / "keys").write_text(f"{ANN}\n")
     (tmp_path / "secret").write_text("0123456789abcdef" * 4)
     (tmp_path / "secret").chmod(0o600)
     assert 0 == call("certificate", "--new-key", tmp_path / "key").status
-    assert 0 == call("erase", *words(tmp_path), "--now-and-for-good", "--yes").status
     return tmp_path
 
 
 def words(place: Path) -> tuple[object, ...]:
-    """What `find`, `certificate` and `erase` are given."""
+    """What `find` and `certificate` are given."""
     keys = ("--keys", place / "keys", "--secret", place / "secret", "--now", NOW_MS)
     return (place / "logs", *keys, "--config", "cleanup.policy=compact")
 
@@ -108,11 +107,11 @@ def test_a_killed_search_leaves_no_copy(
 
 
 @pytest.mark.usefixtures("temporary")
-def test_nothing_is_gone_while_a_copy_is_left(place: Path) -> None:
+def test_nothing_is_proved_while_a_copy_is_left(place: Path) -> None:
     """It is named. What a running command uses goes with it, and is not."""
     with temporary_directory():
         assert 0 == call("find", *words(place)).status
-        assert "gone" == state(place)
+        assert "not found" == state(place)
     note = own_temporary() / "logwright-copy-0123456789abcdef"
     note.mkdir()
     (note / "elsewhere").write_bytes(b"/nowhere/logwright-copy-0123456789abcdef\n")
@@ -120,7 +119,6 @@ def test_nothing_is_gone_while_a_copy_is_left(place: Path) -> None:
     assert 9 == answer.status
     assert f"{note}: copies of records, which a killed command left" in answer.out
     assert "not proved" == state(place)
-    assert 9 == call("erase", *words(place), "--now-and-for-good", "--yes").status
     (note / "elsewhere").unlink()
-    assert "gone" == state(place)
+    assert "not found" == state(place)
     assert [] == [*own_temporary().iterdir()]
