@@ -32,8 +32,9 @@
 
     InvariantError(AssertionError)     a bug in logwright; never caught
 
-A message never contains a record's key or value, only offsets, positions and lengths. What cannot
-be read has the same message everywhere: the functions at the end make it.
+A message never contains a record's key or value, only offsets, positions and lengths, nor what a
+URL has of credentials. What cannot be read has the same message everywhere: the functions at the
+end make it.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import ClassVar, Final, Self
+
+from logwright.credentials import without_credentials
 
 _UNCHANGED: Final = re.compile(
     r"The log was (?:not changed|left untouched)|Nothing was changed|the log was not changed"
@@ -88,7 +91,7 @@ class LogwrightError(Exception):
             if self.position is not None:
                 where = f"{self.path} at byte {self.position}: "
         remedy = f" {self.remedy}" if self.remedy else ""
-        return f"{where}{self.problem}{remedy}"
+        return without_credentials(f"{where}{self.problem}{remedy}")
 
     def after_recovery(self) -> Self:
         """Return the error of a log that the same command recovered before: its remedy does not say

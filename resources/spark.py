@@ -13,7 +13,12 @@ from dagster_pyspark import LazyPySparkResource
 from pydantic import Field, PrivateAttr
 
 import logwright
-from logwright.spark.session import prepare_environment, session_settings
+from logwright.spark.session import (
+    local_directory,
+    prepare_environment,
+    session_settings,
+    start_jvm,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +59,8 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
         if self._lazy is None:
             master = self.master or os.environ.get(MASTER_VARIABLE) or "local[*]"
             remote = self.remote or os.environ.get(REMOTE_VARIABLE)
-            prepare_environment(is_local=remote is None and master.startswith("local"))
+            here = remote is None and master.startswith("local")
+            prepare_environment(is_local=here)
             if self._event_log_directory is not None:
                 self._event_log_directory.mkdir(parents=True, exist_ok=True)
             ours = session_settings(
@@ -63,8 +69,12 @@ class Spark(dg.ConfigurableResource):  # type: ignore[type-arg]
                 driver_memory=self.driver_memory,
                 event_log_directory=self._event_log_directory,
                 numba_cache_directory=self._numba_cache_directory(),
+                local_directory=local_directory() if here else None,
             )
-            self._lazy = LazyPySparkResource(spark_config=ours | self.settings)
+            settings = ours | self.settings
+            if remote is None:
+                start_jvm(settings)
+            self._lazy = LazyPySparkResource(spark_config=settings)
         with _own_interrupts():
             return cast("SparkSession", self._lazy.spark_session)
 

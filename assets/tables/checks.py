@@ -7,7 +7,7 @@ count the keys that are in several partitions. They run once a day, or when they
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory, gettempdir
+from tempfile import gettempdir
 from typing import Any, Final
 
 import dagster as dg
@@ -20,6 +20,7 @@ from logwright.config.policies import Policies
 from logwright.config.topic_tests import ValueContract
 from logwright.errors import PointNotHeld
 from logwright.log.model import ReadableLog
+from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import is_running
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
@@ -170,11 +171,11 @@ def one_partition_check(topic: str) -> dg.AssetChecksDefinition:
             settings = policies.settings()
             with (
                 topic_logs(topic, place.table, log_dirs, settings) as readable,
-                TemporaryDirectory(prefix="logwright-") as work,
+                temporary_directory() as work,
             ):
                 for error in readable.failures.values():
                     raise error
-                return _one_partition_result(readable.logs, Path(work))
+                return _one_partition_result(readable.logs, work)
 
     return keys_in_one_partition
 

@@ -25,6 +25,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from logwright import durable
+from logwright.credentials import is_any_url
 from logwright.errors import PolicyError
 from logwright.extras import require
 
@@ -98,11 +99,7 @@ class Bucket:
             MissingExtra: the extra `bucket` is not installed.
         """
         if not is_url(url):
-            raise PolicyError(  # what was given may have a secret, and is not repeated
-                "not a URL of a bucket.",
-                remedy="Give s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH or"
-                " file:///PATH; credentials are taken from the environment.",
-            )
+            raise not_of_a_bucket()
         require("bucket", by="What is in a bucket")
         return cls(_plain(url))
 
@@ -358,6 +355,26 @@ def is_url(text: str) -> bool:
     plain = _plain(text)
     known = _REMOTE.fullmatch(plain) or _LOCAL.fullmatch(plain)
     return known is not None and "/../" not in f"{plain}/"
+
+
+def not_of_a_bucket() -> PolicyError:
+    """Return the error for a URL. What was given may have a secret, and is not repeated."""
+    return PolicyError(
+        "not a URL of a bucket.",
+        remedy="Give s3://BUCKET/PATH, gs://BUCKET/PATH, az://CONTAINER/PATH or file:///PATH;"
+        " credentials are taken from the environment.",
+    )
+
+
+def local_path(text: str) -> Path:
+    """Return a path of this machine. Pure.
+
+    Raises:
+        PolicyError: it is a URL, of whatever scheme: as a path its credentials would be names.
+    """
+    if is_any_url(text):
+        raise not_of_a_bucket()
+    return Path(text)
 
 
 def is_in_bucket(path: str) -> bool:

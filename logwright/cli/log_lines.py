@@ -16,6 +16,7 @@ from typing import Final, Literal
 import click
 
 from logwright.cli.streams import as_json, echo, printable
+from logwright.credentials import without_credentials
 from logwright.errors import LogwrightError, PolicyError
 
 LogFormat = Literal["text", "json"]
@@ -101,6 +102,7 @@ def say(level: str, message: str, *, paragraph: bool = False, **fields: object) 
     Args:
         paragraph: line breaks are the message's own, and none is that of a name.
     """
+    message = without_credentials(message)
     context = click.get_current_context(silent=True)
     if context is not None and context.meta.get(_META) == "json":
         echo(message_line(level, message, **fields), err=True)

@@ -12,9 +12,11 @@ from typing import Final
 
 import click
 
+from logwright.cli.interrupts import terminated_like_interrupted
 from logwright.cli.log_lines import say, say_error
 from logwright.cli.statuses import EXIT_STATUSES, STOPPED
 from logwright.cli.streams import printable
+from logwright.credentials import without_credentials
 from logwright.errors import LogwrightError
 
 _COMMANDS: Final = MappingProxyType(
@@ -101,12 +103,13 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         try:
-            return super().invoke(ctx)
+            with terminated_like_interrupted():
+                return super().invoke(ctx)
         except LogwrightError as error:
             say_error(error, exit_status=error.exit_status)
             ctx.exit(error.exit_status)
         except click.ClickException as error:
-            error.message = printable(error.message)  # type: ignore[misc]  # of the words it has
+            error.message = printable(without_credentials(error.message))  # type: ignore[misc]  # of the words it has
             raise
         except (KeyboardInterrupt, click.Abort) as stop:
             message = " ".join(("interrupted.", *getattr(stop, "__notes__", ())))

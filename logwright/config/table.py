@@ -30,6 +30,7 @@ from logwright.config.marked import Entries, Mark, Marked, Text
 from logwright.config.policy_checks import Checker
 from logwright.config.spec import DecoderSpec
 from logwright.config.values import Boolean, Int32, Int64, contradiction
+from logwright.credentials import is_any_url
 from logwright.log.enclosing import enclosing_log_dir
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class TopicTable(BaseModel):
         """Return why there can be no such table in a bucket; None if there can, or it is in none.
         The path is not repeated: it may have a secret.
         """
-        if self.path is None or not is_in_bucket(self.path):
+        if self.path is None or not (is_in_bucket(self.path) or is_any_url(self.path)):
             return None
         if not is_url(self.path) or self.path.rstrip("/").count("/") < _SLASHES:
             return (

@@ -10,7 +10,7 @@ import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from logwright.bucket.store import Bucket, is_in_bucket
+from logwright.bucket.store import Bucket, is_in_bucket, local_path
 from logwright.place.model import is_versioned
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ def place_of(text: str) -> Place:
     """Return the place of a text: ``SCHEME:...`` of another place, else a path of this machine.
 
     Raises:
-        PolicyError: it begins with a scheme, and names no place of it.
+        PolicyError: it begins with a scheme, and names no place of it; or it is another URL.
     """
     scheme, colon, rest = text.partition(":")
     if colon and scheme in ELSEWHERE:
         return ELSEWHERE[scheme](rest)
-    return Path(text)
+    return local_path(text)
 
 
 def files_of(text: str) -> Place:
@@ -61,11 +61,11 @@ def files_of(text: str) -> Place:
     bucket each object is one. A ``file://`` URL is a path of this machine.
 
     Raises:
-        PolicyError: it begins as a URL of a bucket, and is none.
+        PolicyError: it begins as a URL of a bucket, and is none; or it is another URL.
         MissingExtra: the extra `bucket` is not installed.
     """
     if not is_in_bucket(text):
-        return Path(text)
+        return local_path(text)
     if text.startswith(_FILE):
         return Path(Bucket.of(text).url.removeprefix(_FILE))
     return _late("logwright.place.objects", "objects_of")(text)

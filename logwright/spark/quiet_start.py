@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from threading import Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
+from logwright.spark.redaction import at_launch
+
 if TYPE_CHECKING:
     from pyspark import SparkConf
 
@@ -89,10 +91,12 @@ def quiet_start(conf: SparkConf) -> Iterator[Any]:
     of logging is known. They are held, and printed if the start fails: then they say why. What the
     JVM prints later is passed on.
 
+    The command line of the JVM has no secret setting: the caller gives them all to its context.
+
     Yields:
         the gateway for `SparkContext`.
     """
-    from pyspark import SparkContext  # noqa: PLC0415 -- settings need none of it
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- settings need none of it
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
     gateway = SparkContext._gateway  # noqa: SLF001 -- PySpark has no other way to ask
@@ -105,7 +109,10 @@ def quiet_start(conf: SparkConf) -> Iterator[Any]:
     try:
         if writing is not None:
             try:
-                gateway = launch_gateway(conf, popen_kwargs={"stderr": writing})  # type: ignore[no-untyped-call]
+                public = SparkConf(loadDefaults=False).setAll(
+                    [*at_launch(dict(conf.getAll())).items()]
+                )
+                gateway = launch_gateway(public, popen_kwargs={"stderr": writing})  # type: ignore[no-untyped-call]
             finally:
                 os.close(writing)
         yield gateway

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from logwright.errors import LogwrightError
 from logwright.java import java_environment
+from logwright.maintenance.scratch import temporary_directory
 from logwright.spark.archive import archive_options
 from logwright.spark.quiet_start import quiet_start
+from logwright.spark.redaction import REDACTION, at_launch, redaction_regex
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -23,6 +27,7 @@ TASKS_PER_CORE: Final = 4
 """Tasks of one job for each core: enough to even out unequal logs, few enough to cost nothing."""
 
 _PYTHON: Final = "PYSPARK_PYTHON"
+_SUBMIT: Final = "PYSPARK_SUBMIT_ARGS"
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _EXECUTOR_OPTIONS: Final = "spark.executor.defaultJavaOptions"
 """Spark puts ``spark.executor.extraJavaOptions`` after them: the operator's win."""
@@ -41,6 +46,7 @@ def session_settings(
     driver_memory: str = "1g",
     event_log_directory: Path | None = None,
     numba_cache_directory: Path | None = None,
+    local_directory: Path | None = None,
 ) -> dict[str, str]:
     """Return the settings of a session for sweeps, by Spark's names.
 
@@ -54,6 +60,8 @@ def session_settings(
         event_log_directory: where Spark's event log goes; an existing directory. None: none is
             written.
         numba_cache_directory: where workers find compiled kernels, if not next to the modules.
+        local_directory: where a session on this machine keeps the rows that it shuffles, see
+            `local_directory`; ``SPARK_LOCAL_DIRS`` of the environment overrides it.
     """
     tasks = TASKS_PER_CORE * (cores or os.cpu_count() or 1)
     settings = {
@@ -74,6 +82,7 @@ def session_settings(
         "spark.driver.memory": driver_memory,
         _JAVA_OPTIONS: _FAST_START,
         "spark.log.level": "ERROR",
+        REDACTION: redaction_regex(),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.python.daemon.module": "logwright.spark.daemon",
@@ -82,6 +91,8 @@ def session_settings(
     if master.startswith("local"):
         # Nothing outside this machine needs to reach the session.
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        if local_directory is not None:
+            settings["spark.local.dir"] = str(local_directory)
     else:
         settings[_EXECUTOR_OPTIONS] = _FAST_EXECUTOR
     if numba_cache_directory is not None:
@@ -100,11 +111,22 @@ def _event_log(directory: Path) -> dict[str, str]:
     }
 
 
-def prepare_environment(*, is_local: bool = False) -> None:
-    """Let Spark find this interpreter and a Java. Effects: sets PYSPARK_PYTHON and JAVA_HOME where
-    they are not set.
+def start_jvm(settings: Mapping[str, str]) -> None:
+    """Start Spark's JVM for a session with these settings, if this process has none. Effects: as
+    said; its command line, which every user can read, has no secret one.
+    """
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415 -- settings need none of it
 
-    Without PYSPARK_PYTHON the workers run the ``python3`` on the PATH.
+    conf = SparkConf(loadDefaults=False).setAll([*at_launch(settings).items()])
+    SparkContext._ensure_initialized(conf=conf)  # noqa: SLF001 -- a session would show them all
+
+
+def prepare_environment(*, is_local: bool = False) -> None:
+    """Let Spark find this interpreter and a Java, and show no credentials. Effects: sets
+    PYSPARK_PYTHON, JAVA_HOME and PYSPARK_SUBMIT_ARGS where they are not set.
+
+    Without PYSPARK_PYTHON the workers run the ``python3`` on the PATH. PYSPARK_SUBMIT_ARGS has what
+    is redacted, for sessions without `session_settings`; a session's own setting overrides it.
 
     Args:
         is_local: the workers run on this machine: with this interpreter, whatever the environment
@@ -113,8 +135,35 @@ def prepare_environment(*, is_local: bool = False) -> None:
     if is_local:
         os.environ[_PYTHON] = sys.executable
     os.environ.setdefault(_PYTHON, sys.executable)
+    redacted = shlex.quote(f"{REDACTION}={redaction_regex()}")
+    os.environ.setdefault(_SUBMIT, f"--conf {redacted} pyspark-shell")
     for name, value in java_environment().items():
         os.environ.setdefault(name, value)
+
+
+_OPEN: Final[dict[int, Path]] = {}
+"""The directory of a process, by its id: a forked process has one of its own."""
+
+
+def local_directory() -> Path:
+    """Return the directory in which the sessions of this process keep rows. Effects: makes it;
+    it is removed when the process ends, or, if that is killed, by the next one.
+
+    Raises:
+        LogwrightError: there cannot be one.
+    """
+    process = os.getpid()
+    if process not in _OPEN:
+        stack = ExitStack()
+        _OPEN[process] = stack.enter_context(temporary_directory())
+        atexit.register(_close, process, stack)
+    return _OPEN[process]
+
+
+def _close(process: int, stack: ExitStack) -> None:
+    if os.getpid() == process:
+        del _OPEN[process]
+        stack.close()
 
 
 def use_this_python(session: SparkSession) -> None:
@@ -174,7 +223,8 @@ def local_session() -> Iterator[SparkSession]:
         yield running
         return
     prepare_environment(is_local=True)
-    conf = SparkConf().setAll([*session_settings().items()])
+    settings = session_settings(local_directory=local_directory())
+    conf = SparkConf().setAll([*settings.items()])
     with quiet_start(conf) as gateway:
         if SparkContext._active_spark_context is None:  # noqa: SLF001 -- `getOrCreate` takes none
             SparkContext(conf=conf, gateway=gateway)
@@ -204,7 +254,7 @@ def local_context() -> Iterator[SparkContext]:
         yield running
         return
     prepare_environment(is_local=True)
-    settings = session_settings()
+    settings = session_settings(local_directory=local_directory())
     settings[_JAVA_OPTIONS] += f" {archive_options(Path(os.environ['JAVA_HOME']))}"
     conf = SparkConf(loadDefaults=False).setAll([*settings.items()])
     with quiet_start(conf) as gateway:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import re
-import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from logwright.decode.make import make_decoder
 from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
 from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
+from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import Place
 from logwright.tables.columns import Columns, columns_of
 from logwright.tables.files import (
@@ -321,8 +321,8 @@ def _failed(place: LocatedTable, error: Exception) -> StepFailed:
 def _locked(place: LocatedTable) -> Iterator[Path]:
     """Yield a directory for temporary files, while no other process updates the table."""
     if place.directory is None:
-        with tempfile.TemporaryDirectory(prefix="logwright-") as name:
-            yield Path(name)
+        with temporary_directory() as work:
+            yield work
         return
     with lock_table(place.directory):
         yield place.directory / WORK

@@ -25,6 +25,7 @@ OPERATIONS = (
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
         "logwright.units",
+        "logwright.credentials",
         "logwright.errors",
         "logwright.durable",
         "logwright.extras",

@@ -149,11 +149,11 @@ class TablePath(click.ParamType):  # type: ignore[type-arg]  # generic since cli
         ctx: click.Context | None,
     ) -> Path | str:
         """Return the path, or the URL as a text."""
-        from logwright.bucket.store import is_in_bucket  # noqa: PLC0415 -- a help needs no engine
+        from logwright.bucket.store import is_in_bucket, local_path  # noqa: PLC0415 -- a help needs no engine
 
         del param, ctx
         text = os.fspath(value)
-        return text if is_in_bucket(text) else Path(text)
+        return text if is_in_bucket(text) else local_path(text)
 
 
 class TableFiles(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4

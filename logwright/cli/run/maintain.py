@@ -12,7 +12,6 @@ from typing import Unpack
 import click
 
 from logwright.cli.failures import FailureLog
-from logwright.cli.interrupts import terminated_like_interrupted
 from logwright.cli.log_lines import say
 from logwright.cli.options.clean import USUAL_SPLIT_BYTES
 from logwright.cli.options.maintain import Given
@@ -30,8 +29,7 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     requests = [request.of(place) for place in (request.place, *given["more_dirs"])]
     for each in requests:
         each.require_terminal(versioned=True)
-    with terminated_like_interrupted():
-        return worst([_maintain(each, _steps(given)) for each in requests])
+    return worst([_maintain(each, _steps(given)) for each in requests])
 
 
 def _steps(given: Given) -> dict[str, Act]:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import click
 
-from logwright.cli.interrupts import terminated_like_interrupted
 from logwright.cli.output import Output, human_bytes
 from logwright.cli.statuses import STOPPED
 from logwright.cli.streams import confirmed
@@ -56,7 +55,7 @@ def run(
         if not confirmed(f"Stop, maintain and start the brokers {names}?"):
             output.message("Nothing was changed.")
             raise click.exceptions.Exit(STOPPED)
-    with terminated_like_interrupted(), only_run(site, restart=restart):
+    with only_run(site, restart=restart):
         for broker, done in roll(site, brokers, erasures):
             _report(output, broker, done)
     output.text("All brokers are maintained and in sync.")

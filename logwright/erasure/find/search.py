@@ -55,6 +55,7 @@ from logwright.log.load import observe
 from logwright.log.model import PartitionLog
 from logwright.log.record_files import Inventory, RecordFile, list_files
 from logwright.log.tree import list_tree
+from logwright.maintenance.scratch import left_behind
 from logwright.place.files import entry_at
 from logwright.place.mapped import MappedFiles
 from logwright.place.model import Place, is_local
@@ -244,6 +245,7 @@ class _Search:
             places_elsewhere(self._found.directory, inventory, metadata, self.tier)
         )
         self._missing(inventory)
+        self._left_behind()
         for path, problem in inventory.tree.others.items():
             whole = Unread(position=0, bytes=-1, problem=problem)
             self._unread(inventory.partition_at(path), path, whole)
@@ -278,6 +280,16 @@ class _Search:
                 problem = f"{absence.offsets} offsets are missing: {absence.reason}"
                 whole = Unread(position=0, bytes=-1, problem=problem)
                 self._unread(partition, partition.directory_name, whole)
+
+    def _left_behind(self) -> None:
+        """Note the copies of records that killed commands left outside of log directories. Effects:
+        removes what can be removed.
+        """
+        if self._settings is None:
+            return
+        for path, problem in left_behind().items():
+            why = f"{path}: copies of records, which a killed command left: {problem}"
+            self._unread(NO_PARTITION, "", Unread(position=0, bytes=-1, problem=why))
 
     def _marks(self, inventory: Inventory) -> None:
         """Note which keys the marks of erasures have. Effects: reads them."""

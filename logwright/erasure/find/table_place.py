@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, Protocol
 from logwright.bucket.store import Bucket, Stored, is_in_bucket
 from logwright.config.table import hidden_of
 from logwright.errors import UnreadableFile, not_regular, unreadable
+from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import Place
 from logwright.place.named import place_of
 
@@ -145,6 +146,7 @@ def table_place(root: Place | str) -> Iterator[TablePlace]:
     Raises:
         PolicyError: it is not a URL of a bucket.
         MissingExtra: the extra `bucket` is not installed.
+        LogwrightError: no temporary directory can be made.
     """
     text = str(root)
     if not is_in_bucket(text):
@@ -152,8 +154,8 @@ def table_place(root: Place | str) -> Iterator[TablePlace]:
     elif text.startswith(_FILE):
         yield LocalTable(Path(Bucket.of(text).url.removeprefix(_FILE)))
     else:
-        with tempfile.TemporaryDirectory(prefix="logwright-") as work:
-            yield BucketTable(text, Path(work))
+        with temporary_directory() as work:
+            yield BucketTable(text, work)
 
 
 def _listed(path: Path, stored: Stored) -> Listed:
