@@ -325,8 +325,7 @@ NOT_SEEN: Final = (
     "Blocks that a drive has replaced and not overwritten yet (SSD remnants), and free blocks.",
     "Other names (hard links) of the files outside of the directories.",
     "Memory: page caches, swap space and core dumps.",
-    "Copies that commands of logwright used at that time, and what killed ones have left on other"
-    " machines.",
+    "Copies that commands of logwright used then, and what killed ones left on other machines.",
 )
 """What is not proved: what the search was not for, and what no search of files can see."""
 NOT_SEEN_RUNNING: Final = (
