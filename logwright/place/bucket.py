@@ -396,6 +396,10 @@ class BucketPlace(ReadOnlyPlace):
                 only.add(name)
         return replace(self, session=Session(bucket, only=frozenset(only)))
 
+    def again(self) -> BucketPlace:
+        """See `ReadOnlyPlace.again`: a session of its own."""
+        return replace(self, session=Session(self.session.bucket, only=self.session.only))
+
     def not_shown(self) -> Iterable[tuple[str, str]]:
         """Yield the partitions that have objects which their shown version does not name: those of
         other versions, and what nothing names. See `ReadOnlyPlace.not_shown`.

@@ -103,16 +103,20 @@ class Brokers:
             }
             own = {name: f"{name}://127.0.0.1:{port}" for name, port in listeners.items() if port}
             roles = {"PLAINTEXT": "broker", "CONTROLLER": "controller"}
-            settings = _SETTINGS | {
-                "process.roles": ",".join(roles[name] for name in own),
-                "node.id": str(broker),
-                "listeners": ",".join(own.values()),
-                "log.dirs": ",".join(map(str, self._log_dirs(broker))),
-                "offsets.topic.replication.factor": str(count),
-                "transaction.state.log.replication.factor": str(count),
-                "transaction.state.log.min.isr": str(min(count, 2)),
-                "transaction.state.log.num.partitions": "1",
-            } | quorum
+            settings = (
+                _SETTINGS
+                | {
+                    "process.roles": ",".join(roles[name] for name in own),
+                    "node.id": str(broker),
+                    "listeners": ",".join(own.values()),
+                    "log.dirs": ",".join(map(str, self._log_dirs(broker))),
+                    "offsets.topic.replication.factor": str(count),
+                    "transaction.state.log.replication.factor": str(count),
+                    "transaction.state.log.min.isr": str(min(count, 2)),
+                    "transaction.state.log.num.partitions": "1",
+                }
+                | quorum
+            )
             if "PLAINTEXT" in own:
                 settings["advertised.listeners"] = own["PLAINTEXT"]
             lines = "".join(f"{name}={value}\n" for name, value in settings.items())
