@@ -117,9 +117,10 @@ def dropped_offsets(before: LogState | None, log: LogFacts) -> tuple[int, int] |
     """Return the offsets, first and last, that the bucket has and that go, since the log is
     compacted and begins after them; rule 2. None if there are none.
     """
-    if before is None or not log.compacted or not before.segments[0].base_offset < log.first_offset:
+    if before is None or _is_begun(before) or not log.compacted:
         return None
-    return before.segments[0].base_offset, log.first_offset - 1
+    first = before.segments[0].base_offset
+    return (first, log.first_offset - 1) if first < log.first_offset else None
 
 
 def require_continues(before: LogState | None, log: LogFacts) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.bucket_maintenance.both_sides import play
 
-BY_DAY = 12
+BY_DAY = 6
 BY_NIGHT = 1_000
 
 
