@@ -98,18 +98,22 @@ def brought_back(erased: Erased, absent: Mapping[str, int], first_offset: int) -
     ]
 
 
-def needed_segments(before: LogState | None, segments: Sequence[Segment]) -> Sequence[Segment]:
+def needed_segments(
+    before: LogState | None, segments: Sequence[Segment], end_offset: int
+) -> Sequence[Segment]:
     """Return the segments that the bucket has to have: not those before its first one, which
-    retention deleted there; rule 2. The last one always.
+    retention deleted there; rule 2. No segment if the bucket has nothing but the end of the log.
 
     Args:
         before: in the bucket.
-        segments: of the log directory, ascending, at least one.
+        segments: of the log directory, ascending, at least one; end_offset: its log end offset.
     """
     if before is None or _is_begun(before):
         return segments
     first = before.segments[0].base_offset
-    gone = sum(1 for following in segments[1:] if following.base_offset <= first)
+    ends = [*(following.base_offset for following in segments[1:]), end_offset]
+    is_empty = segments[-1].base_offset == end_offset
+    gone = sum(1 for end in (ends[:-1] if is_empty else ends) if end <= first)
     return segments[gone:]
 
 

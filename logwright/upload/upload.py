@@ -249,7 +249,9 @@ class Upload:
     def _write(self, base: Manifest | None, source: Source) -> Manifest:
         """Send and commit a log; return the newest version."""
         log, before = source.log, None if base is None else base.state
-        segments = needed_segments(before, log.segments)
+        segments = needed_segments(before, log.segments, log.log_end_offset)
+        if base is not None and not segments:
+            return base
         ends = [*(each.base_offset for each in segments[1:]), log.log_end_offset]
         erasures = erased_in(base).number
         with (
