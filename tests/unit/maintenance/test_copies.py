@@ -138,7 +138,8 @@ def test_an_upload_of_before_an_erasure_is_not_committed(
 
         def both(places: list[Path | str] = places) -> None:
             for place in places if first == "directory" else places[::-1]:
-                assert erase(place, keys) in (0, 9)
+                status = erase(place, keys)  # of a bucket without any log it is refused
+                assert status in (0, 9) or (place == bucket.url and not has_version)
 
         upload = an_upload(log_dir, bucket)
         done, requests = interposed(monkeypatch, upload, number, both)
@@ -146,7 +147,7 @@ def test_an_upload_of_before_an_erasure_is_not_committed(
         assert PERSON not in objects(bucket), number
         if done is not None:
             assert 8 == version(bucket).state.log_end_offset
-            assert [] == scrub(bucket.below("t-0")).wrong
+            assert not scrub(bucket.below("t-0")).wrong
         an_upload(log_dir, bucket).run()
         assert PERSON not in objects(bucket)
 
@@ -260,7 +261,7 @@ def test_a_log_that_changes_is_observed_anew(
     upload = an_upload(log.log_dir, bucket, configs={"cleanup.policy": "compact"})
     done, _ = interposed(monkeypatch, upload, 3, clean)
     assert done is not None
-    assert [] == scrub(bucket.below("t-0")).wrong
+    assert not scrub(bucket.below("t-0")).wrong
     run("verify", bucket.url)
     kept = [segment.base_offset for segment in version(bucket).state.segments]
     here = observe(log.log_dir, T0, high_watermark="end")
