@@ -139,7 +139,7 @@ def test_an_upload_of_before_an_erasure_is_not_committed(
         def both(places: list[Path | str] = places) -> None:
             for place in places if first == "directory" else places[::-1]:
                 status = erase(place, keys)  # of a bucket without any log it is refused
-                assert status in (0, 9) or (place == bucket.url and not has_version)
+                assert status in (0, 9) or (isinstance(place, str) and not has_version)
 
         upload = an_upload(log_dir, bucket)
         done, requests = interposed(monkeypatch, upload, number, both)
