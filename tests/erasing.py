@@ -44,6 +44,10 @@ class PlainKeys:
         """See `Matcher.shorts`."""
         return KeySet.of(SECRET, clear=self.keys).shorts(indexes)
 
+    def asked(self) -> tuple[str, ...]:
+        """See `Matcher.asked`."""
+        return KeySet.of(SECRET, clear=self.keys).asked()
+
 
 class PlainBatch(NamedTuple):
     """A batch: its header without length, CRC, count and timestamps, and its records."""

@@ -162,7 +162,9 @@ class ErasureWork:
         self.failures |= state.failures
         from logwright.erasure.in_bucket import (  # noqa: PLC0415 -- of an extra
             concerned_logs,
+            count_erasure,
             erase_version,
+            seen_now,
         )
 
         for name, erasure in self.readable():
@@ -174,8 +176,11 @@ class ErasureWork:
             if not keys:
                 continue
             try:
-                for partition in concerned_logs(erasure, [*keys]):
-                    yield keys[partition], erase_version(erasure, partition)
+                seen = seen_now(erasure)
+                for partition in concerned_logs(seen, [*keys]):
+                    yield keys[partition], erase_version(seen, partition)
+                for failed in count_erasure(seen, [*keys]):
+                    yield keys.get(cast("TopicPartition", failed.partition), failed.name), failed
             except LogwrightError as error:
                 self.failures[name] = error.as_value()
 

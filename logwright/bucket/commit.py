@@ -26,6 +26,10 @@ made of (`logwright.bucket.store`; in the tests a store in memory, with faults).
 9. Who reads takes the newest manifest, then its objects; one that is gone says that the manifest is
    not the newest any more.
 10. The newest manifest is found by listing their names; the names of data are not listed to read.
+11. Erasures are counted (`logwright.bucket.manifest.Erased`). A change that was planned before the
+   newest one is refused (`ErasedSince`): what it writes may be what was erased. An erasure that
+   finds nothing is counted, too, where objects lie that no version names: a writer may be about to
+   name them. If there is no version, it makes one, of an empty log.
 """
 
 from __future__ import annotations
@@ -38,8 +42,10 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from logwright.bucket.manifest import (
     MANIFESTS,
     MOST_OPERATIONS,
+    Erased,
     LogState,
     Manifest,
+    erased_in,
     following,
     manifest_key,
     parse_manifest,
@@ -141,6 +147,10 @@ class Conflict(PreconditionError):
     """What a change was planned on was changed by another operation."""
 
 
+class ErasedSince(Conflict):
+    """Records were erased from the log after a change of it was planned."""
+
+
 class TooLate(PreconditionError):
     """An attempt has taken too long; a new attempt of the same operation may follow."""
 
@@ -169,12 +179,14 @@ class Operation:
         attempt: another number in each.
         planned_version: the newest version when the job was planned; -1: there was none.
         written_ms: for the manifest.
+        erasures: how many the version had on which the job was planned; rule 11.
     """
 
     id: str
     attempt: int
     planned_version: int
     written_ms: int
+    erasures: int = 0
 
 
 Change: TypeAlias = Callable[[Manifest | None], Requests[LogState]]
@@ -305,17 +317,20 @@ class Commit:
         limits: Limits,
         *,
         started_ms: int | None = None,
+        erased: Callable[[Manifest | None], Erased] = erased_in,
     ) -> None:
         """Prepare an attempt.
 
         Args:
             operation, change, limits: see the classes.
+            erased: makes what was erased in the new version from the newest one.
             started_ms: the answer to `Elapsed` when the first data was written, if that is done
                 before and not by the change.
         """
         self.operation = operation
         self.change = change
         self.limits = limits
+        self.erased = erased
         self._started_ms = started_ms
 
     def run(self) -> Requests[int]:
@@ -358,15 +373,25 @@ class Commit:
         return version
 
     def prepared(self, base: Manifest | None) -> Requests[Manifest]:
-        """Return the manifest that is to follow; its objects are written."""
-        state = yield from self.change(base)
+        """Return the manifest that is to follow; its objects are written.
+
+        Raises:
+            ErasedSince: rule 11. Conflict: as the change.
+        """
         operation = self.operation
+        if erased_in(base).number != operation.erasures:
+            raise ErasedSince(
+                "records were erased from the log since this was planned.",
+                remedy="Nothing was changed. Run it again.",
+            )
+        state = yield from self.change(base)
         return following(
             base,
             state,
             operation=operation.id,
             attempt=operation.attempt,
             written_ms=operation.written_ms,
+            erased=self.erased(base),
         )
 
     def settled(self, manifest: Manifest) -> Requests[Manifest]:
@@ -470,6 +495,20 @@ def _replaced_ms(entries: tuple[Listed, ...]) -> dict[int, int]:
         if (version := version_of(entry.key)) is not None
     )
     return {version: later for (version, _), (_, later) in pairwise(made)}
+
+
+def unnamed_data() -> Requests[bool]:
+    """Return whether there is data that no version names: a writer may be about to name it.
+
+    Raises:
+        Unsettled, CorruptLogError, UnsupportedFormatError: see `read_manifest`.
+    """
+    data = {entry.key for entry in (yield from listed(DATA))}
+    for entry in (yield from listed(MANIFESTS)) if data else ():
+        version = version_of(entry.key)
+        manifest = None if version is None else (yield from read_manifest(version))
+        data -= set() if manifest is None else manifest.state.keys()
+    return bool(data)
 
 
 def server_ms() -> Requests[int]:

@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 2, "version": 3, "operation": "…", "state": {"topic": "t", "segments": {...}}, ...}
+    {"format": 3, "version": 3, "operation": "…", "state": {"topic": "t", "segments": {...}}, ...}
     <SHA-256 of the line above, in hexadecimal digits>
 
 A manifest is never written again: the state of a partition is that of its newest one. It has all
@@ -16,7 +16,8 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_left
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Final, Literal
 
@@ -41,7 +42,8 @@ from logwright.format.names import (
 )
 from logwright.units import INT32_MAX
 
-FORMAT: Final = 2
+FORMAT: Final = 3
+"""Format 2 had no `Erased`; it is read."""
 LARGEST_MANIFEST_BYTES: Final = 1 << 28
 MOST_OPERATIONS: Final = 200
 """How many of the last operations a manifest names."""
@@ -141,6 +143,32 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Erased:
+    """What was erased from a log, in this version and before.
+
+    Attributes:
+        number: of erasures; who writes a copy of what was seen before the last one is refused.
+        below: keys, as `logwright.erasure.secret.Secret.short` has them → the offset below which
+            the log has no record of them. A copy that may have some is refused, too.
+    """
+
+    __pydantic_config__ = STRICT
+    number: OffsetField = 0
+    below: dict[Annotated[str, Field(pattern=r"^[0-9a-f]{16}:[0-9a-f]{16}$")], OffsetField] = field(
+        default_factory=dict
+    )
+
+    def after(self, erased: Mapping[str, int]) -> Erased:
+        """Return what it is after one more erasure, of these keys below these offsets."""
+        return Erased(number=self.number + 1, below=self.with_absent(erased).below)
+
+    def with_absent(self, absent: Mapping[str, int]) -> Erased:
+        """Return the same with what is known of a copy that became the log."""
+        new = {key: max(offset, self.below.get(key, 0)) for key, offset in absent.items()}
+        return Erased(number=self.number, below=self.below | new)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
     """One version of a partition's log.
 
@@ -150,16 +178,18 @@ class Manifest:
             and another attempt.
         written_ms: by the writer's clock, ms since the epoch; nothing is decided by it.
         operations: the last ones, this one at the end.
+        erased: from the log.
     """
 
     __pydantic_config__ = STRICT
-    format: Literal[2] = FORMAT
+    format: Literal[2, 3] = FORMAT
     version: OffsetField
     operation: _Id
     attempt: OffsetField
     written_ms: OffsetField
     state: LogState
     operations: tuple[Committed, ...]
+    erased: Erased = field(default_factory=Erased)
 
     @property
     def parent(self) -> int:
@@ -185,10 +215,23 @@ def version_of(key: str) -> int | None:
     return None if match is None else int(match[1])
 
 
+def erased_in(manifest: Manifest | None) -> Erased:
+    """Return what was erased from a log, nothing of one that has no version."""
+    return Erased() if manifest is None else manifest.erased
+
+
 def following(
-    base: Manifest | None, state: LogState, *, operation: str, attempt: int, written_ms: int
+    base: Manifest | None,
+    state: LogState,
+    *,
+    operation: str,
+    attempt: int,
+    written_ms: int,
+    erased: Erased | None = None,
 ) -> Manifest:
-    """Return the manifest of a new state after `base`, None if there is none yet."""
+    """Return the manifest of a new state after `base`, None if there is none yet; `erased`: None if
+    it is as before.
+    """
     version = 0 if base is None else base.version + 1
     before = () if base is None else base.operations
     own = Committed(id=operation, version=version)
@@ -199,6 +242,7 @@ def following(
         written_ms=written_ms,
         state=state,
         operations=(*before, own)[-MOST_OPERATIONS:],
+        erased=erased_in(base) if erased is None else erased,
     )
 
 

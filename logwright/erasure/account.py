@@ -2,7 +2,7 @@
 an erasure is on record, and what was not searched. Pure.
 
 On record is an erasure of a request's key in a topic if a log of the topic has the mark of one that
-is done, and that mark has the key under the same secret (`logwright.erasure.mark`); or if an
+is done, and that mark has the key under the same secret (`logwright.state.erasure_mark`); or if an
 earlier certificate lists records of the same key in the topic. That a log of the topic is in the
 record of deleted logs (`logwright.log.record_files`) does not show that the key was in it: it is
 named, and decides nothing.
@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from logwright.erasure.find.result import SearchResult
-from logwright.erasure.mark import Erasure, add_erasures
 from logwright.erasure.request import applies_to
 from logwright.erasure.secret import SHORT_BYTES
+from logwright.state.erasure_mark import Erasure, add_erasures
 from logwright.times import instant
 
 _DELETED: Final = "a log was deleted, and whether this key was in it is not known"

@@ -156,6 +156,10 @@ class KeySet:
         """Return the short HMACs of some requests, sorted; see `Secret.short`."""
         return tuple(sorted({self.secret.short(self.request(one).hmac) for one in indexes}))
 
+    def asked(self) -> tuple[str, ...]:
+        """Return the short HMACs of all requests that are in it, sorted."""
+        return self.shorts(self._chosen.tolist())
+
     def for_topic(self, topic: str) -> KeySet:
         """Return the set with only the requests that apply to a topic; their indexes stay."""
         applying = frozenset(one for one in self.topics_asked if applies_to(one, topic))

@@ -1,7 +1,7 @@
 """The end of an erasure: what it leaves of the requests, and the exit status that says so.
 
-A search of its own of each log directory comes first; then the tables of the policies, the brokers
-that have replicas elsewhere, and the topics of requests that nothing has.
+A search of its own of each log directory, as it is then, comes first; then the tables of the
+policies, the brokers that have replicas elsewhere, and the topics of requests that nothing has.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.status import FOUND, INCOMPLETE
 from logwright.erasure.topics import match_nothing
 from logwright.errors import LogwrightError
+from logwright.place.model import again
 
 if TYPE_CHECKING:
     from logwright.config.resolved import Sources
@@ -134,7 +135,7 @@ def search_remains(
         try:
             settings = erasure.search()
             with erasure.progress("search") as progress:
-                left = find_left(erasure.log_dir, erasure.keys, settings, progress)
+                left = find_left(again(erasure.log_dir), erasure.keys, settings, progress)
         except LogwrightError as error:
             yield NotKnown(place=str(erasure.log_dir), error=error.as_value())
         else:

@@ -30,6 +30,7 @@ from logwright.erasure.erase.commit import (
     build_and_check,
     commit_erasure,
     needs_purge,
+    note_absent,
     plan_erasure_of,
 )
 from logwright.erasure.erase.directories import (
@@ -300,6 +301,7 @@ def _commit(erasure: Erasure, plan: ErasePlan, keys: Matcher, progress: Progress
     """Erase one log if there is something to erase; return None otherwise."""
     runtime = erasure.runtime(plan.cleaner)
     if not plan.rebuilds and not plan.copies and not needs_purge(plan, keys, runtime=runtime):
+        note_absent(plan, keys)
         return None
     staged = build_and_check(plan, keys, progress=progress, runtime=runtime)
     return commit_erasure(staged, keys, runtime=runtime)

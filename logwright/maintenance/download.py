@@ -16,7 +16,11 @@ P      the log; the empty future       serves the log                  remove th
 
 The same as in `logwright.move.steps`, with no source to be retired. The ID is that of the log in
 the bucket: a download that was interrupted is found by it. A file counts as written if its bytes
-have the checksum of the manifest, whoever wrote it.
+have the checksum of the manifest, whoever wrote it; so does the log itself, in state P and when all
+is done: one that is not this very version was made by something else, and is refused.
+
+The mark of the log says what was erased from it in the bucket, so that it can be uploaded there
+again.
 """
 
 from __future__ import annotations
@@ -53,6 +57,7 @@ from logwright.place.bucket import files_of, root_offsets
 from logwright.place.files import names_in, open_log_dir
 from logwright.place.model import RANGE_BYTES
 from logwright.recovery.observe import marked_logs
+from logwright.state.erasure_mark import absent_steps
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.steps.live import set_offsets
@@ -147,7 +152,7 @@ def download_log(
         )
     with lock_log_dir(log_dir), RealFileSystem(log_dir) as disk:
         work = _Work(directory, manifest, log_dir, wrap(disk), progress)
-        if not work.is_placed and not work.is_there:
+        if not work.is_there:
             work.check()
             if _has_no_log(log_dir):
                 _mark_clean(log_dir, work.fs)
@@ -193,15 +198,11 @@ class _Work:
         self._read = 0
 
     @property
-    def is_placed(self) -> bool:
-        """Whether a download has made the log, and was interrupted then."""
-        there = os.path.lexists(self.live) and os.path.lexists(self.future)
-        return there and not os.path.lexists(self.made)
-
-    @property
     def is_there(self) -> bool:
-        """Whether the log directory has this very version: an earlier run was done with it."""
-        if not self.live.is_dir() or os.path.lexists(self.future):
+        """Whether the log directory has this very version: an earlier run was done with it, or was
+        interrupted after it had made the log. Effects: reads it.
+        """
+        if not self.live.is_dir() or os.path.lexists(self.made):
             return False
         there = set(names_in(self.live))
         logs = {name for name in there if name.endswith(names.LOG)}
@@ -232,8 +233,8 @@ class _Work:
             raise PreconditionError(
                 "the log directory already has this partition.",
                 path=self.live,
-                remedy="Nothing was changed. Move it out of the log directory, or name another"
-                " directory.",
+                remedy="Nothing was changed. It is not the version in the bucket. Move it out of"
+                " the log directory, or name another directory.",
             )
         there = self.made.iterdir() if self.made.is_dir() else ()
         needed = self.bytes - sum(path.stat().st_size for path in there if path.is_file())
@@ -251,18 +252,29 @@ class _Work:
             if not os.path.lexists(path):
                 execute((MakeDir(path, like=self.log_dir), FsyncDir(path.parent)), self.fs)
         execute((FsyncDir(self.made),), self.fs)  # refuses a link
-        for name in set(names_in(self.made)) - self.files.keys():
+        for name in set(names_in(self.made)) - self.files.keys() - {names.WORK_DIRECTORY}:
             execute((Unlink(self.made / name),), self.fs)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             try:
                 list(pool.map(self._write, self.files.items()))
             finally:
                 pool.shutdown(cancel_futures=True)
+        self._mark()
         execute(map(FsyncDir, (self.made, self.work, self.future, self.log_dir)), self.fs)
         state = self.manifest.state
         set_offsets(self.log_dir, self.partition, root_offsets(state), self.fs)
         if META_PROPERTIES not in names_in(self.log_dir):
             _keep_settings(self.log_dir, state)
+
+    def _mark(self) -> None:
+        """Note what was erased from the log, durably."""
+        work = self.made / names.WORK_DIRECTORY
+        if os.path.lexists(work / names.ERASURE_MARK):
+            execute((Unlink(work / names.ERASURE_MARK),), self.fs)
+        below = self.manifest.erased.below
+        if below and not os.path.lexists(work):
+            execute((MakeDir(work, like=self.log_dir),), self.fs)
+        execute(absent_steps(self.made, below), self.fs)
 
     def place(self) -> None:
         """Make it the log: state P. The marker loses the broker epoch before: what the

@@ -37,7 +37,7 @@ from logwright.bucket.commit import (
     newest,
 )
 from logwright.bucket.driver import drive
-from logwright.bucket.manifest import LogState, Manifest
+from logwright.bucket.manifest import Erased, LogState, Manifest, erased_in
 from logwright.bucket.store import Bucket
 from logwright.bucket.stored import StoredFile
 from logwright.errors import LogwrightError, NotALogDir, StalePlan, invariant
@@ -98,6 +98,8 @@ class Maintenance:
         configs: settings of the topic that are kept with the log from now on; None: as they are.
         past_quarantine: it changes a log in quarantine, too.
         past_pause: it changes a log that is held in any way, too: it only appends.
+        erased: of an erasure: reads in the copy's directory of the log which keys it erased below
+            which offsets; None: it is none.
     """
 
     bucket: Bucket
@@ -113,6 +115,7 @@ class Maintenance:
     configs: Mapping[str, str] | None = None
     past_quarantine: bool = True
     past_pause: bool = False
+    erased: Callable[[Path], Mapping[str, int]] | None = None
     _attempt: int = 0
     _job: str = ""
     _began: list[int] = field(default_factory=list)
@@ -240,6 +243,8 @@ class Maintenance:
             yield from ()
             if manifest is None:
                 raise Conflict("the log is gone.", path=self.partition)
+            if self.erased is not None and manifest.version != base.version:
+                raise Conflict("what was added was not erased from.", path=self.partition)
             return applied(base.state, after, manifest.state)
 
         operation = Operation(
@@ -247,12 +252,22 @@ class Maintenance:
             attempt=self._attempt,
             planned_version=base.version,
             written_ms=self.now_ms,
+            erasures=base.erased.number,
         )
         if not self.past_pause:
             self._refuse_held(base)
         started_ms = min(self._began, default=_elapsed_ms())
-        commit = Commit(operation, change, self.limits, started_ms=started_ms)
+        commit = Commit(
+            operation, change, self.limits, started_ms=started_ms, erased=self._erased(copy)
+        )
         return drive(self.directory, commit.run())
+
+    def _erased(self, copy: Copy) -> Callable[[Manifest | None], Erased]:
+        """Return what makes what was erased in the new version from the newest one."""
+        if self.erased is None:
+            return erased_in
+        keys = self.erased(copy.log_dir / self.partition.directory_name)
+        return lambda manifest: erased_in(manifest).after(keys)
 
     def _refuse_held(self, base: Manifest) -> None:
         """Refuse a log that was paused since it was planned. Effects: reads the directory's state.

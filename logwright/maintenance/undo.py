@@ -150,6 +150,7 @@ def undo_requests(plan: VersionUndo, limits: Limits, *, now_ms: int) -> Requests
         attempt=0,
         planned_version=plan.newest.version,
         written_ms=now_ms,
+        erasures=plan.newest.erased.number,
     )
     return (yield from Commit(operation, change, limits).run())
 

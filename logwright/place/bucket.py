@@ -406,6 +406,10 @@ class BucketPlace(ReadOnlyPlace):
                 only.add(name)
         return replace(self, session=Session(bucket, only=frozenset(only)))
 
+    def again(self) -> BucketPlace:
+        """See `ReadOnlyPlace.again`: a session of its own."""
+        return replace(self, session=Session(self.session.bucket, only=self.session.only))
+
     def entry(self) -> Entry:
         """See `ReadOnlyPlace.entry`."""
         return self._look().entry

@@ -326,6 +326,10 @@ class ReadOnlyPlace(ABC):
         del partitions, topic
         return self
 
+    def again(self) -> Self:
+        """Return the same place for one who has to see what was changed since it was looked at."""
+        return self
+
     def reading(self) -> AbstractContextManager[None]:
         """Return a context in which it is read; on leaving, what was read is known to be true.
 
@@ -437,6 +441,11 @@ def reading(place: Place) -> AbstractContextManager[None]:
     machine.
     """
     return place.reading() if isinstance(place, ReadOnlyPlace) else nullcontext()
+
+
+def again(place: AnyPlace) -> AnyPlace:
+    """Return a place for one who looks after a change; see `ReadOnlyPlace.again`."""
+    return cast("AnyPlace", place.again()) if isinstance(place, ReadOnlyPlace) else place
 
 
 def below(directory: PlaceOrText, name: str) -> PlaceOrText:

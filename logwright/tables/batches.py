@@ -1,9 +1,9 @@
 """Whether a log still has the batches that a table was made from, whatever its marks say.
 
-By the mark of an erasure (`logwright.erasure.mark`) a table knows that it must read the log again.
-A copy of the log may come without it: a copy by another program, or a replica that a broker has
-fetched again. So a table records a sum over the headers of the batches that it holds, with their
-CRCs, and compares it. A batch in which a record was erased has another CRC.
+By the mark of an erasure (`logwright.state.erasure_mark`) a table knows that it must read the log
+again. A copy of the log may come without it: a copy by another program, or a replica that a broker
+has fetched again. So a table records a sum over the headers of the batches that it holds, with
+their CRCs, and compares it. A batch in which a record was erased has another CRC.
 
 Headers are read only if the log's files are others than before; if it is only the last one, which
 grows, only its headers. That it has the same inode does not show that what the table holds of it is

@@ -14,8 +14,7 @@ from pyroaring import BitMap64
 from logwright.batches.runtime import Runtime, available_cores, silent
 from logwright.batches.source import Source
 from logwright.config.topic import CleanerConfig
-from logwright.erasure.mark import read_mark
-from logwright.errors import LogwrightError
+from logwright.errors import LogwrightError, StalePlan
 from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from logwright.format.scan import read_uint32
@@ -32,6 +31,7 @@ from logwright.records.plan import plan_records
 from logwright.records.read import read_range
 from logwright.running.picture import Bound
 from logwright.running.place import bounds_of
+from logwright.state.erasure_mark import read_mark
 from logwright.tables.batches import BatchesOf
 from logwright.tables.columns import READ_COLUMNS
 from logwright.tables.model import Tail
@@ -109,6 +109,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
         )
         return Reading(0 if plan.records is None else plan.records.bytes, batches)
 
+    mark = read_mark(log.directory)
     return PartitionSource(
         partition=topic_log.partition,
         observed=Observed(
@@ -118,7 +119,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
             high_watermark=log.high_watermark,
             log_end_offset=log.log_end_offset,
             now_ms=now_ms,
-            erasure=read_mark(log.directory),
+            erasure=mark,
             as_of_ms=None if topic_log.bound is None else topic_log.bound.recorded_ms,
             directory=_directory(log),
         ),
@@ -129,7 +130,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
         missing=lambda start, end: missing_offset(log, start, end),
         held=lambda end: offsets_of(log, end),
         epoch=lambda offset: epoch_of(log, offset),
-        settle=lambda: require_history(log.log_dir, log.partition.directory_name),
+        settle=lambda: _require_same(log, mark),
     )
 
 
@@ -223,3 +224,19 @@ def sample(logs: Iterable[TopicLog]) -> Iterator[pa.RecordBatch]:
             for part in islice(plan_records(topic_log.log, ReadRequest()), 1):
                 batches = read_range(part, columns=READ_COLUMNS, batch_rows=_SAMPLE_ROWS)
                 yield from islice(batches, _SAMPLE_BATCHES)
+
+
+def _require_same(log: ReadableLog, mark: str | None) -> None:
+    """Require before rows of a log are committed that they are still its history, and that no
+    erasure began meanwhile. Effects: looks.
+
+    Raises:
+        Unsettled: see `require_history`. StalePlan: an erasure began, or ended.
+    """
+    require_history(log.log_dir, log.partition.directory_name)
+    if read_mark(log.directory) != mark:
+        raise StalePlan(
+            "was erased from while it was read.",
+            path=log.directory,
+            remedy="Its rows stay as they were. Run it again.",
+        )

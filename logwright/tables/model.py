@@ -69,7 +69,7 @@ class Progress:
         topic_id: of the topic, in Kafka's base64; None if the log says none.
         log_start_offset: of the log, when it was read.
         tail: of the log below the end offset; None if the last offset is missing.
-        erasure: the mark of the last erasure in the log then (`logwright.erasure.mark`).
+        erasure: the mark of the last erasure in the log then (`logwright.state.erasure_mark`).
         rows: number of rows that the table has of it; None: not noted, by an earlier version.
         deleted_since_ms: since when the files have rows that are only marked as deleted; None:
             they have none, or it was not noted.

@@ -4,23 +4,27 @@
 2. What is in the bucket below the log's first segment stays: retention of the log directory deletes
    nothing in the bucket. Everything from there on is as the log directory has it, so a compaction
    there takes the place of what it compacted. Of a compacted log nothing below stays: the cleaner
-   may have removed the tombstone of a record there, and a deleted key would be back.
+   may have removed the tombstone of a record there, and a deleted key would be back. What retention
+   deleted in the bucket stays deleted: the log start offset there never falls.
 3. Refused: another topic of the same name; a log that ends before the one in the bucket does, which
    would lose records; of a log that is not compacted, a segment in the bucket that begins before
    the log's first one and ends after it begins.
 4. A log that is not compacted may be committed in parts. A compacted one is not: a key is missing
    in a part if its newest record is after it.
 5. What another operation replaced meanwhile is not named again (`logwright.bucket.commit`, 4).
+6. Refused: a log that may have records of keys that were erased in the bucket. It has none of a key
+   below the offset that its mark has (`logwright.state.erasure_mark`), nor below its first segment.
+7. A log that an erasure began in place of another's first version is as if there were none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from logwright.bucket.commit import Conflict
-from logwright.bucket.manifest import LogState
+from logwright.bucket.manifest import Erased, LogState
 from logwright.errors import PreconditionError
 from logwright.format.checkpoints import (
     LeaderEpoch,
@@ -28,6 +32,7 @@ from logwright.format.checkpoints import (
     serialize_leader_epochs,
 )
 from logwright.format.names import TopicPartition
+from logwright.log.model import Segment
 
 _NOT_CHANGED: Final = "Nothing was written."
 
@@ -49,14 +54,77 @@ class LogFacts(NamedTuple):
 
 
 def is_compacted(cleaner_checkpoint: int | None, configs: Mapping[str, str]) -> bool:
-    """Return whether a cleaner removes records of a log, or has done so.
+    """Return whether a cleaner removes records of a log. Kafka keeps the entry of a log that was
+    compacted once, whatever its settings say now (LogCleanerManager, 4.3.0): the entry counts only
+    if the policy is not known.
 
     Args:
         cleaner_checkpoint: its first dirty offset on record, None without an entry.
         configs: settings of the topic, as far as they are known.
     """
-    policies = configs.get("cleanup.policy", "").split(",")
-    return cleaner_checkpoint is not None or "compact" in map(str.strip, policies)
+    policy = configs.get("cleanup.policy")
+    if policy is None:
+        return cleaner_checkpoint is not None
+    return "compact" in map(str.strip, policy.split(","))
+
+
+def require_erased(erased: Erased, absent: Mapping[str, int], log: LogFacts) -> None:
+    """Refuse a log that would bring back what was erased in the bucket; rule 6.
+
+    Args:
+        erased: from the log in the bucket.
+        absent: see `logwright.state.erasure_mark.absent_below`, of the log directory's.
+
+    Raises:
+        PreconditionError: it may.
+    """
+    left = brought_back(erased, absent, log.first_offset)
+    if left:
+        raise PreconditionError(
+            f"{len(left)} keys were erased from the log in the bucket and not from this one: what"
+            f" it has of them below offset {max(erased.below[key] for key in left)} would be back.",
+            path=log.partition,
+            remedy=f"{_NOT_CHANGED} Erase them here first, with the same --secret: `logwright erase"
+            " LOG_DIR --now-and-for-good`; or bring them back: --bring-back-erased.",
+        )
+
+
+def brought_back(erased: Erased, absent: Mapping[str, int], first_offset: int) -> list[str]:
+    """Return the keys that were erased in the bucket and that a log which begins at an offset may
+    have; see `require_erased`.
+    """
+    return [
+        key for key, below in erased.below.items() if max(absent.get(key, 0), first_offset) < below
+    ]
+
+
+def needed_segments(
+    before: LogState | None, segments: Sequence[Segment], end_offset: int
+) -> Sequence[Segment]:
+    """Return the segments that the bucket has to have: not those before its first one, which
+    retention deleted there; rule 2. No segment if the bucket has nothing but the end of the log.
+
+    Args:
+        before: in the bucket.
+        segments: of the log directory, ascending, at least one; end_offset: its log end offset.
+    """
+    if before is None or _is_begun(before):
+        return segments
+    first = before.segments[0].base_offset
+    ends = [*(following.base_offset for following in segments[1:]), end_offset]
+    is_empty = segments[-1].base_offset == end_offset
+    gone = sum(1 for end in (ends[:-1] if is_empty else ends) if end <= first)
+    return segments[gone:]
+
+
+def dropped_offsets(before: LogState | None, log: LogFacts) -> tuple[int, int] | None:
+    """Return the offsets, first and last, that the bucket has and that go, since the log is
+    compacted and begins after them; rule 2. None if there are none.
+    """
+    if before is None or _is_begun(before) or not log.compacted:
+        return None
+    first = before.segments[0].base_offset
+    return (first, log.first_offset - 1) if first < log.first_offset else None
 
 
 def require_continues(before: LogState | None, log: LogFacts) -> None:
@@ -98,11 +166,15 @@ def merged(before: LogState | None, state: LogState) -> LogState:
     require_continues(before, facts)
     if before is None:
         return state
-    older = () if compacted else tuple(s for s in before.segments if s.base_offset < first)
+    older = tuple(s for s in before.segments if s.base_offset < first)
+    if compacted or _is_begun(before):
+        older = ()
     return replace(
         state,
         topic_id=state.topic_id or before.topic_id,
-        log_start_offset=before.log_start_offset if older else state.log_start_offset,
+        log_start_offset=before.log_start_offset
+        if older
+        else max(before.log_start_offset, state.log_start_offset),
         high_watermark=max(before.high_watermark, state.high_watermark),
         leader_epochs=_epochs(before, state) if older else state.leader_epochs,
         segments=(*older, *state.segments),
@@ -113,7 +185,9 @@ def missing_offsets(before: LogState | None, log: LogFacts) -> tuple[int, int] |
     """Return the offsets, first and last, that are neither in the bucket nor in the log directory:
     retention deleted them before they were written. None if there are none.
     """
-    if before is None or log.compacted or log.first_offset <= before.log_end_offset:
+    if before is None or _is_begun(before) or log.compacted:
+        return None
+    if log.first_offset <= before.log_end_offset:
         return None
     return before.log_end_offset, log.first_offset - 1
 
@@ -154,6 +228,11 @@ def part_of(before: LogState | None, state: LogState) -> LogState | None:
     older = [s for s in before.segments if s.base_offset < first]
     later = [s for s in before.segments if s.base_offset >= end]
     return replace(before, segments=(*older, *segments, *later))
+
+
+def _is_begun(before: LogState) -> bool:
+    """Return whether an erasure made this log; rule 7."""
+    return before.log_end_offset == 0 and before.topic_id is None
 
 
 def _begin_of(state: LogState) -> LogState:

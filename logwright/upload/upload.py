@@ -5,7 +5,8 @@ The log may be of a stopped broker, or a running one's, which is shown up to its
 the producer snapshot that a broker writes when it stops.
 
 1. The bucket is probed, once for all, and its limits are read (`logwright.bucket.agreement`).
-2. The log is observed, and the newest manifest read.
+2. The newest manifest is read, then the log observed (`logwright.upload.source`). If it changes
+   until a commit, or records are erased from it here or in the bucket, all begins again.
 3. Each file is read once for its checksum; if the bucket has it, it is not sent. Else it is sent
    under a name of its own and read back: its length and checksum must be those of what was sent.
 4. What was sent is committed when a part of the deadline has passed, or the log is complete. So a
@@ -19,6 +20,7 @@ again.
 
 from __future__ import annotations
 
+import logging
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -36,6 +38,7 @@ from logwright.bucket.agreement import LONGEST_REQUEST_MS
 from logwright.bucket.commit import (
     Commit,
     Conflict,
+    ErasedSince,
     Limits,
     Operation,
     Requests,
@@ -44,16 +47,23 @@ from logwright.bucket.commit import (
     newest,
 )
 from logwright.bucket.driver import drive
-from logwright.bucket.manifest import LogState, Manifest
+from logwright.bucket.manifest import Erased, LogState, Manifest, erased_in
 from logwright.bucket.store import Bucket
 from logwright.bucket.stored import MOST_EDGE_BYTES, StoredFile, StoredSegment, StoredSnapshot
-from logwright.errors import StalePlan, StepFailed, Unsettled, invariant, unreadable
+from logwright.errors import (
+    CorruptLogError,
+    StalePlan,
+    StepFailed,
+    UnreadableFile,
+    Unsettled,
+    invariant,
+    unreadable,
+)
 from logwright.format import names
 from logwright.format.batch import HEADER_BYTES
 from logwright.format.index import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 from logwright.format.names import TopicPartition, segment_file_name
 from logwright.format.snapshot import serialize_snapshot
-from logwright.log.load import observe
 from logwright.log.model import ReadableLog, Segment
 from logwright.log.topic_id import read_topic_id
 from logwright.place.files import open_partition_dir
@@ -66,21 +76,27 @@ from logwright.place.model import (
     Place,
     is_running,
 )
-from logwright.reading import require_history
+from logwright.state.erasure_mark import absent_below, erased_at_once
 from logwright.units import ByteCount, DurationMs
 from logwright.upload.plan import (
     LogFacts,
+    brought_back,
+    dropped_offsets,
     is_compacted,
     merged,
     missing_offsets,
+    needed_segments,
     part_of,
     require_continues,
+    require_erased,
     require_named,
 )
+from logwright.upload.source import Source
 
+_LOG: Final = logging.getLogger(__name__)
 _SHARE_OF_DEADLINE: Final = 4
 """What was sent is committed when this part of the deadline has passed: one quarter."""
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 5
 _TRIES: Final = 5
 _LOGS_AT_ONCE: Final = 4
 """Segments that are sent at once."""
@@ -105,6 +121,8 @@ class Uploaded:
         commits: how many versions were made.
         missing: offsets, first and last, that retention deleted before they were written; None:
             there are none.
+        dropped: offsets, first and last, that an earlier version had and the newest has not, since
+            the log is compacted; None: there are none.
     """
 
     partition: TopicPartition
@@ -116,6 +134,7 @@ class Uploaded:
     sent_bytes: ByteCount
     commits: int
     missing: tuple[int, int] | None
+    dropped: tuple[int, int] | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,6 +151,7 @@ class Upload:
         now_ms: for the manifests.
         throttle: what is read of the log directory.
         elapsed_ms: a clock that only runs forward.
+        bring_back_erased: also a log that may have what was erased in the bucket is written.
     """
 
     place: Place
@@ -142,19 +162,23 @@ class Upload:
     now_ms: int
     throttle: Throttle = field(default_factory=Throttle)
     elapsed_ms: Callable[[], int] = lambda: int(time.monotonic() * 1000)
+    bring_back_erased: bool = False
     _job: str = ""
     _own: dict[str, int] = field(default_factory=dict)
     _sent: list[int] = field(default_factory=list)
     _commits: int = 0
     _missing: tuple[int, int] | None = None
+    _dropped: tuple[int, int] | None = None
 
     def run(self) -> Uploaded:
         """Upload the log. Effects: reads it; writes objects and manifests.
 
         Raises:
-            PreconditionError: the log cannot follow what is in the bucket; see
-                `logwright.upload.plan`. Conflict: another operation came between.
-            StalePlan, Unsettled: the log changed meanwhile, or the bucket does not answer.
+            PreconditionError: the log cannot follow what is in the bucket, or would bring back what
+                was erased there; see `logwright.upload.plan`. Conflict: another operation came
+                between.
+            StalePlan, ErasedSince: the log changed meanwhile, again and again, or was erased from.
+            Unsettled: a broker works on it now, or the bucket does not answer.
             UnreadableFile: a file cannot be read, or an object not be written.
             StepFailed: an object is not what was sent.
             LogwrightError: as `observe`.
@@ -163,9 +187,10 @@ class Upload:
             self._begin()
             try:
                 manifest = self._attempt()
-            except TooLate:
+            except (TooLate, StalePlan, ErasedSince) as error:
                 if attempt + 1 == _ATTEMPTS:
                     raise
+                _LOG.warning("begun again topic_partition=%s: %s", self.partition, error)
                 continue
             break
         state = manifest.state
@@ -179,6 +204,7 @@ class Upload:
             sent_bytes=ByteCount(sum(self._sent)),
             commits=self._commits,
             missing=self._missing,
+            dropped=self._dropped,
         )
 
     @property
@@ -210,55 +236,83 @@ class Upload:
 
     def _attempt(self) -> Manifest:
         base = drive(self.directory, newest())
-        log = observe(self.place, self.partition, high_watermark="recorded")
-        ends = [*(each.base_offset for each in log.segments[1:]), log.log_end_offset]
+        source = Source.seen(self.place, self.partition)
+        try:
+            return self._write(base, source)
+        except (UnreadableFile, CorruptLogError) as error:
+            if source.has_changed():
+                raise StalePlan(
+                    "changed while it was copied.", path=self.partition, remedy="Run it again."
+                ) from error
+            raise
+
+    def _write(self, base: Manifest | None, source: Source) -> Manifest:
+        """Send and commit a log; return the newest version."""
+        log, before = source.log, None if base is None else base.state
+        segments = needed_segments(before, log.segments, log.log_end_offset)
+        if base is not None and not segments:
+            return base
+        ends = [*(each.base_offset for each in segments[1:]), log.log_end_offset]
+        erasures = erased_in(base).number
         with (
             open_partition_dir(self.place, self.partition) as directory,
             ThreadPoolExecutor(_LOGS_AT_ONCE) as pool,
         ):
-            files = Files(self, directory, {} if base is None else base.state.files)
-            topic_id = read_topic_id(directory)
-            first, end = log.segments[0].base_offset, log.log_end_offset
-            compacted = is_compacted(log.cleaner_checkpoint, self.configs)
-            facts = LogFacts(self.partition, topic_id, first, end, compacted)
-            before = None if base is None else base.state
+            files = Files(self, directory, {} if before is None else before.files, source)
+            facts = self._facts(log, directory, segments[0].base_offset)
             require_continues(before, facts)
             self._missing = self._missing or missing_offsets(before, facts)
-            limits = for_whole(self.limits) if compacted else self.limits
-            snapshots = tuple(map(files.snapshot, log.snapshot_offsets))
-            if is_running(self.place) and log.log_end_offset not in log.snapshot_offsets:
-                snapshots += (files.snapshot_at_end(log),)
+            self._dropped = self._dropped or dropped_offsets(before, facts)
+            self._require_erased(base, source, facts)
+            snapshots = self._snapshots(files, log, segments[0].base_offset)
             ready: list[StoredSegment] = []
             try:
-                for segment in pool.map(files.segment, log.segments, ends):
+                for segment in pool.map(files.segment, segments, ends):
                     ready.append(segment)
-                    if len(ready) < len(ends) and (compacted or self._is_early()):
+                    is_last = len(ready) == len(ends)
+                    if not is_last and (facts.compacted or self._is_early()):
                         continue
                     state = state_of(log, directory, tuple(ready), snapshots, configs=self.configs)
-                    base = self._commit(base, state, limits, is_last=len(ready) == len(ends))
+                    part = _Part(state, facts, source, erasures, is_last)
+                    base = self._commit(base, part)
             finally:
                 pool.shutdown(cancel_futures=True)
+        source.require_mark()
         invariant(base is not None, "the last commit made a version")
         return cast("Manifest", base)
+
+    def _facts(self, log: ReadableLog, directory: OpenDir, first: int) -> LogFacts:
+        compacted = is_compacted(log.cleaner_checkpoint, self.configs)
+        topic_id = read_topic_id(directory)
+        return LogFacts(self.partition, topic_id, first, log.log_end_offset, compacted)
+
+    def _require_erased(self, base: Manifest | None, source: Source, facts: LogFacts) -> None:
+        """Refuse what would bring back what was erased; see `logwright.upload.plan`, 6."""
+        if not self.bring_back_erased:
+            require_erased(erased_in(base), absent_below(source.mark), facts)
+
+    def _snapshots(self, files: Files, log: ReadableLog, first: int) -> tuple[StoredSnapshot, ...]:
+        """Send the producer snapshots of what is written from an offset on."""
+        offsets = [offset for offset in log.snapshot_offsets if offset >= first]
+        snapshots = tuple(map(files.snapshot, offsets))
+        if is_running(self.place) and log.log_end_offset not in log.snapshot_offsets:
+            snapshots += (files.snapshot_at_end(log),)
+        return snapshots
 
     def _is_early(self) -> bool:
         """Return whether it is too early for a commit."""
         used_ms = self.elapsed_ms() - self._started_ms()
         return used_ms * _SHARE_OF_DEADLINE < self.limits.deadline_ms
 
-    def _commit(
-        self, base: Manifest | None, state: LogState, limits: Limits, *, is_last: bool
-    ) -> Manifest | None:
+    def _commit(self, base: Manifest | None, part: _Part) -> Manifest | None:
         """Commit what is ready; return the newest version. Nothing is committed that changes
         nothing, or, unless it is the last, that is not a log yet.
-
-        Args:
-            state: with the segments that are ready.
         """
+        state = part.state
 
         def after(manifest: Manifest | None) -> LogState | None:
             before = None if manifest is None else manifest.state
-            changed = merged(before, state) if is_last else part_of(before, state)
+            changed = merged(before, state) if part.is_last else part_of(before, state)
             if changed is not None:
                 require_named(before, changed, self._own)
             return changed
@@ -267,25 +321,66 @@ class Upload:
             changed = after(manifest)
             if changed is None:
                 raise Conflict("another operation came between.", path=self.partition)
+            self._require_erased(manifest, part.source, part.facts)
+            part.source.require_same()
             yield from ()
             return changed
 
         planned = after(base)
-        if planned is None or (base is not None and planned == base.state):
+        if planned is None:
             return base
-        require_history(self.place, self.partition.directory_name)
+        if base is not None and planned == base.state and part.erased_after(base) == base.erased:
+            return base
         operation = Operation(
             id=f"{self._job}-{self._commits}",
             attempt=0,
             planned_version=-1 if base is None else base.version,
             written_ms=self.now_ms,
+            erasures=part.erasures,
         )
-        commit = Commit(operation, change, limits, started_ms=self._started_ms())
+        commit = Commit(
+            operation,
+            change,
+            for_whole(self.limits) if part.facts.compacted else self.limits,
+            started_ms=self._started_ms(),
+            erased=part.erased_after,
+        )
         drive(self.directory, commit.run())
         self._commits += 1
         for key in planned.keys() & self._own.keys():
             del self._own[key]
         return drive(self.directory, newest())
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What is committed of a log.
+
+    Attributes:
+        state: with the segments that are ready.
+        facts, source: of the log directory's log.
+        erasures: see `Operation`.
+        is_last: the log is complete.
+    """
+
+    state: LogState
+    facts: LogFacts
+    source: Source
+    erasures: int
+    is_last: bool
+
+    def erased_after(self, manifest: Manifest | None) -> Erased:
+        """Return what was erased from the log that this makes of the newest version: what was
+        before, without what it brings back; and, if all of it is the log directory's, what was
+        erased there.
+        """
+        erased, first = erased_in(manifest), self.facts.first_offset
+        back = brought_back(erased, absent_below(self.source.mark), first)
+        below = {key: offset for key, offset in erased.below.items() if key not in back}
+        kept = replace(erased, below=below)
+        before = None if manifest is None else manifest.state
+        is_whole = self.is_last and merged(before, self.state).segments == self.state.segments
+        return kept.with_absent(erased_at_once(self.source.mark)) if is_whole else kept
 
 
 def for_whole(limits: Limits) -> Limits:
@@ -365,14 +460,20 @@ class Files:
         upload: who sends them.
         directory: the partition's, open.
         known: what the bucket has, by name.
+        source: what was observed; None: nobody else has the directory.
     """
 
     def __init__(
-        self, upload: Sender, directory: OpenDir, known: Mapping[str, tuple[StoredFile, int]]
+        self,
+        upload: Sender,
+        directory: OpenDir,
+        known: Mapping[str, tuple[StoredFile, int]],
+        source: Source | None = None,
     ) -> None:
         self.upload = upload
         self.directory = directory
         self.known = known
+        self.source = source
         self._numbers = count()
 
     def segment(self, segment: Segment, next_offset: int) -> StoredSegment:
@@ -410,11 +511,13 @@ class Files:
         """Send a file, unless the bucket has it. Effects: reads it; writes an object and reads it.
 
         Raises:
-            StalePlan, UnreadableFile: it cannot be read, or became shorter.
+            StalePlan, UnreadableFile: it cannot be read, or is not what was observed.
             UnreadableFile: the bucket does not permit it. Unsettled: it does not answer.
             StepFailed: the object is not what was sent.
         """
         with self.directory.open(name) as opened:
+            if self.source is not None:
+                self.source.require_seen(name, opened)
             return self._stored(name, opened)
 
     def _stored(self, name: str, opened: Bytes) -> StoredFile:

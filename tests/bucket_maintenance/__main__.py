@@ -20,7 +20,15 @@ from pathlib import Path
 
 from logwright.bucket.store import Bucket
 from logwright.maintenance.split import run as steps
-from tests.bucket_maintenance.copies import T0, called, differences, probed, put, run
+from tests.bucket_maintenance.copies import (
+    T0,
+    called,
+    differences,
+    probed,
+    put,
+    run,
+    secret_in,
+)
 from tests.bucket_maintenance.random_logs import a_log, arguments
 from tests.bucket_maintenance.sequence import play_sequence
 from tests.log_builder import START_MS
@@ -34,7 +42,8 @@ def erase(log_dir: Path, bucket: Bucket, scratch: Path, draw: random.Random) -> 
     """Erase some keys here and in the bucket."""
     keys = log_dir.with_name("keys")
     keys.write_text("".join(f"k{draw.randrange(12)}\n" for _ in range(draw.randrange(1, 4))))
-    given = ("--keys", keys, "--now-and-for-good", "--yes", "--now", START_MS)
+    secret = ("--secret", secret_in(log_dir.parent))
+    given = ("--keys", keys, *secret, "--now-and-for-good", "--yes", "--now", START_MS)
     for place, more in ((log_dir, ()), (bucket.url, ("--scratch", scratch))):
         done = called("erase", place, *given, *more)
         assert done.exit_code in _SEARCHED, done.output

@@ -36,6 +36,15 @@ def probed(directory: Path) -> bytes:
     return bucket.content(AGREEMENT, 1 << 16)
 
 
+def secret_in(directory: Path) -> Path:
+    """Make a secret: erasures of several places are of the same keys only by one."""
+    path = directory / "secret"
+    if not path.exists():
+        path.write_text("0123456789abcdef" * 4)
+        path.chmod(0o600)
+    return path
+
+
 def put(log_dir: Path, bucket: Bucket, agreement: bytes | None = None) -> None:
     """Write all logs of a directory into a bucket."""
     if agreement is not None and agreed(bucket) is None:

@@ -36,6 +36,7 @@ from tests.bucket_maintenance.copies import (
     differences,
     made_old,
     put,
+    secret_in,
     unlike,
     version,
 )
@@ -306,7 +307,9 @@ class OneLog:
             keys = self.root / "keys"
             some = self.draw.randrange(1, 4)
             keys.write_text("".join(f"k{self.draw.randrange(12)}\n" for _ in range(some)))
-            return [command, "--keys", keys, "--now-and-for-good", "--yes", "--now", START_MS]
+            secret = ("--secret", secret_in(self.root))
+            at_once = ("--now-and-for-good", "--yes", "--now", START_MS)
+            return [command, "--keys", keys, *secret, *at_once]
         name = "clean" if command == "split" else command
         given: list[str | int | Path] = [name, *arguments(name, self.draw)]
         if name == "clean" and self.is_quarantined and self.draw.random() < 0.5:

@@ -17,11 +17,11 @@ from logwright.erasure.erase.commit import (
     erase_partition,
     plan_erasure_of,
 )
-from logwright.erasure.mark import Erasure, erased_keys
 from logwright.errors import StalePlan
 from logwright.format.names import TopicPartition
 from logwright.recovery.directory_plan import partitions_to_recover
 from logwright.recovery.model import RecoveryOptions
+from logwright.state.erasure_mark import Erasure, erased_keys
 from logwright.steps.failed_output import FailedOutput, keep_failed_output
 from logwright.sweep.build import build
 from logwright.sweep.commit import commit

@@ -21,6 +21,11 @@ from logwright.cli.options.common import declare, read_options
     type=click.IntRange(min=1),
     help="Read at most this many bytes per second of the log directory.",
 )
+@click.option(
+    "--bring-back-erased",
+    is_flag=True,
+    help="Write a log, too, that may have records of keys that were erased in the bucket.",
+)
 @read_options
 def command() -> None:
     """Write logs into a bucket, byte for byte, with all that is needed to read them there. What

@@ -9,7 +9,13 @@ from typing import Protocol, TypeAlias
 from logwright.cli.request import Request
 from logwright.cli.run.in_bucket import in_bucket
 from logwright.cli.wording import counted
-from logwright.erasure.in_bucket import concerned_logs, erase_copy
+from logwright.erasure.in_bucket import (
+    concerned_logs,
+    count_erasure,
+    erase_copy,
+    erased_in_copy,
+    seen_now,
+)
 from logwright.erasure.outcome import LogResult, Result
 from logwright.erasure.run import Erasure, plan_logs
 from logwright.format.names import TopicPartition
@@ -46,10 +52,9 @@ def erase_in_bucket(
     Raises:
         LogwrightError: the bucket cannot be searched.
     """
+    erasure = seen_now(erasure)
     concerned = concerned_logs(erasure, logs)
-    if not concerned:
-        return False
-    if not request.dry_run:
+    if concerned and not request.dry_run:
         request.confirm(
             f"Erase {len(erasure.keys)} keys from {counted(len(concerned), 'log')} in"
             f" {request.place}, at once and beyond undo? The objects of earlier versions keep them"
@@ -61,6 +66,8 @@ def erase_in_bucket(
             for result in _erase(request, in_copy, partition, scratch):
                 shown.show(result)
                 had_matches |= result.has_matches
+    for failed in () if request.dry_run else count_erasure(erasure, logs):
+        shown.show(failed)
     return had_matches
 
 
@@ -81,5 +88,5 @@ def _erase(
             return None
         return ended if erase_copy(in_copy(local), partition, ended) else None
 
-    in_bucket(request, partition, ERASE, act, scratch)
+    in_bucket(request, partition, ERASE, act, scratch, erased=erased_in_copy)
     return ended

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
@@ -40,6 +40,7 @@ def in_bucket(
     *,
     needed: Needed | None = None,
     past_quarantine: bool = True,
+    erased: Callable[[Path], Mapping[str, int]] | None = None,
 ) -> _T | None:
     """Change one log in a bucket: see `logwright.maintenance.maintain`. Effects: as said; output.
 
@@ -51,6 +52,7 @@ def in_bucket(
         scratch: where working copies are made; None: where temporary files are.
         needed: which segments it reads; None: all.
         past_quarantine: it changes a log in quarantine, too.
+        erased: see `Maintenance`.
 
     Returns:
         what `act` returns.
@@ -68,6 +70,7 @@ def in_bucket(
         now_ms=request.now_ms,
         needed=needed,
         past_quarantine=past_quarantine,
+        erased=erased,
     )
 
     def local(log_dir: Path) -> _T | None:

@@ -25,9 +25,9 @@ from logwright.erasure.certificate.model import (
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.find.model import Finding, Looked
 from logwright.erasure.find.result import Unsearched
-from logwright.erasure.mark import Erasure
 from logwright.erasure.outlook.verdict import verdict_of
 from logwright.log.tree import Tree
+from logwright.state.erasure_mark import Erasure
 
 _UNSEEN = "the search did not look at it"
 _OTHER_NAME = "has another name outside of the directory"

@@ -13,9 +13,9 @@
    match keeps its files.
 4. **Check** (`check`): from the bytes of both sides, each record that does not match is in the
    output, the same one, and nothing else is.
-5. **Commit** (`commit`): mark the log for its readers (`logwright.erasure.mark`), roll, then swap
-   segment by segment in the order of `logwright.steps.replace_segments`. Then the files that were
-   replaced are unlinked at once, and with them each other file of the log that has a match
+5. **Commit** (`commit`): mark the log for its readers (`logwright.state.erasure_mark`), roll, then
+   swap segment by segment in the order of `logwright.steps.replace_segments`. Then the files that
+   were replaced are unlinked at once, and with them each other file of the log that has a match
    (`copies`): retired segments, staged and kept outputs, what recoveries have cut out. The
    cleaner's checkpoint stays valid.
 

@@ -31,7 +31,6 @@ from logwright.batches.runtime import Runtime, available_cores
 from logwright.checks.kernels import discard_valueless
 from logwright.compaction.model import CleaningOptions, CleanPlan
 from logwright.erasure.erase.scan import matches_of, open_segments
-from logwright.erasure.mark import Erasure, erased_keys, note_steps
 from logwright.errors import QualityError
 from logwright.format.batch import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from logwright.ingest.commit import commit_append, plan_append, stage_append
@@ -41,6 +40,7 @@ from logwright.ingest.replicated import refuse_replicated
 from logwright.observe import observe_unlocked
 from logwright.purge.commit import purge_partition
 from logwright.roll.commit import plan_roll_of, roll_partition
+from logwright.state.erasure_mark import Erasure, erased_keys, note_steps
 from logwright.steps.interpreter import execute
 from logwright.steps.live import locked_partition
 from logwright.sweep.clean import clean_logs

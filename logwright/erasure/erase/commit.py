@@ -14,7 +14,6 @@ from logwright.erasure.erase.model import Erased, ErasePlan, Matcher, StagedEras
 from logwright.erasure.erase.plan import plan_erasure
 from logwright.erasure.erase.scan import scan_log
 from logwright.erasure.erase.steps import ledger_steps, purge_steps, purged_files, replaced_files
-from logwright.erasure.mark import Erasure, mark_steps
 from logwright.errors import LogDirLocked, enough_memory
 from logwright.live_plans import end_plan
 from logwright.observe import observe_unlocked
@@ -28,6 +27,7 @@ from logwright.rewrite.staging import (
 from logwright.rewrite.steps import swap_steps
 from logwright.rewrite.unsynced import Unsynced
 from logwright.roll.commit import sealing_steps
+from logwright.state.erasure_mark import Erasure, absent_steps, mark_steps
 from logwright.state.hold import refuse_held
 from logwright.steps.interpreter import execute
 from logwright.steps.live import live_log
@@ -129,12 +129,17 @@ def commit_erasure(
             require_complete(plan, staged.segments)
             copies = (*plan.copies, *inner_copies(log.directory, keys, runtime=runtime))
             erased = dict.fromkeys(keys.shorts(plan.scan.requests), Erasure(plan.now_ms, "at once"))
+            absent = _absent(plan, keys)
             execute(_swap(staged, erased), files)
             end_plan(log.log_dir, plan.plan_id)
             listing = list_partition(log.directory)
             gone, unreadable = purged_files(listing, copies, purge_unreadable=plan.purge_unreadable)
             if replaced_files(listing):
-                execute(mark_steps(log.directory, plan.plan_id, erased, done=True), files)
+                execute(
+                    mark_steps(log.directory, plan.plan_id, erased, done=True, absent=absent), files
+                )
+            else:
+                execute(absent_steps(log.directory, absent), files)
             execute(purge_steps(listing, gone), files)
             with room_or_without("compacting the deletion ledger, which the next purge does"):
                 execute(ledger_steps(listing, gone), files)
@@ -149,6 +154,22 @@ def commit_erasure(
         len(result.purged),
     )
     return result
+
+
+def note_absent(plan: ErasePlan, keys: Matcher) -> None:
+    """Note in the mark of a log of which nothing is to be erased that it has no record of the keys.
+    Effects: may replace the mark, under the locks.
+
+    Raises:
+        LogDirLocked, StalePlan, StepFailed: as `commit_erasure`.
+    """
+    with live_log(plan.log) as files, room_or_without("noting which keys the log has no record of"):
+        execute(absent_steps(plan.log.directory, _absent(plan, keys)), files)
+
+
+def _absent(plan: ErasePlan, keys: Matcher) -> dict[str, int]:
+    """Return the keys that the log has no record of after the erasure: all that were asked for."""
+    return dict.fromkeys(keys.asked(), plan.log.log_end_offset)
 
 
 def _swap(staged: StagedErasure, erased: Mapping[str, Erasure]) -> Iterator[FileStep]:

@@ -36,7 +36,10 @@ class Matcher(Protocol):
         """Return the index of each key's request, int32[k]; -1 if it is not requested."""
 
     def shorts(self, indexes: Iterable[int], /) -> tuple[str, ...]:
-        """Return what a mark has of these requests (`logwright.erasure.mark`)."""
+        """Return what a mark has of these requests (`logwright.state.erasure_mark`)."""
+
+    def asked(self) -> tuple[str, ...]:
+        """Return what a mark has of all requests."""
 
 
 class SegmentMatches(NamedTuple):

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.erasure.find.model import Finding, Looked
-from logwright.erasure.mark import Erasure
 from logwright.erasure.outlook.upkeep import Upkeep
 from logwright.format.names import TopicPartition
 from logwright.log.model import PartitionLog
 from logwright.place.model import Place
+from logwright.state.erasure_mark import Erasure
 from logwright.state.model import Hold
 
 if TYPE_CHECKING:

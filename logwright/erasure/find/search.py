@@ -41,7 +41,6 @@ from logwright.erasure.find.scan import (
 )
 from logwright.erasure.find.texts import scan_texts
 from logwright.erasure.keys import KeySet
-from logwright.erasure.mark import add_erasures, erased_keys
 from logwright.erasure.outlook.by_broker import (
     is_being_cleaned,
     removal_of_file_by_broker,
@@ -63,6 +62,7 @@ from logwright.place.whole import whole
 from logwright.reading import reading
 from logwright.recovery.missing import missing_logs
 from logwright.running.place import RunningPlace, bounds_of
+from logwright.state.erasure_mark import add_erasures, erased_keys
 from logwright.state.model import NOTHING, Hold, PartitionState
 from logwright.state.store import read_state
 from logwright.tier.remote import RemoteSegments, RemoteSegmentsPlace

@@ -201,7 +201,7 @@ def test_two_segments_with_one_base_offset_are_refused() -> None:
 
 def test_another_format_is_said() -> None:
     """Not that it is damaged."""
-    with pytest.raises(UnsupportedFormatError, match="format is not 2"):
+    with pytest.raises(UnsupportedFormatError, match="format is not 3"):
         parse_manifest(signed(lambda body: body.update(format=1, new=1)), "x")
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from logwright.config.topic import parse_settings
 from logwright.erasure.erase.commit import erase_partition
-from logwright.erasure.mark import (
+from logwright.format.lines import serialize_line
+from logwright.format.names import ERASURE_MARK, TopicPartition
+from logwright.state.erasure_mark import (
     MOST_KEYS,
     Erasure,
     erased_keys,
@@ -18,8 +20,6 @@ from logwright.erasure.mark import (
     note_steps,
     read_mark,
 )
-from logwright.format.lines import serialize_line
-from logwright.format.names import ERASURE_MARK, TopicPartition
 from logwright.steps.filesystem import RealFileSystem
 from logwright.steps.interpreter import execute
 from logwright.tables.plan import Observed, plan_partition

@@ -40,10 +40,10 @@ from logwright.erasure.certificate.model import (
 )
 from logwright.erasure.find.model import Finding
 from logwright.erasure.find.result import Unsearched
-from logwright.erasure.mark import Erasure
 from logwright.erasure.request import Request
 from logwright.errors import UnreadableFile
 from logwright.format.names import TopicPartition
+from logwright.state.erasure_mark import Erasure
 from tests.unit.erasure.certificate.samples import GONE, LEFT, NOW_MS, SECRET, finding, sample
 
 DAY_MS = 86_400_000

@@ -13,8 +13,8 @@ from logwright.erasure.certificate.make import Issue, Requested, Searched, make_
 from logwright.erasure.certificate.manifest import hash_files
 from logwright.erasure.certificate.model import Certificate, Cluster, Versions
 from logwright.erasure.find.model import Finding
-from logwright.erasure.mark import Erasure
 from logwright.log.tree import list_tree
+from logwright.state.erasure_mark import Erasure
 
 NOW_MS = 1_700_000_000_000
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))

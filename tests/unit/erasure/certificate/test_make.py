@@ -15,8 +15,8 @@ from logwright.erasure.certificate.model import (
     Replicas,
 )
 from logwright.erasure.find.result import Unsearched
-from logwright.erasure.mark import Erasure
 from logwright.format.names import TopicPartition
+from logwright.state.erasure_mark import Erasure
 from tests.unit.erasure.certificate.samples import (
     GONE,
     ISSUE,

@@ -10,8 +10,8 @@ from logwright.erasure.erase.by_tombstones import (
     erase_by_rules,
     missing_tombstones,
 )
-from logwright.erasure.mark import Erasure, erased_keys
 from logwright.format.names import TopicPartition
+from logwright.state.erasure_mark import Erasure, erased_keys
 from logwright.units import TimestampMs
 from tests.erasing import PlainKeys
 from tests.found import SECRET, plain_records

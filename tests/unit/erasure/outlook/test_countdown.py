@@ -8,7 +8,6 @@ import pytest
 
 from logwright.erasure.account import Account
 from logwright.erasure.find.model import Finding
-from logwright.erasure.mark import Erasure
 from logwright.erasure.outlook.cleanings import SWEEP
 from logwright.erasure.outlook.countdown import (
     NEVER,
@@ -20,6 +19,7 @@ from logwright.erasure.outlook.countdown import (
 )
 from logwright.erasure.request import Request
 from logwright.errors import UnreadableFile
+from logwright.state.erasure_mark import Erasure
 from tests.unit.erasure.certificate.samples import finding
 
 NOW_MS = 1_700_000_000_000
