@@ -18,7 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from logwright.bucket.agreement import AGREEMENT
@@ -130,6 +130,11 @@ class WholeBucketPlace(BucketPlace):
     """
 
     contents: Contents = field(compare=False, repr=False)
+
+    def again(self) -> WholeBucketPlace:
+        """See `ReadOnlyPlace.again`: all is listed anew."""
+        contents = contents_of(self.session.bucket)
+        return replace(self, session=contents.session, contents=contents)
 
     def not_shown(self) -> Iterable[tuple[str, str]]:
         """See `ReadOnlyPlace.not_shown`; all is listed once more."""
