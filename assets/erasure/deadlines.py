@@ -5,6 +5,7 @@ metadata has a key, and none an HMAC.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from heapq import nsmallest
 from importlib.metadata import version
 from pathlib import Path
@@ -31,12 +32,13 @@ from logwright.assets.lib.human import human_time
 from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.assets.lib.report import unplotted
 from logwright.config.sources import DirectorySettings
-from logwright.erasure.account import account_of
+from logwright.erasure.account import account_of, others_of
 from logwright.erasure.case.certified import read_certified
 from logwright.erasure.case.make import Searched, pages_of_search, replicas_unread, unread_of
 from logwright.erasure.case.model import CasePage, Certified, Unread, urgency
 from logwright.erasure.case.page import case_html
 from logwright.erasure.certificate.search import replicas_elsewhere
+from logwright.erasure.decoded import readers_of
 from logwright.erasure.find.result import Settings
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
@@ -261,6 +263,7 @@ def search_deadlines(
     settings = policies.settings()
     places = request_places(settings.policies.erasure)
     keys = KeySet.of(places.secret, requests=read_store(places.store, places.secret))
+    keys = keys.read_by(readers_of(settings.policies, policies.path()))
     now_ms = clock.now_ms()
     searches = {
         name: search_log_dir(
@@ -284,6 +287,7 @@ def search_deadlines(
         topics={log.partition.topic for log in log_dirs.listing().logs.values()},
         unsearched=[each.topic for each in elsewhere],
     )
+    account = replace(account, others=others_of([account.others, *tables.others]))
     countdown = count_down(
         keys.requests, logs | tables.findings, account.topics, now_ms=now_ms, account=account
     )

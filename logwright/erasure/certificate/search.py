@@ -75,6 +75,8 @@ def search(
         topics=frozenset(result.topics),
         deleted=frozenset(result.deleted),
         erased=result.erased,
+        others=result.others,
+        unformed=frozenset(result.unformed),
         is_tier=isinstance(directory, RemoteSegmentsPlace),
         in_bucket=is_versioned(directory) or isinstance(directory, ObjectsPlace),
         objects=isinstance(directory, ObjectsPlace),

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from logwright.erasure.find.scan import Scanned, Unread, nothing_found
 from logwright.erasure.find.texts import RowHit, hits_of_rows
-from logwright.erasure.keys import Keys, KeySet
+from logwright.erasure.keys import Answers, Keys, KeySet
 from logwright.extras import require
 
 if TYPE_CHECKING:
@@ -39,12 +39,14 @@ class Rows(NamedTuple):
         texts: of its footer.
         has_keys: whether it has the column of keys as they are in the log.
         are_positions: it names rows of other files, as Iceberg's position deletes do.
+        others: see `logwright.erasure.find.scan.Scanned`.
     """
 
     hits: list[RowHit]
     texts: list[bytes]
     has_keys: bool
     are_positions: bool
+    others: set[tuple[int, str]]
 
 
 def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...]) -> Scanned:
@@ -61,12 +63,15 @@ def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...
     import pyarrow as pa  # noqa: PLC0415 -- an extra
 
     hits: list[RowHit] = []
+    answers = Answers([], set(), set())
     row = 0
     try:
         with pa.ipc.open_file(pa.py_buffer(data)) as file:
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
-                requests = keys.match(_keys_of(batch["key"]))
+                requests, more = keys.search(_keys_of(batch["key"]))
+                answers.others.update(more.others)
+                answers.undecoded.update(more.undecoded)
                 for at in np.flatnonzero(requests >= 0).tolist():
                     dead = not batch["value"][at].is_valid
                     hits.append((int(requests[at]), -1, row + at, dead))
@@ -76,7 +81,9 @@ def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...
                 row += batch.num_rows
     except (pa.ArrowException, OSError, KeyError):
         return nothing_found(Unread(position=0, bytes=-1, problem="it is not a whole Arrow file"))
-    return hits_of_rows(hits)
+    scanned = hits_of_rows(hits)
+    scanned.others, scanned.undecoded = answers.others, answers.undecoded
+    return scanned
 
 
 def _patterns_in(batch: pa.RecordBatch, patterns: tuple[bytes, ...]) -> Iterator[tuple[int, int]]:
@@ -103,6 +110,7 @@ def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | 
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     hits: list[RowHit] = []
+    others: set[tuple[int, str]] = set()
     start = 0
     try:
         with pq.ParquetFile(path) as file:
@@ -113,22 +121,28 @@ def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | 
             footer = file.metadata.metadata or {}
             texts = [text for pair in footer.items() for text in pair]
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):
-                hits += _hits_in(batch.columns, start, keys, patterns)
+                some, more = _hits_in(batch.columns, start, keys, patterns)
+                hits += some
+                others |= more
                 start += batch.num_rows
     except (pa.ArrowException, OSError, ValueError, KeyError):
         return None
-    return Rows(hits, texts, has_keys, are_positions)
+    return Rows(hits, texts, has_keys, are_positions, others)
 
 
 def _hits_in(
     columns: Iterable[pa.Array], start: int, keys: KeySet, patterns: Sequence[bytes]
-) -> list[RowHit]:
-    """Return the hits of a batch of rows, the first of which has the number `start`."""
+) -> tuple[list[RowHit], set[tuple[int, str]]]:
+    """Return the hits of a batch of rows, the first of which has the number `start`, and the other
+    forms of requested keys.
+    """
     import pyarrow.compute as pc  # noqa: PLC0415 -- an extra
 
     hits: set[tuple[int, int, int]] = set()
+    others: set[tuple[int, str]] = set()
     for column, rows in (leaf for one in columns for leaf in _leaves(one)):
-        matched = keys.match(_keys_of(column))
+        matched, more = keys.search(_keys_of(column))
+        others |= more.others
         for at in np.flatnonzero(matched >= 0).tolist():
             hits.add((int(matched[at]), -1, start + int(rows[at])))
         for number, pattern in enumerate(patterns):
@@ -140,7 +154,7 @@ def _hits_in(
         (request, pattern, row, False)
         for request, pattern, row in sorted(hits)
         if request >= 0 or row not in requested
-    ]
+    ], others
 
 
 def _leaves(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from logwright.state.model import Hold
 if TYPE_CHECKING:
     from logwright.config.broker import BrokerConfig
     from logwright.config.topic import CleanerConfig, TopicConfig
+    from logwright.erasure.keys import KeySet
     from logwright.log.committed import HighWatermark
     from logwright.metadata.model import ClusterMetadata
 
@@ -98,6 +99,9 @@ class SearchResult:
         topics: of which the directory has a log, live or not, or the record of a deletion.
         deleted: of these, those of which the deletion of a log is on record.
         erased: topic → key, as `Secret.short` has it, → its last erasure that is on record.
+        others: HMAC of a request → topic, empty: not known, → HMACs of other keys in it that are
+            forms of the request's.
+        unformed: HMACs of requests whose keys' other forms cannot be looked for.
         files, bytes: of the account.
     """
 
@@ -110,5 +114,17 @@ class SearchResult:
     topics: set[str] = field(default_factory=set)
     deleted: set[str] = field(default_factory=set)
     erased: dict[str, dict[str, Erasure]] = field(default_factory=dict)
+    others: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+    unformed: set[str] = field(default_factory=set)
     files: int = 0
     bytes: int = 0
+
+    def add_others(self, keys: KeySet, topic: str, others: Iterable[tuple[int, str]]) -> None:
+        """Add other forms of requested keys in a topic.
+
+        Args:
+            others: index of the request, and HMAC of the other key.
+        """
+        for request, hmac in others:
+            of = keys.request(request).hmac.hex()
+            self.others.setdefault(of, {}).setdefault(topic, set()).add(hmac)

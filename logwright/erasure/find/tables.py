@@ -81,7 +81,7 @@ class _Table:
         self._topic = topic
         self.there: frozenset[str] = frozenset()
         self._elsewhere: set[str] = set()
-        self.found = SearchResult(directory=place.place)
+        self.found = SearchResult(directory=place.place, unformed=set(keys.unformed))
 
     def add(self, path: Path, problem: str | None) -> None:
         """Search one file."""
@@ -115,6 +115,7 @@ class _Table:
         if rows is None:
             return "not searched", "it is not a Parquet file that can be read"
         self._found(rows.hits, where)
+        self.found.add_others(self._keys, self._topic, rows.others)
         footer = Texts([], [])
         for text in rows.texts:
             add_texts(text.decode(errors="replace"), footer, there=self.there)
@@ -128,6 +129,7 @@ class _Table:
         self._found(
             [(int(one["request"]), int(one["pattern"]), -1, False) for one in scanned.hits], where
         )
+        self.found.add_others(self._keys, self._topic, scanned.others)
         self._references(texts.whole)
         return _CUT if self._keys.may_begin([beginning(one) for one in texts.cut]) else None
 
