@@ -5,7 +5,6 @@ metadata has a key, and none an HMAC.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from heapq import nsmallest
 from importlib.metadata import version
 from pathlib import Path
@@ -31,8 +30,9 @@ from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.human import human_time
 from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.assets.lib.report import unplotted
+from logwright.config.policies import Policies
 from logwright.config.sources import DirectorySettings
-from logwright.erasure.account import account_of, others_of
+from logwright.erasure.account import account_of
 from logwright.erasure.case.certified import read_certified
 from logwright.erasure.case.make import Searched, pages_of_search, replicas_unread, unread_of
 from logwright.erasure.case.model import CasePage, Certified, Unread, urgency
@@ -249,6 +249,13 @@ class Search(NamedTuple):
     pages: tuple[CasePage, ...]
 
 
+def _stored_keys(policies: Policies, directory: Path) -> KeySet:
+    """Return the keys of all stored requests. Effects: reads the store and the secret."""
+    places = request_places(policies.erasure)
+    stored = read_store(places.store, places.secret)
+    return KeySet.of(places.secret, requests=stored).read_by(readers_of(policies, directory))
+
+
 def search_deadlines(
     log_dirs: LogDirs,
     policies: PolicyDirectory,
@@ -261,9 +268,7 @@ def search_deadlines(
         certified: id → its last certificate.
     """
     settings = policies.settings()
-    places = request_places(settings.policies.erasure)
-    keys = KeySet.of(places.secret, requests=read_store(places.store, places.secret))
-    keys = keys.read_by(readers_of(settings.policies, policies.path()))
+    keys = _stored_keys(settings.policies, policies.path())
     now_ms = clock.now_ms()
     searches = {
         name: search_log_dir(
@@ -286,8 +291,8 @@ def search_deadlines(
         secret=keys.secret.id,
         topics={log.partition.topic for log in log_dirs.listing().logs.values()},
         unsearched=[each.topic for each in elsewhere],
+        others=tables.others,
     )
-    account = replace(account, others=others_of([account.others, *tables.others]))
     countdown = count_down(
         keys.requests, logs | tables.findings, account.topics, now_ms=now_ms, account=account
     )

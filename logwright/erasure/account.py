@@ -200,6 +200,7 @@ def account_of(
     secret: str,
     topics: Iterable[str] = (),
     unsearched: Iterable[str] = (),
+    others: Iterable[Mapping[str, Mapping[str, Iterable[str]]]] = (),
 ) -> Account:
     """Return the account of some directories.
 
@@ -207,6 +208,7 @@ def account_of(
         secret: id of the secret of the requests' HMACs.
         topics: of the clusters' metadata.
         unsearched: the topic of each other place that was not searched, such as replicas elsewhere.
+        others: other forms of keys that were found in other places, such as tables.
     """
     searched = list(results)
     places = (part.partition.topic for one in searched for part in one.unsearched)
@@ -216,7 +218,7 @@ def account_of(
         erased=erased_of(one.erased for one in searched),
         secret=secret,
         unsearched=(*places, *unsearched),
-        others=others_of(one.others for one in searched),
+        others=others_of([*(one.others for one in searched), *others]),
         unformed=frozenset().union(*(one.unformed for one in searched)),
     )
 

@@ -1,4 +1,4 @@
-"""The readings of keys that only a schema can tell: keys are decoded as the topic's table in the
+"""The readings of keys that need a schema: keys are decoded as the topic's table in the
 policies has them, as ``dump --decode`` does.
 
 JSON is read without a schema (`logwright.erasure.forms`): the fields of a table could be less than

@@ -58,14 +58,14 @@ def may_be_form(table: Any, data: Any, start: int, length: int, hash_: Any) -> A
         return True
     if length <= _WINDOW_BYTES:
         return False
-    end, found = start + length, False
+    end, matches = start + length, False
     if _is_time(data, end - _WINDOW_BYTES):
-        found = _of_base(table, data, start, length - _WINDOW_BYTES)
+        matches = _of_base(table, data, start, length - _WINDOW_BYTES)
         if length > _SESSION_BYTES and _is_time(data, end - _SESSION_BYTES):
-            found = found or _of_base(table, data, start, length - _SESSION_BYTES)
-    if not found and length > _STORE_WINDOW_BYTES and _is_time(data, end - _STORE_WINDOW_BYTES):
-        found = _of_base(table, data, start, length - _STORE_WINDOW_BYTES)
-    return found
+            matches = matches or _of_base(table, data, start, length - _SESSION_BYTES)
+    if not matches and length > _STORE_WINDOW_BYTES and _is_time(data, end - _STORE_WINDOW_BYTES):
+        matches = _of_base(table, data, start, length - _STORE_WINDOW_BYTES)
+    return matches
 
 
 @inline_kernel
@@ -99,7 +99,7 @@ def _of_base(table: Any, data: Any, start: int, length: int) -> Any:
     return _is_filter(table, hash_) or _of_key(table, data, start, length)
 
 
-@inline_kernel
+@kernel
 def _of_key(table: Any, data: Any, start: int, length: int) -> Any:
     """Return whether what a key holds may be one: a payload, or JSON."""
     first = data[start]

@@ -40,10 +40,10 @@ def filters_of(some: Collection[bytes], secret: Secret) -> NDArray[np.uint32]:
     data = np.frombuffer(b"".join(some), dtype=np.uint8)
     hash_keys(data, halves, 0, len(lengths), key, lane_buffers())
     words = [
-        one
+        filter_
         for reading in some
         if looks_like_json(reading)
-        for one in reading_filters(np.frombuffer(reading, dtype=np.uint8), key[0], key[1])
+        for filter_ in reading_filters(np.frombuffer(reading, dtype=np.uint8), key[0], key[1])
     ]
     filters = [halves[0] & np.uint64(FILTER_MASK), np.array(words, dtype=np.uint64)]
     return np.unique(np.concatenate(filters)).astype(np.uint32)

@@ -18,8 +18,8 @@ a key and a window of Kafka Streams: 8 bytes      that of the key, besides its o
 anything else                                     the bytes
 ================================================  =================================================
 
-A key can have several readings; two keys with a reading in common are forms of one. What only a
-schema can tell (Avro records, messages of Protobuf) is not read here: see
+A key can have several readings; two keys with a reading in common are forms of one. What needs a
+schema (Avro records, messages of Protobuf) is not read here: see
 `logwright.erasure.decoded`.
 
 Sources: Confluent's wire format; ``JsonConverter`` and ``JsonConverterConfig`` of Connect;

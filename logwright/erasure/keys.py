@@ -245,10 +245,10 @@ class KeySet:
         forms = [readings(key) for key in keys]
         if self._reader is not None:
             decoded = self._reader(keys)
-            refused = [one is None for one in decoded]
+            refused = [reading is None for reading in decoded]
             forms = [
-                some if one is None else some | {one}
-                for some, one in zip(forms, decoded, strict=True)
+                some if reading is None else some | {reading}
+                for some, reading in zip(forms, decoded, strict=True)
             ]
         for code, key, some, is_refused in zip(codes, keys, forms, refused, strict=True):
             request = self._decide(self.request_of(code, key), key, some, others)
@@ -273,9 +273,9 @@ class KeySet:
             forms.difference_update(own)
         hmac_ = self.secret.hmac(key)
         others.update(
-            (one, hmac_.hex())
-            for one in forms
-            if one not in self._applying or self.request(one).hmac != hmac_
+            (form, hmac_.hex())
+            for form in forms
+            if form not in self._applying or self.request(form).hmac != hmac_
         )
         return request
 
@@ -293,7 +293,9 @@ class KeySet:
         in hex.
         """
         return {
-            (other, self.request(one).hmac.hex()) for one in indexes for other in self.alike(one)
+            (other, self.request(index).hmac.hex())
+            for index in indexes
+            for other in self.alike(index)
         }
 
     def alike(self, index: int) -> tuple[int, ...]:

@@ -108,8 +108,8 @@ def _show_rest(
 
 def _has_other_forms(wanted: Wanted, account: Account) -> bool:
     """Return whether other forms of a key were found that are not its request's."""
-    asked = (wanted.keys.request(number) for number in range(len(wanted.keys)))
-    return any(account.look(each.topics, each.hmac.hex()).others for each in asked)
+    requests = (wanted.keys.request(number) for number in range(len(wanted.keys)))
+    return any(account.look(each.topics, each.hmac.hex()).others for each in requests)
 
 
 def _show_files(request: Request, given: Given) -> None:

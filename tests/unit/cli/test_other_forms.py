@@ -1,4 +1,4 @@
-"""A person whose key has other bytes, too: nothing says gone while one of them is there."""
+"""A person whose key has other bytes, too: it is not gone while one of them is there."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def test_the_record_under_another_form_is_named(place: Path, form: str) -> None:
     done = erase(place, key)
     assert 9 == done.status, done.err
     assert "1 other keys are the same in another form" in done.out
-    answer, asked = certify(place, key)
+    answer, entry = certify(place, key)
     assert (6, "gone as bytes", 0, 1) == (
         answer.status,
-        asked.state,
-        asked.found,
-        len(asked.other_forms),
+        entry.state,
+        entry.found,
+        len(entry.other_forms),
     )
     assert "close the case" not in answer.out
     page = (place / "c.html").read_text()
@@ -95,7 +95,7 @@ def test_the_record_under_another_form_is_named(place: Path, form: str) -> None:
     find = run(place, "find", key, "--output", "json")
     assert 9 == find.status
     rows = [json.loads(line) for line in find.out.splitlines()]
-    assert [list(asked.other_forms)] == [one["otherForms"] for one in rows if "otherForms" in one]
+    assert [list(entry.other_forms)] == [one["otherForms"] for one in rows if "otherForms" in one]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -106,8 +106,8 @@ def test_without_another_form_it_is_gone(place: Path, form: str) -> None:
         place, key, b"anna2", b'"anna"', b'{"id":2,"at":"x"}', b"anna1-and-bob", framed(9, b"\x02x")
     )
     assert 0 == erase(place, key).status
-    answer, asked = certify(place, key)
-    assert (0, "gone", ()) == (answer.status, asked.state, asked.other_forms)
+    answer, entry = certify(place, key)
+    assert (0, "gone", ()) == (answer.status, entry.state, entry.other_forms)
     assert "close the case" in (place / "c.html").read_text()
     assert 0 == run(place, "find", key).status
 
@@ -118,11 +118,11 @@ def test_a_copy_of_the_topic_is_named(place: Path) -> None:
     log(place, b"anna1", partition="us.t-0")
     log(place, b"anna1", partition="other-0")
     assert 9 == erase(place, b"anna1", "--topic", "t").status
-    answer, asked = certify(place, b"anna1", "--topic", "t")
-    assert (6, "gone as bytes", 1) == (answer.status, asked.state, len(asked.other_forms))
+    answer, entry = certify(place, b"anna1", "--topic", "t")
+    assert (6, "gone as bytes", 1) == (answer.status, entry.state, len(entry.other_forms))
     assert 0 == erase(place, b"anna1", "--topic", r"regex:(us\.)?t").status
-    answer, asked = certify(place, b"anna1", "--topic", r"regex:(us\.)?t")
-    assert (0, "gone") == (answer.status, asked.state)
+    answer, entry = certify(place, b"anna1", "--topic", r"regex:(us\.)?t")
+    assert (0, "gone") == (answer.status, entry.state)
 
 
 def decoded(place: Path, command: str, text: str, *more: str | Path | int) -> Answer:
@@ -177,11 +177,10 @@ def test_a_decoded_key_of_json(place: Path) -> None:
     assert 8 == other.status
 
 
-def test_what_only_a_schema_can_tell(place: Path) -> None:
+def test_what_needs_a_schema(place: Path) -> None:
     """Records of Avro whose later schema has a field more; a key that cannot be decoded is named as
     not searched, and leaves a decoded request not proved.
     """
-    pytest.importorskip("pyarrow")
     field = {"name": "id", "type": "string"}
     more = {"name": "region", "type": ["null", "string"], "default": None}
     for number, fields in ((7, [field]), (9, [field, more])):
@@ -198,14 +197,13 @@ def test_what_only_a_schema_can_tell(place: Path) -> None:
     find = decoded(place, "find", '{"id": "anna1"}', "--output", "json", *policies)
     rows = [json.loads(line) for line in find.out.splitlines()]
     assert [0, 1] == [one["offset"] for one in rows if "offset" in one]
-    assert 9 == find.status  # "last" is no key of this format
+    assert 9 == find.status  # "last" is not a key of this format
     named = "1 keys cannot be decoded, and may be requested ones in another form"
     assert named in {one.get("problem") for one in rows}
 
 
 def test_a_decoded_key_by_tombstones(place: Path) -> None:
     """Each form that is alive gets one."""
-    pytest.importorskip("pyarrow")
     log(place, b"anna1", b'"anna1"', b"anna2")
     done = decoded(place, "erase", "anna1", "--yes", "--output", "json")
     assert 8 == done.status, done.err

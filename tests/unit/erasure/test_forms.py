@@ -57,7 +57,7 @@ BINARY = [framed(7, b"\x02\x04\x06"), framed(9, b"\x02\x04\x06\x08")[:-1]]
 RECORD = [framed(7, b"\x02\x08anna"), framed(12, b"\x02\x08anna")]
 DIFFERENT = [
     (b"c1", b"c2"),
-    (b"c1", b"c1-and-eight"),  # the end of a text is no time
+    (b"c1", b"c1-and-eight"),  # the end of a text is not a time
     (b"c1", framed(7, avro(b"c12"))),
     (b'{"id":1}', b'{"id":2}'),
     (b'{"id":1}', b'{"id":1,"at":1}'),
@@ -71,9 +71,9 @@ DIFFERENT = [
 ]
 
 
-def look(asked: KeySet, key: bytes) -> tuple[int, int]:
+def look(keys: KeySet, key: bytes) -> tuple[int, int]:
     """The request of a key, and how many other requests it is a form for."""
-    (request,), answers = asked.search(Keys.of([key]))
+    (request,), answers = keys.search(Keys.of([key]))
     return int(request), len(answers.others)
 
 
@@ -95,10 +95,13 @@ def stored(key: bytes) -> KeySet:
 @pytest.mark.parametrize("group", [TEXT, OBJECT, RECORD], ids=["text", "object", "record"])
 def test_each_form_is_known_from_each(group: Sequence[bytes]) -> None:
     """By a key in clear, and by what is stored of it; the key itself is the request's."""
-    for asked in group:
-        for keys in (KeySet.of(SECRET, clear=[asked]), stored(asked)):
+    for given_key in group:
+        for keys in (KeySet.of(SECRET, clear=[given_key]), stored(given_key)):
             for key in group:
-                assert ((0, 0) if key == asked else (-1, 1)) == look(keys, key), (asked, key)
+                assert ((0, 0) if key == given_key else (-1, 1)) == look(keys, key), (
+                    given_key,
+                    key,
+                )
 
 
 @pytest.mark.parametrize("group", [TEXT, OBJECT], ids=["text", "object"])
@@ -109,11 +112,11 @@ def test_a_decoded_key_is_all_of_its_forms(group: Sequence[bytes]) -> None:
     assert [(0, 0)] * len(group) == [look(keys, key) for key in group]
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT)
-def test_other_keys_are_no_forms(one: bytes, other: bytes) -> None:
-    assert not readings(one) & readings(other)
-    assert (-1, 0) == look(KeySet.of(SECRET, clear=[one]), other)
-    assert (-1, 0) == look(KeySet.of(SECRET, clear=[other]), one)
+@pytest.mark.parametrize(("key", "other"), DIFFERENT)
+def test_other_keys_are_no_forms(key: bytes, other: bytes) -> None:
+    assert not readings(key) & readings(other)
+    assert (-1, 0) == look(KeySet.of(SECRET, clear=[key]), other)
+    assert (-1, 0) == look(KeySet.of(SECRET, clear=[other]), key)
 
 
 def test_a_number_of_eight_bytes_is_no_frame() -> None:
