@@ -502,8 +502,8 @@ class KeySet:
         order = np.argsort(filters, kind="stable")
         spans = (starts[order], lengths[order])
         table = make_table(filters[order], spans, self._clear.data, hash_key)
-        own = filter(self.is_decoded, self._chosen.tolist())
-        return with_forms(table, self._filters(own)), indexes[order]
+        own = [*filter(self.is_decoded, self._chosen.tolist())]
+        return with_forms(table, self._filters(own)) if own else table, indexes[order]
 
     def _filters(self, indexes: Iterable[int]) -> NDArray[np.uint32]:
         """Return the filters of some requests' readings, ascending."""

@@ -18,8 +18,8 @@
 record. A deletion of a log of its topics is not an erasure of the key.
 
 A request is *gone as bytes* whose key has other forms that were found, in its topics or a copy of
-them, and that are not its own; or of which only the HMAC is known, so that nobody can look for
-them.
+them, and that are not its own. So is one of which nothing was found and only the HMAC is known, so
+that nobody can look for other forms.
 
 A deadline has passed from its own ms on. A tombstone holds the key, so it counts as what it is: a
 record of the person's.
@@ -77,7 +77,7 @@ def verdict(
         state = _absent(look)
     else:
         state = _present(last_ms, deadline_ms, now_ms=now_ms, all_searched=not look.unsearched)
-    if state in _CLEAN and (look.others or look.unformed):
+    if (look.others and state in _CLEAN) or (look.unformed and state in CLOSED):
         state = AS_BYTES
     return Verdict(state=state, found=len(gone_by_ms), gone_by_ms=last_ms, why=_why(state, look))
 
