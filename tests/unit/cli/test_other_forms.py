@@ -190,7 +190,8 @@ def test_what_needs_a_schema(place: Path) -> None:
     (place / "policies").mkdir()
     spec = f"{{format: registry, schemas: {place / 'schemas'}, schema_id: 9}}"
     (place / "policies/t.yml").write_text(
-        f"version: 1\ntopics:\n  - name: t\n    table: {{path: {place / 'table'}, key: {spec}}}\n"
+        "version: 1\ntopics:\n  - name: t\n"
+        f"    table: {{format: parquet, path: {place / 'table'}, key: {spec}}}\n"
     )
     policies = ("--policies", place / "policies")
     log(place, framed(7, b"\x0aanna1"), framed(9, b"\x0aanna1\0"), framed(9, b"\x0aanna2\0"))
