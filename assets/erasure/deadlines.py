@@ -30,6 +30,7 @@ from logwright.assets.lib.boundary import boundary
 from logwright.assets.lib.human import human_time
 from logwright.assets.lib.partitions import SEGMENT_SET
 from logwright.assets.lib.report import unplotted
+from logwright.config.policies import Policies
 from logwright.config.sources import DirectorySettings
 from logwright.erasure.account import account_of
 from logwright.erasure.case.certified import read_certified
@@ -37,6 +38,7 @@ from logwright.erasure.case.make import Searched, pages_of_search, replicas_unre
 from logwright.erasure.case.model import CasePage, Certified, Unread, urgency
 from logwright.erasure.case.page import case_html
 from logwright.erasure.certificate.search import replicas_elsewhere
+from logwright.erasure.decoded import readers_of
 from logwright.erasure.find.result import Settings
 from logwright.erasure.find.search import search_log_dir
 from logwright.erasure.keys import KeySet
@@ -247,6 +249,13 @@ class Search(NamedTuple):
     pages: tuple[CasePage, ...]
 
 
+def _stored_keys(policies: Policies, directory: Path) -> KeySet:
+    """Return the keys of all stored requests. Effects: reads the store and the secret."""
+    places = request_places(policies.erasure)
+    stored = read_store(places.store, places.secret)
+    return KeySet.of(places.secret, requests=stored).read_by(readers_of(policies, directory))
+
+
 def search_deadlines(
     log_dirs: LogDirs,
     policies: PolicyDirectory,
@@ -259,8 +268,7 @@ def search_deadlines(
         certified: id → its last certificate.
     """
     settings = policies.settings()
-    places = request_places(settings.policies.erasure)
-    keys = KeySet.of(places.secret, requests=read_store(places.store, places.secret))
+    keys = _stored_keys(settings.policies, policies.path())
     now_ms = clock.now_ms()
     searches = {
         name: search_log_dir(
@@ -283,6 +291,7 @@ def search_deadlines(
         secret=keys.secret.id,
         topics={log.partition.topic for log in log_dirs.listing().logs.values()},
         unsearched=[each.topic for each in elsewhere],
+        others=tables.others,
     )
     countdown = count_down(
         keys.requests, logs | tables.findings, account.topics, now_ms=now_ms, account=account

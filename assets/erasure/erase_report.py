@@ -88,6 +88,11 @@ def checked_of(remains: Iterable[Remains], run_id: str) -> Checked:
     known = list(remains)
     lefts = [(str(place.log_dir), place.left) for place in known if isinstance(place, LeftInLogDir)]
     places = [f"{log_dir}/{part.path}" for log_dir, left in lefts for part in left.unsearched]
+    places += [
+        f"{log_dir}: {len(left.other_forms)} keys in another form"
+        for log_dir, left in lefts
+        if left.other_forms
+    ]
     places += [name for place in known if (name := _not_searched(place))]
     return Checked(
         run_id=run_id,

@@ -19,6 +19,7 @@ from logwright.config.sources import DirectorySettings
 from logwright.config.table import tables_of
 from logwright.erasure.case.certified import add_certified, certified_by
 from logwright.erasure.certificate.search import replicas_elsewhere
+from logwright.erasure.decoded import readers_of
 from logwright.erasure.keys import KeySet
 from logwright.erasure.outcome import Result
 from logwright.erasure.remains import not_reached, search_remains
@@ -81,7 +82,8 @@ class ErasureWork:
         self.now_ms = resources.clock.now_ms()
         self.settings: DirectorySettings = resources.policies.settings()
         self.policies = self.settings.policies
-        self.keys = _keys(self.settings, run.requests)
+        readers = readers_of(self.policies, resources.policies.path())
+        self.keys = _keys(self.settings, run.requests).read_by(readers)
         self.listing = log_dirs.listing()
         self.erasures = {name: self._erasure(path) for name, path in log_dirs.named().items()}
         self.failures: dict[str, LogwrightError] = dict(self.listing.unreadable)

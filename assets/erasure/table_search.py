@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,10 +22,12 @@ class TableSearch:
     Attributes:
         findings: path of a table → rows and other texts of requests.
         unsearched: the topic of each part that was not searched.
+        others: see `logwright.erasure.find.result.SearchResult`, of each table.
     """
 
     findings: dict[str, Sequence[Finding]] = field(default_factory=dict)
     unsearched: list[str] = field(default_factory=list)
+    others: list[Mapping[str, Mapping[str, set[str]]]] = field(default_factory=list)
 
 
 def search_tables(
@@ -54,6 +56,7 @@ def search_tables(
             search.unsearched.append(topic)
             continue
         search.unsearched += [topic] * len(searched.unsearched)
+        search.others.append(searched.others)
         search.findings[path] = list(
             _until(searched.findings, [one for one in in_logs if one.topic == topic], table, now_ms)
         )

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast, get_args
 
-KeysFormat = Literal["text", "base64", "hex"]
-"""How keys are written in a file."""
+KeysFormat = Literal["text", "base64", "hex", "decoded"]
+"""How keys are written in a file. Decoded: as text or JSON, and meant in all their forms."""
 _TAKEN: Final = ("--keys", "--keys-format", "--requests", "--request", "--secret", "--topic")
 
 

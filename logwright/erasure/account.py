@@ -10,12 +10,12 @@ named, and decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from logwright.erasure.find.result import SearchResult
-from logwright.erasure.request import applies_to
+from logwright.erasure.request import applies_to, is_copy_of
 from logwright.erasure.secret import SHORT_BYTES
 from logwright.state.erasure_mark import Erasure, add_erasures
 from logwright.times import instant
@@ -36,6 +36,8 @@ class Look:
             without either.
         other_secret: erasures are on record whose keys have HMACs with another secret: whether the
             request's is one of them is not known.
+        others: HMACs, in hex, of other keys that are forms of its key.
+        unformed: other forms of its key could not be looked for.
     """
 
     topics: int
@@ -43,6 +45,8 @@ class Look:
     erased: bool
     record: str = ""
     other_secret: bool = False
+    others: frozenset[str] = frozenset()
+    unformed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +82,7 @@ class Account:
         unsearched: the topic of each place that was not searched; empty: any.
         earlier: HMAC in hex → topic, empty: not known, → when the last of the earlier certificates
             that list such records was made.
+        others, unformed: see `logwright.erasure.find.result.SearchResult`.
     """
 
     topics: frozenset[str] = frozenset()
@@ -86,6 +91,8 @@ class Account:
     secret: str = ""
     unsearched: tuple[str, ...] = ()
     earlier: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, frozenset[str]]] = field(default_factory=dict)
+    unformed: frozenset[str] = frozenset()
     _known: dict[str, Look] = field(default_factory=dict, repr=False, compare=False)
 
     def look(self, topics: str, hmac: str) -> Look:
@@ -111,6 +118,8 @@ class Account:
             look,
             erased=any(deed.of_key for deed in deeds),
             record=deeds[-1].sentence if deeds else "",
+            others=self._others(hmac, lambda topic: _is_asked(topics, topic)),
+            unformed=hmac in self.unformed,
         )
 
     def deeds(self, topics: str, hmac: str) -> tuple[Deed, ...]:
@@ -135,7 +144,14 @@ class Account:
             topics=1,
             unsearched=sum(one in ("", topic) for one in self.unsearched),
             erased=any(deed.topic == topic for deed in self._of_key(hmac)),
+            others=self._others(hmac, lambda other: other in ("", topic)),
+            unformed=hmac in self.unformed,
         )
+
+    def _others(self, hmac: str, is_asked: Callable[[str], bool]) -> frozenset[str]:
+        """Return the other forms of a key in some topics."""
+        some = self.others.get(hmac, {})
+        return frozenset().union(*(keys for topic, keys in some.items() if is_asked(topic)))
 
     def _of_key(self, hmac: str) -> list[Deed]:
         """Return what is on record of a key, in all topics."""
@@ -165,12 +181,26 @@ def erased_of(
     return together
 
 
+def others_of(
+    results: Iterable[Mapping[str, Mapping[str, Iterable[str]]]],
+) -> dict[str, dict[str, frozenset[str]]]:
+    """Return the other forms of keys that several searches found, together."""
+    together: dict[str, dict[str, frozenset[str]]] = {}
+    for others in results:
+        for hmac, topics in others.items():
+            of_key = together.setdefault(hmac, {})
+            for topic, some in topics.items():
+                of_key[topic] = of_key.get(topic, frozenset()).union(some)
+    return together
+
+
 def account_of(
     results: Iterable[SearchResult],
     *,
     secret: str,
     topics: Iterable[str] = (),
     unsearched: Iterable[str] = (),
+    others: Iterable[Mapping[str, Mapping[str, Iterable[str]]]] = (),
 ) -> Account:
     """Return the account of some directories.
 
@@ -178,6 +208,7 @@ def account_of(
         secret: id of the secret of the requests' HMACs.
         topics: of the clusters' metadata.
         unsearched: the topic of each other place that was not searched, such as replicas elsewhere.
+        others: other forms of keys that were found in other places, such as tables.
     """
     searched = list(results)
     places = (part.partition.topic for one in searched for part in one.unsearched)
@@ -187,8 +218,15 @@ def account_of(
         erased=erased_of(one.erased for one in searched),
         secret=secret,
         unsearched=(*places, *unsearched),
+        others=others_of([*(one.others for one in searched), *others]),
+        unformed=frozenset().union(*(one.unformed for one in searched)),
     )
 
 
 def _count(names: Iterable[str], topics: str) -> int:
     return sum(applies_to(topics, one) for one in names)
+
+
+def _is_asked(topics: str, topic: str) -> bool:
+    """Return whether other forms in a topic, empty if it is not known, count for a request."""
+    return not topic or applies_to(topics, topic) or is_copy_of(topics, topic)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -18,14 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.erasure.concerned import Concerned
+from logwright.erasure.form_of import filters_of
+from logwright.erasure.forms import given_reading, readings
 from logwright.erasure.match import (
     CANDIDATES,
     UNKNOWN,
     MatchTable,
     make_table,
     match_keys,
+    with_forms,
 )
-from logwright.erasure.request import ALL_TOPICS, Request, applies_to
+from logwright.erasure.request import ALL_TOPICS, Request, applies_to, is_copy_of
 from logwright.erasure.secret import FILTER_MASK, Secret
 from logwright.format.siphash import hash_keys, lane_buffers
 from logwright.units import INT64_MAX
@@ -41,6 +44,40 @@ class Keys(NamedTuple):
     data: NDArray[np.uint8]
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, keys: Sequence[bytes]) -> Keys:
+        """Return keys one after the other."""
+        lengths = np.fromiter(map(len, keys), dtype=np.int64, count=len(keys))
+        starts = np.zeros(len(keys), dtype=np.int64)
+        np.cumsum(lengths[:-1], out=starts[1:])
+        return cls(np.frombuffer(b"".join(keys), dtype=np.uint8), starts, lengths)
+
+
+Reader = Callable[[Sequence[bytes]], Sequence[bytes | None]]
+"""Returns the readings of decoded keys (`logwright.erasure.decoded`); None: one cannot be decoded.
+"""
+ReaderOf = Callable[[str], Reader | None]
+"""Returns the reader of a topic's keys, None if its keys are not decoded."""
+
+
+class Answers(NamedTuple):
+    """What became of some keys.
+
+    Attributes:
+        requests: of each key, -1 for none.
+        others: requests, and the HMAC in hex of a key that is another form of the request's.
+        undecoded: HMACs in hex of keys that cannot be decoded and may be forms of a request's.
+    """
+
+    requests: list[int]
+    others: set[tuple[int, str]]
+    undecoded: set[str]
+
+
+def _no_reader(topic: str) -> Reader | None:
+    del topic
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,15 +107,22 @@ class KeySet:
         requests: those that are known by their HMACs.
         topics: of the keys given in clear: a topic, or a pattern with the prefix ``regex:``.
         deadline_ms: of the keys given in clear, ms since the epoch.
+        decoded: the keys given in clear were given decoded.
     """
 
     secret: Secret
     requests: tuple[Request, ...]
     topics: str
     deadline_ms: int
+    decoded: bool
     _clear: _ClearKeys = field(repr=False)
     _chosen: NDArray[np.int64] = field(repr=False)
-    _by_pattern: dict[frozenset[str], KeySet] = field(default_factory=dict, repr=False)
+    _copied: NDArray[np.int64] = field(repr=False)
+    _reader_of: ReaderOf = field(default=_no_reader, repr=False)
+    _topic: str = ""
+    _by_pattern: dict[tuple[frozenset[str], frozenset[str], str], KeySet] = field(
+        default_factory=dict, repr=False
+    )
 
     @classmethod
     def of(
@@ -89,20 +133,22 @@ class KeySet:
         clear: Sequence[bytes] = (),
         topics: str = ALL_TOPICS,
         deadline_ms: int = INT64_MAX,
+        decoded: bool = False,
     ) -> KeySet:
         """Return the set of these requests and keys in clear."""
         stored = tuple(requests)
-        lengths = np.fromiter(map(len, clear), dtype=np.int64, count=len(clear))
-        starts = np.zeros(len(clear), dtype=np.int64)
-        np.cumsum(lengths[:-1], out=starts[1:])
-        data = np.frombuffer(b"".join(clear), dtype=np.uint8)
+        if decoded:
+            clear = [*map(given_reading, clear)]
+        data, starts, lengths = Keys.of(clear)
         return cls(
             secret=secret,
             requests=stored,
             topics=topics,
             deadline_ms=deadline_ms,
+            decoded=decoded,
             _clear=_ClearKeys(data=data, starts=starts, lengths=lengths),
             _chosen=np.arange(len(stored) + len(clear), dtype=np.int64),
+            _copied=np.zeros(0, dtype=np.int64),
         )
 
     def __len__(self) -> int:
@@ -121,6 +167,8 @@ class KeySet:
             filter=self.secret.filter(key),
             received_at_ms=0,
             deadline_ms=self.deadline_ms,
+            decoded=self.decoded,
+            forms=self._forms(index),
         )
 
     def deadlines_ms(self, indexes: NDArray[np.int64], topic: str) -> NDArray[np.int64]:
@@ -152,6 +200,127 @@ class KeySet:
         line = index - len(self.requests)
         return None if line < 0 else self._clear.key(line)
 
+    def read_by(self, reader_of: ReaderOf) -> KeySet:
+        """Return the set whose keys are also compared decoded, in topics that have a reader."""
+        return replace(self, _reader_of=reader_of, _by_pattern={})
+
+    @cached_property
+    def _reader(self) -> Reader | None:
+        """What decodes the topic's keys, if a request asks for all forms of its key."""
+        return self._reader_of(self._topic) if self._topic and self.asks_for_forms else None
+
+    def is_decoded(self, index: int) -> bool:
+        """Return whether all forms of a key are asked for."""
+        stored = index < len(self.requests)
+        return self.requests[index].decoded if stored else self.decoded
+
+    def _forms(self, index: int) -> tuple[bytes, ...]:
+        """Return the HMACs of the readings of a request's key, none if they are not known."""
+        if index < len(self.requests):
+            return self.requests[index].forms
+        return tuple(map(self.secret.hmac, self._readings(index - len(self.requests))))
+
+    def _readings(self, line: int) -> Iterable[bytes]:
+        """Return the readings of a key in clear."""
+        key = self._clear.key(line)
+        return (key,) if self.decoded else readings(key)
+
+    @cached_property
+    def unformed(self) -> frozenset[str]:
+        """The HMACs, in hex, of requests whose keys' other forms cannot be looked for: only the
+        HMAC is known.
+        """
+        return frozenset(one.hmac.hex() for one in self.requests if not one.forms)
+
+    def look_up(self, codes: Sequence[int], keys: Sequence[bytes]) -> Answers:
+        """Return which requests some keys are of, by their codes; the keys of requests that ask for
+        all forms are looked up by their readings, too.
+
+        Args:
+            codes: as for `request_of`.
+        """
+        others: set[tuple[int, str]] = set()
+        requests, undecoded = [], set[str]()
+        refused = [False] * len(keys)
+        forms = [readings(key) for key in keys]
+        if self._reader is not None:
+            decoded = self._reader(keys)
+            refused = [reading is None for reading in decoded]
+            forms = [
+                some if reading is None else some | {reading}
+                for some, reading in zip(forms, decoded, strict=True)
+            ]
+        for code, key, some, is_refused in zip(codes, keys, forms, refused, strict=True):
+            request = self._decide(self.request_of(code, key), key, some, others)
+            if request < 0 and is_refused:
+                undecoded.add(self.secret.hmac(key).hex())
+            requests.append(request)
+        return Answers(requests, others, undecoded)
+
+    def _decide(
+        self, request: int, key: bytes, some: frozenset[bytes], others: set[tuple[int, str]]
+    ) -> int:
+        """Return the request of a key by its readings, if its bytes are of none; add those that it
+        is another form for.
+        """
+        by_form, hmac_of = self._by_form, self.secret.hmac
+        forms = {one for each in some for one in by_form.get(hmac_of(each), ())} - {request}
+        if not forms:
+            return request
+        own = sorted(one for one in forms if self.is_decoded(one) and one in self._applying)
+        if request < 0 and own:
+            request = own[0]
+            forms.difference_update(own)
+        hmac_ = self.secret.hmac(key)
+        others.update(
+            (form, hmac_.hex())
+            for form in forms
+            if form not in self._applying or self.request(form).hmac != hmac_
+        )
+        return request
+
+    @cached_property
+    def asks_for_forms(self) -> bool:
+        """Whether a request of this topic asks for all forms of its key."""
+        return any(map(self.is_decoded, self._chosen.tolist()))
+
+    @cached_property
+    def _applying(self) -> frozenset[int]:
+        return frozenset(self._chosen.tolist())
+
+    def named_by(self, indexes: Iterable[int]) -> set[tuple[int, str]]:
+        """Return the requests for another form of the keys of some requests, with these keys' HMACs
+        in hex.
+        """
+        return {
+            (other, self.request(index).hmac.hex())
+            for index in indexes
+            for other in self.alike(index)
+        }
+
+    def alike(self, index: int) -> tuple[int, ...]:
+        """Return the other requests for another form of a request's key."""
+        if index not in self._alike:
+            own = self.request(index)
+            some = {one for form in own.forms for one in self._by_form.get(form, ())}
+            self._alike[index] = tuple(
+                sorted(one for one in some if self.request(one).hmac != own.hmac)
+            )
+        return self._alike[index]
+
+    @cached_property
+    def _alike(self) -> dict[int, tuple[int, ...]]:
+        return {}
+
+    @cached_property
+    def _by_form(self) -> dict[bytes, list[int]]:
+        """HMAC of a reading → the requests of this topic, or of one that it is a copy of."""
+        by_form: dict[bytes, list[int]] = {}
+        for index in (*self._chosen.tolist(), *self._copied.tolist()):
+            for form in self._forms(index):
+                by_form.setdefault(form, []).append(index)
+        return by_form
+
     def shorts(self, indexes: Iterable[int]) -> tuple[str, ...]:
         """Return the short HMACs of some requests, sorted; see `Secret.short`."""
         return tuple(sorted({self.secret.short(self.request(one).hmac) for one in indexes}))
@@ -163,13 +332,24 @@ class KeySet:
     def for_topic(self, topic: str) -> KeySet:
         """Return the set with only the requests that apply to a topic; their indexes stay."""
         applying = frozenset(one for one in self.topics_asked if applies_to(one, topic))
-        if applying not in self._by_pattern:
-            stored = len(self.requests)
-            chosen = [n for n, one in enumerate(self.requests) if one.topics in applying]
-            lines = np.arange(stored, len(self) if self.topics in applying else stored)
-            subset = np.concatenate([np.array(chosen, dtype=np.int64), lines.astype(np.int64)])
-            self._by_pattern[applying] = replace(self, _chosen=subset, _by_pattern={})
-        return self._by_pattern[applying]
+        copied = frozenset(one for one in self.topics_asked if is_copy_of(one, topic))
+        decoded = topic if self._reader_of(topic) is not None else ""
+        if (applying, copied, decoded) not in self._by_pattern:
+            self._by_pattern[applying, copied, decoded] = replace(
+                self,
+                _chosen=self._of(applying),
+                _copied=self._of(copied),
+                _by_pattern={},
+                _topic=topic,
+            )
+        return self._by_pattern[applying, copied, decoded]
+
+    def _of(self, topics: frozenset[str]) -> NDArray[np.int64]:
+        """Return the indexes of the requests with some `topics`, ascending."""
+        stored = len(self.requests)
+        chosen = [n for n, one in enumerate(self.requests) if one.topics in topics]
+        lines = np.arange(stored, len(self) if self.topics in topics else stored)
+        return np.concatenate([np.array(chosen, dtype=np.int64), lines.astype(np.int64)])
 
     @cached_property
     def topics_asked(self) -> frozenset[str]:
@@ -182,15 +362,29 @@ class KeySet:
         """Whether no request is in it."""
         return not len(self._chosen)
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether a search looks for something: for a request in it, or for keys of one in a copy
+        of its topic.
+        """
+        return bool(len(self._chosen) or len(self._copied))
+
     @cached_property
     def needs_hmacs(self) -> bool:
-        """Whether the HMAC of every key must be computed: a request has no filter."""
-        return bool(self._by_hmac)
+        """Whether every key must be looked at: a request has no filter, or keys are decoded."""
+        return bool(self._by_hmac) or self._reader is not None
 
     @cached_property
     def table(self) -> MatchTable:
         """The requests with a filter, for kernels. An entry's request: `request_of`."""
         return self._table_and_order[0]
+
+    @cached_property
+    def search_table(self) -> MatchTable:
+        """The table with the filters of the readings, too: what a search looks up."""
+        return with_forms(
+            self.table, self._filters((*self._chosen.tolist(), *self._copied.tolist()))
+        )
 
     def requests_of(self, entries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the indexes of the requests of entries of the table."""
@@ -206,7 +400,7 @@ class KeySet:
         table, order = self._table_and_order
         if code >= 0:
             return int(order[code])
-        if code <= CANDIDATES or self.needs_hmacs:
+        if code <= CANDIDATES or self._by_hmac:
             digest = self.secret.hmac(key)
             first = CANDIDATES - code if code <= CANDIDATES else len(order)
             if first < len(order):
@@ -242,25 +436,43 @@ class KeySet:
         keys = [key for key in map(self.clear_key, indexes) if key is not None]
         return keys if len(keys) == len(indexes) else None
 
+    def search(self, keys: Keys) -> tuple[NDArray[np.int32], Answers]:
+        """Return the index of each key's request, as `match`, and what else a search of these keys
+        has found.
+        """
+        indices, by_bytes, answers = self._matched(self.search_table, keys)
+        answers.others.update(self.named_by(np.unique(indices[by_bytes]).tolist()))
+        return indices, answers
+
     def match(self, keys: Keys) -> NDArray[np.int32]:
         """Return the index of each key's request, int32[k]; -1 if it is not requested."""
+        return self._matched(self.table, keys)[0]
+
+    def _matched(
+        self, table: MatchTable, keys: Keys
+    ) -> tuple[NDArray[np.int32], NDArray[np.bool_], Answers]:
+        """Return the request of each key, whether its bytes in clear say so, and what else was
+        found of the others.
+        """
         codes = np.empty(len(keys.starts), dtype=np.int64)
-        unsure = match_keys(self.table, keys.data, keys.starts, keys.lengths, codes)
+        unsure = match_keys(table, keys.data, keys.starts, keys.lengths, codes)
         indices = np.full(len(codes), -1, dtype=np.int32)
         known = codes >= 0
         indices[known] = self._table_and_order[1][codes[known]]
-        if unsure or self.needs_hmacs:
-            rows = np.flatnonzero(
-                (keys.lengths >= 0) & (codes < 0) & (self.needs_hmacs | (codes <= CANDIDATES))
-            )
-            answers: dict[bytes, int] = {}
-            for row in rows.tolist():
-                start = int(keys.starts[row])
-                key = keys.data[start : start + int(keys.lengths[row])].tobytes()
-                if key not in answers:
-                    answers[key] = self.request_of(int(codes[row]), key)
-                indices[row] = answers[key]
-        return indices
+        if not (unsure or self.needs_hmacs):
+            return indices, known, Answers([], set(), set())
+        rows = np.flatnonzero(
+            (keys.lengths >= 0) & (codes < 0) & (self.needs_hmacs | (codes <= CANDIDATES))
+        ).tolist()
+        distinct: dict[bytes, list[int]] = {}
+        for row in rows:
+            start = int(keys.starts[row])
+            key = keys.data[start : start + int(keys.lengths[row])].tobytes()
+            distinct.setdefault(key, []).append(row)
+        answers = self.look_up([int(codes[some[0]]) for some in distinct.values()], [*distinct])
+        for request, some in zip(answers.requests, distinct.values(), strict=True):
+            indices[some] = request
+        return indices, known, answers
 
     @cached_property
     def _by_hmac(self) -> dict[bytes, int]:
@@ -299,4 +511,17 @@ class KeySet:
         lengths = np.concatenate([unknown, self._clear.lengths[lines]])
         order = np.argsort(filters, kind="stable")
         spans = (starts[order], lengths[order])
-        return make_table(filters[order], spans, self._clear.data, hash_key), indexes[order]
+        table = make_table(filters[order], spans, self._clear.data, hash_key)
+        own = [*filter(self.is_decoded, self._chosen.tolist())]
+        return with_forms(table, self._filters(own)) if own else table, indexes[order]
+
+    def _filters(self, indexes: Iterable[int]) -> NDArray[np.uint32]:
+        """Return the filters of some requests' readings, ascending."""
+        stored, filters, some = len(self.requests), set[int](), list[bytes]()
+        for index in indexes:
+            if index < stored:
+                filters.update(self.requests[index].form_filters)
+            else:
+                some += self._readings(index - stored)
+        known = np.array(sorted(filters), dtype=np.uint32)
+        return np.union1d(known, filters_of(some, self.secret)).astype(np.uint32)

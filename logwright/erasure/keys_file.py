@@ -84,7 +84,7 @@ def _key(text: bytes, form: KeysFormat) -> bytes:
     Raises:
         ValueError: the line is malformed.
     """
-    if form == "text":
+    if form in ("text", "decoded"):
         return text
     if form == "base64":
         return from_base64(text.decode("ascii"))

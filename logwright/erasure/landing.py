@@ -1,9 +1,10 @@
 """Read erasure requests from the files of a landing directory: CSV, JSON lines and Parquet.
 
-A row has the columns ``id``, ``topics`` (or ``topic``), one of ``key`` (text), ``key_base64`` and
-``hmac`` (hexadecimal), ``received_at`` and ``deadline`` (ISO 8601 with a time zone, or ms since the
-epoch). A row that is not valid is refused by file and line. A refusal names columns and rules, and
-never has content of the row: that may be the key.
+A row has the columns ``id``, ``topics`` (or ``topic``), one of ``key`` (text), ``key_base64``,
+``key_decoded`` (text or JSON: the key in all its forms) and ``hmac`` (hexadecimal),
+``received_at`` and ``deadline`` (ISO 8601 with a time zone, or ms since the epoch). A row that is
+not valid is refused by file and line. A refusal names columns and rules, and never has content of
+the row: that may be the key.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
 
+from logwright.erasure.form_of import Form, form_of, form_of_given
 from logwright.erasure.key_text import doubts_about, from_base64, refused_key
 from logwright.erasure.names import Names
 from logwright.erasure.request import Request, topics_problem
@@ -112,6 +114,7 @@ class RequestRow(BaseModel):
     topics: StrictStr
     key: StrictStr | None = None
     key_base64: StrictStr | None = None
+    key_decoded: StrictStr | None = None
     hmac: StrictStr | None = None
     received_at: _Time
     deadline: _Time
@@ -124,7 +127,7 @@ class RequestRow(BaseModel):
             raise PydanticCustomError("topic", problem)
         return topics
 
-    @field_validator("key")
+    @field_validator("key", "key_decoded")
     @classmethod
     def _is_a_key(cls, key: str | None) -> str | None:
         try:
@@ -153,12 +156,15 @@ class RequestRow(BaseModel):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        given = [one for one in (self.key, self.key_base64, self.hmac) if one is not None]
-        if len(given) != 1:
-            raise PydanticCustomError("key", "has not exactly one of key, key_base64 and hmac")
+        keys = (self.key, self.key_base64, self.key_decoded, self.hmac)
+        if sum(one is not None for one in keys) != 1:
+            raise PydanticCustomError(
+                "key", "has not exactly one of key, key_base64, key_decoded and hmac"
+            )
         if int(self.deadline) < int(self.received_at):
             raise PydanticCustomError("deadline", "has a deadline before it was received")
-        if self.key is not None and self.key in self.id:
+        text = self.key or self.key_decoded
+        if text is not None and text in self.id:
             raise PydanticCustomError("id", "has the key in its id")
         return self
 
@@ -169,31 +175,32 @@ class RequestRow(BaseModel):
             ValueError: the base64 or the HMAC is malformed, or the id has the key; the message has
             nothing from the row.
         """
-        key, digest, filter_ = self._key(), None, None
-        if key is None:
-            digest = _from_hex(self.hmac or "")
+        if self.key_decoded is not None:
+            key, form = form_of_given(self.key_decoded.encode(), secret)
+        elif self.hmac is None:
+            key = from_base64(self.key_base64 or "") if self.key is None else self.key.encode()
+            form = form_of(key, secret)
         else:
-            digest, filter_ = secret.hmac(key), secret.filter(key)
+            key, form = None, Form((), ())
+        digest = _from_hex(self.hmac or "") if key is None else secret.hmac(key)
         if Names.of(secret, [digest]).has_key(self.id):
             raise ValueError("id has the key in its id")
         return Request(
             id=self.id,
             topics=self.topics,
             hmac=digest,
-            filter=filter_,
+            filter=None if key is None else secret.filter(key),
             received_at_ms=int(self.received_at),
             deadline_ms=int(self.deadline),
+            decoded=self.key_decoded is not None,
+            forms=form.hmacs,
+            form_filters=form.filters,
         )
 
     @property
     def doubts(self) -> tuple[str, ...]:
         """What may not be meant in the key."""
         return () if self.key is None else doubts_about(self.key.encode())
-
-    def _key(self) -> bytes | None:
-        if self.key_base64 is not None:
-            return from_base64(self.key_base64)
-        return None if self.key is None else self.key.encode()
 
 
 def read_landing(directory: Path, secret: Secret) -> Landed:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.batches.status import WRONG_CRC
+from logwright.erasure.form_match import may_be_form
 from logwright.format.batch import CONTROL
 from logwright.format.crc import copy_span, load_u64, prefetch
 from logwright.format.scan import has_right_crc
@@ -52,6 +53,8 @@ class MatchTable(NamedTuple):
         slots: SLOT[k], k a power of two; entries of one filter are in their order.
         filters: uint32[n], ascending.
         keys: uint8[...], each key after its length, int32; a length of `UNKNOWN`.
+        form_filters: uint32[f], ascending: of the readings of requested keys, for which there are
+            bits, too (`logwright.erasure.form_match`); empty: other forms are not looked for.
     """
 
     hash_key: NDArray[np.uint64]
@@ -59,6 +62,10 @@ class MatchTable(NamedTuple):
     slots: NDArray[np.void]
     filters: NDArray[np.uint32]
     keys: NDArray[np.uint8]
+    form_filters: NDArray[np.uint32]
+
+
+NO_FORMS: Final = np.zeros(0, dtype=np.uint32)
 
 
 def make_table(
@@ -80,9 +87,20 @@ def make_table(
         slots=np.zeros(1 << max(2 * len(filters), 8).bit_length(), dtype=SLOT),
         filters=filters,
         keys=np.empty(int(sizes.sum()) + _SLACK, dtype=np.uint8),
+        form_filters=NO_FORMS,
     )
     _fill(table, keys, np.cumsum(sizes) - sizes, spans)
     return table
+
+
+def with_forms(table: MatchTable, form_filters: NDArray[np.uint32]) -> MatchTable:
+    """Return the table with the filters of readings, ascending; their bits are set, too."""
+    filters = np.concatenate([table.filters, form_filters])
+    wanted = min(max(_BITS_EACH * len(filters), _SMALLEST_BITS), _LARGEST_BITS)
+    bits = np.zeros((1 << (wanted - 1).bit_length()) // 64, dtype=np.uint64)
+    places = filters.astype(np.uint64) & np.uint64(64 * len(bits) - 1)
+    np.bitwise_or.at(bits, places >> np.uint64(6), np.uint64(1) << (places & np.uint64(63)))
+    return table._replace(bits=bits, form_filters=form_filters)
 
 
 @kernel
@@ -181,7 +199,11 @@ def match_keys(table: Any, data: Any, starts: Any, lengths: Any, out: Any) -> An
         hash_ = siphash64(data, starts[index], lengths[index], low, high)
         if may_match(table, hash_):
             out[index] = match_key(table, hash_, data, starts[index], lengths[index])
-            unsure += out[index] <= CANDIDATES
+        if out[index] == NO_MATCH and may_be_form(
+            table, data, starts[index], lengths[index], hash_
+        ):
+            out[index] = np.int64(CANDIDATES) - len(table.filters)
+        unsure += out[index] <= CANDIDATES
     return unsure
 
 
@@ -225,8 +247,13 @@ def note_keys(buffer: Any, batches: Any, spans: Any, rule: Any, noted: Any) -> A
             if record.stop < 0:
                 return at, np.int64(row), np.int64(record.stop)
             if has_keys and record.key_length >= 0:
-                hash_ = siphash64(buffer, record.key, record.key_length, low, high)
-                if rule.every or may_match(table, hash_):
+                key, length = record.key, record.key_length
+                hash_ = siphash64(buffer, key, length, low, high)
+                if (
+                    rule.every
+                    or may_match(table, hash_)
+                    or may_be_form(table, buffer, key, length, hash_)
+                ):
                     noted[0, at], noted[1, at] = number, row
                     noted[2, at], noted[3, at] = record.key, record.key_length
                     at += 1

@@ -42,8 +42,8 @@ class LeftInLogDir:
 
     @property
     def incomplete(self) -> bool:
-        """Whether something could not be searched."""
-        return bool(self.left.unsearched)
+        """Whether something could not be searched, or has a key of a request in another form."""
+        return bool(self.left.unsearched or self.left.other_forms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,11 @@ class Request:
         hmac: HMAC-SHA-256 of the key (`logwright.erasure.secret`), 32 bytes.
         filter: the filter of the key, uint32; None if only the HMAC was given.
         received_at_ms, deadline_ms: ms since the epoch.
+        decoded: the key was given decoded: every key that is the same in another form is one of its
+            own. Else such a key is only named.
+        forms: HMACs of the key's readings (`logwright.erasure.forms`), without any: they are not
+            known, since only the HMAC was given, or an earlier version has stored it.
+        form_filters: of the readings, uint32.
     """
 
     id: str
@@ -37,6 +42,9 @@ class Request:
     filter: int | None
     received_at_ms: int
     deadline_ms: int
+    decoded: bool = False
+    forms: tuple[bytes, ...] = ()
+    form_filters: tuple[int, ...] = ()
 
     def applies_to(self, topic: str) -> bool:
         """Return whether the key must be gone from a topic."""
@@ -54,6 +62,13 @@ def topics_problem(topics: str) -> str | None:
     if topics == REGEX:
         return "has an empty pattern"
     return None if is_pattern(topics.removeprefix(REGEX)) else NOT_LINEAR
+
+
+def is_copy_of(topics: str, topic: str) -> bool:
+    """Return whether a topic is by its name a copy of the one that a request names: MirrorMaker's
+    has the alias of its source and a dot before it (``DefaultReplicationPolicy``).
+    """
+    return not topics.startswith(REGEX) and topic.endswith(f".{topics}")
 
 
 def applies_to(topics: str, topic: str) -> bool:

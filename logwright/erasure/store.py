@@ -42,6 +42,9 @@ class _Stored(BaseModel):
     filter: int | None
     received_at_ms: int
     deadline_ms: int
+    decoded: bool = False
+    forms: list[str] = []
+    form_filters: list[int] = []
 
 
 def read_store(directory: Path, secret: Secret) -> tuple[Request, ...]:
@@ -59,9 +62,7 @@ def read_store(directory: Path, secret: Secret) -> tuple[Request, ...]:
     try:
         header = _Header.model_validate_json(first)
         stored = [_Stored.model_validate_json(line) for line in lines]
-        requests = tuple(
-            Request(**{**entry.model_dump(), "hmac": bytes.fromhex(entry.hmac)}) for entry in stored
-        )
+        requests = tuple(map(_request, stored))
     except (ValidationError, ValueError):
         raise PolicyError(
             "the store of erasure requests is damaged.",
@@ -77,6 +78,25 @@ def read_store(directory: Path, secret: Secret) -> tuple[Request, ...]:
         )
     _require_topics(requests, path)
     return requests
+
+
+def _request(entry: _Stored) -> Request:
+    """Return a stored request.
+
+    Raises:
+        ValueError: an HMAC is malformed.
+    """
+    hmacs = {
+        "hmac": bytes.fromhex(entry.hmac),
+        "forms": tuple(map(bytes.fromhex, entry.forms)),
+        "form_filters": tuple(entry.form_filters),
+    }
+    return Request(**{**entry.model_dump(), **hmacs})
+
+
+def _line(request: Request) -> str:
+    hmacs = {"hmac": request.hmac.hex(), "forms": [one.hex() for one in request.forms]}
+    return json.dumps({**asdict(request), **hmacs})
 
 
 def _require_topics(requests: Iterable[Request], path: Path) -> None:
@@ -138,6 +158,6 @@ def write_store(directory: Path, requests: Iterable[Request], secret: Secret) ->
     durable.make_directory(directory)
     path = directory / STORE
     lines = [json.dumps({"version": _VERSION, "secret_id": secret.id})]
-    lines += [json.dumps({**asdict(one), "hmac": one.hmac.hex()}) for one in requests]
+    lines += map(_line, requests)
     durable.replace(path, "".join(f"{line}\n" for line in lines).encode(), mode=0o600)
     return path

@@ -37,7 +37,8 @@ def read_key_set(source: KeySource, say: Say) -> KeySet:
     clear: tuple[bytes, ...] = ()
     if source.keys is not None:
         clear = keys_of(source.keys, read_keys(source.keys, source.form), say)
-    return KeySet.of(secret, requests=stored, clear=clear, topics=topics)
+    is_decoded = source.form == "decoded"
+    return KeySet.of(secret, requests=stored, clear=clear, topics=topics, decoded=is_decoded)
 
 
 def keys_of(path: Path, file: KeysFile, say: Say) -> tuple[bytes, ...]:

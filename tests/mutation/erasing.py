@@ -221,8 +221,8 @@ ERASING = (
     Fault(
         family="erase: what could not be searched does not count",
         file="erasure/remains.py",
-        right="        return bool(self.left.unsearched)\n",
-        wrong="        return False\n",
+        right="        return bool(self.left.unsearched or self.left.other_forms)\n",
+        wrong="        return bool(self.left.other_forms)\n",
         tests=_COMMAND,
     ),
     Fault(

@@ -12,7 +12,23 @@ _FORECAST = ("tests/unit/erasure/outlook/test_removals.py",)
 _REQUESTS = ("tests/unit/erasure/test_landing.py", "tests/unit/erasure/test_secret.py")
 _COMMAND = ("tests/unit/cli/test_find.py",)
 
+_FORMS = ("tests/unit/erasure/test_forms.py",)
+
 ERASURE = (
+    Fault(
+        family="forms: the payload after an id is not read",
+        file="erasure/forms.py",
+        right="        yield _parsed(payload) if text is None else text\n",
+        wrong="        yield key\n",
+        tests=_FORMS,
+    ),
+    Fault(
+        family="forms: keys with another form are gone",
+        file="erasure/outlook/verdict.py",
+        right="    if (look.others and state in _CLEAN) or (look.unformed and state in CLOSED):\n",
+        wrong="    if look.unformed and state in CLOSED:\n",
+        tests=("tests/unit/erasure/outlook/test_verdict.py",),
+    ),
     Fault(
         family="match: keys with one filter are taken for one",
         file="erasure/match.py",

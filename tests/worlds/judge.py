@@ -19,6 +19,8 @@ from tests.worlds.requests import ALL, Asked, Asking, is_valid
 from tests.worlds.world import NOW_MS, World, short
 
 CLEAN = ("gone", "not found")
+AS_BYTES = "gone as bytes"
+"""Of a request of which only the HMAC is known; no person of a world has a key in two forms."""
 METADATA_LOG = "__cluster_metadata-0"
 REFUSED = 5
 LEFT = ("remains", "will be late", "missed", "in time")
@@ -92,15 +94,22 @@ def _state(
             yield Wrong("more", "in time with unread files", _paths(known))
         if any(one.stays for one in known.found):
             yield Wrong("more", "in time of what stays", _paths(known))
-    if state == "not proved":
-        if not known.found and not known.maybe and known.exists and known.is_complete:
-            yield Wrong("less", "not proved without a cause", about)
+    if state in (AS_BYTES, "not proved"):
+        if not _has_cause(request, known, state):
+            yield Wrong("less", f"{state} without a cause", about)
     elif state in LEFT:
         if not known.found and not known.maybe:
             yield Wrong("less", f"{state} of nothing", about)
         past = request.deadline_ms is not None and request.deadline_ms <= NOW_MS
         if past != (state == "missed") or (request.deadline_ms is None and state == "will be late"):
             yield Wrong("more", f"{state} by another deadline", about)
+
+
+def _has_cause(request: Asked, known: Known, state: str) -> bool:
+    """Whether there is a reason for which nobody can say that a person is gone."""
+    if state == AS_BYTES:
+        return request.form == "hmac"
+    return bool(known.found or known.maybe or not known.exists or not known.is_complete)
 
 
 def _clean(
@@ -150,7 +159,7 @@ def _certificate(world: World, known: dict[Asked, Known], claim: Claimed) -> Ite
         yield Wrong("more", "certificate: status 0 without a certificate", claim.said[:200])
     states = set(claim.states.values())
     bad = [one for key, one in about.items() if key in claim.states and _is_open(known[one])]
-    if claim.status == 0 and (bad or states & {"not proved", "missed"}):
+    if claim.status == 0 and (bad or states & {"not proved", AS_BYTES, "missed"}):
         yield Wrong("more", "certificate: status 0", f"{sorted(states)}")
     if (
         known
@@ -164,7 +173,7 @@ def _certificate(world: World, known: dict[Asked, Known], claim: Claimed) -> Ite
     ):
         if not claim.states:
             yield Wrong("less", f"certificate: refused, {claim.status}", claim.said[-300:])
-        elif not states & {"not proved", "missed", "will be late", "remains"}:
+        elif not states & {"not proved", AS_BYTES, "missed", "will be late", "remains"}:
             yield Wrong("less", f"certificate: status {claim.status}", f"{sorted(states)}")
     if claim.said.startswith("verify-certificate"):
         yield Wrong("less", "verify-certificate", claim.said[:200])

@@ -25,10 +25,10 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--keys-format",
-        type=click.Choice(["text", "base64", "hex"]),
+        type=click.Choice(["text", "base64", "hex", "decoded"]),
         default="text",
         show_default=True,
-        help="How they are written.",
+        help="How they are written; decoded: each in all its forms.",
     ),
     click.option(
         "--requests",
@@ -91,7 +91,7 @@ class KeyOptions(TypedDict):
     """Values of the options above, as click passes them."""
 
     keys: Path | None
-    keys_format: Literal["text", "base64", "hex"]
+    keys_format: Literal["text", "base64", "hex", "decoded"]
     requests: Path | None
     only: tuple[str, ...]
     secret: Path | None

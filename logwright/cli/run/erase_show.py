@@ -148,6 +148,11 @@ class Shown:
             )
         for number, records in enumerate(left.parts):
             self._part(records, is_shown=number < _MOST_LINES)
+        if left.other_forms:
+            self._output.text(
+                f"{len(left.other_forms)} other keys are the same in another form, or in a copy of"
+                " the topic, and stay: give the keys decoded (key_decoded, --keys-format decoded)."
+            )
         unread = f", {len(left.unsearched)} parts could not be searched" if left.unsearched else ""
         self._output.result(
             f"{place.log_dir}: {left.records} records of these keys remain in"
@@ -159,6 +164,7 @@ class Shown:
             recordsLeft=left.records,
             filesLeft=left.files,
             notSearchedParts=len(left.unsearched),
+            otherForms=sorted(left.other_forms),
         )
 
     @show.register

@@ -103,7 +103,13 @@ def _show_rest(
                 problem="no log is of this topic",
             )
             incomplete = True
-    return incomplete
+    return incomplete or _has_other_forms(wanted, account)
+
+
+def _has_other_forms(wanted: Wanted, account: Account) -> bool:
+    """Return whether other forms of a key were found that are not its request's."""
+    requests = (wanted.keys.request(number) for number in range(len(wanted.keys)))
+    return any(account.look(each.topics, each.hmac.hex()).others for each in requests)
 
 
 def _show_files(request: Request, given: Given) -> None:

@@ -92,14 +92,26 @@ def _show_absent(
         became = verdict_of(
             requests[number].topics, hmac, (), None, account=account, now_ms=request.now_ms
         )
-        nothing = "nothing was found where was searched; " if became.state == "not proved" else ""
+        partial = became.state in ("not proved", "gone as bytes")
+        nothing = "nothing was found where was searched; " if partial else ""
         request.output.result(
             f"{requests[number].id}: {nothing}{became.why}." if row < _MOST_ABSENT else None,
             request=requests[number].id,
             hmac=hmac,
             state=became.state,
             why=became.why,
+            otherForms=sorted(account.look(requests[number].topics, hmac).others),
         )
+    for number in sorted(present):
+        others = account.look(requests[number].topics, requests[number].hmac.hex()).others
+        if others:
+            request.output.result(
+                f"{requests[number].id}: and {len(others)} other keys are the same in another form,"
+                " or in a copy of the topic.",
+                request=requests[number].id,
+                hmac=requests[number].hmac.hex(),
+                otherForms=sorted(others),
+            )
     if len(absent) > _MOST_ABSENT:
         more = len(absent) - _MOST_ABSENT
         request.output.text(f"… and {more} more without a record: --output json has all.")

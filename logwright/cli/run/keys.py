@@ -9,6 +9,7 @@ from logwright.cli.options.keys import KeyOptions, SearchOptions
 from logwright.cli.request import Request
 from logwright.config.key_words import KeySource
 from logwright.config.policies import Policies
+from logwright.erasure.decoded import readers_of
 from logwright.erasure.find.patterns import read_patterns
 from logwright.erasure.find.result import Settings
 from logwright.erasure.keys import KeySet
@@ -83,7 +84,8 @@ def read_wanted(request: Request, given: KeyOptions, pattern: Path | None = None
         only=given["only"],
         secret=given["secret"],
     )
-    keys = read_key_set(source, request.output.message)
+    readers = readers_of(request.policies, request.policies_dir)
+    keys = read_key_set(source, request.output.message).read_by(readers)
     patterns: tuple[bytes, ...] = ()
     if pattern is not None:
         file = read_patterns(pattern, given["keys_format"])

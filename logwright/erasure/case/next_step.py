@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from logwright.erasure.certificate.model import State
 
 _ERASE: Final = "erase at once what remains, by the job erase or logwright erase --now-and-for-good"
+_OTHER_FORMS: Final = (
+    "ask for the key in all its forms: give it decoded (key_decoded, or --keys-format decoded), and"
+    " copies of the topic by a pattern; then erase, and search again"
+)
 _NAMED: Final = 3
 
 
@@ -45,6 +49,8 @@ def next_step(
             step = _ERASE + _by_hand(by_hand)
             if unsearched:
                 step += f"; and search what was not searched: {_places(unsearched)}, named below"
+        case "gone as bytes":
+            step = _OTHER_FORMS
         case "not proved":
             step = f"search what was not searched: {_places(unsearched)}, named below"
             if not unsearched:

@@ -31,6 +31,7 @@ _TEMPLATE: Final = Path(__file__).with_name("page.html")
 _WORDS: Final[dict[State, str]] = {
     "gone": "gone from its topics",
     "not proved": "not proved",
+    "gone as bytes": "gone as these bytes",
     "in time": "goes in time",
     "not found": "never found",
     "remains": "remains",
@@ -39,7 +40,7 @@ _WORDS: Final[dict[State, str]] = {
 }
 _GOOD: Final[frozenset[State]] = frozenset(("gone", "not found"))
 _CLASS: Final[dict[State, str]] = {
-    **dict.fromkeys(("missed", "will be late", "remains", "not proved"), "bad"),
+    **dict.fromkeys(("missed", "will be late", "remains", "not proved", "gone as bytes"), "bad"),
     **dict.fromkeys(_GOOD, "good"),
     "in time": "",
 }
@@ -89,6 +90,9 @@ def _sentence(case: Case) -> str:
             text = f"Gone from {_topics(case.topics)}: {case.why}; nothing of it was found"
         case "not found":
             text = case.why[0].upper() + case.why[1:]
+        case "gone as bytes":
+            left = f"{records} left, which go in time" if case.found else "nothing of these is left"
+            text = f"Gone as these bytes, and not proved of the person: {left}; {case.why}"
         case "not proved":
             what = f"{records} found" if case.found else "nothing was found where was searched"
             text = f"Not proved: {what}; {case.why}"

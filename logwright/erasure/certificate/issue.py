@@ -45,7 +45,7 @@ PAGE: Final = ".html"
 
 
 _MOST_NAMED: Final = 20
-_NOT_ENOUGH: Final = frozenset(("missed", "not proved"))
+_NOT_ENOUGH: Final = frozenset(("missed", "not proved", "gone as bytes"))
 """States in which a certificate is made, and does not prove enough."""
 
 
@@ -91,13 +91,18 @@ def requested_of(keys: KeySet, deadline_ms: int | None = None) -> list[Requested
             topics=request.topics,
             received_at_ms=request.received_at_ms,
             deadline_ms=None if request.deadline_ms == INT64_MAX else request.deadline_ms,
+            decoded=request.decoded,
         )
         for request in keys.requests
     ]
     clear = (keys.request(index) for index in range(len(stored), len(keys)))
     return stored + [
         Requested(
-            id=request.id, hmac=request.hmac.hex(), topics=request.topics, deadline_ms=deadline_ms
+            id=request.id,
+            hmac=request.hmac.hex(),
+            topics=request.topics,
+            deadline_ms=deadline_ms,
+            decoded=request.decoded,
         )
         for request in clear
     ]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from logwright.erasure.account import Account, erased_of
+from logwright.erasure.account import Account, erased_of, others_of
 from logwright.erasure.certificate.manifest import File
 from logwright.erasure.certificate.model import (
     Asked,
@@ -41,6 +41,7 @@ class Requested:
         hmac: of the key, in hex.
         topics: a topic, or a pattern with ``regex:`` before it.
         id: its name in the operator's system, or the line of a key given in clear.
+        decoded: see `logwright.erasure.request.Request`.
     """
 
     hmac: str
@@ -48,6 +49,7 @@ class Requested:
     received_at_ms: int | None = None
     deadline_ms: int | None = None
     id: str = ""
+    decoded: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,8 @@ class Searched:
         node_id: of its broker, None: unknown.
         looked: path → how the search looked at the file.
         unsearched: what the search says that it did not read.
-        topics, deleted, erased, shown: see `logwright.erasure.find.result.SearchResult`.
+        topics, deleted, erased, shown, others, unformed: see
+            `logwright.erasure.find.result.SearchResult`.
         running: how it was searched, if a broker had it open.
         is_tier: it is the remote segments of a tier.
         in_bucket: it is in a bucket.
@@ -96,6 +99,8 @@ class Searched:
     deleted: frozenset[str] = frozenset()
     erased: Mapping[str, Mapping[str, Erasure]] = field(default_factory=dict)
     shown: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, Mapping[str, Iterable[str]]] = field(default_factory=dict)
+    unformed: frozenset[str] = frozenset()
     running: Running | None = None
     is_tier: bool = False
     in_bucket: bool = False
@@ -173,6 +178,8 @@ def _account(
         secret=secret,
         unsearched=unsearched,
         earlier=_listed(earlier),
+        others=others_of(one.others for one in searched),
+        unformed=frozenset().union(*(one.unformed for one in searched)),
     )
 
 
@@ -254,6 +261,8 @@ def _asked(
                     Deed(topic=deed.topic, at_ms=deed.at_ms, what=deed.what, of_key=deed.of_key)
                     for deed in account.deeds(request.topics, request.hmac)
                 ),
+                decoded=request.decoded,
+                other_forms=tuple(sorted(account.look(request.topics, request.hmac).others)),
             )
         )
     return tuple(answers)

@@ -30,7 +30,16 @@ Time = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Count = Annotated[int, Field(ge=0, le=INT64_MAX)]
 Int64 = Annotated[int, Field(ge=-INT64_MAX - 1, le=INT64_MAX)]
 
-State = Literal["missed", "will be late", "remains", "not proved", "in time", "not found", "gone"]
+State = Literal[
+    "missed",
+    "will be late",
+    "remains",
+    "not proved",
+    "gone as bytes",
+    "in time",
+    "not found",
+    "gone",
+]
 """Of a request, the worst first; `logwright.erasure.outlook.verdict` has the rules."""
 
 
@@ -204,6 +213,9 @@ class Asked(_Value):
         gone_by_ms: when the last of them is gone, None: nothing was found, or never.
         why: what the state rests on, empty if on what was found.
         deeds: what is on record, the last one last.
+        decoded: the key was given decoded: its records in every form were searched for.
+        other_forms: HMACs of keys that were found besides: other forms of the key, of which the
+            records are not among `found`.
     """
 
     hmac: Hex32
@@ -216,6 +228,8 @@ class Asked(_Value):
     why: str = ""
     id: str = ""
     deeds: tuple[Deed, ...] = ()
+    decoded: bool = False
+    other_forms: tuple[Hex32, ...] = ()
 
 
 class Remains(_Value):

@@ -78,6 +78,8 @@ def search(
         deleted=frozenset(result.deleted),
         erased=result.erased,
         shown=result.shown,
+        others=result.others,
+        unformed=frozenset(result.unformed),
         is_tier=isinstance(directory, RemoteSegmentsPlace),
         in_bucket=is_versioned(directory) or isinstance(directory, ObjectsPlace),
         objects=isinstance(directory, ObjectsPlace),

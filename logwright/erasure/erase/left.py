@@ -52,12 +52,14 @@ class Left:
         parts: the records by file and what removes them, sorted by path and first offset.
         unsearched: files, or parts of them, that may have some and could not be searched.
         searched_files, searched_bytes: that were searched.
+        other_forms: HMACs of keys that are other forms of a request's, and were not erased.
     """
 
     parts: tuple[FileLeft, ...]
     unsearched: tuple[Unsearched, ...]
     searched_files: int
     searched_bytes: int
+    other_forms: frozenset[str] = frozenset()
 
     @property
     def records(self) -> int:
@@ -91,6 +93,9 @@ def left_of(result: SearchResult, keys: KeySet) -> Left:
         unsearched=tuple(unsearched),
         searched_files=result.files,
         searched_bytes=result.bytes,
+        other_forms=frozenset(
+            hmac for topics in result.others.values() for some in topics.values() for hmac in some
+        ),
     )
 
 

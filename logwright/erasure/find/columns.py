@@ -28,7 +28,7 @@ from logwright.erasure.find.value_forms import (
     keys_of_bytes,
     texts_of,
 )
-from logwright.erasure.keys import KeySet
+from logwright.erasure.keys import Answers, KeySet
 from logwright.extras import require
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Rows(NamedTuple):
         has_keys: whether it has the column of keys as they are in the log.
         names: of its columns.
         problems: why not all of its columns were searched.
+        others: see `logwright.erasure.find.scan.Scanned`.
     """
 
     hits: list[RowHit]
@@ -73,6 +74,7 @@ class Rows(NamedTuple):
     has_keys: bool
     names: tuple[str, ...]
     problems: tuple[str, ...]
+    others: set[tuple[int, str]]
 
 
 def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...]) -> Scanned:
@@ -91,6 +93,7 @@ def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...
     from logwright.ingest.schema import SCHEMA  # noqa: PLC0415 -- it needs pyarrow
 
     hits: list[RowHit] = []
+    answers = Answers([], set(), set())
     row = 0
     try:
         with pa.ipc.open_file(pa.py_buffer(data)) as file:
@@ -99,7 +102,9 @@ def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...
                 return nothing_found(Unread(position=0, bytes=-1, problem=problem))
             for number in range(file.num_record_batches):
                 batch = file.get_batch(number)
-                requests = keys.match(keys_of_bytes(as_bytes(batch["key"])))
+                requests, more = keys.search(keys_of_bytes(as_bytes(batch["key"])))
+                answers.others.update(more.others)
+                answers.undecoded.update(more.undecoded)
                 for at in np.flatnonzero(requests >= 0).tolist():
                     dead = not batch["value"][at].is_valid
                     hits.append((int(requests[at]), -1, row + at, dead))
@@ -109,7 +114,9 @@ def scan_spool(data: NDArray[np.uint8], keys: KeySet, patterns: tuple[bytes, ...
                 row += batch.num_rows
     except (pa.ArrowException, OSError, KeyError):
         return nothing_found(Unread(position=0, bytes=-1, problem="it is not a whole Arrow file"))
-    return hits_of_rows(hits)
+    scanned = hits_of_rows(hits)
+    scanned.others, scanned.undecoded = answers.others, answers.undecoded
+    return scanned
 
 
 def _patterns_in(batch: pa.RecordBatch, patterns: tuple[bytes, ...]) -> Iterator[tuple[int, int]]:
@@ -137,6 +144,7 @@ def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | 
 
     hits: list[RowHit] = []
     problems: dict[str, None] = {}
+    others: set[tuple[int, str]] = set()
     start = 0
     try:
         with pq.ParquetFile(path) as file:
@@ -148,14 +156,15 @@ def scan_parquet(path: Path, keys: KeySet, patterns: Sequence[bytes]) -> Rows | 
             statistics = list(_statistics(file, _own_columns(schema)))
         with pq.ParquetFile(path, read_dictionary=words) as file:
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):
-                more, unknown = hits_in(batch, start, keys, patterns)
+                more, unknown, forms = hits_in(batch, start, keys, patterns)
                 hits += more
+                others |= forms
                 problems |= dict.fromkeys(unknown)
                 start += batch.num_rows
     except (pa.ArrowException, OSError, ValueError, KeyError):
         return None
     has_keys = any(field.name in RAW_KEYS and is_searchable(field.type) for field in schema)
-    return Rows(hits, says, statistics, has_keys, tuple(schema.names), tuple(problems))
+    return Rows(hits, says, statistics, has_keys, tuple(schema.names), tuple(problems), others)
 
 
 def parquet_values(path: Path) -> Iterator[object]:
@@ -177,42 +186,55 @@ def parquet_values(path: Path) -> Iterator[object]:
 
 def hits_in(
     batch: pa.RecordBatch, start: int, keys: KeySet, patterns: Sequence[bytes]
-) -> tuple[list[RowHit], list[str]]:
-    """Return the hits of a batch of rows, and why a column of it was not searched.
+) -> tuple[list[RowHit], list[str], set[tuple[int, str]]]:
+    """Return the hits of a batch of rows, why a column of it was not searched, and the other forms
+    of requested keys.
 
     Args:
         start: number of the first row.
     """
     hits: set[tuple[int, int, int]] = set()
     problems = []
+    others: set[tuple[int, str]] = set()
     own = _own_columns(batch.schema)
     for number, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
         if name in own:
             continue
         try:
             for leaf, rows in leaves(column):
-                hits |= _hits_of_leaf(leaf, rows + start, keys, patterns)
+                hits |= _hits_of_leaf(leaf, rows + start, keys, patterns, others)
         except UnknownType as error:
             problems.append(
                 f"its column {number + 1} has values of the type {error}, which is not searched"
             )
     requested = {row for request, _, row in hits if request >= 0}
-    return [
-        (request, pattern, row, False)
-        for request, pattern, row in sorted(hits)
-        if request >= 0 or row not in requested
-    ], problems
+    return (
+        [
+            (request, pattern, row, False)
+            for request, pattern, row in sorted(hits)
+            if request >= 0 or row not in requested
+        ],
+        problems,
+        others,
+    )
 
 
 def _hits_of_leaf(
-    leaf: pa.Array, rows: NDArray[np.int64], keys: KeySet, patterns: Sequence[bytes]
+    leaf: pa.Array,
+    rows: NDArray[np.int64],
+    keys: KeySet,
+    patterns: Sequence[bytes],
+    others: set[tuple[int, str]],
 ) -> set[tuple[int, int, int]]:
-    """Return request, pattern and row of the hits in an array of simple values."""
+    """Return request, pattern and row of the hits in an array of simple values; add the other forms
+    of requested keys.
+    """
     import pyarrow.compute as pc  # noqa: PLC0415 -- an extra
 
     hits: set[tuple[int, int, int]] = set()
     for form in forms_of_values(leaf):
-        matched = keys.match(form)
+        matched, more = keys.search(form)
+        others |= more.others
         for at in np.flatnonzero(matched >= 0).tolist():
             hits.add((int(matched[at]), -1, int(rows[at])))
     for texts in texts_of(leaf) if patterns else ():

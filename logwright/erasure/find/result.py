@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from logwright.state.model import Hold
 if TYPE_CHECKING:
     from logwright.config.broker import BrokerConfig
     from logwright.config.topic import CleanerConfig, TopicConfig
+    from logwright.erasure.keys import KeySet
     from logwright.log.committed import HighWatermark
     from logwright.metadata.model import ClusterMetadata
 
@@ -100,6 +101,9 @@ class SearchResult:
         erased: topic → key, as `Secret.short` has it, → its last erasure that is on record.
         shown: path → how it is shown, of each path of a table that has a key in it: findings and
             `unsearched` have what is shown.
+        others: HMAC of a request → topic, empty: not known, → HMACs of other keys in it that are
+            forms of the request's.
+        unformed: HMACs of requests whose keys' other forms cannot be looked for.
         files, bytes: of the account.
     """
 
@@ -113,5 +117,17 @@ class SearchResult:
     deleted: set[str] = field(default_factory=set)
     erased: dict[str, dict[str, Erasure]] = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
+    others: dict[str, dict[str, set[str]]] = field(default_factory=dict)
+    unformed: set[str] = field(default_factory=set)
     files: int = 0
     bytes: int = 0
+
+    def add_others(self, keys: KeySet, topic: str, others: Iterable[tuple[int, str]]) -> None:
+        """Add other forms of requested keys in a topic.
+
+        Args:
+            others: index of the request, and HMAC of the other key.
+        """
+        for request, hmac in others:
+            of = keys.request(request).hmac.hex()
+            self.others.setdefault(of, {}).setdefault(topic, set()).add(hmac)

@@ -30,7 +30,7 @@ from logwright.erasure.find.walk import (
     next_part,
     walk_file,
 )
-from logwright.erasure.keys import KeySet
+from logwright.erasure.keys import Answers, KeySet
 from logwright.errors import BatchAboveLimit, CorruptBatch
 from logwright.format.batch import LOG_OVERHEAD_BYTES, SMALLEST_LEGACY_LENGTH
 from logwright.format.scan import BATCH, OTHER_MAGIC
@@ -80,12 +80,15 @@ class Scanned:
         batches: BATCH[m], those with a hit.
         markers: int64[k, 3], see `logwright.batches.markers.markers_of`.
         unread: the parts that could not be read.
+        others, undecoded: see `logwright.erasure.keys.Answers`.
     """
 
     hits: NDArray[np.void]
     batches: NDArray[np.void]
     markers: NDArray[np.int64]
     unread: tuple[Unread, ...]
+    others: set[tuple[int, str]] = field(default_factory=set)
+    undecoded: set[str] = field(default_factory=set)
 
 
 def nothing_found(*unread: Unread) -> Scanned:
@@ -158,7 +161,7 @@ class Scanner:
         content = _Found()
         position, given = span.start, -1
         while True:
-            arguments = (keys.needs_hmacs, keys.table, self._automaton, self._buffers)
+            arguments = (keys.needs_hmacs, keys.search_table, self._automaton, self._buffers)
             before = self._buffers.used.copy()
             reached, status = walk_file(data, (position, span.stop), given, *arguments)
             is_new, position, given = reached > position, int(reached), -1
@@ -234,6 +237,8 @@ class _Found:
     batches: list[NDArray[np.void]] = field(default_factory=list)
     markers: list[NDArray[np.int64]] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
+    others: set[tuple[int, str]] = field(default_factory=set)
+    undecoded: set[str] = field(default_factory=set)
     rows: int = 0
 
     def add(self, buffers: HitBuffers, batches: int, noted: int, keys: KeySet) -> None:
@@ -246,7 +251,9 @@ class _Found:
         self.markers.append(np.stack([one.astype(np.int64) for one in columns], axis=1))
         if not noted:
             return
-        hits = _hits_of(buffers.noted[:noted], buffers.keys, keys)
+        hits, answers = _hits_of(buffers.noted[:noted], buffers.keys, keys)
+        self.others |= answers.others
+        self.undecoded |= answers.undecoded
         used = np.unique(hits["row"])
         places = np.zeros(batches, dtype=np.int64)
         places[used] = np.arange(self.rows, self.rows + len(used))
@@ -262,6 +269,8 @@ class _Found:
         self.batches.append(part.batches)
         self.markers.append(part.markers)
         self.rows += len(part.batches)
+        self.others |= part.others
+        self.undecoded |= part.undecoded
         for unread in part.unread:
             self._add_unread(unread)
 
@@ -290,6 +299,7 @@ class _Found:
     def scanned(self) -> Scanned:
         """Return all of it."""
         result = nothing_found(*self.unread)
+        result.others, result.undecoded = self.others, self.undecoded
         if self.hits:
             result.hits = np.concatenate(self.hits)
             result.batches = np.concatenate(self.batches)
@@ -300,38 +310,42 @@ class _Found:
 
 def _hits_of(
     noted: NDArray[np.void], key_bytes: NDArray[np.uint8], keys: KeySet
-) -> NDArray[np.void]:
-    """Return the records that are requested, or in which only a pattern was found, HIT[n]."""
+) -> tuple[NDArray[np.void], Answers]:
+    """Return the records that are requested, or in which only a pattern was found, HIT[n]; and what
+    else was found.
+    """
     hits = np.zeros(len(noted), dtype=HIT)
     for name in ("offset", "timestamp", "row", "is_tombstone"):
         hits[name] = noted[name]
-    hits["request"], hits["pattern"] = _requests_of(noted, key_bytes, keys)
+    hits["request"], hits["pattern"], answers = _requests_of(noted, key_bytes, keys)
     chosen = hits[(hits["request"] >= 0) | (hits["pattern"] >= 0)]
     if not (chosen["pattern"] >= 0).any():
-        return chosen
+        return chosen, answers
     # Of a record whose key is requested too, the pattern is not reported.
     records = chosen[["row", "offset"]]
     requested = chosen["request"] >= 0
     twice = ~requested & np.isin(records, records[requested])
-    return chosen[~twice]
+    return chosen[~twice], answers
 
 
 def _requests_of(
     noted: NDArray[np.void], key_bytes: NDArray[np.uint8], keys: KeySet
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return request and pattern of each noted record, -1 for none."""
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Answers]:
+    """Return request and pattern of each noted record, -1 for none, and what else was found."""
     codes = noted["code"]
     requests = np.full(len(noted), -1, dtype=np.int64)
     patterns = np.where(codes >= PATTERN, codes - PATTERN, -1)
     known = (codes >= 0) & (codes < PATTERN)
     requests[known] = keys.requests_of(codes[known])
-    answers: dict[tuple[int, bytes], int] = {}
+    named = keys.named_by(np.unique(requests[known]).tolist())
+    distinct: dict[tuple[int, bytes], list[int]] = {}
     for row in np.flatnonzero(codes < 0).tolist():
         record = noted[row]
         start = int(record["key_at"])
         key = key_bytes[start : start + int(record["key_length"])].tobytes()
-        lookup = (int(record["code"]), key)
-        if lookup not in answers:
-            answers[lookup] = keys.request_of(int(record["code"]), key)
-        requests[row] = answers[lookup]
-    return requests, patterns
+        distinct.setdefault((int(record["code"]), key), []).append(row)
+    answers = keys.look_up([code for code, _ in distinct], [key for _, key in distinct])
+    for request, rows in zip(answers.requests, distinct.values(), strict=True):
+        requests[rows] = request
+    answers.others.update(named)
+    return requests, patterns, answers

@@ -75,6 +75,7 @@ NO_RECORDS: Final[Looked] = "no records"
 NOT_ASKED: Final[Looked] = "not asked"
 REMOTE: Final = "remote segment"
 """The place of what is found in a tier."""
+_UNDECODED: Final = "keys cannot be decoded, and may be requested ones in another form"
 _FOREIGN: Final = (
     "it is neither records nor what Kafka or logwright writes into a file of this name"
 )
@@ -150,7 +151,7 @@ class _Reader:
 
     def looks_for(self, keys: KeySet) -> bool:
         """Whether there is anything to search for."""
-        return bool(self.patterns) or not keys.is_empty
+        return bool(self.patterns) or keys.is_searched
 
     def spans(self, file: RecordFile, keys: KeySet) -> Iterable[Span]:
         """Return the parts in which a file is read: a large segment has several, which begin at
@@ -230,7 +231,7 @@ class _Search:
         self._settings = settings
         self._reader = reader
         self._progress = progress
-        self._found = SearchResult(directory=log_dir)
+        self._found = SearchResult(directory=log_dir, unformed=set(keys.unformed))
         self._states: dict[TopicPartition, PartitionState] | None = None
 
     def run(self, inventory: Inventory, threads: int) -> SearchResult:
@@ -329,7 +330,14 @@ class _Search:
         if scanned.unread:
             whole = any(one.bytes in (-1, file.stamp.size) for one in scanned.unread)
             looked = "not searched" if whole else "in part"
+        if scanned.undecoded and looked == SEARCHED:
+            looked = "in part"
         result.looked[file.relative] = looked
+        result.add_others(self._keys, file.partition.topic, scanned.others)
+        if scanned.undecoded:
+            problem = f"{len(scanned.undecoded)} {_UNDECODED}"
+            part = Unread(position=0, bytes=-1, problem=problem)
+            self._unread(file.partition, file.relative, part)
         result.files += 1
         result.bytes += file.stamp.size
         self._progress("search", result.bytes, total)

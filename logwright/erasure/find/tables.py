@@ -112,7 +112,7 @@ class _Table:
         self._paths = Paths(keys, patterns)
         self.there: frozenset[str] = frozenset()
         self._elsewhere: set[str] = set()
-        self.found = SearchResult(directory=place.place)
+        self.found = SearchResult(directory=place.place, unformed=set(keys.unformed))
 
     def add(self, file: Listed) -> None:
         """Search one file, or the name of an empty directory."""
@@ -166,6 +166,7 @@ class _Table:
         is_log = not of.numbers and _ACTIONS.issuperset(rows.names)
         hits = [] if is_log else rows.hits
         self._found(hits, where)
+        self.found.add_others(self._keys, self._topic, rows.others)
         of = Of(there=self.there)
         try:
             add_texts(rows.says, texts, of)
@@ -204,6 +205,7 @@ class _Table:
         has_request = any(request >= 0 for request, _ in but)
         more = [hit for hit in hits if hit[:2] not in but and (hit[0] >= 0 or not has_request)]
         self._found(sorted(more), where)
+        self.found.add_others(self._keys, self._topic, scanned.others)
         self._references(texts.whole)
         problems = [] if problem is None else [problem]
         is_cut = self._keys.may_begin([beginning(cut) for cut in texts.cut])

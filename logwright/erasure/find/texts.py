@@ -24,12 +24,15 @@ _MOST_PARTS: Final = 200_000_000
 def scan_texts(texts: Iterable[bytes], keys: KeySet, patterns: Sequence[bytes]) -> Scanned:
     """Return which requests' keys are one of these texts, and which patterns are in one."""
     distinct = sorted(set(texts))
-    requests = {int(one) for one in keys.match(keys_of(distinct)) if one >= 0}
+    matched, answers = keys.search(keys_of(distinct))
+    requests = {int(one) for one in matched if one >= 0}
     contained = {n for n, one in enumerate(patterns) if any(one in text for text in distinct)}
-    return hits_of_rows(
+    scanned = hits_of_rows(
         [(one, -1, -1, False) for one in sorted(requests)]
         + [(-1, one, -1, False) for one in sorted(contained)]
     )
+    scanned.others, scanned.undecoded = answers.others, answers.undecoded
+    return scanned
 
 
 def scan_parts(texts: Iterable[bytes], keys: KeySet) -> tuple[set[int], str | None]:
@@ -57,10 +60,7 @@ def _are_short(keys: KeySet) -> bool:
 
 def keys_of(texts: Sequence[bytes]) -> Keys:
     """Return texts as keys are matched."""
-    lengths = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
-    starts = np.zeros(len(texts), dtype=np.int64)
-    np.cumsum(lengths[:-1], out=starts[1:])
-    return Keys(np.frombuffer(b"".join(texts), dtype=np.uint8), starts, lengths)
+    return Keys.of(texts)
 
 
 def hits_of_rows(hits: Sequence[RowHit]) -> Scanned:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from logwright.batches.status import HITS_FULL, OK, RECORDS, WRONG_CRC
 from logwright.batches.unpack import is_packed, open_records
 from logwright.erasure.find.patterns import search_span
+from logwright.erasure.form_match import may_be_form
 from logwright.erasure.match import (
     CANDIDATES,
     NO_MATCH,
@@ -252,7 +253,9 @@ def _decide(
     if read.key_length >= 0:
         if may_match(table, read.hash):
             code = match_key(table, read.hash, source, read.key, read.key_length)
-        if every and code == NO_MATCH:
+        if code == NO_MATCH and (
+            every or may_be_form(table, source, read.key, read.key_length, read.hash)
+        ):
             code = np.int64(CANDIDATES) - len(table.filters)
     status = np.int64(OK)
     if code != NO_MATCH:

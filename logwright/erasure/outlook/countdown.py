@@ -43,7 +43,10 @@ UNMATCHED: Final = ""
 NOTHING_SEARCHED: Final = Account(unsearched=("",))
 """The account of a search that has given none."""
 _SWEPT: Final = frozenset(("superseded", "tombstone", "aborted"))
-Worst = Literal["missed", "will be late", "not proved", "in time", "not found", "gone"]
+Worst = Literal[
+    "missed", "will be late", "not proved", "gone as bytes", "in time", "not found", "gone"
+]
+_NOT_PROVED: Final = frozenset(("not proved", "gone as bytes"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +96,8 @@ class TopicCountdown:
         next_deadline_ms: to come, of open requests; `NEVER` if there is none.
         gone_by_ms: when the last record is gone by itself, `NEVER` if never or if none is left.
         missed, late: requests whose deadline has passed, or will before all is gone.
-        not_proved: requests of which something may remain where was not searched; past_not_proved:
-            those whose deadline has passed.
+        not_proved: requests of which something may remain where was not searched, or under another
+            form of the key; past_not_proved: those whose deadline has passed.
         state: the worst of all requests.
     """
 
@@ -329,8 +332,8 @@ def _topic(topic: str, verdicts: Sequence[tuple[Verdict, int]], now_ms: int) -> 
         missed=states.count("missed"),
         late=states.count("will be late"),
         state=next(one for one in get_args(Worst) if one in states),
-        not_proved=states.count("not proved"),
-        past_not_proved=past.count("not proved"),
+        not_proved=sum(one in _NOT_PROVED for one in states),
+        past_not_proved=sum(one in _NOT_PROVED for one in past),
     )
 
 

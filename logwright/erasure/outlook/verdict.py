@@ -10,11 +10,16 @@
 | something that stays forever | nothing | | none | remains |
 | nothing | something | | | not proved |
 | nothing | nothing | do not exist | | not proved |
+| nothing, or all goes in time; see below | nothing | exist | | gone as bytes |
 | nothing | nothing | have an erasure of the key on record | | gone |
 | nothing | nothing | exist | | not found |
 
 "Not searched" is what could hold records of the request; `logwright.erasure.account` has what is on
 record. A deletion of a log of its topics is not an erasure of the key.
+
+A request is *gone as bytes* whose key has other forms that were found, in its topics or a copy of
+them, and that are not its own. So is one of which nothing was found and only the HMAC is known, so
+that nobody can look for other forms.
 
 A deadline has passed from its own ms on. A tombstone holds the key, so it counts as what it is: a
 record of the person's.
@@ -31,7 +36,12 @@ from logwright.erasure.certificate.model import State
 
 CLOSED: Final[frozenset[State]] = frozenset(("gone", "not found"))
 """States in which nothing is to be done."""
+AS_BYTES: Final[State] = "gone as bytes"
+"""Of these bytes nothing is left, or all goes in time; the person may have others."""
 NEVER_SEEN: Final = "never found: nothing that was searched shows that this key was ever here"
+UNFORMED: Final = "only the HMAC of its key is known, so other forms of it were not looked for"
+_CLEAN: Final[frozenset[State]] = frozenset(("gone", "not found", "in time"))
+"""States that are true of a person only if the key has no other form."""
 _NOT_COMPARED: Final = "; erasures under another secret are on record, which cannot be compared"
 
 
@@ -67,6 +77,8 @@ def verdict(
         state = _absent(look)
     else:
         state = _present(last_ms, deadline_ms, now_ms=now_ms, all_searched=not look.unsearched)
+    if (look.others and state in _CLEAN) or (look.unformed and state in CLOSED):
+        state = AS_BYTES
     return Verdict(state=state, found=len(gone_by_ms), gone_by_ms=last_ms, why=_why(state, look))
 
 
@@ -114,15 +126,27 @@ def _present(
 
 def _why(state: State, look: Look) -> str:
     """Return what a state rests on, where it is not what was found."""
+    if look.others and state in (AS_BYTES, "not proved"):
+        return _other_forms(look)
     if look.unsearched:
         places = "1 place" if look.unsearched == 1 else f"{look.unsearched} places"
         return f"{places} that could hold its records not searched"
     if state == "not proved":
         return "no log of its topics was found"
+    if state == AS_BYTES:
+        return f"{UNFORMED}{f'; {look.record}' if look.record else ''}"
     if state == "not found":
         deletion = f"; {look.record}" if look.record else ""
         return NEVER_SEEN + deletion + (_NOT_COMPARED if look.other_secret else "")
     return look.record if state == "gone" else ""
+
+
+def _other_forms(look: Look) -> str:
+    count = len(look.others)
+    other = "another key is" if count == 1 else f"{count} other keys are"
+    more = f"; {look.record}" if look.record else ""
+    places = f"; {look.unsearched} places not searched" if look.unsearched else ""
+    return f"{other} the same in another form, or in a copy of the topic{places}{more}"
 
 
 def next_deadline_ms(deadlines: Iterable[tuple[State, int | None]], now_ms: int) -> int | None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from logwright.erasure.form_of import form_of
 from logwright.erasure.key_text import QUOTES, WHITE_SPACE
 from logwright.erasure.landing import Landed, read_landing
 from logwright.erasure.request import Request
@@ -40,14 +41,17 @@ def row(**changes: object) -> dict[str, Any]:
     return {name: value for name, value in {**given, **changes}.items() if value is not None}
 
 
-def request(**changes: object) -> Request:
+def request(key: bytes = PLANTED.encode(), **changes: object) -> Request:
+    form = form_of(key, SECRET)
     given: dict[str, Any] = {
         "id": "r-1",
         "topics": "customers",
-        "hmac": SECRET.hmac(PLANTED.encode()),
-        "filter": SECRET.filter(PLANTED.encode()),
+        "hmac": SECRET.hmac(key),
+        "filter": SECRET.filter(key),
         "received_at_ms": RECEIVED_MS,
         "deadline_ms": RECEIVED_MS + 1000,
+        "forms": form.hmacs,
+        "form_filters": form.filters,
     }
     return Request(**{**given, **changes})
 
@@ -84,14 +88,24 @@ def test_a_key_in_base64_and_an_hmac(tmp_path: Path) -> None:
         row(key=None, key_base64=base64.b64encode(binary).decode()),
         row(key=None, hmac=SECRET.hmac(binary).hex().upper(), topics="regex:cust.*"),
     )
-    expected = request(hmac=SECRET.hmac(binary), filter=SECRET.filter(binary))
-    assert expected == landed.requests[0]
-    assert (
-        request(hmac=SECRET.hmac(binary), filter=None, topics="regex:cust.*")
-        == (landed.requests[1])
-    )
+    assert request(binary) == landed.requests[0]
+    expected = request(binary, filter=None, topics="regex:cust.*", forms=(), form_filters=())
+    assert expected == landed.requests[1]
     assert () == landed.refused
     assert landed.requests == landed.require_all(tmp_path)
+
+
+def test_a_decoded_key(tmp_path: Path) -> None:
+    """JSON is the same however it is written, and a text is itself."""
+    landed = read_json(
+        tmp_path,
+        row(key=None, key_decoded='{"b": 1, "a": "x"}'),
+        row(key=None, key_decoded='{"a":"x","b":1}'),
+        row(key=None, key_decoded=PLANTED),
+    )
+    first, second, third = landed.require_all(tmp_path)
+    assert first == second
+    assert request(decoded=True) == third
 
 
 def test_a_deadline_may_be_the_moment_of_receipt(tmp_path: Path) -> None:
@@ -109,8 +123,11 @@ def test_a_deadline_may_be_the_moment_of_receipt(tmp_path: Path) -> None:
         (row(topics=None), "topics is missing"),
         (row(topics=PLANTED + "!"), "topics is neither a topic nor has the prefix regex:"),
         (row(topics="regex:("), "topics is not a regular expression"),
-        (row(key=None), "the row has not exactly one of key, key_base64 and hmac"),
-        (row(hmac="00" * 32), "the row has not exactly one of key, key_base64 and hmac"),
+        (row(key=None), "the row has not exactly one of key, key_base64, key_decoded and hmac"),
+        (row(hmac="00" * 32), "the row has not exactly one of key, key_base64, key_decoded and"),
+        (row(key_decoded="x"), "the row has not exactly one of key, key_base64, key_decoded and"),
+        (row(key=None, key_decoded=PLANTED, id=PLANTED), "the row has the key in its id"),
+        (row(key=None, key_decoded=""), "key_decoded is empty"),
         (row(key=None, key_base64=PLANTED), "key_base64 is not base64"),
         (row(key=None, hmac=PLANTED), "hmac does not have 64 hexadecimal digits"),
         (row(key="\ud800" + PLANTED), "key is not text that UTF-8 has"),
@@ -194,7 +211,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_the_store_keeps_no_key(tmp_path: Path) -> None:
     """What is written is read again; the file has mode 0600 and not the key."""
-    requests = (request(), request(id="r-2", filter=None))
+    requests = (request(decoded=True), request(id="r-2", filter=None, forms=()))
     assert () == read_store(tmp_path / "store", SECRET)
     path = write_store(tmp_path / "store", requests, SECRET)
     assert requests == read_store(tmp_path / "store", SECRET)

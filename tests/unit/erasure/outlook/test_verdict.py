@@ -16,6 +16,7 @@ ALL = Look(topics=1, unsearched=0, erased=True)
 PART = replace(ALL, unsearched=1)
 NOTHING = replace(ALL, erased=False)
 NOWHERE = replace(NOTHING, topics=0)
+OTHERS = replace(ALL, others=frozenset({"ab"}))
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,15 @@ NOWHERE = replace(NOTHING, topics=0)
         ([5_000], None, PART, "not proved", 5_000),
         ([5_000, None], None, ALL, "remains", None),
         ([5_000, None], None, PART, "not proved", None),
+        ([], None, OTHERS, "gone as bytes", None),
+        ([], 500, replace(OTHERS, erased=False), "gone as bytes", None),
+        ([], 500, replace(OTHERS, unsearched=1), "not proved", None),
+        ([1_500], 1_500, OTHERS, "gone as bytes", 1_500),
+        ([1_500], 1_499, OTHERS, "will be late", 1_500),
+        ([None], None, OTHERS, "remains", None),
+        ([], 500, replace(ALL, unformed=True), "gone as bytes", None),
+        ([], 500, replace(NOTHING, unformed=True), "gone as bytes", None),
+        ([1_500], 1_500, replace(ALL, unformed=True), "in time", 1_500),
     ],
 )
 def test_verdict(
