@@ -19,8 +19,8 @@ _PLAN: Final = "1-0123abcd-0123abcd"
 _TIER: Final = "7_AAAAAAAAAAAAAAAAAAAAAA"
 
 Become = Literal["searched", "named"]
-"""What is done with it: its content is searched, so a sound one is no obstacle; or it is named as
-not searched, whoever is in it.
+"""What is done with it: its content is searched, so a sound one does not stand in the
+way; or it is named as not searched, whoever is in it.
 """
 Plant = Callable[[Path, bytes], None]
 """Writes a segment, or what has the same texts, at a path; given are the path and the segment."""

@@ -182,7 +182,7 @@ def of_fields(*types: str) -> dict[str, str]:
     return {"schema": json.dumps({"type": "struct", "fields": fields})}
 
 
-def beside(name: str, content: Callable[[str], bytes]) -> Plant:
+def next_to(name: str, content: Callable[[str], bytes]) -> Plant:
     """A file of another format next to the rows."""
 
     def plant(root: Path, who: str) -> None:
@@ -452,7 +452,7 @@ _DELTA = [
     Hidden(
         "notes in Delta's log",
         "a name twice in an object",
-        beside(
+        next_to(
             "_delta_log/00000000000000000000.json",
             lambda who: f'{{"txn": {{"appId": "{who}", "appId": "x"}}}}'.encode(),
         ),
@@ -567,30 +567,30 @@ _ICEBERG = [
     Hidden("catalogs", "a property", catalog),
 ]
 _OTHERS = [
-    Hidden("rows in JSON", "text", beside("rows.json", lambda who: f'{{"a": "{who}"}}'.encode())),
+    Hidden("rows in JSON", "text", next_to("rows.json", lambda who: f'{{"a": "{who}"}}'.encode())),
     Hidden(
         "rows in JSON",
         "number",
-        beside("rows.json", lambda who: f'{{"customer": {who}}}'.encode()),
+        next_to("rows.json", lambda who: f'{{"customer": {who}}}'.encode()),
         keys=NUMBERS,
     ),
     Hidden(
-        "other formats", "text", beside("x.csv", lambda who: f"a,{who}".encode()), "not searched"
+        "other formats", "text", next_to("x.csv", lambda who: f"a,{who}".encode()), "not searched"
     ),
     Hidden(
-        "other formats", "ORC", beside("x.orc", lambda who: b"ORC" + who.encode()), "not searched"
+        "other formats", "ORC", next_to("x.orc", lambda who: b"ORC" + who.encode()), "not searched"
     ),
-    Hidden("other formats", "Puffin", beside("metadata/x.stats", _puffin), "not searched"),
+    Hidden("other formats", "Puffin", next_to("metadata/x.stats", _puffin), "not searched"),
     Hidden(
         "other formats",
         "metadata of Hudi",
-        beside(".hoodie/1.commit", lambda who: json.dumps({"a": who}).encode()),
+        next_to(".hoodie/1.commit", lambda who: json.dumps({"a": who}).encode()),
         "not searched",
     ),
     Hidden(
         "other formats",
         "UTF-16",
-        beside("x.json", lambda w: f'"{w}"'.encode("utf-16")),
+        next_to("x.json", lambda w: f'"{w}"'.encode("utf-16")),
         "not searched",
     ),
 ]

@@ -48,6 +48,7 @@ from logwright.maintenance.undo import ERASE
 from logwright.place.bucket import bucket_of, manifest_of
 from logwright.place.model import Place, again
 from logwright.state.erasure_mark import erased_at_once, mark_content
+from logwright.state.hold import refuse_held
 
 _NS_PER_MS: Final = 1_000_000
 _CAME_BETWEEN: Final = "Run it again: what it wrote was not searched."
@@ -119,6 +120,7 @@ def _count(erasure: Erasure[Place], bucket: Bucket, partition: TopicPartition) -
     number = erased_in(searched).number
     if erased_in(latest).number > number or not drive(directory, unnamed_data()):
         return
+    refuse_held(erasure.log_dir, partition, erasure.now_ms, force=True)
     operation = Operation(
         id=new_job(ERASE),
         attempt=0,

@@ -132,7 +132,7 @@ class WholeBucketPlace(BucketPlace):
     contents: Contents = field(compare=False, repr=False)
 
     def again(self) -> WholeBucketPlace:
-        """See `ReadOnlyPlace.again`: all is listed anew."""
+        """See `ReadOnlyPlace.again`: all is listed again."""
         contents = contents_of(self.session.bucket)
         return replace(self, session=contents.session, contents=contents)
 

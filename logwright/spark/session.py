@@ -89,10 +89,7 @@ def session_settings(
         "spark.python.worker.faulthandler.enabled": "true",
     }
     if master.startswith("local"):
-        # Nothing outside this machine needs to reach the session.
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-        if local_directory is not None:
-            settings["spark.local.dir"] = str(local_directory)
+        settings |= _of_this_machine(local_directory)
     else:
         settings[_EXECUTOR_OPTIONS] = _FAST_EXECUTOR
     if numba_cache_directory is not None:
@@ -100,6 +97,16 @@ def session_settings(
     if event_log_directory is not None:
         settings |= _event_log(event_log_directory)
     return settings
+
+
+def _of_this_machine(local_directory: Path | None) -> dict[str, str]:
+    # Nothing outside needs to reach the session.
+    settings = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return (
+        settings
+        if local_directory is None
+        else settings | {"spark.local.dir": str(local_directory)}
+    )
 
 
 def _event_log(directory: Path) -> dict[str, str]:

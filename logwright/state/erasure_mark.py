@@ -132,7 +132,7 @@ def add_erasures(known: dict[str, Erasure], new: Mapping[str, Erasure]) -> None:
 
 
 def _all_keys(known: Mapping[str, Erasure], new: Mapping[str, Erasure]) -> dict[str, Erasure]:
-    """Return the keys of a mark; those that come anew are the last."""
+    """Return the keys of a mark; those that come again are the last."""
     return {key: erasure for key, erasure in known.items() if key not in new} | dict(new)
 
 

@@ -3,7 +3,7 @@
 Each record has a value of its own, so that bytes say what is where. Whatever happens, and wherever
 a process ends: no value that was erased in the bucket is in a later version, none that was erased
 in a directory is in that directory again; the log start offset in the bucket does not fall; what an
-upload says it has written is there, beside what retention of the directory has deleted; what is
+upload says it has written is there, besides what retention of the directory has deleted; what is
 refused says why.
 """
 

@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -58,6 +58,15 @@ while grep -q "^State:.[^Z]" "/proc/$pid/status" 2>/dev/null; do sleep 0.1; done
 """
 
 
+def _quorum(controllers: Mapping[int, int], *, dynamic: bool) -> dict[str, str]:
+    """The settings that say where the controllers listen: node to port."""
+    addresses = {node: f"127.0.0.1:{port}" for node, port in controllers.items()}
+    if dynamic:
+        return {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
+    voters = ",".join(f"{node}@{address}" for node, address in addresses.items())
+    return {"controller.quorum.voters": voters}
+
+
 class Brokers:
     """Some brokers, ids from 1. Effects: processes, which end with the context."""
 
@@ -87,13 +96,7 @@ class Brokers:
         self._nodes = (CONTROLLER, *self.ids) if apart else self.ids
         ports = {broker: free_port() for broker in self.ids}
         controllers = {node: free_port() for node in controlling}
-        addresses = {node: f"127.0.0.1:{port}" for node, port in controllers.items()}
-        voters = ",".join(f"{node}@{address}" for node, address in addresses.items())
-        quorum = (
-            {"controller.quorum.bootstrap.servers": ",".join(addresses.values())}
-            if dynamic
-            else {"controller.quorum.voters": voters}
-        )
+        quorum = _quorum(controllers, dynamic=dynamic)
         self.bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports.values())
         self._program = program = oracle_jvm("-Xmx512m", version="4.4")
         for broker in self._nodes:

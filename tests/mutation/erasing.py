@@ -186,8 +186,8 @@ ERASING = (
     Fault(
         family="erase: readers do not notice",
         file="erasure/erase/commit.py",
-        right="                execute(mark_steps(log.directory,",
-        wrong="                (mark_steps(log.directory,",
+        right="mark_steps(log.directory, plan.plan_id, erased, done=True, absent=absent), files",
+        wrong="(), files",
         tests=("tests/unit/erasure/test_mark.py",),
     ),
     Fault(

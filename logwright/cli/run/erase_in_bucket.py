@@ -60,13 +60,15 @@ def erase_in_bucket(
             f" {request.place}, at once and beyond undo? The objects of earlier versions keep them"
             " until a purge."
         )
-    had_matches = False
+    had_matches, not_erased = False, set(concerned)
     for partition in concerned:
         with request.failures.of(partition):
             for result in _erase(request, in_copy, partition, scratch):
                 shown.show(result)
                 had_matches |= result.has_matches
-    for failed in () if request.dry_run else count_erasure(erasure, logs):
+            not_erased.discard(partition)
+    counted_logs = [] if request.dry_run else [each for each in logs if each not in not_erased]
+    for failed in count_erasure(erasure, counted_logs):
         shown.show(failed)
     return had_matches
 

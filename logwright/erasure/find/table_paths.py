@@ -1,8 +1,8 @@
 """Keys and patterns in the paths of a table's files, and how such a path is shown: without them.
 
 A person can be in a path only: the value of a partition is (``customer=ann%40example.com``), and so
-can be a name that somebody gave to a file. Whoever has the operator's secret can tell from what is
-shown which name it was.
+can be a name that somebody gave to a file. Whoever has the operator's secret can say of a name
+whether it is what is shown.
 """
 
 from __future__ import annotations

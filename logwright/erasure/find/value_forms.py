@@ -13,7 +13,7 @@ date, time, both            text of ISO 8601, with a blank or a ``T``, and witho
 duration                    the whole number that it is stored as
 ==========================  ======================================================================
 
-A pattern is searched in the bytes and texts. True and false are no keys.
+A pattern is searched in the bytes and texts. True and false are not keys.
 """
 
 from __future__ import annotations

@@ -48,10 +48,12 @@ def test_help_imports_next_to_nothing() -> None:
     assert {
         "logwright",
         "logwright.cli",
+        "logwright.cli.interrupts",
         "logwright.cli.log_lines",
         "logwright.cli.main",
         "logwright.cli.statuses",
         "logwright.cli.streams",
+        "logwright.credentials",
         "logwright.errors",
     } == own
 
@@ -62,7 +64,7 @@ def test_help_of_a_command_imports_its_options(name: str) -> None:
     modules = imported_by(name, "--help")
     assert {"click", "logwright"} == {name.partition(".")[0] for name in modules}
     parts = {name.split(".")[1] for name in modules if name.startswith("logwright.")}
-    assert {"cli", "config", "errors", "format", "times", "units"} == parts
+    assert {"cli", "config", "credentials", "errors", "format", "times", "units"} == parts
     assert not [name for name in modules if name.startswith("logwright.cli.run")]
 
 

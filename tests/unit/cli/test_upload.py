@@ -57,6 +57,7 @@ def test_upload(call: Call, log_dir: Path, tmp_path: Path) -> None:
         "bytesSent": 0,
         "commits": 1,
         "missingOffsets": None,
+        "droppedOffsets": None,
     }
     assert expected == line, "the setting is not given any more"
 

@@ -66,9 +66,9 @@ def objects(bucket: Bucket) -> bytes:
     manifest = drive(bucket.below("t-0"), newest())
     segments = () if manifest is None else manifest.state.segments
     return b"".join(
-        bytes(bucket.below("t-0").read(one.log.key, 0, one.log.bytes))
-        for one in segments
-        if one.log.bytes
+        bytes(bucket.below("t-0").read(segment.log.key, 0, segment.log.bytes))
+        for segment in segments
+        if segment.log.bytes
     )
 
 
@@ -121,7 +121,7 @@ def test_an_upload_of_before_an_erasure_is_not_committed(
     has_version: bool,
 ) -> None:
     """Whichever place is erased first, and before whichever request of the upload: all that create
-    a version, and some of those that send data. What it commits then has been observed anew.
+    a version, and some of those that send data. What it commits then has been observed again.
     """
     written(tmp_path / "clean", "nobody", bases=(0,))
     written(tmp_path / "person", "person")

@@ -65,7 +65,7 @@ def test_directory_that_never_stays_is_given_up(
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(OSError, match="does not stay"):
         make_private(partition, "a", "b")
-    assert before == len(list(Path("/proc/self/fd").iterdir()))
+    assert before >= len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_missing_partition_is_no_reason_to_try_again(partition: Path) -> None:

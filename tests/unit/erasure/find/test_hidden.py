@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from logwright.bucket.store import Bucket
-from logwright.erasure.certificate.make import Requested, make_certificate
+from logwright.erasure.certificate.make import Issue, Requested, make_certificate
 from logwright.erasure.certificate.model import Certificate
 from logwright.erasure.certificate.search import search
 from logwright.erasure.find.search import search_log_dir
@@ -76,16 +76,14 @@ def certified(place: Place) -> Certificate:
     """What is said of the person."""
 
     def find(there: Place):  # noqa: ANN202 -- of the call
-        asked = settings({"cleanup.policy": "compact"})
-        return search_log_dir(there, KEYS, asked, progress=lambda *_: None)
+        config = settings({"cleanup.policy": "compact"})
+        return search_log_dir(there, KEYS, config, progress=lambda *_: None)
 
     searched = search(place, find, requests=1, sources=None, report=lambda *_: None)
     return make_certificate(
         [Requested(hmac="aa" * 32, topics="regex:.*")],
         [searched],
-        now_ms=START_MS,
-        signing_key_sha256="0" * 64,
-        versions=VERSIONS,
+        Issue(at_ms=START_MS, issuer="", signing_key_sha256="0" * 64, versions=VERSIONS),
     )
 
 
@@ -232,9 +230,8 @@ def test_what_appears_meanwhile_is_named(
         for key, content in later:
             Bucket.of(f"file://{root}").put_unique(key, content)
 
-    asked = settings({"cleanup.policy": "compact"})
-    found = search_log_dir(place, KEYS, asked, progress=report)
-    assert {"late", "t-0"} == {one.path for one in found.unsearched}
-    assert all(
-        "meanwhile" in one.problem or "while the rest" in one.problem for one in found.unsearched
-    )
+    config = settings({"cleanup.policy": "compact"})
+    result = search_log_dir(place, KEYS, config, progress=report)
+    assert {"late", "t-0"} == {each.path for each in result.unsearched}
+    problems = [each.problem for each in result.unsearched]
+    assert all("meanwhile" in each or "while the rest" in each for each in problems)

@@ -117,7 +117,7 @@ def write_tables(root: Path) -> list[Path]:
 
 
 def test_no_false_alarm(tmp_path: Path) -> None:
-    """Numbers and words that writers leave in each table are no keys."""
+    """Numbers and words that writers leave in each table are not keys."""
     numbers = [str(number) for number in range(100) if f"-{number}" not in str(tmp_path)]
     words = ["snappy.parquet", "py-1", "rs", "c000", "part-00000", "metadata.json", "name-mapping"]
     keys = KeySet.of(SECRET, clear=[text.encode() for text in [*numbers, *words]])
