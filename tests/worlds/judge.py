@@ -95,7 +95,7 @@ def _state(
         if any(one.stays for one in known.found):
             yield Wrong("more", "in time of what stays", _paths(known))
     if state in (AS_BYTES, "not proved"):
-        if not _has_cause(request, known, state):
+        if not _has_cause(request, known, state, world.plan.asking.asked):
             yield Wrong("less", f"{state} without a cause", about)
     elif state in LEFT:
         if not known.found and not known.maybe:
@@ -105,10 +105,10 @@ def _state(
             yield Wrong("more", f"{state} by another deadline", about)
 
 
-def _has_cause(request: Asked, known: Known, state: str) -> bool:
+def _has_cause(request: Asked, known: Known, state: str, all_of: Sequence[Asked]) -> bool:
     """Whether there is a reason for which nobody can say that a person is gone."""
     if state == AS_BYTES:
-        return request.form == "hmac"
+        return any(each.form == "hmac" and each.key == request.key for each in all_of)
     return bool(known.found or known.maybe or not known.exists or not known.is_complete)
 
 

@@ -25,10 +25,10 @@ _OPTIONS: Final = (
     ),
     click.option(
         "--keys-format",
+        metavar="FORMAT",
         type=click.Choice(["text", "base64", "hex", "decoded"]),
         default="text",
-        show_default=True,
-        help="How they are written; decoded: each in all its forms.",
+        help="base64, hex; decoded: in all forms [default: text].",
     ),
     click.option(
         "--requests",

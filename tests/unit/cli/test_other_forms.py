@@ -91,7 +91,7 @@ def test_the_record_under_another_form_is_named(place: Path, form: str) -> None:
     assert "close the case" not in answer.out
     page = (place / "c.html").read_text()
     assert "Gone as these bytes" in page
-    assert "close the case" not in page
+    assert "close the case" not in page.lower()
     find = run(place, "find", key, "--output", "json")
     assert 9 == find.status
     rows = [json.loads(line) for line in find.out.splitlines()]
@@ -108,7 +108,7 @@ def test_without_another_form_it_is_gone(place: Path, form: str) -> None:
     assert 0 == erase(place, key).status
     answer, entry = certify(place, key)
     assert (0, "gone", ()) == (answer.status, entry.state, entry.other_forms)
-    assert "close the case" in (place / "c.html").read_text()
+    assert "close the case" in (place / "c.html").read_text().lower()
     assert 0 == run(place, "find", key).status
 
 
