@@ -49,7 +49,7 @@ EVERYDAY = frozenset(
         ),
         *("export", "git", "grep", "head", "install", "ls", "mkdir", "openssl", "pip", "printf"),
         *("pytest", "pre-commit", "python", "python3", "python3.11", "rm", "sed", "sha256sum"),
-        *("cut", "sort", "stat", "sudo", "tr", "umask", "."),
+        *("comm", "cut", "sort", "stat", "sudo", "tr", "umask", "."),
     }
 )
 """Programs of a system, and of a Python environment."""
