@@ -29,7 +29,7 @@ Sources: Confluent's wire format; ``JsonConverter`` and ``JsonConverterConfig`` 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
 
 FRAME_BYTES: Final = 5
@@ -60,6 +60,21 @@ def json_reading(value: Any) -> bytes:  # noqa: ANN401 -- a parsed value has any
         return value.encode("utf-8", "surrogatepass")
     text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return text.encode("utf-8", "surrogatepass")
+
+
+def legible_readings(keys: Sequence[bytes]) -> list[bytes | None]:
+    """Return a reading of each key that is a text, None of one that is none, as a number or a
+    record: without its schema nobody can say whether it is a requested key.
+    """
+    return [next(filter(_is_text, readings(key)), None) for key in keys]
+
+
+def _is_text(reading: bytes) -> bool:
+    try:
+        text = reading.decode()
+    except UnicodeDecodeError:
+        return False
+    return text.isprintable()
 
 
 def given_reading(text: bytes) -> bytes:

@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from logwright.config.policy_models import INTERNAL_TOPICS
 from logwright.erasure.concerned import Concerned
 from logwright.erasure.form_of import filters_of
-from logwright.erasure.forms import given_reading, readings
+from logwright.erasure.forms import given_reading, legible_readings, readings
 from logwright.erasure.match import (
     CANDIDATES,
     UNKNOWN,
@@ -207,7 +208,9 @@ class KeySet:
     @cached_property
     def _reader(self) -> Reader | None:
         """What decodes the topic's keys, if a request asks for all forms of its key."""
-        return self._reader_of(self._topic) if self._topic and self.asks_for_forms else None
+        if not self.asks_for_forms or self._topic in INTERNAL_TOPICS:
+            return None
+        return (self._reader_of(self._topic) if self._topic else None) or legible_readings
 
     def is_decoded(self, index: int) -> bool:
         """Return whether all forms of a key are asked for."""
@@ -333,7 +336,8 @@ class KeySet:
         """Return the set with only the requests that apply to a topic; their indexes stay."""
         applying = frozenset(one for one in self.topics_asked if applies_to(one, topic))
         copied = frozenset(one for one in self.topics_asked if is_copy_of(one, topic))
-        decoded = topic if self._reader_of(topic) is not None else ""
+        is_own = self._reader_of(topic) is not None or topic in INTERNAL_TOPICS
+        decoded = topic if is_own else ""
         if (applying, copied, decoded) not in self._by_pattern:
             self._by_pattern[applying, copied, decoded] = replace(
                 self,

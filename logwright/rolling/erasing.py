@@ -142,11 +142,13 @@ class ClusterErasures:
         looked_at = []
         undecided = self._wait_for_transactions(where.partitions)
         for partition in where.partitions:
-            records = self._latest(partition, keys.for_topic(partition.topic))
+            unclear: set[str] = set()
+            records = self._latest(partition, keys.for_topic(partition.topic), unclear)
             lacking = Lacking(
                 partition=partition.name,
                 keys=tuple(each.key for each in records if not each.deleted),
                 undecided=undecided.get(partition.name),
+                unclear=len(unclear),
             )
             if records:
                 end = records[-1].offset + 1
@@ -175,27 +177,34 @@ class ClusterErasures:
                 return behind
             time.sleep(_POLL_SECONDS)
 
-    def _latest(self, partition: PartitionNow, keys: KeySet) -> tuple[KeyRecord, ...]:
-        """Return the latest records of some keys in a partition. Effects: reads it."""
+    def _latest(
+        self, partition: PartitionNow, keys: KeySet, unclear: set[str]
+    ) -> tuple[KeyRecord, ...]:
+        """Return the latest records of some keys in a partition; see `requested`. Effects: reads
+        it.
+        """
         topics = self._site.topics
         start = topics.offsets([partition], "first")[partition.name]
         end = topics.offsets([partition], "decided")[partition.name]
         batches = topics.read(partition, start, end)
-        return latest(record for batch in batches for record in requested(batch, keys))
+        return latest(record for batch in batches for record in requested(batch, keys, unclear))
 
     def _say(self, text: str) -> None:
         self._site.say(f"tombstones: {text}")
 
 
-def requested(batch: pa.RecordBatch, keys: KeySet) -> Iterable[KeyRecord]:
+def requested(batch: pa.RecordBatch, keys: KeySet, unclear: set[str]) -> Iterable[KeyRecord]:
     """Yield the records of requested keys among records that a consumer got, columns as
-    `logwright.ingest.schema.COPIED`.
+    `logwright.ingest.schema.COPIED`. Add the HMACs of keys that may be requested ones, or are in
+    another form.
     """
     all_keys = batch.column("key").to_pylist()
     lengths = np.array([-1 if key is None else len(key) for key in all_keys], dtype=np.int64)
     ends = np.cumsum(np.maximum(lengths, 0))
     data = np.frombuffer(b"".join(key or b"" for key in all_keys), dtype=np.uint8)
-    matching = keys.match(Keys(data, ends - np.maximum(lengths, 0), lengths))
+    matching, answers = keys.search(Keys(data, ends - np.maximum(lengths, 0), lengths))
+    unclear |= answers.undecoded
+    unclear.update(hmac for _, hmac in answers.others)
     values, offsets = batch.column("value"), batch.column("offset")
     for row in np.flatnonzero(matching >= 0).tolist():
         yield KeyRecord(all_keys[row], not values[row].is_valid, offsets[row].as_py())

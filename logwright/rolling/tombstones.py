@@ -76,11 +76,13 @@ class Lacking:
         keys: that get a tombstone, in the order of their latest records; not in its `repr`.
         undecided: the first offset of an open transaction, beyond which nothing was read; None: all
             was read that was there.
+        unclear: number of keys that cannot be decoded, or are requested ones in another form.
     """
 
     partition: str
     keys: tuple[bytes, ...] = field(repr=False)
     undecided: int | None = None
+    unclear: int = 0
 
 
 def concerned(now: ClusterNow, keys: Requested) -> Concerned:
@@ -137,6 +139,11 @@ def not_looked_at(where: Concerned, looked_at: Iterable[Lacking] = ()) -> Iterat
             yield (
                 f"{each.partition} has an open transaction and was looked at only up to offset"
                 f" {each.undecided}."
+            )
+        if each.unclear:
+            yield (
+                f"{each.partition} has {each.unclear} keys that cannot be decoded, or are requested"
+                " ones in another form: they got no tombstones."
             )
 
 

@@ -331,7 +331,7 @@ _OTHER_KEYS_BUT_PATTERNS: Final = (
 )
 NOT_SEEN: Final = (
     _OTHER_KEYS,
-    "The same person under other keys: exactly the bytes of each key were searched for.",
+    "The same person under other keys, but for those that are the requested ones in another form.",
     "That the requests are complete: who was not asked for was not searched for.",
     "Snapshots of file systems and volumes: they keep the blocks of files that were deleted.",
     "Replicas and log directories that were not given to the search.",

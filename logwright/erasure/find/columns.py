@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from logwright.erasure.find.leaves import UnknownType, leaves
-from logwright.erasure.find.scan import Scanned, Unread, nothing_found
+from logwright.erasure.find.scan import UNDECODED, Scanned, Unread, nothing_found
 from logwright.erasure.find.texts import RowHit, hits_of_rows
 from logwright.erasure.find.value_forms import (
     as_bytes,
@@ -195,18 +195,21 @@ def hits_in(
     """
     hits: set[tuple[int, int, int]] = set()
     problems = []
-    others: set[tuple[int, str]] = set()
+    answers = Answers([], set(), set())
     own = _own_columns(batch.schema)
     for number, (name, column) in enumerate(zip(batch.schema.names, batch.columns, strict=True)):
         if name in own:
             continue
         try:
             for leaf, rows in leaves(column):
-                hits |= _hits_of_leaf(leaf, rows + start, keys, patterns, others)
+                hits |= _hits_of_leaf(leaf, rows + start, keys, patterns, answers)
         except UnknownType as error:
             problems.append(
                 f"its column {number + 1} has values of the type {error}, which is not searched"
             )
+        if name in RAW_KEYS and answers.undecoded:
+            problems.append(f"{len(answers.undecoded)} {UNDECODED}, in its column {number + 1}")
+        answers.undecoded.clear()
     requested = {row for request, _, row in hits if request >= 0}
     return (
         [
@@ -215,7 +218,7 @@ def hits_in(
             if request >= 0 or row not in requested
         ],
         problems,
-        others,
+        answers.others,
     )
 
 
@@ -224,17 +227,18 @@ def _hits_of_leaf(
     rows: NDArray[np.int64],
     keys: KeySet,
     patterns: Sequence[bytes],
-    others: set[tuple[int, str]],
+    answers: Answers,
 ) -> set[tuple[int, int, int]]:
     """Return request, pattern and row of the hits in an array of simple values; add the other forms
-    of requested keys.
+    of requested keys, and what cannot be decoded.
     """
     import pyarrow.compute as pc  # noqa: PLC0415 -- an extra
 
     hits: set[tuple[int, int, int]] = set()
     for form in forms_of_values(leaf):
         matched, more = keys.search(form)
-        others |= more.others
+        answers.others.update(more.others)
+        answers.undecoded.update(more.undecoded)
         for at in np.flatnonzero(matched >= 0).tolist():
             hits.add((int(matched[at]), -1, int(rows[at])))
     for texts in texts_of(leaf) if patterns else ():

@@ -50,6 +50,8 @@ HIT: Final = np.dtype(
 """A record that was found. `request`: index in the `KeySet`, -1 if only a pattern was found.
 `pattern`: its number, -1 if a requested key was found. `row`: its batch in `Scanned.batches`."""
 
+UNDECODED: Final = "keys cannot be decoded, and may be requested ones in another form"
+"""Why a file was not searched, after a number."""
 PART_BYTES: Final = 32 * 1024 * 1024
 """About how much of a large file one thread reads at a time, if it is not packed."""
 _ROWS: Final = 16 * 1024

@@ -29,6 +29,7 @@ from logwright.erasure.find.proofs import known_texts, small_texts
 from logwright.erasure.find.result import LiveHits, SearchResult, Settings, Unsearched
 from logwright.erasure.find.scan import (
     PART_BYTES,
+    UNDECODED,
     WHOLE,
     Scanned,
     Scanner,
@@ -75,7 +76,6 @@ NO_RECORDS: Final[Looked] = "no records"
 NOT_ASKED: Final[Looked] = "not asked"
 REMOTE: Final = "remote segment"
 """The place of what is found in a tier."""
-_UNDECODED: Final = "keys cannot be decoded, and may be requested ones in another form"
 _FOREIGN: Final = (
     "it is neither records nor what Kafka or logwright writes into a file of this name"
 )
@@ -335,7 +335,7 @@ class _Search:
         result.looked[file.relative] = looked
         result.add_others(self._keys, file.partition.topic, scanned.others)
         if scanned.undecoded:
-            problem = f"{len(scanned.undecoded)} {_UNDECODED}"
+            problem = f"{len(scanned.undecoded)} {UNDECODED}"
             part = Unread(position=0, bytes=-1, problem=problem)
             self._unread(file.partition, file.relative, part)
         result.files += 1

@@ -31,7 +31,7 @@ def scan_texts(texts: Iterable[bytes], keys: KeySet, patterns: Sequence[bytes]) 
         [(one, -1, -1, False) for one in sorted(requests)]
         + [(-1, one, -1, False) for one in sorted(contained)]
     )
-    scanned.others, scanned.undecoded = answers.others, answers.undecoded
+    scanned.others = answers.others  # what cannot be decoded here is a text, and not a key
     return scanned
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from logwright.erasure.certificate.keys import load_public
@@ -201,6 +203,44 @@ def test_what_needs_a_schema(place: Path) -> None:
     assert 9 == find.status  # "last" is not a key of this format
     named = "1 keys cannot be decoded, and may be requested ones in another form"
     assert named in {one.get("problem") for one in rows}
+
+
+@pytest.mark.parametrize(
+    ("key", "is_legible"),
+    [
+        (framed(7, b"\x02\x0aanna1"), False),
+        ((42).to_bytes(8, "big"), False),
+        (bytes(range(200, 216)), False),
+        (framed(7, b"\x0aanna2"), True),
+        (framed(7, b'{"id":"anna2"}'), True),
+        ("Ännchen".encode(), True),
+        (b"anna2" + WINDOW, True),
+    ],
+    ids=["record", "number", "bytes", "string", "JSON", "text", "window"],
+)
+def test_without_a_schema_only_text_is_read(place: Path, key: bytes, *, is_legible: bool) -> None:
+    """Any other key may be the requested one: it is named as not searched."""
+    log(place, key)
+    find = decoded(place, "find", "anna1")
+    assert (0 if is_legible else 9) == find.status, find.out
+    named = "1 keys cannot be decoded, and may be requested ones in another form"
+    assert is_legible != (named in find.out)
+    words = ("--signing-key", place / "key", "--out", place / "c.json")
+    assert (0 if is_legible else 6) == decoded(place, "certificate", "anna1", *words).status
+    erased = decoded(place, "erase", "anna1", "--now-and-for-good", "--yes")
+    assert (0 if is_legible else 9) == erased.status
+
+
+def test_keys_of_a_table_without_a_schema(place: Path) -> None:
+    """The same in the column of the keys as they are in the log."""
+    log(place, b"anna2")
+    (place / "table").mkdir()
+    for key, status in ((b"anna2", 0), (framed(7, b"\x02\x0aanna1"), 9)):
+        column = pa.array([key], pa.binary())
+        pq.write_table(pa.table({"key": column, "other": [key.hex()]}), place / "table/x.parquet")
+        find = decoded(place, "find", "anna1", "--table", place / "table")
+        assert status == find.status, find.out
+        assert ("1 keys cannot be decoded" in find.out) == (status == 9)
 
 
 def test_a_decoded_key_by_tombstones(place: Path) -> None:

@@ -155,9 +155,29 @@ def test_requested_records_among_those_of_a_consumer() -> None:
         KeyRecord(C, False, 5),
         KeyRecord(A, True, 6),
     ]
-    assert expected == list(requested(batch, keys.for_topic("t")))
-    assert [] == list(requested(batch, keys.for_topic("u")))
-    assert [] == list(requested(batch.slice(1, 1), keys))
+    assert expected == list(requested(batch, keys.for_topic("t"), set()))
+    assert [] == list(requested(batch, keys.for_topic("u"), set()))
+    assert [] == list(requested(batch.slice(1, 1), keys, set()))
+
+
+def test_keys_in_another_form_are_not_looked_at() -> None:
+    """One that is a requested key in another form, and of a decoded key one that is not a text."""
+    rows = [(A, b"1"), (b'"' + A + b'"', b"2"), (b"\0\0\0\0\0\0\0\x2a", b"3")]
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {"key": key, "value": value, "headers": [], "timestamp": 0, "offset": at}
+            for at, (key, value) in enumerate(rows)
+        ],
+        schema=COPIED,
+    )
+    for decoded, offsets in ((False, [0]), (True, [0, 1])):
+        keys, unclear = KeySet.of(SECRET, clear=[A], topics="t", decoded=decoded), set[str]()
+        matching = requested(batch, keys.for_topic("t"), unclear)
+        assert offsets == [record.offset for record in matching]
+        assert 1 == len(unclear)
+    lacking = Lacking(partition="t-0", keys=(), unclear=1)
+    (sentence,) = not_looked_at(concerned(cluster(partition("t")), keys), [lacking])
+    assert "t-0 has 1 keys that cannot be decoded" in sentence
 
 
 def test_no_key_is_shown() -> None:
