@@ -279,7 +279,7 @@ class History:
     def _most(self, broker: int) -> tuple[int, int]:
         """The last leader epoch of a replica, -1: it never had one, and where its log ends."""
         directory = self.cluster.log_dir(broker) / PARTITION
-        _, _, *epochs = (directory / "leader-epoch-checkpoint").read_text().split()
+        epochs = (directory / "leader-epoch-checkpoint").read_text().split()[2:]
         last = max([each.last for each in batches_on_disk(directory)], default=-1)
         return int(epochs[-2]) if epochs else -1, last
 
