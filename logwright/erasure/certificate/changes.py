@@ -54,13 +54,15 @@ def changes_since(
 
 
 def _changes(certificate: Certificate, number: int, root: Place, report: Report | None) -> Changes:
-    tree, before = list_tree(root), certificate.files_of(number)
-    hidden = [(path, file) for path, file in before.items() if _is_hidden(path, tree.files)]
+    tree = list_tree(root)
+    files = [file for file in certificate.manifest if file.directory == number]
+    hidden = [file for file in files if _is_hidden(file.path.path, tree.files)]
+    before = {file.path.path: file for file in files if not _is_hidden(file.path.path, tree.files)}
     worth = {
         path: stamp
         for path, stamp in tree.files.items()
         if _may_be_same(before.get(path), stamp.size)
-        or any(may_be(shown, path) and file.bytes == stamp.size for shown, file in hidden)
+        or any(may_be(file.path.path, path) and file.bytes == stamp.size for file in hidden)
     }
     now = hash_files(Tree(root=root, files=worth), report)
     known: dict[str, str] = {}
@@ -78,18 +80,18 @@ def _is_hidden(path: str, there: Container[str]) -> bool:
 
 def _with_names(
     before: Mapping[str, ManifestFile],
-    hidden: Sequence[tuple[str, ManifestFile]],
+    hidden: Sequence[ManifestFile],
     now: Mapping[str, File],
 ) -> dict[str, ManifestFile]:
     """Return a manifest with the names of files whose paths it does not show: a file with the same
-    content, and a path that may be it.
+    content, and a path that may be it. Several can be shown alike.
     """
     named = dict(before)
-    for shown, file in hidden:
+    for file in hidden:
+        shown = file.path.path
         paths = (path for path in now if path not in named and may_be(shown, path))
         same = next((path for path in paths if now[path].sha256 == file.sha256), None)
-        if same is not None:
-            named[same] = named.pop(shown)
+        named[shown if same is None else same] = file
     return named
 
 
