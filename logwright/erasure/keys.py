@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,9 @@ class Answers(NamedTuple):
     requests: list[int]
     others: set[tuple[int, str]]
     undecoded: set[str]
+
+
+_ALL_FORMS: Final = b"all forms of "
 
 
 def _no_reader(topic: str) -> Reader | None:
@@ -325,8 +328,16 @@ class KeySet:
         return by_form
 
     def shorts(self, indexes: Iterable[int]) -> tuple[str, ...]:
-        """Return the short HMACs of some requests, sorted; see `Secret.short`."""
-        return tuple(sorted({self.secret.short(self.request(one).hmac) for one in indexes}))
+        """Return the short HMACs of some requests, sorted; see `Secret.short`. One that asks for
+        all forms of its key has another one besides: who erased its bytes has not erased the forms.
+        """
+        known: set[str] = set()
+        for index in indexes:
+            hmac_ = self.request(index).hmac
+            known.add(self.secret.short(hmac_))
+            if self.is_decoded(index):
+                known.add(self.secret.short(self.secret.hmac(_ALL_FORMS + hmac_)))
+        return tuple(sorted(known))
 
     def asked(self) -> tuple[str, ...]:
         """Return the short HMACs of all requests that are in it, sorted."""

@@ -9,9 +9,9 @@ before them, when and how, those of earlier erasures too: nothing else says that
 erasure by tombstones adds its keys, too; for readers the mark stays the same then: they see the
 tombstones.
 
-It also has which keys the log has no record of below an offset: those that an
-erasure at once erased, and those that it did not find. A copy of this log brings
-none of them back (`logwright.erasure.copied`).
+And it has which keys the log has no record of below an offset: those that an erasure at once
+erased, and those that it did not find. A copy of this log brings none of them back
+(`logwright.upload.plan`).
 
 It is written before the first segment is replaced and again after the last, so that nobody who
 reads in between takes what he has read for the log after the erasure. It is a line with a CRC; one

@@ -204,6 +204,23 @@ def test_a_directory_without_the_key_may_be_uploaded(
     assert PERSON in objects(bucket)
 
 
+def test_who_erased_bytes_has_not_erased_all_forms(
+    bucket: Bucket, agreement: bytes, keys: tuple[str | Path, ...], tmp_path: Path
+) -> None:
+    """The bucket lost each form of the key; a directory that lost one of them may have another."""
+    log_dir = written(tmp_path / "logs", '"person"')
+    shutil.copytree(log_dir, tmp_path / "other")
+    put(log_dir, bucket, agreement)
+    decoded = (*keys, "--keys-format", "decoded")
+    erase(bucket.url, decoded)
+    assert PERSON not in objects(bucket)
+    erase(tmp_path / "other", keys)
+    assert "erased" in called("upload", tmp_path / "other", "--to", bucket.url).stderr
+    assert PERSON not in objects(bucket)
+    assert 0 == erase(tmp_path / "other", decoded)
+    run("upload", tmp_path / "other", "--to", bucket.url)
+
+
 def test_an_erased_directory_protects_the_bucket(
     bucket: Bucket,
     agreement: bytes,
