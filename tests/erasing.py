@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from logwright.erasure.keys import Keys, KeySet
+from logwright.erasure.keys import Keys, KeySet, Matched
 from logwright.errors import LogwrightError
 from logwright.format.batch import CONTROL, LOG_APPEND_TIME, MAGIC, parse_batch, walk_batches
 from logwright.format.record import Record, read_records
@@ -28,7 +27,7 @@ class PlainKeys:
     def __init__(self, keys: Collection[bytes]) -> None:
         self.keys = list(keys)
 
-    def match(self, keys: Keys) -> NDArray[np.int32]:
+    def match(self, keys: Keys) -> Matched:
         """See `Matcher.match`."""
         buffer, starts, lengths = keys
         requests = np.full(len(starts), -1, dtype=np.int32)
@@ -38,15 +37,15 @@ class PlainKeys:
             key = buffer[start : start + length].tobytes()
             if key in self.keys:
                 requests[number] = self.keys.index(key)
-        return requests
+        return Matched(requests, undecoded=False)
 
-    def shorts(self, indexes: Iterable[int]) -> tuple[str, ...]:
+    def shorts(self, indexes: Iterable[int], *, forms: bool = True) -> tuple[str, ...]:
         """See `Matcher.shorts`."""
-        return KeySet.of(SECRET, clear=self.keys).shorts(indexes)
+        return KeySet.of(SECRET, clear=self.keys).shorts(indexes, forms=forms)
 
-    def asked(self) -> tuple[str, ...]:
+    def asked(self, *, forms: bool = True) -> tuple[str, ...]:
         """See `Matcher.asked`."""
-        return KeySet.of(SECRET, clear=self.keys).asked()
+        return KeySet.of(SECRET, clear=self.keys).asked(forms=forms)
 
 
 class PlainBatch(NamedTuple):

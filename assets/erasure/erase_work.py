@@ -21,7 +21,7 @@ from logwright.erasure.case.certified import add_certified, certified_by
 from logwright.erasure.certificate.search import replicas_elsewhere
 from logwright.erasure.decoded import readers_of
 from logwright.erasure.keys import KeySet
-from logwright.erasure.outcome import Result
+from logwright.erasure.outcome import Failed, Result
 from logwright.erasure.remains import not_reached, search_remains
 from logwright.erasure.run import (
     Erasure,
@@ -178,10 +178,13 @@ class ErasureWork:
             if not keys:
                 continue
             try:
-                seen = seen_now(erasure)
+                seen, counted = seen_now(erasure), set(keys)
                 for partition in concerned_logs(seen, [*keys]):
-                    yield keys[partition], erase_version(seen, partition)
-                for failed in count_erasure(seen, [*keys]):
+                    result = erase_version(seen, partition)
+                    if isinstance(result, Failed):
+                        counted.discard(partition)
+                    yield keys[partition], result
+                for failed in count_erasure(seen, sorted(counted)):
                     yield keys.get(cast("TopicPartition", failed.partition), failed.name), failed
             except LogwrightError as error:
                 self.failures[name] = error.as_value()

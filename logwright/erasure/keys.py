@@ -76,6 +76,18 @@ class Answers(NamedTuple):
     undecoded: set[str]
 
 
+class Matched(NamedTuple):
+    """What became of some keys of an erasure.
+
+    Attributes:
+        requests: the index of each key's request, int32[k]; -1 if it is not requested.
+        undecoded: one cannot be decoded, and may be a form of a request's key.
+    """
+
+    requests: NDArray[np.int32]
+    undecoded: bool
+
+
 _ALL_FORMS: Final = b"all forms of "
 
 
@@ -327,21 +339,24 @@ class KeySet:
                 by_form.setdefault(form, []).append(index)
         return by_form
 
-    def shorts(self, indexes: Iterable[int]) -> tuple[str, ...]:
+    def shorts(self, indexes: Iterable[int], *, forms: bool = True) -> tuple[str, ...]:
         """Return the short HMACs of some requests, sorted; see `Secret.short`. One that asks for
         all forms of its key has another one besides: who erased its bytes has not erased the forms.
+
+        Args:
+            forms: whether all forms of the keys were looked for.
         """
         known: set[str] = set()
         for index in indexes:
             hmac_ = self.request(index).hmac
             known.add(self.secret.short(hmac_))
-            if self.is_decoded(index):
+            if forms and self.is_decoded(index):
                 known.add(self.secret.short(self.secret.hmac(_ALL_FORMS + hmac_)))
         return tuple(sorted(known))
 
-    def asked(self) -> tuple[str, ...]:
-        """Return the short HMACs of all requests that are in it, sorted."""
-        return self.shorts(self._chosen.tolist())
+    def asked(self, *, forms: bool = True) -> tuple[str, ...]:
+        """Return the short HMACs of all requests that are in it, as `shorts`."""
+        return self.shorts(self._chosen.tolist(), forms=forms)
 
     def for_topic(self, topic: str) -> KeySet:
         """Return the set with only the requests that apply to a topic; their indexes stay."""
@@ -459,9 +474,10 @@ class KeySet:
         answers.others.update(self.named_by(np.unique(indices[by_bytes]).tolist()))
         return indices, answers
 
-    def match(self, keys: Keys) -> NDArray[np.int32]:
-        """Return the index of each key's request, int32[k]; -1 if it is not requested."""
-        return self._matched(self.table, keys)[0]
+    def match(self, keys: Keys) -> Matched:
+        """Return the index of each key's request."""
+        indices, _, answers = self._matched(self.table, keys)
+        return Matched(indices, bool(answers.undecoded))
 
     def _matched(
         self, table: MatchTable, keys: Keys

@@ -16,7 +16,7 @@ from logwright.erasure.in_bucket import (
     erased_in_copy,
     seen_now,
 )
-from logwright.erasure.outcome import LogResult, Result
+from logwright.erasure.outcome import Failed, LogResult, Result
 from logwright.erasure.run import Erasure, plan_logs
 from logwright.format.names import TopicPartition
 from logwright.locks import lock_log_dir
@@ -63,10 +63,12 @@ def erase_in_bucket(
     had_matches, not_erased = False, set(concerned)
     for partition in concerned:
         with request.failures.of(partition):
-            for result in _erase(request, in_copy, partition, scratch):
+            results = _erase(request, in_copy, partition, scratch)
+            for result in results:
                 shown.show(result)
                 had_matches |= result.has_matches
-            not_erased.discard(partition)
+            if not any(isinstance(result, Failed) for result in results):
+                not_erased.discard(partition)
     counted_logs = [] if request.dry_run else [each for each in logs if each not in not_erased]
     for failed in count_erasure(erasure, counted_logs):
         shown.show(failed)

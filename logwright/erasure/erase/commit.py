@@ -128,8 +128,10 @@ def commit_erasure(
             _refuse_staged(list_partition(log.directory), plan.plan_id)
             require_complete(plan, staged.segments)
             copies = (*plan.copies, *inner_copies(log.directory, keys, runtime=runtime))
-            erased = dict.fromkeys(keys.shorts(plan.scan.requests), Erasure(plan.now_ms, "at once"))
-            absent = _absent(plan, keys)
+            forms = not plan.scan.undecoded and all(one.matches is not None for one in copies)
+            shorts = keys.shorts(plan.scan.requests, forms=forms)
+            erased = dict.fromkeys(shorts, Erasure(plan.now_ms, "at once"))
+            absent = _absent(plan, keys, forms=forms)
             execute(_swap(staged, erased), files)
             end_plan(log.log_dir, plan.plan_id)
             listing = list_partition(log.directory)
@@ -164,12 +166,17 @@ def note_absent(plan: ErasePlan, keys: Matcher) -> None:
         LogDirLocked, StalePlan, StepFailed: as `commit_erasure`.
     """
     with live_log(plan.log) as files, room_or_without("noting which keys the log has no record of"):
-        execute(absent_steps(plan.log.directory, _absent(plan, keys)), files)
+        absent = _absent(plan, keys, forms=not plan.scan.undecoded)
+        execute(absent_steps(plan.log.directory, absent), files)
 
 
-def _absent(plan: ErasePlan, keys: Matcher) -> dict[str, int]:
-    """Return the keys that the log has no record of after the erasure: all that were asked for."""
-    return dict.fromkeys(keys.asked(), plan.log.log_end_offset)
+def _absent(plan: ErasePlan, keys: Matcher, *, forms: bool) -> dict[str, int]:
+    """Return the keys that the log has no record of after the erasure: all that were asked for.
+
+    Args:
+        forms: all forms of them were looked for, in the kept files too.
+    """
+    return dict.fromkeys(keys.asked(forms=forms), plan.log.log_end_offset)
 
 
 def _swap(staged: StagedErasure, erased: Mapping[str, Erasure]) -> Iterator[FileStep]:

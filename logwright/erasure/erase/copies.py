@@ -54,8 +54,8 @@ def inner_copies(directory: Path, keys: Matcher, *, runtime: Runtime) -> list[Co
 
 
 def file_matches(path: Path, keys: Matcher, *, runtime: Runtime) -> bool | None:
-    """Return whether a file has a matching record; None if it has none before it cannot be read.
-    Effects: reads it.
+    """Return whether a file has a matching record; None if it has none before it cannot be read, or
+    has keys that cannot be decoded and may match. Effects: reads it.
 
     Raises:
         UnreadableFile, StalePlan: it is not a regular file, or vanished.
@@ -74,6 +74,7 @@ def file_matches(path: Path, keys: Matcher, *, runtime: Runtime) -> bool | None:
         for hits in matches_of(source, keys, runtime=runtime):
             if len(hits.requests):
                 return True
+            is_whole &= not hits.undecoded
     except (CorruptLogError, UnsupportedFormatError, BatchAboveLimit):
         return None
     return False if is_whole else None

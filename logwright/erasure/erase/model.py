@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from logwright.batches.source import Source
     from logwright.config.topic import CleanerConfig, TopicConfig
-    from logwright.erasure.keys import Keys
+    from logwright.erasure.keys import Keys, Matched
     from logwright.erasure.match import MatchTable
     from logwright.log.model import PartitionLog
     from logwright.rewrite.model import StagedSegment
@@ -32,13 +32,17 @@ class Matcher(Protocol):
     def needs_hmacs(self) -> bool:
         """Whether any key may match, whatever the table says."""
 
-    def match(self, keys: Keys, /) -> NDArray[np.int32]:
-        """Return the index of each key's request, int32[k]; -1 if it is not requested."""
+    def match(self, keys: Keys, /) -> Matched:
+        """Return the index of each key's request."""
 
-    def shorts(self, indexes: Iterable[int], /) -> tuple[str, ...]:
-        """Return what a mark has of these requests (`logwright.state.erasure_mark`)."""
+    def shorts(self, indexes: Iterable[int], /, *, forms: bool = True) -> tuple[str, ...]:
+        """Return what a mark has of these requests (`logwright.state.erasure_mark`).
 
-    def asked(self) -> tuple[str, ...]:
+        Args:
+            forms: whether all forms of their keys were looked for.
+        """
+
+    def asked(self, *, forms: bool = True) -> tuple[str, ...]:
         """Return what a mark has of all requests."""
 
 
@@ -66,12 +70,14 @@ class Scan:
         matching: bitmap by ordinal, uint8[(records + 7) / 8].
         segments: those with a match, ascending.
         requests: those of a match.
+        undecoded: there are keys that cannot be decoded, and may be forms of a request's key.
     """
 
     sources: Sequence[Source]
     matching: NDArray[np.uint8]
     segments: tuple[SegmentMatches, ...]
     requests: frozenset[int] = frozenset()
+    undecoded: bool = False
 
     @property
     def records(self) -> int:

@@ -29,10 +29,12 @@ class Matches(NamedTuple):
 
     Attributes:
         records: only these. requests: int32[n], number of each one's request.
+        undecoded: see `logwright.erasure.keys.Matched`.
     """
 
     records: Records
     requests: NDArray[np.int32]
+    undecoded: bool
 
     def key(self, row: int) -> bytes:
         """Return the key of a match."""
@@ -52,7 +54,7 @@ def matches(source: Source, rows: slice | NDArray[np.int64], keys: Matcher) -> M
     left_out = np.cumsum(np.where(has_match, 0, counts))
     records = project(source, window.only(has_match))
     chosen = matching.numbers - left_out[matching.rows]
-    return Matches(records.only(chosen), matching.requests)
+    return Matches(records.only(chosen), matching.requests, matching.undecoded)
 
 
 def open_segments(log: PartitionLog) -> list[Source]:
@@ -86,12 +88,13 @@ def scan_log(
     sources = open_segments(log)
     records = sum(source.records for source in sources)
     matching = np.zeros((records + 7) // 8, dtype=np.uint8)
-    segments, requests = [], set[int]()
+    segments, requests, undecoded = [], set[int](), False
     total, done = sum(source.log.bytes for source in sources), 0
     for segment, source in zip(log.segments, sources, strict=True):
         count, first = 0, -1
         for hits in matches_of(source, keys, runtime=runtime or Runtime()):
             rows = hits.records.rows
+            undecoded |= hits.undecoded
             if len(rows):
                 bits = np.left_shift(1, rows["ordinal"] & 7).astype(np.uint8)
                 np.bitwise_or.at(matching, rows["ordinal"] >> 3, bits)
@@ -109,6 +112,7 @@ def scan_log(
         matching=matching,
         segments=tuple(segments),
         requests=frozenset(requests),
+        undecoded=undecoded,
     )
 
 

@@ -24,11 +24,13 @@ class Matching(NamedTuple):
     Attributes:
         numbers: int64[n], of the records in the window, ascending; those of control batches count.
         rows: int64[n], of their batches. requests: int32[n], numbers of their requests.
+        undecoded: see `logwright.erasure.keys.Matched`.
     """
 
     numbers: NDArray[np.int64]
     rows: NDArray[np.int64]
     requests: NDArray[np.int32]
+    undecoded: bool
 
 
 def search_batches(
@@ -51,6 +53,6 @@ def search_batches(
     count, row, status = note_keys(buffer, window.batches, spans, rule, noted)
     require_batch(source, window.batches, row, status)
     numbers, owners, starts, lengths = noted[:, :count]
-    requests = keys.match(Keys(buffer, starts, lengths))
+    requests, undecoded = keys.match(Keys(buffer, starts, lengths))
     chosen = requests >= 0
-    return window, Matching(numbers[chosen], owners[chosen], requests[chosen])
+    return window, Matching(numbers[chosen], owners[chosen], requests[chosen], undecoded)

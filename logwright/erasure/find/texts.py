@@ -46,7 +46,7 @@ def scan_parts(texts: Iterable[bytes], keys: KeySet) -> tuple[set[int], str | No
             left -= len(parts.keys.starts)
             if left < 0:
                 return requests, _TOO_MUCH
-            requests |= set(keys.match(parts.keys).tolist()) - {-1}
+            requests |= set(keys.match(parts.keys).requests.tolist()) - {-1}
             if not (parts.all or _are_short(keys)):
                 problem = TOO_LONG
     return requests, problem

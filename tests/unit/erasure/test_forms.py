@@ -108,7 +108,7 @@ def test_each_form_is_known_from_each(group: Sequence[bytes]) -> None:
 def test_a_decoded_key_is_all_of_its_forms(group: Sequence[bytes]) -> None:
     """Also for an erasure, which does not look for others."""
     keys = KeySet.of(SECRET, clear=[group[0]], decoded=True)
-    assert [0] * len(group) == keys.match(Keys.of(group)).tolist()
+    assert [0] * len(group) == keys.match(Keys.of(group)).requests.tolist()
     assert [(0, 0)] * len(group) == [look(keys, key) for key in group]
 
 
@@ -140,7 +140,7 @@ def test_a_copy_of_the_topic() -> None:
     assert copy.is_empty
     assert copy.is_searched
     assert not keys.for_topic("backorders").is_searched
-    assert [-1] == copy.match(Keys.of([b"c1"])).tolist()
+    assert [-1] == copy.match(Keys.of([b"c1"])).requests.tolist()
 
 
 def test_only_an_hmac() -> None:

@@ -57,7 +57,7 @@ def test_as_a_dictionary(
     indexes = {key: index for index, key in enumerate([*stored, *digests, *clear])}
     candidates = [None, *clear, *stored, *others, *digests, *others]
     expected = [-1 if key is None else indexes.get(key, -1) for key in candidates]
-    assert expected == keys.match(as_keys(candidates)).tolist()
+    assert expected == keys.match(as_keys(candidates)).requests.tolist()
     assert len(indexes) == len(keys)
     assert [SECRET.hmac(key) for key in indexes] == [keys.request(n).hmac for n in range(len(keys))]
 
@@ -68,7 +68,8 @@ def test_many_keys() -> None:
     keys = [draw.randbytes(draw.randrange(1, 20)) for _ in range(100_000)]
     clear = list(dict.fromkeys(keys))
     others = [key + b"x" for key in clear]
-    matches = KeySet.of(SECRET, clear=clear).match(as_keys([*clear[:5000], *others[:5000]]))
+    keys_ = as_keys([*clear[:5000], *others[:5000]])
+    matches = KeySet.of(SECRET, clear=clear).match(keys_).requests
     expected = {key: index for index, key in enumerate(clear)}
     assert [expected.get(key, -1) for key in [*clear[:5000], *others[:5000]]] == matches.tolist()
 
@@ -88,7 +89,7 @@ def test_one_filter_for_several_keys() -> None:
         for key in (b"x", b"y", b"a")
     ]
     keys = KeySet.of(SECRET, requests=requests).for_topic("t")
-    assert [2, -1, -1] == keys.match(as_keys([b"a", b"x", b"b"])).tolist()
+    assert [2, -1, -1] == keys.match(as_keys([b"a", b"x", b"b"])).requests.tolist()
 
 
 def test_the_topics_of_a_request() -> None:
@@ -108,7 +109,7 @@ def test_the_topics_of_a_request() -> None:
         "x": [-1, -1, -1],
     }
     assert expected == {
-        topic: keys.for_topic(topic).match(candidates).tolist() for topic in expected
+        topic: keys.for_topic(topic).match(candidates).requests.tolist() for topic in expected
     }
     assert ["x"] == [topic for topic in expected if keys.for_topic(topic).is_empty]
     assert keys.for_topic("orders") is keys.for_topic("orders")

@@ -25,6 +25,7 @@ from tests.bucket_maintenance.copies import T0, called, made_old, put, run, secr
 from tests.log_builder import START_MS, LogBuilder
 
 NOW = ("--now", START_MS + 1_000)
+NOT_SEARCHED = 9
 PERSON = b"person"
 DELETE = {"cleanup.policy": "delete"}
 
@@ -42,7 +43,7 @@ def _log_dir(tmp_path: Path) -> Path:
     return written(tmp_path / "logs", "person")
 
 
-def written(log_dir: Path, key: str, bases: tuple[int, ...] = (0, 2, 4, 6)) -> Path:
+def written(log_dir: Path, key: str | bytes, bases: tuple[int, ...] = (0, 2, 4, 6)) -> Path:
     log = LogBuilder(log_dir)
     for base in bases:
         log.segment(base).batch(base, [(key if base == 2 else f"k{base}", "v" * 40), ("x", "y")])
@@ -219,6 +220,28 @@ def test_who_erased_bytes_has_not_erased_all_forms(
     assert PERSON not in objects(bucket)
     assert 0 == erase(tmp_path / "other", decoded)
     run("upload", tmp_path / "other", "--to", bucket.url)
+
+
+def test_who_could_not_decode_has_not_erased_all_forms(
+    bucket: Bucket, agreement: bytes, keys: tuple[str | Path, ...], tmp_path: Path
+) -> None:
+    """Without its schema nobody can say whether an Avro key is the person's, in segments or in what
+    a cleaning kept.
+    """
+    log_dir = written(tmp_path / "logs", "person")
+    put(log_dir, bucket, agreement)
+    decoded = (*keys, "--keys-format", "decoded")
+    erase(bucket.url, decoded)
+    record = b"\0\0\0\0\1\x0cperson\1"
+    for name, bases in (("live", (0, 2, 4, 6)), ("kept", (0, 4, 6))):
+        other = written(tmp_path / name, record, bases)
+        if name == "kept":
+            kept = written(tmp_path / "more", record) / "t-0"
+            log = f"{2:020}.log"
+            shutil.copyfile(kept / log, other / "t-0" / f"{log}.deleted")
+        assert NOT_SEARCHED == erase(other, decoded)
+        assert "erased" in called("upload", other, "--to", bucket.url).stderr
+    assert PERSON not in objects(bucket)
 
 
 def test_an_erased_directory_protects_the_bucket(
