@@ -150,16 +150,16 @@ ERASING = (
         family="erase: retired files of a cleaning stay",
         file="erasure/erase/commit.py",
         right="*plan.copies, *inner_copies(log.directory, keys, runtime=runtime))\n"
-        "            erased",
-        wrong="*inner_copies(log.directory, keys, runtime=runtime),)\n            erased",
+        "            forms",
+        wrong="*inner_copies(log.directory, keys, runtime=runtime),)\n            forms",
         tests=_CRASH,
     ),
     Fault(
         family="erase: kept outputs and cut pieces stay",
         file="erasure/erase/commit.py",
         right="*plan.copies, *inner_copies(log.directory, keys, runtime=runtime))\n"
-        "            erased",
-        wrong="*plan.copies,)\n            erased",
+        "            forms",
+        wrong="*plan.copies,)\n            forms",
         tests=_CRASH,
     ),
     Fault(

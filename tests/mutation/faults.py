@@ -7,6 +7,7 @@ from tests.mutation.between import BETWEEN
 from tests.mutation.buckets import BUCKETS
 from tests.mutation.certificates import CERTIFICATES
 from tests.mutation.checking import CHECKING
+from tests.mutation.copies import COPIES
 from tests.mutation.decoding import DECODING
 from tests.mutation.edges import EDGES
 from tests.mutation.erasing import ERASING
@@ -276,5 +277,6 @@ FAULTS = (
     *CERTIFICATES,
     *AUDITING,
     *BUCKETS,
+    *COPIES,
     *TIERS,
 )
