@@ -271,6 +271,7 @@ def _write_erasure(tmp_path: Path) -> None:
     (tmp_path / "erasure.secret").write_text("0123456789abcdef" * 4)
     (tmp_path / "erasure.secret").chmod(0o600)
     (tmp_path / "keys.txt").write_text("nobody\n")
+    (tmp_path / "base64.txt").write_text("bm9ib2R5\n")
     (tmp_path / "requests").mkdir()
     (tmp_path / "requests/first.csv").write_text(
         "id,topics,key,received_at,deadline\nr-2041,t,nobody,0,1000\n"
@@ -293,6 +294,9 @@ def _substituted(command: str, log_dir: Path, tmp_path: Path) -> list[str]:
         ("/etc/logwright/", f"{tmp_path}/"),
         ("/var/lib/logwright/", f"{tmp_path}/"),
         (" keys.txt", f" {tmp_path}/keys.txt"),
+        (" patterns.txt", f" {tmp_path}/keys.txt"),
+        ("--keys person.keys", f"--keys {tmp_path}/base64.txt"),
+        (" person.keys", f" {tmp_path}/person.keys"),
         (" certificate.json", f" {tmp_path}/certificate.json"),
         (" signing.pem", f" {tmp_path}/signing.pem"),
         (" files.sha256", f" {tmp_path}/files.sha256"),

@@ -78,7 +78,7 @@ COPIES: Final[tuple[Fault, ...]] = tuple(
             _IN_TABLES,
         ),
         (
-            "a whole number is no key of a serializer",
+            "a whole number is not a key of a serializer",
             "erasure/find/value_forms.py",
             "        yield from _serialized(leaf)\n",
             "        return\n",

@@ -11,9 +11,9 @@ from typing import Final
 from tests.crash.filesystems import Crash
 from tests.e2e.command import Answer, call
 from tests.sequences.faults import Fault, interrupted
-from tests.worlds.plain_search import begin_elsewhere, is_live, search_logs
-from tests.worlds.requests import ALL, PERSONS, Asked, Asking, words
-from tests.worlds.world import NOW_MS, Piece, Table, World, short
+from tests.worlds.plain_search import begin_elsewhere, is_live, search_bucket, search_logs
+from tests.worlds.requests import ALL, CUSTOMERS, ORDERS, PERSONS, Asked, Asking, words
+from tests.worlds.world import NOW_MS, Piece, Table, World, short, temporary_files
 
 Words = Sequence[object]
 _POLICY: Final = """version: 1
@@ -25,7 +25,8 @@ topics:
 
 def run(world: World, *given: object) -> Answer:
     """A command at the world's time, without output of progress."""
-    return call(*map(str, given), "--now", NOW_MS)
+    with temporary_files(world):
+        return call(*map(str, given), "--now", NOW_MS)
 
 
 def partitions(world: World) -> list[str]:
@@ -96,12 +97,26 @@ _WEIGHTS: Final = {
     "kill delete": 1,
     "kill purge": 1,
     "kill undo": 1,
+    "upload": 1,
+    "upload machine": 2,
+    "erase bucket": 2,
 }
+_ON_COPIES: Final = ("upload", "upload machine", "erase bucket")
+AGREEMENT: Final = (
+    b'{"format":1,"deadlineMs":7200000,"ageMs":604800000,"keptVersions":1,"raced":20}\n'
+)
+"""What writers of a bucket agree on, of one that was tried."""
 
 
-def draw_acts(draw: random.Random, *, with_tables: bool) -> tuple[Piece, ...]:
+def draw_acts(draw: random.Random, *, with_tables: bool, with_bucket: bool) -> tuple[Piece, ...]:
     """Some acts; tables are made first and updated last."""
-    names = draw.choices(list(_WEIGHTS), list(_WEIGHTS.values()), k=draw.choice((0, 0, 1, 1, 2, 3)))
+    weights = {
+        name: weight for name, weight in _WEIGHTS.items() if with_bucket or name not in _ON_COPIES
+    }
+    names = draw.choices(list(weights), list(weights.values()), k=draw.choice((0, 0, 1, 1, 2, 3)))
+    if with_bucket and draw.random() < 0.6:
+        between = draw.choice(([], ["clean"], ["upload"], ["erase now"]))
+        names = [*names, "erase bucket", *between, "upload machine"]
     if with_tables:
         if draw.random() < 0.8:
             between = draw.choice((["move"], ["copy"], [], names))
@@ -115,6 +130,9 @@ def perform(world: World, act: Piece) -> None:
     draw = act.draw()
     if act.kind == "copy":
         _copy(world)
+        return
+    if act.kind in _ON_COPIES:
+        _on_copies(world, act)
         return
     if act.kind == "tables":
         for table in world.tables:
@@ -163,16 +181,61 @@ def _persons(world: World) -> set[tuple[str, bytes]]:
     return persons
 
 
+def upload(world: World, log_dir: Path) -> int:
+    """Upload the logs of a directory to the bucket; the exit status. Effects: writes there."""
+    world.bucket.mkdir(exist_ok=True)
+    agreement = world.bucket / "format.json"
+    if not agreement.exists():
+        agreement.write_bytes(AGREEMENT)
+    answer = run(world, "upload", log_dir, "--to", f"file://{world.bucket}", *world.config)
+    return answer.status
+
+
+def _on_copies(world: World, act: Piece) -> None:
+    """An upload from this machine or from another one, or an erasure of what is in the bucket."""
+    if act.kind == "upload machine":
+        status = upload(world, world.machine)
+    elif act.kind == "upload":
+        status = upload(world, world.first)
+    elif not world.bucket.exists():
+        return
+    else:
+        status = _erase_in_bucket(world, act.draw())
+    world.done.append((act.kind, status))
+    world.note(f"act {act.kind}: {status}")
+
+
+def _erase_in_bucket(world: World, draw: random.Random) -> int:
+    words_of = list(erase(world, draw, at_once=True))
+    words_of[1] = f"file://{world.bucket}"
+    persons = (world.root / "erase" / "keys").read_bytes().splitlines()
+    answer = run(world, *words_of)
+    if answer.status == 0:
+        for key in persons:
+            for topic in (CUSTOMERS, ORDERS):
+                world.erased_in_bucket[topic, key] = objects_with(world, topic, key)
+    return answer.status
+
+
+def objects_with(world: World, topic: str, key: bytes) -> set[str]:
+    """The objects of logs in the bucket that have a person, by all bytes."""
+    return {
+        file.path
+        for file in search_bucket(world.bucket)
+        if file.topic == topic and "/data/" in file.path and file.has_key(key)
+    }
+
+
 def _copy(world: World) -> None:
     """Copy the first directory without logwright's files; the copy takes its place."""
     target = world.root / f"copy{len(world.done)}"
-    shutil.copytree(world.first, target, symlinks=True, ignore=_left_out)
+    shutil.copytree(world.first, target, symlinks=True, ignore=left_out)
     world.live[0] = target
     world.done.append(("copy", 0))
     world.note("act copy without .logwright")
 
 
-def _left_out(directory: str, names: list[str]) -> list[str]:
+def left_out(directory: str, names: list[str]) -> list[str]:
     """What a copy of files leaves out: logwright's directories, and sockets."""
     paths = [Path(directory, one) for one in names]
     return [one.name for one in paths if one.name == ".logwright" or one.is_socket()]

@@ -10,8 +10,10 @@ from typing import Final
 
 from logwright.format.record import RecordHeader
 from tests.log_builder import START_MS, Pair, SegmentBuilder
-from tests.worlds.requests import PATTERN, PERSONS
+from tests.worlds.requests import PATTERN, PERSONS, other_forms
 
+OTHER_FORM: Final = 0.06
+"""How often a person's key is in other bytes."""
 _OTHERS: Final = tuple(f"k{n}" for n in range(6))
 
 
@@ -19,7 +21,10 @@ def draw_pairs(draw: random.Random, *, share: float = 0.35, most: int = 4) -> li
     """Some records, few of them a person's; some are tombstones."""
     pairs: list[Pair] = []
     for _ in range(draw.randint(1, most)):
-        key = draw.choice(PERSONS) if draw.random() < share / 2 else draw.choice(_OTHERS)
+        key: str | bytes = draw.choice(_OTHERS)
+        if draw.random() < share / 2:
+            key = draw.choice(PERSONS)
+            key = draw.choice(other_forms(key)) if draw.random() < OTHER_FORM else key
         value = None if draw.random() < 0.2 else f"v{draw.randrange(100)}"
         if value is not None and draw.random() < 0.08:
             value = f"{value} {PATTERN.decode()} x"

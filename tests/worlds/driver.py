@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.differential.random_logs import scratch_directory
 from tests.table_rows import table_rows
+from tests.worlds.acts import objects_with
 from tests.worlds.judge import Wrong, judge, judge_erasure
 from tests.worlds.knowledge import look
 from tests.worlds.making import draw_plan, make
@@ -58,7 +59,7 @@ def run(plan: Plan, scratch: Path, figures: Figures) -> tuple[World, list[Wrong]
     world = make(root, plan)
     seen = look(world)
     claimed = claims(world, signing_key(scratch))
-    wrong = [*judge(world, seen, claimed), *_tables(world)]
+    wrong = [*judge(world, seen, claimed), *_tables(world), *brought_back(world)]
     erased = erasure(world)
     wrong += judge_erasure(world, seen, look(world), erased)
     figures.worlds += 1
@@ -92,6 +93,13 @@ def _tables(world: World) -> Iterator[Wrong]:
                 yield Wrong(
                     "more", f"table has who was erased, in {where}", f"{table.form} {files}"
                 )
+
+
+def brought_back(world: World) -> Iterator[Wrong]:
+    """Whoever was erased from the bucket is in no object that came later."""
+    for (topic, key), before in world.erased_in_bucket.items():
+        if later := objects_with(world, topic, key) - before:
+            yield Wrong("more", "an upload brings back who was erased", f"{topic}: {sorted(later)}")
 
 
 def _rows(table: Table) -> set[bytes]:

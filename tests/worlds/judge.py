@@ -12,7 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from tests.worlds.knowledge import Known, Seen, directories, know
+from tests.worlds.copies import left_copies
+from tests.worlds.knowledge import Known, Seen, directories, has, know
 from tests.worlds.plain_search import PlainFile, is_live
 from tests.worlds.product import Claimed
 from tests.worlds.requests import ALL, Asked, Asking, is_valid
@@ -20,7 +21,7 @@ from tests.worlds.world import NOW_MS, World, short
 
 CLEAN = ("gone", "not found")
 AS_BYTES = "gone as bytes"
-"""Of a request of which only the HMAC is known; no person of a world has a key in two forms."""
+"""Of a request of which only the HMAC is known, or whose key is there in other bytes, too."""
 METADATA_LOG = "__cluster_metadata-0"
 REFUSED = 5
 LEFT = ("remains", "will be late", "missed", "in time")
@@ -108,7 +109,8 @@ def _state(
 def _has_cause(request: Asked, known: Known, state: str, all_of: Sequence[Asked]) -> bool:
     """Whether there is a reason for which nobody can say that a person is gone."""
     if state == AS_BYTES:
-        return any(each.form == "hmac" and each.key == request.key for each in all_of)
+        by_hmac = any(each.form == "hmac" and each.key == request.key for each in all_of)
+        return by_hmac or bool(known.others or not known.is_complete)
     return bool(known.found or known.maybe or not known.exists or not known.is_complete)
 
 
@@ -124,6 +126,10 @@ def _clean(
             ", a copy" if any(one in known.copies for one in known.found) else f" in {names[0]}"
         )
         yield Wrong("more", f"clean while found{cause}", f"{state}: {_paths(known)}")
+    if known.others:
+        yield Wrong(
+            "more", "clean while another form is there", short([one.path for one in known.others])
+        )
     if known.unread or known.elsewhere:
         cause = "elsewhere" if not known.unread else _kind(known.unread[0].path)
         yield Wrong("more", f"clean with unread: {cause}", f"{state}: {_paths(known)}")
@@ -205,6 +211,8 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
             yield Wrong("more", named, where)
         if unread or away:
             yield Wrong("more", f"find: 0 and unread, elsewhere {away}", where)
+        if any(one.others for one in all_known):
+            yield Wrong("more", "find: 0 and another form is there", where)
         if not all(one.exists for one in all_known) and not _NO_MATCH.search(claim.said):
             yield Wrong("more", "find: topic that does not exist", where)
     elif claim.status in (8, 10):
@@ -291,16 +299,19 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
     left, unread, loose = [], [], []
     for request in asking.asked:
         files = [file for file in after.first if request.is_about(file.topic)]
-        left += [file for file in files if file.has_key(request.key)]
+        left += [file for file in files if has(file, request)]
         unread += [file for file in files if file.state == "unread"]
         loose += [file for file in files if file.state == "loose"]
+    if claim.status == 0 and (copies := left_copies(world)):
+        why = short([str(one.relative_to(world.root)) for one in copies])
+        yield Wrong("more", "erase: 0, and a killed command's copies stay", why)
     if claim.status == 0 and (left or unread):
         kind = _kind((left or unread)[0].path)
         paths = short([one.path for one in (*left, *unread)])
         yield Wrong("more", f"erase: 0, {'left' if left else 'unread'}: {kind}", paths)
     # All topics are not a name that can have an error: whatever is there was searched.
     exists = all(one.topics == ALL or any(map(one.is_about, before.here)) for one in asking.asked)
-    was = any(file.has_key(one.key) for one in asking.asked for file in before.first)
+    was = any(has(file, one) for one in asking.asked for file in before.first)
     if claim.status == 0 and not exists and not was and not _NO_MATCH.search(claim.said):
         yield Wrong("more", "erase: topic that does not exist", str(asking.asked[0].topics))
     quiet = not before.remote and not world.replicas and not world.did("move", "undo")

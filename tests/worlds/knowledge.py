@@ -7,15 +7,17 @@ from pathlib import Path
 
 from tests.worlds.plain_search import (
     PlainFile,
+    State,
     begin_elsewhere,
     deletions,
     is_live,
+    search_bucket,
     search_logs,
     search_table,
     topic_of,
 )
 from tests.worlds.requests import Asked, matches
-from tests.worlds.world import World
+from tests.worlds.world import Planted, World
 
 
 @dataclass(slots=True)
@@ -32,6 +34,7 @@ class Known:
         missing: replicas of this broker by the metadata that no given directory has.
         exists: whether a directory or the metadata has one of its topics.
         copies: files of `found` and `unread` that are of tables and archives.
+        others: files that have the person's key in another form, which the request does not give.
     """
 
     found: list[PlainFile] = field(default_factory=list)
@@ -42,11 +45,13 @@ class Known:
     missing: list[str] = field(default_factory=list)
     exists: bool = True
     copies: list[PlainFile] = field(default_factory=list)
+    others: list[PlainFile] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
-        """Whether all that can concern the request was seen."""
-        return not (self.unread or self.loose or self.elsewhere or self.missing)
+        """Whether all that can concern the request was seen, and nothing is left open."""
+        left = (self.unread, self.loose, self.elsewhere, self.missing, self.others)
+        return not any(left)
 
 
 @dataclass(slots=True)
@@ -54,7 +59,7 @@ class Seen:
     """All files of what is given.
 
     Attributes:
-        tables: with the topic that only the driver knows.
+        tables: with the topic that only the driver knows; None of those of other programs.
         first: those of the first log directory.
         topics: that directories or the metadata name; here: those of the first log directory.
         archives: files of `logs` that are of archives.
@@ -63,7 +68,7 @@ class Seen:
 
     logs: list[PlainFile]
     archives: list[PlainFile]
-    tables: list[tuple[PlainFile, str]]
+    tables: list[tuple[PlainFile, str | None]]
     first: list[PlainFile]
     topics: set[str]
     here: set[str]
@@ -75,14 +80,17 @@ def look(world: World) -> Seen:
     by_directory = [search_logs(one) for one in world.live]
     logs = [file for files in by_directory for file in files]
     archives = [
-        replace(log, stays=True) for archive in world.archives for log in search_logs(archive)
+        replace(log, stays=True)
+        for archive in world.archives
+        for log in (search_bucket if archive == world.bucket else search_logs)(archive)
     ]
-    tables = [
+    tables: list[tuple[PlainFile, str | None]] = [
         (file, table.topic)
         for table in world.tables
         if table.is_given and table.path.exists()
         for file in search_table(table.path)
     ]
+    tables += [(_of_planted(one), None) for one in world.planted]
     here = set(world.replicas) | _topics(world.first)
     topics = here.union(*map(_topics, (*world.live, *world.archives)))
     remote = world.tiered.union(world.deleted_tiers, *map(begin_elsewhere, world.live))
@@ -95,6 +103,14 @@ def look(world: World) -> Seen:
         here=here,
         remote=remote,
     )
+
+
+def _of_planted(planted: Planted) -> PlainFile:
+    """What a search of a table of another program must see."""
+    state: State = "whole" if planted.is_proved else "loose"
+    if not planted.is_found:
+        state = "unread"
+    return PlainFile(planted.path.name, None, state, stays=True, cells={planted.who})
 
 
 def _topics(root: Path) -> set[str]:
@@ -115,18 +131,13 @@ def know(world: World, seen: Seen, request: Asked) -> Known:
     known = Known()
     for file in seen.logs:
         if request.is_about(file.topic):
-            _sort(known, file, request.key)
-        elif not file.is_log and file.has_key(request.key):
+            _sort(known, file, request)
+        elif not file.is_log and has(file, request):
             known.maybe.append(file)
         elif not file.is_log and file.state != "whole":
             known.loose.append(file)
     known.copies += seen.archives
-    for file, topic in seen.tables:
-        if file.has_key(request.key):
-            known.copies.append(file)
-            (known.found if request.is_about(topic) else known.maybe).append(file)
-        elif file.state != "whole":
-            (known.loose if file.state == "loose" else known.unread).append(file)
+    _add_tables(known, seen, request)
     known.elsewhere += [f"remote storage of {one}" for one in seen.remote if request.is_about(one)]
     held = {one for root in world.live for one in directories(root) if is_live(one)}
     for topic, partitions in world.replicas.items():
@@ -139,9 +150,27 @@ def know(world: World, seen: Seen, request: Asked) -> Known:
     return known
 
 
-def _sort(known: Known, file: PlainFile, key: bytes) -> None:
-    if file.has_key(key):
+def has(file: PlainFile, request: Asked) -> bool:
+    """Whether a file has what a request asks for: its key, or any form of it."""
+    return file.has_key(request.key) or (request.is_decoded and file.has_other_form(request.key))
+
+
+def _add_tables(known: Known, seen: Seen, request: Asked) -> None:
+    for file, topic in seen.tables:
+        if file.has_other_form(request.key) and not request.is_decoded:
+            known.others.append(file)
+        if has(file, request):
+            known.copies.append(file)
+            (known.found if request.is_about(topic) else known.maybe).append(file)
+        elif file.state != "whole":
+            (known.loose if file.state == "loose" else known.unread).append(file)
+
+
+def _sort(known: Known, file: PlainFile, request: Asked) -> None:
+    if has(file, request):
         known.found.append(file)
+    if file.has_other_form(request.key) and not request.is_decoded:
+        known.others.append(file)
     if file.state == "unread":
         known.unread.append(file)
     elif file.state == "loose":

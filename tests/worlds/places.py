@@ -25,6 +25,7 @@ from tests.worlds.content import (
     old_format,
     write,
 )
+from tests.worlds.copies import bucket, hidden, left
 from tests.worlds.requests import CUSTOMERS, LONG, ORDERS
 from tests.worlds.world import NOW_MS, TOPIC_IDS, Table, World, short
 
@@ -270,5 +271,8 @@ PLACES: Final[dict[str, tuple[int, Callable[[World, random.Random], None]]]] = {
     "archive": (3, archive),
     "second": (3, second),
     "table": (6, table),
+    "hidden": (3, hidden),
+    "bucket": (3, bucket),
+    "left": (2, left),
 }
 """By name: how often, and what makes it."""

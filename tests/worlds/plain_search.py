@@ -31,6 +31,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 from tests.worlds.plain_records import PlainRecord, has_zeros, is_old, read_all
+from tests.worlds.requests import other_forms
 
 State = Literal["whole", "unread", "loose"]
 
@@ -53,6 +54,9 @@ _APPENDED_BYTES: Final = 12
 """Offset and CRC of a batch that is being appended."""
 _CUT: Final = 16
 """Characters of a text in Iceberg's statistics."""
+_AGREEMENT: Final = "format.json"
+_DEEP: Final = 3
+"""Parts of the name of an object of a log in a bucket."""
 _SPOOL: Final = ".logwright-write-"
 _DELETED_LOGS: Final = ".logwright-deleted-logs.jsonl"
 _LIVE: Final = re.compile(r"(.+)-([0-9]+)")
@@ -88,6 +92,13 @@ class PlainFile:
         if key in self.cells:
             return True
         return any(form in text for text in self.opened for form in forms_of(key))
+
+    def has_other_form(self, key: bytes) -> bool:
+        """Whether a record or a cell has the person's key in other bytes."""
+        forms = set(other_forms(key))
+        return bool(forms & self.cells) or any(
+            record.key in forms for record in self.records if not record.is_control
+        )
 
     def has_pattern(self, pattern: bytes) -> bool:
         """Whether these bytes are in a key, a value, a header or a cell."""
@@ -148,6 +159,34 @@ def search_logs(root: Path) -> list[PlainFile]:
     """All files of a log directory."""
     known = deletions(root)
     return [_of_log_dir(path, path.relative_to(root).parts, known) for path in below(root)]
+
+
+def search_bucket(root: Path) -> list[PlainFile]:
+    """All objects of a bucket. What the newest version of a log does not name may be of any."""
+    return [_of_bucket(root, path) for path in below(root)]
+
+
+def _of_bucket(root: Path, path: Path) -> PlainFile:
+    parts = path.relative_to(root).parts
+    if parts == (_AGREEMENT,):
+        return PlainFile(_AGREEMENT, None, "whole")
+    if len(parts) != _DEEP or not is_live(parts[0]) or parts[1] not in ("data", "manifest"):
+        return _of_log_dir(path, parts, {})
+    versions = sorted((root / parts[0] / "manifest").glob("*"))
+    newest = versions[-1].read_text() if versions else ""
+    if parts[1] == "manifest":
+        state: State = "whole" if path == versions[-1] else "loose"
+        return PlainFile("/".join(parts), topic_of(parts[0]), state)
+    if f"data/{parts[2]}" in newest:
+        name = f"{'0' * 20}.{parts[2].rpartition('.')[2]}"
+        named = _of_log_dir(path, (parts[0], name), {})
+        named.path = "/".join(parts)
+        return named
+    content = path.read_bytes()
+    state = "unread" if content else "loose"
+    file = PlainFile("/".join(parts), topic_of(parts[0]), state)
+    file.records, _ = read_all(content)
+    return file
 
 
 def begin_elsewhere(root: Path) -> set[str]:

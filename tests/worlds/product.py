@@ -13,8 +13,8 @@ from typing import Any, Final
 from logwright.errors import LogwrightError
 from tests.e2e.command import Answer, call
 from tests.worlds.countdowns import count
-from tests.worlds.requests import Asking, pattern_words, words
-from tests.worlds.world import NOW_MS, World
+from tests.worlds.requests import BY_FILE, Asking, pattern_words, words
+from tests.worlds.world import NOW_MS, World, temporary_files
 
 _KEY: Final = "sign.pem"
 
@@ -49,11 +49,11 @@ def claims(world: World, keys: Path) -> list[Claimed]:
     asking = world.plan.asking
     given = [*given_words(world, asking), *pattern_words(asking, world.root)]
     claimed = [
-        _guarded("find", lambda: _find(world, given)),
-        _guarded("certificate", lambda: _certificate(world, given, keys)),
+        _guarded(world, "find", lambda: _find(world, given)),
+        _guarded(world, "certificate", lambda: _certificate(world, given, keys)),
     ]
     if asking.way in ("landing", "store"):
-        claimed.append(_guarded("countdown", lambda: _countdown(world)))
+        claimed.append(_guarded(world, "countdown", lambda: _countdown(world)))
     return claimed
 
 
@@ -79,18 +79,23 @@ def store_requests(root: Path) -> None:
 
 
 def _places(world: World) -> list[str]:
-    archives = [word for one in world.archives for word in ("--archive", str(one))]
+    archives = [word for one in _archives(world) for word in ("--archive", one)]
     tables = [word for one in _tables(world) for word in ("--table", str(one))]
     return [*map(str, world.live), *archives, *tables, *world.config, "--now", str(NOW_MS)]
 
 
 def _tables(world: World) -> list[Path]:
-    return [one.path for one in world.tables if one.is_given and one.path.exists()]
+    own = [one.path for one in world.tables if one.is_given and one.path.exists()]
+    return [*own, *(one.path for one in world.planted)]
+
+
+def _archives(world: World) -> list[str]:
+    return [f"file://{one}" if one == world.bucket else str(one) for one in world.archives]
 
 
 def _deadline(world: World) -> list[str]:
     deadline_ms = world.plan.asking.requests[0].deadline_ms
-    by_option = world.plan.asking.way in ("keys", "base64")
+    by_option = world.plan.asking.way in BY_FILE
     return ["--deadline", str(deadline_ms)] if deadline_ms is not None and by_option else []
 
 
@@ -108,7 +113,7 @@ def _certificate(world: World, given: list[str], keys: Path) -> Claimed:
     made: dict[str, Any] = json.loads(out.read_text())["certificate"]
     states = {(one["hmac"], one["topics"]): one["state"] for one in made["requests"]}
     output = answer.out + answer.err + json.dumps(made)
-    given_dirs = [*world.live, *world.archives, *_tables(world)]
+    given_dirs = [*world.live, *_archives(world), *_tables(world)]
     checked = call("verify-certificate", out, "--public-key", f"{keys}.pub", *given_dirs)
     if checked.status != 0:
         output = f"verify-certificate {checked.status}\n{output}"
@@ -137,12 +142,13 @@ def erasure(world: World) -> Claimed:
         answer: Answer = call("erase", world.first, *given, *mode)
         return Claimed("erase", answer.status, said=answer.out + answer.err)
 
-    return _guarded("erase", run)
+    return _guarded(world, "erase", run)
 
 
-def _guarded(command: str, run: Callable[[], Claimed]) -> Claimed:
+def _guarded(world: World, command: str, run: Callable[[], Claimed]) -> Claimed:
     """What a command claims; None as its status if it ends in a bug, with where."""
     try:
-        return run()
+        with temporary_files(world):
+            return run()
     except Exception:  # noqa: BLE001 -- whatever it is, it is a fault
         return Claimed(command, None, said="".join(traceback.format_exc().splitlines(True)[-4:]))

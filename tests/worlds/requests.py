@@ -7,6 +7,7 @@ import hmac
 import json
 import random
 import re
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -31,9 +32,13 @@ RIGHT: Final = (
 )
 WRONG: Final = ("customers.*", "customers ", "Customers", "customers-0", "regex:customer")
 WRONG_TOO: Final = ("regex:", "regex:[", "custmers", "regex:.*-0", "order")
+Form = Literal["key", "key_base64", "key_decoded", "hmac"]
+"""How the key is written in a row, or meant in a file of keys."""
 Encoding = Literal[
     "plain", "crlf", "bom", "utf16", "nul", "space", "nbsp", "quoted", "no end", "tab"
 ]
+BY_FILE: Final = ("keys", "base64", "decoded")
+"""Ways to ask by a file of keys."""
 REFUSED: Final = ("bom", "utf16", "nul")
 """Ways to write a line that are never meant as they stand."""
 DOUBTFUL: Final = ("space", "nbsp", "quoted", "tab")
@@ -52,6 +57,21 @@ _MARKS: Final[dict[Encoding, tuple[str, str, str]]] = {
 }
 
 
+def other_forms(key: bytes) -> tuple[bytes, ...]:
+    """Other bytes that are the same key: as JSON, with an id of a schema, as text of Avro with one,
+    with a window of Kafka Streams, and with the schema of Connect.
+    """
+    text, size = key.decode(), bytes((2 * len(key),))
+    connect = {"schema": {"type": "string", "optional": False}, "payload": text}
+    return (
+        json.dumps(text).encode(),
+        b"\0\0\0\0\7" + key,
+        b"\0\0\0\1\2" + size + key,
+        key + struct.pack(">q", 1_800_000_000_000),
+        json.dumps(connect).encode(),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """One request.
@@ -59,13 +79,18 @@ class Asked:
     Attributes:
         key: of the person that is meant.
         topics: as written. deadline_ms: None without one.
-        form: how the key is written in a row.
+        form: of the key.
     """
 
     key: bytes
     topics: str = ALL
     deadline_ms: int | None = None
-    form: Literal["key", "key_base64", "hmac"] = "key"
+    form: Form = "key"
+
+    @property
+    def is_decoded(self) -> bool:
+        """Whether all forms of the key are asked for."""
+        return self.form == "key_decoded"
 
     @property
     def digest(self) -> str:
@@ -108,7 +133,7 @@ class Asking:
     """
 
     requests: tuple[Asked, ...]
-    way: Literal["keys", "base64", "landing", "store"] = "keys"
+    way: Literal["keys", "base64", "decoded", "landing", "store"] = "keys"
     encoding: Encoding = "plain"
     pattern: bytes | None = None
 
@@ -136,10 +161,11 @@ def draw_asking(draw: random.Random, now_ms: int) -> Asking:
     topics = RIGHT if draw.random() < 0.85 else (*WRONG, *WRONG_TOO)
     persons = draw.sample(PERSONS, draw.randint(1, 2))
     deadline = draw.choice((None, None, now_ms - 1, now_ms + 10**12))
-    way = draw.choice(("keys", "base64", "landing", "landing", "store"))
-    if way in ("keys", "base64"):
+    way = draw.choice(("keys", "base64", "decoded", "landing", "landing", "store"))
+    if way in BY_FILE:
         spec = draw.choice(topics) if draw.random() < 0.6 else ALL
-        requests = tuple(Asked(key, spec, deadline) for key in persons)
+        form: Form = "key_decoded" if way == "decoded" else "key"
+        requests = tuple(Asked(key, spec, deadline, form) for key in persons)
         encodings: tuple[Encoding, ...] = tuple(_MARKS) if way == "keys" else ("crlf", "no end")
         encoding = draw.choice(encodings) if draw.random() < 0.35 else "plain"
         return Asking(requests, way, encoding, pattern)  # type: ignore[arg-type]  # one of two
@@ -148,7 +174,7 @@ def draw_asking(draw: random.Random, now_ms: int) -> Asking:
             key,
             draw.choice(topics),
             draw.choice((now_ms - 1, now_ms + 10**6, now_ms + 10**12)),
-            draw.choice(("key", "key_base64", "hmac")),
+            draw.choice(("key", "key_base64", "key_decoded", "hmac")),
         )
         for key in persons
         for _ in range(draw.choice((1, 2)))
@@ -162,12 +188,14 @@ def words(asking: Asking, root: Path) -> list[str]:
     secret.write_bytes(SECRET + b"\n")
     secret.chmod(0o600)
     given = ["--secret", str(secret)]
-    if asking.way in ("keys", "base64"):
+    if asking.way in BY_FILE:
         given += ["--keys", str(root / "keys"), "--topic", asking.requests[0].topics]
         keys = [one.key for one in asking.requests]
         if asking.way == "base64":
             given += ["--keys-format", "base64"]
             keys = [base64.b64encode(key) for key in keys]
+        elif asking.way == "decoded":
+            given += ["--keys-format", "decoded"]
         (root / "keys").write_bytes(encoded(keys, asking.encoding))
     else:
         given += ["--requests", str(root / "requests")]
@@ -199,6 +227,7 @@ def write_rows(asking: Asking, directory: Path) -> None:
         key = {
             "key": request.key.decode(),
             "key_base64": base64.b64encode(request.key).decode(),
+            "key_decoded": request.key.decode(),
             "hmac": request.digest,
         }[request.form]
         row = {"id": f"r{number}", "topics": request.topics, request.form: key, "received_at": 1}

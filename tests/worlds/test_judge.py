@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import random
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.log_builder import LogBuilder, SegmentBuilder
+from tests.worlds.acts import objects_with, upload
+from tests.worlds.copies import left
+from tests.worlds.driver import brought_back
 from tests.worlds.judge import judge, judge_erasure
 from tests.worlds.knowledge import look
 from tests.worlds.plain_search import PlainFile, search_logs, topic_of
@@ -26,8 +30,9 @@ from tests.worlds.requests import (
     Asked,
     Asking,
     Encoding,
+    other_forms,
 )
-from tests.worlds.world import NOW_MS, Plan, World, new_world
+from tests.worlds.world import NOW_MS, Plan, Planted, World, new_world
 
 ALICE, BOB = PERSONS[:2]
 COMING = NOW_MS + 1000
@@ -289,6 +294,83 @@ def test_a_countdown_with_two_requests_of_a_key(tmp_path: Path) -> None:
     wrong = ["more: countdown: gone, several of a key", "more: countdown: topic is gone"]
     assert wrong == wrong_causes
     assert [] == causes(world, Claimed("countdown", 0, {("", ORDERS): "will be late"}))
+
+
+@pytest.mark.parametrize("form", other_forms(BOB))
+def test_a_person_in_other_bytes_is_not_gone(tmp_path: Path, form: bytes) -> None:
+    """A request for bytes is not about them, and a decoded one is."""
+    request = Asked(BOB, ORDERS)
+    world = world_of(tmp_path, request)
+    path = world.first / f"{ORDERS}-0" / f"{0:020d}.log"
+    path.write_bytes(SegmentBuilder(0).batch(0, [(form, "1")], codec=2).content)
+    wrong = ["more: clean while another form is there"]
+    assert wrong == causes(world, certificate(0, request, "not found"))
+    assert ["more: find: 0 and another form is there"] == causes(world, Claimed("find", 0))
+    assert [] == causes(world, certificate(6, request, "gone as bytes"), Claimed("find", 9))
+    decoded = replace(request, form="key_decoded")
+    all_forms = replace(world, plan=Plan(0, (), (), Asking((decoded,))))
+    cause = "more: clean while found in *-*/*.log"
+    assert [cause] == causes(all_forms, certificate(0, decoded, "not found"))
+    assert [] == causes(all_forms, certificate(6, decoded, "remains"), Claimed("find", 8))
+
+
+def test_a_table_of_another_program(tmp_path: Path) -> None:
+    """Whoever is planted there is not gone, and somebody else only if all of it can be searched."""
+    request = Asked(BOB, ORDERS)
+    for who, is_found, is_proved, wrong in (
+        (BOB, True, True, ["more: clean while found, a copy"]),
+        (ALICE, True, True, []),
+        (ALICE, True, False, []),
+        (ALICE, False, False, ["more: clean with unread: x"]),
+    ):
+        world = world_of(tmp_path / f"{who!r}{is_found}{is_proved}", request)
+        planted = Planted(Path("x"), who, is_found=is_found, is_proved=is_proved)
+        world.planted.append(planted)
+        assert wrong == causes(world, certificate(0, request, "not found"))[:1]
+        proved = ["less: not proved without a cause"] if who == ALICE and is_proved else []
+        assert proved == causes(world, certificate(6, request, "not proved"))
+
+
+def test_objects_of_a_bucket(tmp_path: Path) -> None:
+    """Those of the newest version are its log; what no version names may be of anybody."""
+    request = Asked(BOB, ORDERS)
+    world = world_of(tmp_path, request)
+    world.policy = "compact"
+    assert 0 == upload(world, world.first)
+    world.archives.append(world.bucket)
+    assert [] == causes(world, certificate(0, request, "not found"))
+    alice = Asked(ALICE, CUSTOMERS)
+    shutil.rmtree(world.first / f"{CUSTOMERS}-0")
+    there = replace(world, plan=Plan(0, (), (), Asking((alice,))))
+    cause = "more: clean while found, a copy"
+    assert [cause] == causes(there, certificate(0, alice, "not found"))[:1]
+    path = world.bucket / f"{ORDERS}-0" / "data" / "upload-0-0-0.log"
+    path.write_bytes(SegmentBuilder(0).batch(0, [("k", "1")]).content)
+    wrong = causes(world, certificate(0, request, "not found"))
+    assert ["more: clean with unread: *-*/data/upload-*-*-*.log"] == wrong[:1]
+
+
+def test_what_comes_back_into_a_bucket(tmp_path: Path) -> None:
+    """An object that is there since an erasure, with who was erased, was brought by an upload."""
+    world = world_of(tmp_path, Asked(ALICE))
+    assert 0 == upload(world, world.first)
+    old = objects_with(world, CUSTOMERS, ALICE)
+    world.erased_in_bucket[CUSTOMERS, ALICE] = old
+    assert 1 == len(old)
+    assert [] == list(brought_back(world))
+    (path,) = (world.bucket / each for each in old)
+    shutil.copy(path, path.with_name("upload-1-0-0.log"))
+    (wrong,) = brought_back(world)
+    assert "an upload brings back who was erased" == wrong.cause
+
+
+def test_what_a_killed_command_left(tmp_path: Path) -> None:
+    """An erasure that says that nothing is left has removed it."""
+    world = world_of(tmp_path, Asked(BOB))
+    left(world, random.Random(1))
+    seen = look(world)
+    (wrong,) = judge_erasure(world, seen, seen, Claimed("erase", 0))
+    assert "erase: 0, and a killed command's copies stay" == wrong.cause
 
 
 @pytest.mark.parametrize("codec", range(5))

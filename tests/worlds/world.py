@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,6 +18,7 @@ from tests.worlds.requests import TOPICS, Asking
 NOW_MS: Final = 1_900_000_000_000
 """After all that is written; the machine's clock is before it."""
 TOPIC_IDS: Final = {name: 1000 + n for n, name in enumerate(TOPICS)}
+BUCKET: Final = "bucket"
 _META: Final = "version=1\ncluster.id=AAAAAAAAAAAAAAAAAAAAAw\nnode.id=1\ndirectory.id={}\n"
 _DIRECTORY_IDS: Final = {"a": 2000, "b": 2001}
 
@@ -61,13 +64,30 @@ class Table:
     is_given: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """A table of another program, with somebody in it.
+
+    Attributes:
+        who: that is in it, a person or nobody who is asked for.
+        is_found: a search finds a person there; else it names the place.
+        is_proved: of somebody else it can say that he is not there.
+    """
+
+    path: Path
+    who: bytes
+    is_found: bool
+    is_proved: bool
+
+
 @dataclass(slots=True)
 class World:
     """A world on disk.
 
     Attributes:
         live: the log directories that are given, the first one first.
-        archives: copies that nothing maintains, given with ``--archive``.
+        archives: copies that nothing maintains, given with ``--archive``; the bucket is one.
+        planted: tables of other programs, given, too.
         policy: ``cleanup.policy`` of all topics.
         replicas: by the cluster's metadata, topic → partition → brokers; empty without metadata.
         tiered: topics with remote storage.
@@ -77,6 +97,8 @@ class World:
         erased: topic and person of erasures at once that ended with 0.
         deleted_tiers: topics of deleted logs that began before their first segment.
         on_record: of any erasure that was begun.
+        erased_in_bucket: topic and person of erasures of the bucket that ended with 0, and the
+            objects that still had them then.
         notes: what is in the world, in words.
     """
 
@@ -85,6 +107,7 @@ class World:
     live: list[Path]
     archives: list[Path] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
+    planted: list[Planted] = field(default_factory=list)
     policy: str = "compact"
     replicas: dict[str, dict[int, tuple[int, ...]]] = field(default_factory=dict)
     tiered: set[str] = field(default_factory=set)
@@ -94,7 +117,23 @@ class World:
     erased: set[tuple[str, bytes]] = field(default_factory=set)
     deleted_tiers: set[str] = field(default_factory=set)
     on_record: set[tuple[str, bytes]] = field(default_factory=set)
+    erased_in_bucket: dict[tuple[str, bytes], set[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def temporary(self) -> Path:
+        """Where commands have temporary files."""
+        return self.root / "tmp"
+
+    @property
+    def bucket(self) -> Path:
+        """The bucket, which not every world has."""
+        return self.root / BUCKET
+
+    @property
+    def machine(self) -> Path:
+        """The first directory as another machine has it; not in every world."""
+        return self.root / "machine"
 
     @property
     def first(self) -> Path:
@@ -128,9 +167,20 @@ def new_world(root: Path, plan: Plan) -> World:
         (root / name).mkdir(parents=True)
         (root / name / "meta.properties").write_text(_META.format(uuid_text(identity)))
         (root / name / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":0}')
+    (root / "tmp").mkdir()
     draw = random.Random(f"world {plan.seed}")
     policy = draw.choice(("compact", "compact", "compact,delete", "delete"))
     return World(root=root, plan=plan, live=[root / "a"], policy=policy)
+
+
+@contextmanager
+def temporary_files(world: World) -> Iterator[None]:
+    """Have commands in this process make temporary files in the world. Effects: as said."""
+    before, tempfile.tempdir = tempfile.tempdir, str(world.temporary)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before
 
 
 def write_checkpoints(world: World) -> None:

@@ -26,6 +26,7 @@ class Given(SearchOptions):
     tables: tuple[Path | str, ...]
     forecast: bool
     deadline_ms: int | None
+    keys_to: Path | None
     threads: int | None
 
 
@@ -51,6 +52,12 @@ class Given(SearchOptions):
     metavar="TIME",
     type=Time(),
     help="When they must be gone: ISO 8601 with a zone, or ms.",
+)
+@click.option(
+    "--keys-to",
+    metavar="FILE",
+    type=_PATH,
+    help="New file for the keys of what has a --pattern.",
 )
 @click.option(
     "--threads",

@@ -9,6 +9,7 @@ import click
 
 from logwright.cli.options.find import Given
 from logwright.cli.request import Request
+from logwright.cli.run.find_keys import require_new, write_keys
 from logwright.cli.run.find_show import is_late, show_findings, show_forecast
 from logwright.cli.run.keys import Wanted, read_wanted, search_settings
 from logwright.erasure.account import Account, account_of
@@ -29,7 +30,9 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     """Run the command."""
     if given["keys"] is None and given["requests"] is None and given["pattern"] is None:
         raise click.UsageError("give --keys, --requests or --pattern")
-    deadline_ms = given["deadline_ms"]
+    deadline_ms, keys_to = given["deadline_ms"], given["keys_to"]
+    if keys_to is not None:
+        require_new(given["pattern"], keys_to)
     if given["forecast"]:
         _refuse_forecast(_live(request, given))
     wanted = read_wanted(request, given, given["pattern"])
@@ -46,6 +49,8 @@ def run(request: Request, **given: Unpack[Given]) -> int:
     unsearched = [each.topic for each in replicas]
     account = account_of(searched, secret=wanted.keys.secret.id, unsearched=unsearched)
     show_findings(request, wanted, searched, account)
+    if keys_to is not None:
+        write_keys(request, searched, keys_to)
     late = any(is_late(finding.gone_by_ms, deadline_ms) for finding in findings)
     if given["forecast"]:
         late = _forecast(request, wanted, searched, given) or late

@@ -104,6 +104,8 @@ class SearchResult:
         others: HMAC of a request → topic, empty: not known, → HMACs of other keys in it that are
             forms of the request's.
         unformed: HMACs of requests whose keys' other forms cannot be looked for.
+        keys: topic, empty: not known, → keys of the records in which only a pattern was found;
+            None: one has no key.
         files, bytes: of the account.
     """
 
@@ -119,6 +121,7 @@ class SearchResult:
     shown: dict[str, str] = field(default_factory=dict)
     others: dict[str, dict[str, set[str]]] = field(default_factory=dict)
     unformed: set[str] = field(default_factory=set)
+    keys: dict[str, set[bytes | None]] = field(default_factory=dict, repr=False)
     files: int = 0
     bytes: int = 0
 

@@ -83,6 +83,7 @@ class Scanned:
         markers: int64[k, 3], see `logwright.batches.markers.markers_of`.
         unread: the parts that could not be read.
         others, undecoded: see `logwright.erasure.keys.Answers`.
+        keys: of the records in which only a pattern was found; None: one has no key.
     """
 
     hits: NDArray[np.void]
@@ -91,6 +92,7 @@ class Scanned:
     unread: tuple[Unread, ...]
     others: set[tuple[int, str]] = field(default_factory=set)
     undecoded: set[str] = field(default_factory=set)
+    keys: set[bytes | None] = field(default_factory=set)
 
 
 def nothing_found(*unread: Unread) -> Scanned:
@@ -241,6 +243,7 @@ class _Found:
     unread: list[Unread] = field(default_factory=list)
     others: set[tuple[int, str]] = field(default_factory=set)
     undecoded: set[str] = field(default_factory=set)
+    keys: set[bytes | None] = field(default_factory=set)
     rows: int = 0
 
     def add(self, buffers: HitBuffers, batches: int, noted: int, keys: KeySet) -> None:
@@ -253,7 +256,8 @@ class _Found:
         self.markers.append(np.stack([one.astype(np.int64) for one in columns], axis=1))
         if not noted:
             return
-        hits, answers = _hits_of(buffers.noted[:noted], buffers.keys, keys)
+        hits, answers, keys_of_hits = _hits_of(buffers.noted[:noted], buffers.keys, keys)
+        self.keys |= keys_of_hits
         self.others |= answers.others
         self.undecoded |= answers.undecoded
         used = np.unique(hits["row"])
@@ -273,6 +277,7 @@ class _Found:
         self.rows += len(part.batches)
         self.others |= part.others
         self.undecoded |= part.undecoded
+        self.keys |= part.keys
         for unread in part.unread:
             self._add_unread(unread)
 
@@ -302,6 +307,7 @@ class _Found:
         """Return all of it."""
         result = nothing_found(*self.unread)
         result.others, result.undecoded = self.others, self.undecoded
+        result.keys = self.keys
         if self.hits:
             result.hits = np.concatenate(self.hits)
             result.batches = np.concatenate(self.batches)
@@ -312,22 +318,31 @@ class _Found:
 
 def _hits_of(
     noted: NDArray[np.void], key_bytes: NDArray[np.uint8], keys: KeySet
-) -> tuple[NDArray[np.void], Answers]:
-    """Return the records that are requested, or in which only a pattern was found, HIT[n]; and what
-    else was found.
+) -> tuple[NDArray[np.void], Answers, set[bytes | None]]:
+    """Return the records that are requested, or in which only a pattern was found, HIT[n]; what
+    else was found; and the keys of the latter.
     """
     hits = np.zeros(len(noted), dtype=HIT)
     for name in ("offset", "timestamp", "row", "is_tombstone"):
         hits[name] = noted[name]
     hits["request"], hits["pattern"], answers = _requests_of(noted, key_bytes, keys)
-    chosen = hits[(hits["request"] >= 0) | (hits["pattern"] >= 0)]
+    is_chosen = (hits["request"] >= 0) | (hits["pattern"] >= 0)
+    chosen = hits[is_chosen]
     if not (chosen["pattern"] >= 0).any():
-        return chosen, answers
+        return chosen, answers, set()
     # Of a record whose key is requested too, the pattern is not reported.
     records = chosen[["row", "offset"]]
     requested = chosen["request"] >= 0
     twice = ~requested & np.isin(records, records[requested])
-    return chosen[~twice], answers
+    only_pattern = noted[is_chosen][~requested & ~twice]
+    keys_of_hits = {_key_of(record, key_bytes) for record in only_pattern}
+    return chosen[~twice], answers, keys_of_hits
+
+
+def _key_of(record: np.void, key_bytes: NDArray[np.uint8]) -> bytes | None:
+    """Return the key of a noted record, None if it has none."""
+    start, length = int(record["key_at"]), int(record["key_length"])
+    return None if length < 0 else key_bytes[start : start + length].tobytes()
 
 
 def _requests_of(
@@ -342,10 +357,8 @@ def _requests_of(
     named = keys.named_by(np.unique(requests[known]).tolist())
     distinct: dict[tuple[int, bytes], list[int]] = {}
     for row in np.flatnonzero(codes < 0).tolist():
-        record = noted[row]
-        start = int(record["key_at"])
-        key = key_bytes[start : start + int(record["key_length"])].tobytes()
-        distinct.setdefault((int(record["code"]), key), []).append(row)
+        key = _key_of(noted[row], key_bytes) or b""
+        distinct.setdefault((int(noted[row]["code"]), key), []).append(row)
     answers = keys.look_up([code for code, _ in distinct], [key for _, key in distinct])
     for request, rows in zip(answers.requests, distinct.values(), strict=True):
         requests[rows] = request

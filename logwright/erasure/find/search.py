@@ -334,6 +334,8 @@ class _Search:
             looked = "in part"
         result.looked[file.relative] = looked
         result.add_others(self._keys, file.partition.topic, scanned.others)
+        if scanned.keys:
+            result.keys.setdefault(file.partition.topic, set()).update(scanned.keys)
         if scanned.undecoded:
             problem = f"{len(scanned.undecoded)} {UNDECODED}"
             part = Unread(position=0, bytes=-1, problem=problem)

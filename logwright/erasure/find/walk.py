@@ -74,8 +74,8 @@ NOTED: Final = np.dtype(
     align=True,
 )
 """A record. `code`: of `logwright.erasure.match.match_key`, or `PATTERN` and more. `row`: its batch
-among the noted ones. `key_at`, `key_length`: of the key among the noted keys; 0 and -1 if it was
-not needed or is null."""
+among the noted ones. `key_at`, `key_length`: of the key among the noted keys; 0 and -1 if it is
+known by the code, or is null."""
 
 
 AHEAD: Final = 16
@@ -105,7 +105,7 @@ class HitBuffers(NamedTuple):
         batch: BATCH[1], the batch that is walked.
         batches: BATCH[n], those with noted records, and the control batches.
         noted: NOTED[m].
-        keys: uint8[k], the keys that only HMACs can decide about.
+        keys: uint8[k], the keys that only HMACs can decide about, and of records with a pattern.
         used: int64[3], of batches, noted and keys.
         ahead: READ[2 x AHEAD], the records that were read last.
         scratch: uint8[s]. cells: of `native_codec.libraries`.
@@ -267,7 +267,7 @@ def _decide(
 
 @kernel
 def _note(source: Any, read: Any, batch: Any, code: int, buffers: Any) -> Any:
-    """Note a record, and its key if the caller must compare it."""
+    """Note a record, and its key if the caller must compare it, or if it is not a requested one."""
     key, key_length, stop = read.key, read.key_length, read.stop
     value_length, value = read_varint(source, key + max(key_length, np.int64(0)), stop)
     if value < 0:
@@ -277,7 +277,7 @@ def _note(source: Any, read: Any, batch: Any, code: int, buffers: Any) -> Any:
         return np.int64(HITS_FULL)
     noted = buffers.noted[used]
     noted.key_at, noted.key_length = np.int64(0), np.int64(-1)
-    if code < 0 and key_length >= 0:
+    if (code < 0 or code >= PATTERN) and key_length >= 0:
         if keys_used + key_length > len(buffers.keys):
             return np.int64(HITS_FULL)
         copy_span(buffers.keys, keys_used, source, key, key_length)

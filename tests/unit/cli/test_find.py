@@ -397,3 +397,37 @@ def test_usage(call: Call, tmp_path: Path) -> None:
     dry = search(call, tmp_path / "logs", "--dry-run")
     files = sum(path.is_file() for path in (tmp_path / "logs").rglob("*"))
     assert [files] == [line["files"] for line in dry.lines]
+
+
+def test_the_keys_of_what_has_a_pattern(call: Call, tmp_path: Path) -> None:
+    """Each key once, in any topic and codec, in a file of its own that requests are made of; those
+    that are requested anyway, and keys of other records, are not in it.
+    """
+    log_dir, keys, patterns = tmp_path / "logs", tmp_path / "keys", tmp_path / "patterns"
+    for codec, topic in enumerate(("t", "u")):
+        log = LogBuilder(log_dir, f"{topic}-0")
+        log.segment(0).batch(0, [(b"a\xff", b"of ann"), (b"b", b"of bob")], codec=2 * codec)
+        log.segment(2).batch(2, [(b"a\xff", b"ann"), (topic.encode(), b"ann")], codec=codec)
+        log.segment(4).batch(4, [(None, b"ann"), (b"ann", None), (b"known", b"ann")])
+        log.write()
+    patterns.write_bytes(b"ann\n")
+    (tmp_path / "known").write_bytes(b"known\n")
+    words = ("--pattern", patterns, "--keys", tmp_path / "known", "--keys-to", keys)
+    answer = search(call, log_dir, *words)
+    assert 8 == answer.status
+    expected = [base64.b64encode(key) for key in (b"ann", b"a\xff", b"t", b"u")]
+    assert expected == keys.read_bytes().splitlines()
+    assert 0o600 == keys.stat().st_mode & 0o777
+    (line,) = [line for line in answer.lines if "keysFile" in line]
+    assert (4, {"t": 3, "u": 3}, True) == (
+        line["keysWritten"],
+        line["keysOfTopics"],
+        line["withoutKey"],
+    )
+    assert "ann" not in json.dumps([{**line, "keysFile": ""} for line in answer.lines])
+    assert 5 == search(call, log_dir, *words).status
+    assert expected == keys.read_bytes().splitlines()
+    listed = search(call, log_dir, "--keys", keys, "--keys-format", "base64")
+    assert (8, 8) == (listed.status, len(findings(listed)))
+    refused = call("find", log_dir, "--keys", tmp_path / "known", "--keys-to", tmp_path / "new")
+    assert (2, False) == (refused.status, (tmp_path / "new").exists())
