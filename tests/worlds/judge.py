@@ -296,12 +296,16 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
     if refusal is not None:
         yield from refusal
         return
-    left, unread, loose = [], [], []
+    left, unread, loose, others = [], [], [], []
     for request in asking.asked:
         files = [file for file in after.first if request.is_about(file.topic)]
         left += [file for file in files if has(file, request)]
         unread += [file for file in files if file.state == "unread"]
         loose += [file for file in files if file.state == "loose"]
+        others += [file for file in files if file.has_other_form(request.key)]
+    if claim.status == 0 and others:
+        paths = short([file.path for file in others])
+        yield Wrong("more", "erase: 0 and another form is there", paths)
     if claim.status == 0 and (copies := left_copies(world)):
         why = short([str(one.relative_to(world.root)) for one in copies])
         yield Wrong("more", "erase: 0, and a killed command's copies stay", why)
@@ -319,5 +323,5 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
     killed = any(name.startswith("kill") for name, _ in world.done)
     if claim.status != 0 and valid and exists and quiet and not killed:
         broken = [one for one in before.first if one.state != "whole" or one.is_torn]
-        if not (left or unread or loose or broken):
+        if not (left or unread or loose or others or broken):
             yield Wrong("less", f"erase: {claim.status} without a cause", claim.said[-300:])
