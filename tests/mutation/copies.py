@@ -11,6 +11,7 @@ from tests.mutation.fault import Fault
 _IN_BUCKETS: Final = ("tests/unit/erasure/find/test_hidden.py",)
 _IN_TABLES: Final = ("tests/unit/erasure/find/test_hidden_in_tables.py",)
 _WHOLES: Final = ("tests/unit/place/test_wholes.py", *_IN_BUCKETS)
+_FIND: Final = ("tests/unit/cli/test_find.py",)
 _FORMS: Final = ("tests/unit/erasure/test_forms.py",)
 _COPIES: Final = ("tests/unit/maintenance/test_copies.py",)
 _SCRATCH: Final = ("tests/unit/maintenance/test_scratch.py",)
@@ -104,6 +105,20 @@ COPIES: Final[tuple[Fault, ...]] = tuple(
             '        if kind == "date":\n',
             '        if kind == "day":\n',
             _IN_TABLES,
+        ),
+        (
+            "keys that are requested anyway are listed with a pattern's",
+            "erasure/find/scan.py",
+            "    only_pattern = noted[is_chosen][~requested & ~twice]\n",
+            "    only_pattern = noted[is_chosen]\n",
+            _FIND,
+        ),
+        (
+            "the key of a record with a pattern is not noted",
+            "erasure/find/walk.py",
+            "    if (code < 0 or code >= PATTERN) and key_length >= 0:\n",
+            "    if code < 0 and key_length >= 0:\n",
+            _FIND,
         ),
         (
             "a window of Streams is a part of the key",
