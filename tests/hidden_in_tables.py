@@ -3,254 +3,48 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
-import sqlite3
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
-from pathlib import Path
-from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 from uuid import UUID
 
-import fastavro
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-Plant = Callable[[Path, str], None]
-PERSONS = ("ann@example.com", "eve@example.com")
-NUMBERS = ("421177", "421178")
-UUIDS = ("8d5f2a10-5a4e-4b7e-9c1d-0a1b2c3d4e5f", "8d5f2a10-5a4e-4b7e-9c1d-0a1b2c3d4e60")
-DATES = ("1980-02-03", "1980-02-04")
-NOBODY = b"nobody"
-
-
-class Hidden(NamedTuple):
-    """A place in which somebody is.
-
-    Attributes:
-        kind: of the place, as the documents call it.
-        plant: writes a table with somebody there.
-        says: what is said of a request for the key.
-        keys: of the request, and of somebody else.
-    """
-
-    kind: str
-    name: str
-    plant: Plant
-    says: Literal["found", "not searched"] = "found"
-    keys: tuple[str, str] = PERSONS
-
-
-def rows(root: Path, columns: Mapping[str, Any] | None = None, **words: Any) -> None:  # noqa: ANN401 -- those of pyarrow
-    """Write a file of a table in which nobody is, but in these columns."""
-    root.parent.mkdir(parents=True, exist_ok=True)
-    keys = pa.array([NOBODY], pa.binary())
-    pq.write_table(pa.table({"key": keys, **(columns or {})}), root, **words)
-
-
-def column(make: Callable[[str], Any], **words: Any) -> Plant:  # noqa: ANN401 -- those of pyarrow
-    """A column with somebody in it."""
-
-    def plant(root: Path, who: str) -> None:
-        rows(root / "x.parquet", {"other": make(who)}, **words)
-
-    return plant
-
-
-def schema_with(change: Callable[[pa.Schema, str], pa.Schema]) -> Plant:
-    """A file whose schema says a person."""
-
-    def plant(root: Path, who: str) -> None:
-        root.mkdir()
-        table = pa.table({"key": pa.array([NOBODY]), "n": [1]})
-        pq.write_table(table.cast(change(table.schema, who)), root / "x.parquet")
-
-    return plant
-
-
-def at_path(path: Callable[[str], str]) -> Plant:
-    """A file with somebody in its path."""
-    return lambda root, who: rows(root / path(who))
-
-
-def in_delta(
-    *actions: Callable[[str], dict[str, Any]], at: str = "00000000000000000000.json"
-) -> Plant:
-    """A table of Delta whose log has these actions."""
-
-    def plant(root: Path, who: str) -> None:
-        rows(root / "x.parquet")
-        (root / "_delta_log").mkdir()
-        lines = [json.dumps(action(who)) for action in actions]
-        (root / "_delta_log" / at).write_text("\n".join(lines))
-
-    return plant
-
-
-def condition(text: Callable[[str], str], name: str = "predicate") -> Plant:
-    """A commit of Delta with a condition."""
-    return in_delta(
-        lambda who: {
-            "commitInfo": {
-                "operation": "DELETE",
-                "operationParameters": {name: json.dumps([text(who)])},
-                "engineInfo": "Apache-Spark/3.5.0 Delta-Lake/3.2.0",
-            }
-        }
-    )
-
-
-def removed(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 -- those of Delta
-    """A file that is away."""
-    path = "part-00000-12345678-1234-5678-1234-567812345678-c000.snappy.parquet"
-    return {"remove": {"path": path, "dataChange": True, **fields}}
-
-
-def checkpoint(fields: Callable[[str], dict[str, Any]]) -> Plant:
-    """A checkpoint of Delta's log."""
-
-    def plant(root: Path, who: str) -> None:
-        rows(root / "x.parquet")
-        (root / "_delta_log").mkdir()
-        table = pa.Table.from_pylist([{"add": {"path": "y.parquet", **fields(who)}}])
-        pq.write_table(table, root / "_delta_log/00000000000000000010.checkpoint.parquet")
-
-    return plant
-
-
-def in_iceberg(make: Callable[[str], dict[str, Any]]) -> Plant:
-    """Metadata of a table of Iceberg."""
-
-    def plant(root: Path, who: str) -> None:
-        rows(root / "data/x.parquet")
-        (root / "metadata").mkdir()
-        (root / "metadata/v1.metadata.json").write_text(json.dumps(make(who)))
-
-    return plant
-
-
-def manifest(
-    kind: str, field: str, value: Callable[[str], Any], metadata: Mapping[str, str] | None = None
-) -> Plant:
-    """A manifest of Iceberg, of a file that is away."""
-    pair = {
-        "type": "record",
-        "name": "pair",
-        "fields": [{"name": "key", "type": "int"}, {"name": "value", "type": "bytes"}],
-    }
-    types: dict[str, Any] = {
-        "partition": {
-            "type": "record",
-            "name": "r102",
-            "fields": [{"name": "customer", "type": ["null", kind]}],
-        },
-        "lower_bounds": {"type": "array", "items": pair},
-        "key_metadata": ["null", "bytes"],
-    }
-
-    def plant(root: Path, who: str) -> None:
-        rows(root / "data/x.parquet")
-        (root / "metadata").mkdir()
-        data_file = {
-            "type": "record",
-            "name": "r2",
-            "fields": [
-                {"name": "file_path", "type": "string"},
-                {"name": field, "type": types[field]},
-            ],
-        }
-        schema = {
-            "type": "record",
-            "name": "manifest_entry",
-            "fields": [{"name": "data_file", "type": data_file}],
-        }
-        entry = {"data_file": {"file_path": "data/away.parquet", field: value(who)}}
-        path = root / "metadata/12345678-1234-5678-1234-567812345678-m0.avro"
-        with path.open("wb") as file:
-            fastavro.writer(file, schema, [entry], metadata=dict(metadata or {}))
-
-    return plant
-
-
-def of_fields(*types: str) -> dict[str, str]:
-    """The schema of a table in the metadata of a manifest."""
-    fields = [{"id": 1 + n, "name": f"c{n}", "type": kind} for n, kind in enumerate(types)]
-    return {"schema": json.dumps({"type": "struct", "fields": fields})}
-
-
-def next_to(name: str, content: Callable[[str], bytes]) -> Plant:
-    """A file of another format next to the rows."""
-
-    def plant(root: Path, who: str) -> None:
-        rows(root / "x.parquet")
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(content(who))
-
-    return plant
-
-
-def empty_directory(root: Path, who: str) -> None:
-    """What a deletion of a partition leaves."""
-    rows(root / "x.parquet")
-    (root / f"customer={quote(who)}").mkdir()
-
-
-def position_deletes(root: Path, who: str) -> None:
-    """Deletes of rows in files, whose paths have somebody."""
-    rows(root / "data/x.parquet")
-    path = f"data/customer={quote(who)}/y.parquet"
-    pq.write_table(pa.table({"file_path": [path], "pos": [0]}), root / "data/deletes.parquet")
-
-
-def equality_deletes(root: Path, who: str) -> None:
-    """Deletes of rows with a value."""
-    rows(root / "data/x.parquet")
-    pq.write_table(pa.table({"email": [who]}), root / "data/deletes.parquet")
-
-
-def catalog(root: Path, who: str) -> None:
-    """A catalog with a property."""
-    rows(root / "x.parquet")
-    with closing(sqlite3.connect(root / "catalog.db")) as connection:
-        connection.execute("CREATE TABLE properties (name TEXT, value TEXT)")
-        connection.execute("INSERT INTO properties VALUES ('owner', ?)", (f"mail to {who}",))
-        connection.commit()
-
-
-def named_column(root: Path, who: str) -> None:
-    """A column for each person."""
-    rows(root / "x.parquet", {f"of {who}": [1]})
-
-
-def strange_statistics(root: Path, who: str) -> None:
-    """Statistics of a row that is not there: somebody else is where it was."""
-    rows(root / "x.parquet", {"other": [who]}, use_dictionary=False, compression="none")
-    content = (root / "x.parquet").read_bytes()
-    (root / "x.parquet").write_bytes(content.replace(who.encode(), b"x" * len(who), 1))
-
-
-def variant(root: Path, who: str) -> None:
-    """A column of the type variant, as DuckDB writes it."""
-    import duckdb  # noqa: PLC0415 -- it takes a second
-
-    root.mkdir()
-    mails = f"CASE i WHEN 7 THEN 'a' WHEN 8 THEN '{who}' ELSE '{'z' * 30}' END"
-    value = f"CASE WHEN i < 7 THEN i::VARIANT ELSE {{'mail': {mails}}}::VARIANT END"
-    copied = f"FROM range(10) AS r(i) SELECT 'nobody'::BLOB AS key, {value} AS v"
-    duckdb.sql(f"COPY ({copied}) TO '{root}/x.parquet'")
-
-
-def _list(kind: Callable[[pa.DataType], pa.DataType], of: pa.DataType | None = None) -> Plant:
-    return column(lambda who: pa.array([["x", who]], kind(of or pa.string())))
-
-
-def _puffin(who: str) -> bytes:
-    return b"PFA1" + who.encode() + b"PFA1"
-
+from tests.plants_in_tables import (
+    DATES,
+    NUMBERS,
+    TIMES,
+    UUIDS,
+    Hidden,
+    at_path,
+    catalog,
+    checkpoint,
+    column,
+    condition,
+    empty_directory,
+    equality_deletes,
+    in_avro,
+    in_delta,
+    in_iceberg,
+    list_of,
+    manifest,
+    named_column,
+    next_to,
+    of_fields,
+    position_deletes,
+    puffin,
+    removed,
+    rows,
+    schema_with,
+    sidecar,
+    strange_statistics,
+    variant,
+)
 
 _COLUMNS = [
     Hidden("bytes and text", "string", column(lambda who: [who])),
@@ -269,12 +63,12 @@ _COLUMNS = [
         column(lambda who: pa.array([who.encode()], pa.binary(len(who)))),
     ),
     Hidden("bytes and text", "json", column(lambda who: pa.array([who]).cast(pa.json_()))),
-    Hidden("nested columns", "list", _list(pa.list_)),
-    Hidden("nested columns", "large_list", _list(pa.large_list)),
-    Hidden("nested columns", "list_view", _list(pa.list_view)),
-    Hidden("nested columns", "large_list_view", _list(pa.large_list_view)),
-    Hidden("nested columns", "list of views", _list(pa.list_, pa.string_view())),
-    Hidden("nested columns", "fixed_size_list", _list(lambda kind: pa.list_(kind, 2))),
+    Hidden("nested columns", "list", list_of(pa.list_)),
+    Hidden("nested columns", "large_list", list_of(pa.large_list)),
+    Hidden("nested columns", "list_view", list_of(pa.list_view)),
+    Hidden("nested columns", "large_list_view", list_of(pa.large_list_view)),
+    Hidden("nested columns", "list of views", list_of(pa.list_, pa.string_view())),
+    Hidden("nested columns", "fixed_size_list", list_of(lambda kind: pa.list_(kind, 2))),
     Hidden("nested columns", "struct", column(lambda who: [{"a": {"b": who}}])),
     Hidden(
         "nested columns",
@@ -355,7 +149,7 @@ _NUMBERS = [
         column(
             lambda who: pa.array([datetime.fromisoformat(who)], pa.timestamp("ms", "Asia/Tokyo"))
         ),
-        keys=("1980-02-03T04:05:06", "1980-02-03T04:05:07"),
+        keys=TIMES,
     ),
 ]
 _SCHEMAS = [
@@ -485,6 +279,12 @@ _DELTA = [
         keys=NUMBERS,
     ),
     Hidden(
+        "statistics in Delta's log",
+        "time",
+        in_delta(lambda who: removed(stats=json.dumps({"minValues": {"t": f"{who}.000Z"}}))),
+        keys=TIMES,
+    ),
+    Hidden(
         "checkpoints of Delta's log",
         "statistics",
         checkpoint(lambda who: {"stats": json.dumps({"minValues": {"a": who}})}),
@@ -501,7 +301,140 @@ _DELTA = [
         checkpoint(lambda who: {"path": f"customer={quote(who)}/y.parquet"}),
     ),
 ]
+_DELTA += [
+    Hidden(
+        "notes in Delta's log",
+        "application of a transaction",
+        in_delta(lambda who: {"txn": {"appId": f"of {who}", "version": 1}}),
+    ),
+    Hidden(
+        "notes in Delta's log",
+        "metadata of a domain",
+        in_delta(
+            lambda who: {
+                "domainMetadata": {
+                    "domain": "d",
+                    "configuration": json.dumps({"owner": who}),
+                    "removed": False,
+                }
+            }
+        ),
+    ),
+    Hidden(
+        "notes in Delta's log",
+        "tag of a file",
+        in_delta(lambda who: removed(tags={"batch": f"of {who}"})),
+    ),
+    Hidden(
+        "conditions of Delta's log",
+        "constraint of a table",
+        in_delta(
+            lambda who: {"metaData": {"configuration": {"delta.constraints.c": f"key <> '{who}'"}}}
+        ),
+    ),
+    Hidden(
+        "conditions of Delta's log",
+        "default of a column",
+        in_delta(
+            lambda who: {
+                "metaData": {
+                    "schemaString": json.dumps(
+                        {
+                            "type": "struct",
+                            "fields": [
+                                {
+                                    "name": "a",
+                                    "type": "string",
+                                    "metadata": {"CURRENT_DEFAULT": f"'{who}'"},
+                                }
+                            ],
+                        }
+                    )
+                }
+            }
+        ),
+    ),
+    Hidden(
+        "checkpoints of Delta's log",
+        "one in JSON",
+        in_delta(
+            lambda who: removed(partitionValues={"customer": who}),
+            at="00000000000000000010.checkpoint.12345678-1234-5678-1234-567812345678.json",
+        ),
+    ),
+    Hidden(
+        "checkpoints of Delta's log",
+        "several commits together",
+        in_delta(
+            lambda who: removed(partitionValues={"customer": who}),
+            at="00000000000000000000.00000000000000000004.compacted.json",
+        ),
+    ),
+    Hidden(
+        "checkpoints of Delta's log",
+        "a part of one",
+        sidecar,
+    ),
+    Hidden(
+        "checkpoints of Delta's log",
+        "one with rows, too",
+        lambda root, who: rows(
+            root / "_delta_log/_sidecars/12345678-1234-5678-1234-567812345678.parquet",
+            {"add": [{"path": f"customer={quote(who)}/y.parquet"}]},
+        ),
+    ),
+    Hidden(
+        "checkpoints of Delta's log",
+        "sums of a version",
+        in_delta(
+            lambda who: {"allFiles": [{"path": "y.parquet", "partitionValues": {"c": who}}]},
+            at="00000000000000000001.crc",
+        ),
+    ),
+    Hidden(
+        "changes of Delta's rows",
+        "a changed row",
+        lambda root, who: rows(root / "_change_data/cdc-0.parquet", {"a": [who]}),
+    ),
+]
 _ICEBERG = [
+    Hidden(
+        "metadata of Iceberg",
+        "name of a branch",
+        in_iceberg(lambda who: {"refs": {f"job-{who}": {"snapshot-id": 1, "type": "branch"}}}),
+    ),
+    Hidden(
+        "metadata of Iceberg",
+        "words on a column",
+        in_iceberg(
+            lambda who: {"schemas": [{"fields": [{"id": 1, "name": "a", "doc": f"of {who}"}]}]}
+        ),
+    ),
+    Hidden(
+        "metadata of Iceberg",
+        "default of a column",
+        in_iceberg(
+            lambda who: {"schemas": [{"fields": [{"id": 1, "name": "a", "initial-default": who}]}]}
+        ),
+    ),
+    Hidden(
+        "metadata of Iceberg",
+        "property of a statistic",
+        in_iceberg(
+            lambda who: {
+                "statistics": [{"blob-metadata": [{"type": "x", "properties": {"of": who}}]}]
+            }
+        ),
+    ),
+    Hidden(
+        "compressed metadata",
+        "of Iceberg",
+        next_to(
+            "metadata/00001-12345678-1234-5678-1234-567812345678.gz.metadata.json",
+            lambda who: gzip.compress(json.dumps({"properties": {"a": who}}).encode()),
+        ),
+        "not searched",
+    ),
     Hidden(
         "metadata of Iceberg",
         "summary",
@@ -567,6 +500,45 @@ _ICEBERG = [
     Hidden("catalogs", "a property", catalog),
 ]
 _OTHERS = [
+    Hidden("rows in Avro", "text", in_avro("string", lambda who: who)),
+    Hidden("rows in Avro", "bytes", in_avro("bytes", lambda who: who.encode())),
+    Hidden("rows in Avro", "number", in_avro("long", int), keys=NUMBERS),
+    Hidden(
+        "rows in Avro",
+        "decimal",
+        in_avro(
+            {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2},
+            lambda who: Decimal(f"{who}.00"),
+        ),
+        keys=NUMBERS,
+    ),
+    Hidden(
+        "rows in Avro",
+        "date",
+        in_avro({"type": "int", "logicalType": "date"}, date.fromisoformat),
+        keys=DATES,
+    ),
+    Hidden(
+        "rows in Avro",
+        "timestamp",
+        in_avro(
+            {"type": "long", "logicalType": "timestamp-millis"},
+            lambda who: datetime.fromisoformat(f"{who}+00:00"),
+        ),
+        keys=TIMES,
+    ),
+    Hidden(
+        "rows in Avro",
+        "UUID",
+        in_avro({"type": "fixed", "name": "u", "size": 16}, lambda who: UUID(who).bytes),
+        keys=UUIDS,
+    ),
+    Hidden(
+        "rows in JSON",
+        "a number with many digits",
+        next_to("rows.json", lambda who: f'{{"customer": {who}.0}}'.encode()),
+        keys=("1234567890123456789", "1234567890123456788"),
+    ),
     Hidden("rows in JSON", "text", next_to("rows.json", lambda who: f'{{"a": "{who}"}}'.encode())),
     Hidden(
         "rows in JSON",
@@ -580,7 +552,7 @@ _OTHERS = [
     Hidden(
         "other formats", "ORC", next_to("x.orc", lambda who: b"ORC" + who.encode()), "not searched"
     ),
-    Hidden("other formats", "Puffin", next_to("metadata/x.stats", _puffin), "not searched"),
+    Hidden("other formats", "Puffin", next_to("metadata/x.stats", puffin), "not searched"),
     Hidden(
         "other formats",
         "metadata of Hudi",

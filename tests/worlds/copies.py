@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.hidden_in_tables import HIDDEN
-from tests.hidden_in_tables import PERSONS as SOMEBODY
+from tests.plants_in_tables import PERSONS as SOMEBODY
 from tests.worlds.acts import upload
 from tests.worlds.content import log_bytes, write
 from tests.worlds.plain_search import below

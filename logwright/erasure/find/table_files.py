@@ -16,9 +16,12 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
+from uuid import UUID
 
 from logwright.erasure.find.avro_blocks import require_small_blocks
 from logwright.erasure.find.bounds import forms_of_bound
@@ -26,6 +29,7 @@ from logwright.erasure.find.columns import OWN_NUMBERS, parquet_values
 from logwright.erasure.find.sentences import decoded, forms_of, is_written_by_machines
 from logwright.extras import require
 
+UUID_BYTES: Final = 16
 MOST_BYTES: Final = 256 * 1024 * 1024
 ICEBERG_CUT: Final = 16
 DELTA_CUT: Final = 32
@@ -44,6 +48,9 @@ _COUNTERS: Final = re.compile(
     r"|length|interval|features|columns|number|max|min)|(?:[a-z]+-)*(?:schema|spec|snapshot|order)-id"
 )
 """Names of numbers that are written as texts."""
+_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(\.\d+)?(?:Z|[+-]\d\d:?\d\d)?")
+_MOST_DIGITS: Final = 400
+"""Of a number that is written out."""
 _SIZE: Final = re.compile(r"(?i)(?<=char)\(\d+\)")
 _DEEPEST: Final = 32
 _FILE: Final = re.compile(
@@ -142,11 +149,11 @@ def add_texts(value: object, texts: Texts, of: Of) -> None:
         _add_text(value, texts, of)
     elif isinstance(value, bytes):
         _add_bytes(value, texts, of)
-    elif isinstance(value, int | float):
+    elif isinstance(value, int | float | Decimal):
         is_value = of.numbers and not isinstance(value, bool)
         texts.whole.extend(_forms_of_number(value) if is_value else ())
     elif value is not None:
-        texts.whole.append(str(value).encode())
+        texts.whole.extend(forms_of_value(value))
 
 
 def _add_fields(value: dict[Any, Any], texts: Texts, of: Of) -> None:
@@ -185,6 +192,8 @@ def _add_bounds(bounds: list[Any], texts: Texts, of: Of) -> None:
 
 def _add_bytes(value: bytes, texts: Texts, of: Of) -> None:
     texts.whole.append(value)
+    if len(value) == UUID_BYTES:
+        texts.whole.append(str(UUID(bytes=value)).encode())
     if of.statistics:
         _add_cut(value.decode(errors="replace"), value, texts)
         return
@@ -211,10 +220,30 @@ def _is_counter(name: str, value: str) -> bool:
     return is_number and is_written_by_machines(name)
 
 
-def _forms_of_number(value: float) -> Iterator[bytes]:
-    text = str(value)
-    yield text.encode()
-    yield text.removesuffix(".0").encode()
+def forms_of_value(value: object) -> Iterator[bytes]:
+    """Yield the texts of a date, a time or any other value of Avro."""
+    if isinstance(value, datetime):
+        text = value.replace(tzinfo=None).isoformat()
+        yield from (text.encode(), text.replace("T", " ").encode())
+    else:
+        yield str(value).encode()
+
+
+def _forms_of_number(value: float | Decimal) -> Iterator[bytes]:
+    """Yield the texts of a number, with and without zeros at its end."""
+    exact = value if isinstance(value, Decimal) else Decimal(str(value))
+    size = exact.adjusted() if exact.is_finite() else _MOST_DIGITS
+    text = f"{exact:f}" if abs(size) < _MOST_DIGITS else str(value)
+    yield from (str(value).encode(), text.encode())
+    if "." in text:
+        yield text.rstrip("0").rstrip(".").encode()
+
+
+def _forms_of_time(text: str) -> Iterator[bytes]:
+    """Yield what a time is without its zone and the zeros of its fraction."""
+    if (match := _TIME.fullmatch(text)) is not None:
+        fraction = (match[3] or "").rstrip("0").rstrip(".")
+        yield from (f"{match[1]}{sign}{match[2]}{fraction}".encode() for sign in ("T", " "))
 
 
 def _add_text(value: str, texts: Texts, of: Of) -> None:
@@ -222,6 +251,7 @@ def _add_text(value: str, texts: Texts, of: Of) -> None:
         return
     text = value.encode(errors="surrogatepass")
     texts.whole.append(text)
+    texts.whole.extend(_forms_of_time(value))
     if of.statistics:
         texts.whole.extend(decoded(text))
         _add_cut(value, text, texts)
@@ -247,9 +277,14 @@ def _add_in_parts(text: bytes, texts: Texts) -> None:
 def _json(value: str) -> object:
     """Return the JSON in a text, None if it has none."""
     try:
-        return json.loads(value, object_pairs_hook=_pairs)
+        return _parsed(value)
     except ValueError:
         return None
+
+
+def _parsed(text: str) -> object:
+    """Return what JSON says, its numbers with all of their digits."""
+    return json.loads(text, object_pairs_hook=_pairs, parse_float=Decimal)
 
 
 def _pairs(pairs: list[tuple[str, object]]) -> object:
@@ -262,11 +297,11 @@ def _of_json(content: bytes, texts: Texts, of: Of) -> None:
     """Add the texts of JSON, or of lines of JSON."""
     text = content.decode()
     try:
-        add_texts(json.loads(text, object_pairs_hook=_pairs), texts, of)
+        add_texts(_parsed(text), texts, of)
     except json.JSONDecodeError:
         for line in text.splitlines():
             if line.strip():
-                add_texts(json.loads(line, object_pairs_hook=_pairs), texts, of)
+                add_texts(_parsed(line), texts, of)
 
 
 def _of_avro(path: Path, texts: Texts, of: Of) -> None:

@@ -56,7 +56,7 @@ _ACTIONS: Final = frozenset(
         "txn",
     )
 )
-"""The columns of a checkpoint of Delta's log."""
+"""The columns of a checkpoint of Delta's log; one that has others, too, may have rows besides."""
 _PARQUET: Final = b"PAR1"
 _NO_FORMAT: Final = "it is of no format that a table has"
 _NOT_PARQUET: Final = "it is not a Parquet file that can be read"
@@ -163,8 +163,9 @@ class _Table:
         if rows is None:
             return [_NOT_PARQUET]
         texts, problems = no_texts(), list(rows.problems)
-        is_log = not of.numbers and _ACTIONS.issuperset(rows.names)
-        hits = [] if is_log else rows.hits
+        is_log = not of.numbers and not _ACTIONS.isdisjoint(rows.names)
+        has_rows = not (is_log and _ACTIONS.issuperset(rows.names))
+        hits = rows.hits if has_rows else []
         self._found(hits, where)
         self.found.add_others(self._keys, self._topic, rows.others)
         of = Of(there=self.there)
@@ -172,7 +173,7 @@ class _Table:
             add_texts(rows.says, texts, of)
             bounds = Texts(texts.whole, [], [])  # of what is cut its rows have the whole
             bounds_of = replace(of, numbers=True, statistics=True)
-            add_texts([] if is_log else rows.statistics, bounds, bounds_of)
+            add_texts(rows.statistics if has_rows else [], bounds, bounds_of)
             if is_log or rows.names == POSITIONS:
                 for row in parquet_values(path):
                     add_texts(row, texts, of)

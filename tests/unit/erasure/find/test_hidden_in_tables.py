@@ -17,7 +17,8 @@ from logwright.erasure.find.tables import search_table_files
 from logwright.erasure.keys import KeySet
 from logwright.erasure.request import Request
 from tests.found import SECRET
-from tests.hidden_in_tables import HIDDEN, PERSONS, Hidden, unions
+from tests.hidden_in_tables import HIDDEN, unions
+from tests.plants_in_tables import PERSONS, Hidden
 
 PAGE = Path(__file__).parents[4] / "docs/what-is-searched.md"
 NAMES = [f"{hidden.kind}: {hidden.name}" for hidden in HIDDEN]
