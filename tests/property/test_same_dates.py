@@ -13,6 +13,7 @@ import pytest
 from logwright.assets.erasure.deadlines import search_deadlines
 from logwright.assets.erasure.report import IN_TIME, deadline_checks
 from logwright.erasure.outlook.countdown import NEVER
+from logwright.erasure.form_of import form_of
 from logwright.erasure.request import Request
 from logwright.erasure.secret import load_secret
 from logwright.erasure.store import write_store
@@ -48,6 +49,7 @@ def prepare(tmp_path: Path, draw: random.Random) -> list[str | Path]:
             filter=known.filter(key),
             received_at_ms=0,
             deadline_ms=deadline_ms,
+            forms=form_of(key, known).hmacs,
         )
         for number, key in enumerate(PERSONS)
     ]

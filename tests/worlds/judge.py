@@ -24,6 +24,8 @@ AS_BYTES = "gone as bytes"
 """Of a request of which only the HMAC is known, or whose key is there in other bytes, too."""
 METADATA_LOG = "__cluster_metadata-0"
 REFUSED = 5
+TOO_LITTLE = ("not proved", AS_BYTES, "missed", "will be late", "remains")
+"""States in which a certificate does not end with 0."""
 LEFT = ("remains", "will be late", "missed", "in time")
 _WARNED = re.compile(r"white space|blank|quot|space", re.IGNORECASE)
 _NO_MATCH = re.compile(r"match(?:es)? (?:no|nothing)|no (?:log|topic)", re.IGNORECASE)
@@ -165,7 +167,7 @@ def _certificate(world: World, known: dict[Asked, Known], claim: Claimed) -> Ite
         yield Wrong("more", "certificate: status 0 without a certificate", claim.said[:200])
     states = set(claim.states.values())
     bad = [one for key, one in about.items() if key in claim.states and _is_open(known[one])]
-    if claim.status == 0 and (bad or states & {"not proved", AS_BYTES, "missed"}):
+    if claim.status == 0 and (bad or states & set(TOO_LITTLE)):
         yield Wrong("more", "certificate: status 0", f"{sorted(states)}")
     if (
         known
@@ -179,7 +181,7 @@ def _certificate(world: World, known: dict[Asked, Known], claim: Claimed) -> Ite
     ):
         if not claim.states:
             yield Wrong("less", f"certificate: refused, {claim.status}", claim.said[-300:])
-        elif not states & {"not proved", AS_BYTES, "missed", "will be late", "remains"}:
+        elif not states & set(TOO_LITTLE):
             yield Wrong("less", f"certificate: status {claim.status}", f"{sorted(states)}")
     if claim.said.startswith("verify-certificate"):
         yield Wrong("less", "verify-certificate", claim.said[:200])

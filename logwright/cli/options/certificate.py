@@ -94,6 +94,6 @@ def command() -> None:
     """Search all files of LOG_DIRs for the keys of requests; sign what was found, and a list of
     every file. Changes nothing in them.
 
-    Exit status 6: made, but a deadline was missed, not all that could hold records was searched, or
-    a request's topics have no log.
+    Exit status 6: made, but a deadline was missed or will be, records remain that nothing removes,
+    not all was searched, or a request's topics have no log.
     """

@@ -45,7 +45,7 @@ PAGE: Final = ".html"
 
 
 _MOST_NAMED: Final = 20
-_NOT_ENOUGH: Final = frozenset(("missed", "not proved", "gone as bytes"))
+_NOT_ENOUGH: Final = frozenset(("missed", "will be late", "remains", "not proved", "gone as bytes"))
 """States in which a certificate is made, and does not prove enough."""
 
 
@@ -158,8 +158,8 @@ def search_live(
 
 
 def proves_too_little(certificate: Certificate) -> bool:
-    """Return whether a deadline was missed, or something that could hold records of a request was
-    not searched.
+    """Return whether a deadline was missed or will be, records remain that nothing removes, or
+    something that could hold records of a request was not searched.
     """
     return any(request.state in _NOT_ENOUGH for request in certificate.requests)
 

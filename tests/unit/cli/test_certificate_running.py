@@ -37,7 +37,7 @@ def _place(tmp_path: Path) -> Path:
     before.segment(0).batch(0, [("ann", "1"), ("bob", "2")])
     before.write()
     answer = certify(tmp_path, "before.json")
-    assert 0 == answer.status, answer.err
+    assert 6 == answer.status, answer.err
     shutil.rmtree(tmp_path / "logs")
     log = LogBuilder(tmp_path / "logs")
     log.segment(0).batch(1, [("bob", "2")])
