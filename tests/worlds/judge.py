@@ -325,5 +325,7 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
     killed = any(name.startswith("kill") for name, _ in world.done)
     if claim.status != 0 and valid and exists and quiet and not killed:
         broken = [one for one in before.first if one.state != "whole" or one.is_torn]
+        if claim.status == REFUSED:  # a recovery puts it in the place of segments, which lack then
+            broken += [one for one in before.first if one.path.endswith(".log.swap")]
         if not (left or unread or loose or others or broken):
             yield Wrong("less", f"erase: {claim.status} without a cause", claim.said[-300:])
