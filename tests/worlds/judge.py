@@ -324,8 +324,18 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
     valid = bool(asking.asked) and all(is_valid(one.topics) for one in asking.asked)
     killed = any(name.startswith("kill") for name, _ in world.done)
     if claim.status != 0 and valid and exists and quiet and not killed:
-        broken = [one for one in before.first if one.state != "whole" or one.is_torn]
-        if claim.status == REFUSED:  # a recovery puts it in the place of segments, which lack then
-            broken += [one for one in before.first if one.path.endswith(".log.swap")]
+        broken = _broken(before, claim)
         if not (left or unread or loose or others or broken):
             yield Wrong("less", f"erase: {claim.status} without a cause", claim.said[-300:])
+
+
+def _broken(before: Seen, claim: Claimed) -> list[PlainFile]:
+    """The files because of which a log is refused. One that is being swapped in may lack records:
+    a recovery, as a broker's, puts it in the place of segments.
+    """
+    is_refused = claim.status == REFUSED
+    return [
+        one
+        for one in before.first
+        if one.state != "whole" or one.is_torn or (is_refused and one.path.endswith(".log.swap"))
+    ]
