@@ -250,8 +250,6 @@ class Upload:
         """Send and commit a log; return the newest version."""
         log, before = source.log, None if base is None else base.state
         segments = needed_segments(before, log.segments, log.log_end_offset)
-        if base is not None and not segments:
-            return base
         ends = [*(each.base_offset for each in segments[1:]), log.log_end_offset]
         erasures = erased_in(base).number
         with (
@@ -259,8 +257,11 @@ class Upload:
             ThreadPoolExecutor(_LOGS_AT_ONCE) as pool,
         ):
             files = Files(self, directory, {} if before is None else before.files, source)
-            facts = self._facts(log, directory, segments[0].base_offset)
+            first = segments[0].base_offset if segments else log.log_end_offset
+            facts = self._facts(log, directory, first)
             require_continues(before, facts)
+            if base is not None and not segments:
+                return base
             self._missing = self._missing or missing_offsets(before, facts)
             self._dropped = self._dropped or dropped_offsets(before, facts)
             self._require_erased(base, source, facts)

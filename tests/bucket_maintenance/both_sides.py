@@ -38,6 +38,7 @@ REFUSED = (
     "in which the log directory's first one begins",
     "Run it again",
     "already has this partition",
+    "cannot be read (EIO: no answer",
 )
 _VALUE = re.compile(rb"<[0-9]{4}>")
 _DELETE = ("--config", "cleanup.policy=delete")

@@ -106,7 +106,13 @@ def first_failure(tests: tuple[str, ...], copy: Copy) -> str | None:
     """The first of the tests that fails in a copy; None if all pass. Effects: runs them."""
     quiet = ("-x", "-q", "-p", "no:cacheprovider", "--since", "HEAD")
     command = [sys.executable, "-m", "pytest", *quiet, *copy.options, *tests]
-    places = {"PYTHONPATH": str(copy.root), "NUMBA_CACHE_DIR": str(copy.kernels)}
+    temporary = copy.root.with_name(f"{copy.root.name}-temporary")
+    temporary.mkdir(exist_ok=True)  # pytest removes what others have left in a common one
+    places = {
+        "PYTHONPATH": str(copy.root),
+        "NUMBA_CACHE_DIR": str(copy.kernels),
+        "PYTEST_DEBUG_TEMPROOT": str(temporary),
+    }
     environment = {**os.environ, **places, "PYTEST_XDIST_WORKER": f"gw{copy.worker}"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # what is compiled serves the next run
     done = subprocess.run(

@@ -191,6 +191,13 @@ COPIES: Final[tuple[Fault, ...]] = tuple(
             (*_COPIES, "tests/unit/upload/test_upload.py"),
         ),
         (
+            "a log of which the bucket needs nothing is not looked at",
+            "upload/upload.py",
+            "            require_continues(before, facts)\n            if base",
+            "            if segments:\n                require_continues(before, facts)\n            if base",
+            ("tests/unit/upload/test_upload.py",),
+        ),
+        (
             "a file that changed is sent",
             "upload/source.py",
             "self._stamps.get(name) != opened.seen",

@@ -377,6 +377,27 @@ def test_what_would_lose_records_is_refused(buckets: Buckets, tmp_path: Path) ->
     assert before == observed(buckets.place)
 
 
+def test_a_log_of_which_the_bucket_needs_nothing_is_looked_at_too(
+    buckets: Buckets, tmp_path: Path
+) -> None:
+    """It ends where the bucket's log begins, since another topic took the name, or it lost all."""
+    log_dir = a_log(tmp_path / "logs", cleaned=False)
+    for path in (log_dir / "t-0").glob(f"{0:020d}.*"):
+        path.unlink()
+    upload(log_dir, buckets, configs=PLAIN)
+    before = observed(buckets.place)
+    other = LogBuilder(tmp_path / "other")
+    other.segment(0).batch(0, [("k", "v")])
+    other.write(producers=True, high_watermark=1)
+    for identity, problem in (("", "records would be lost"), ("B" * 22, "another one than B{22}")):
+        if identity:
+            metadata = f"version: 0\ntopic_id: {identity}"
+            (other.directory / "partition.metadata").write_text(metadata)
+        with pytest.raises(PreconditionError, match=problem):
+            upload(other.log_dir, buckets, configs=PLAIN)
+    assert before == observed(buckets.place)
+
+
 def test_a_long_upload_is_committed_in_parts(buckets: Buckets, tmp_path: Path) -> None:
     """Each part is a log that can be read; the last is all of it."""
     log_dir = a_log(tmp_path / "logs", cleaned=False)
