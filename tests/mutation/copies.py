@@ -193,8 +193,8 @@ COPIES: Final[tuple[Fault, ...]] = tuple(
         (
             "a log of which the bucket needs nothing is not looked at",
             "upload/upload.py",
-            "            require_continues(before, facts)\n            if base",
-            "            if segments:\n                require_continues(before, facts)\n            if base",
+            "            require_continues(before, facts)\n",
+            "            (require_continues(before, facts) if segments else None)\n",
             ("tests/unit/upload/test_upload.py",),
         ),
         (
