@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
@@ -196,6 +197,16 @@ def of_fields(*types: str) -> dict[str, str]:
     """The schema of a table in the metadata of a manifest."""
     fields = [{"id": 1 + n, "name": f"c{n}", "type": kind} for n, kind in enumerate(types)]
     return {"schema": json.dumps({"type": "struct", "fields": fields})}
+
+
+def days_of(text: str) -> int:
+    """A date as Iceberg has it: days since 1970."""
+    return (date.fromisoformat(text) - date(1970, 1, 1)).days
+
+
+def micros_of(text: str) -> int:
+    """A time as Iceberg has it: microseconds since 1970."""
+    return round(datetime.fromisoformat(f"{text}+00:00").timestamp() * 1e6)
 
 
 def next_to(name: str, content: Callable[[str], bytes]) -> Plant:

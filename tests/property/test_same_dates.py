@@ -12,8 +12,8 @@ import pytest
 
 from logwright.assets.erasure.deadlines import search_deadlines
 from logwright.assets.erasure.report import IN_TIME, deadline_checks
-from logwright.erasure.outlook.countdown import NEVER
 from logwright.erasure.form_of import form_of
+from logwright.erasure.outlook.countdown import NEVER
 from logwright.erasure.request import Request
 from logwright.erasure.secret import load_secret
 from logwright.erasure.store import write_store

@@ -56,6 +56,8 @@ OBJECT = [
 BINARY = [framed(7, b"\x02\x04\x06"), framed(9, b"\x02\x04\x06\x08")[:-1]]
 RECORD = [framed(7, b"\x02\x08anna"), framed(12, b"\x02\x08anna")]
 DIFFERENT = [
+    (b'{"id":1.10}', b'{"id":1.1}'),  # by their digits
+    (b'{"id":1234567890123456789.0}', b'{"id":1234567890123456788.0}'),
     (b"c1", b"c2"),
     (b"c1", b"c1-and-eight"),  # the end of a text is not a time
     (b"c1", framed(7, avro(b"c12"))),
