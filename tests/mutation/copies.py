@@ -146,7 +146,7 @@ COPIES: Final[tuple[Fault, ...]] = tuple(
             "erasure/keys.py",
             "            if request < 0 and is_refused:\n",
             "            if request < -1 and is_refused:\n",
-            _FORMS,
+            ("tests/unit/cli/test_other_forms.py",),
         ),
         (
             "who could not decode has erased all forms",
