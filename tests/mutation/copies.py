@@ -10,7 +10,6 @@ from tests.mutation.fault import Fault
 
 _IN_BUCKETS: Final = ("tests/unit/erasure/find/test_hidden.py",)
 _IN_TABLES: Final = ("tests/unit/erasure/find/test_hidden_in_tables.py",)
-_WHOLES: Final = ("tests/unit/place/test_wholes.py", *_IN_BUCKETS)
 _FIND: Final = ("tests/unit/cli/test_find.py",)
 _FORMS: Final = ("tests/unit/erasure/test_forms.py",)
 _COPIES: Final = ("tests/unit/maintenance/test_copies.py",)
@@ -27,42 +26,42 @@ COPIES: Final[tuple[Fault, ...]] = tuple(
             "place/whole.py",
             "part + _TAKEN if part in _BELIEVED or not part else part",
             "part",
-            _WHOLES,
+            _COPIES,
         ),
         (
             "an object of another version is searched, and not counted",
             "place/whole.py",
             "        contents.others[name] = len(data) or len(rest)\n",
-            "        contents.others[name] = 0\n",
-            _WHOLES,
+            "        del data\n",
+            _IN_BUCKETS,
         ),
         (
             "an earlier manifest holds no more than the newest",
             "place/whole.py",
             "    return files_are and (state.partition, state.configs) == (\n",
             "    return files_are or (state.partition, state.configs) == (\n",
-            _WHOLES,
+            _COPIES,
         ),
         (
             "what came while all was read is not named",
             "place/whole.py",
             "            if known or not stored.bytes or stored.key in self.shown:\n",
             "            if known or stored.bytes or stored.key in self.shown:\n",
-            _WHOLES,
+            _IN_BUCKETS,
         ),
         (
             "what the client cannot read is not there",
             "place/whole.py",
             "            contents.unread[stored.key] = _NOT_READ\n",
             "",
-            _WHOLES,
+            _IN_BUCKETS,
         ),
         (
             "a link in a bucket of files is not there",
             "bucket/everything.py",
             '                seen.unread[f"{prefix}{name}"] = kind\n',
             "                del kind\n",
-            _WHOLES,
+            _IN_BUCKETS,
         ),
         (
             "values of a dictionary count as none",
@@ -198,20 +197,6 @@ COPIES: Final[tuple[Fault, ...]] = tuple(
             ("tests/unit/upload/test_upload.py",),
         ),
         (
-            "a file that changed is sent",
-            "upload/source.py",
-            "self._stamps.get(name) != opened.seen",
-            "self._stamps.get(name) is None",
-            _COPIES,
-        ),
-        (
-            "an erasure meanwhile is not seen",
-            "upload/source.py",
-            "        if mark_content(log.log_dir / log.partition.directory_name) != self.mark:\n",
-            "        if not log.log_dir.name:\n",
-            _COPIES,
-        ),
-        (
             "what a killed process left elsewhere stays",
             "maintenance/scratch.py",
             "_remove_noted(directory.path / name / _NOTE) or ",
@@ -230,7 +215,7 @@ COPIES: Final[tuple[Fault, ...]] = tuple(
             "maintenance/scratch.py",
             "        others_write and not status.st_mode & stat.S_ISVTX\n",
             "        others_write and not status.st_mode\n",
-            _SCRATCH,
+            ("tests/unit/maintenance/test_maintenance.py",),
         ),
         (
             "the secret of a store is in the list of processes",

@@ -409,10 +409,18 @@ def test_the_keys_of_what_has_a_pattern(call: Call, tmp_path: Path) -> None:
         log.segment(0).batch(0, [(b"a\xff", b"of ann"), (b"b", b"of bob")], codec=2 * codec)
         log.segment(2).batch(2, [(b"a\xff", b"ann"), (topic.encode(), b"ann")], codec=codec)
         log.segment(4).batch(4, [(None, b"ann"), (b"ann", None), (b"known", b"ann")])
+        log.segment(7).batch(7, [(b"by hmac", b"ann")])
         log.write()
     patterns.write_bytes(b"ann\n")
-    (tmp_path / "known").write_bytes(b"known\n")
-    words = ("--pattern", patterns, "--keys", tmp_path / "known", "--keys-to", keys)
+    (tmp_path / "secret").write_bytes(b"s" * 40)
+    (tmp_path / "secret").chmod(0o600)
+    (tmp_path / "landing").mkdir()
+    digest = hmac.digest(b"s" * 40, b"by hmac", "sha256").hex()
+    common = {"topics": "regex:.*", "received_at": 1, "deadline": 2}
+    rows = [{"id": "a", "key": "known", **common}, {"id": "b", "hmac": digest, **common}]
+    (tmp_path / "landing/r.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    asked = ("--requests", tmp_path / "landing", "--secret", tmp_path / "secret")
+    words = ("--pattern", patterns, *asked, "--keys-to", keys)
     answer = search(call, log_dir, *words)
     assert 8 == answer.status
     expected = [base64.b64encode(key) for key in (b"ann", b"a\xff", b"t", b"u")]
@@ -429,5 +437,5 @@ def test_the_keys_of_what_has_a_pattern(call: Call, tmp_path: Path) -> None:
     assert expected == keys.read_bytes().splitlines()
     listed = search(call, log_dir, "--keys", keys, "--keys-format", "base64")
     assert (8, 8) == (listed.status, len(findings(listed)))
-    refused = call("find", log_dir, "--keys", tmp_path / "known", "--keys-to", tmp_path / "new")
+    refused = call("find", log_dir, "--keys", keys, "--keys-to", tmp_path / "new")
     assert (2, False) == (refused.status, (tmp_path / "new").exists())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from collections.abc import Callable
@@ -275,6 +276,35 @@ def test_an_erasure_searches_what_it_has_made(
     made_old(tmp_path / "bucket" / "t-0", days=8)
     run("purge", bucket.url, "--yes", *NOW)
     assert 0 == erase(bucket.url, keys)
+
+
+def test_a_mark_that_somebody_put_into_a_bucket_is_not_believed(
+    bucket: Bucket, agreement: bytes, keys: tuple[str | Path, ...], tmp_path: Path
+) -> None:
+    """No command writes one there: the key was never found, and not erased."""
+    put(written(tmp_path / "logs", "nobody"), bucket, agreement)
+    erased = written(tmp_path / "erased", "person")
+    assert 0 == erase(erased, keys)
+    work = tmp_path / "bucket" / "t-0" / ".logwright"
+    work.mkdir()
+    shutil.copy(erased / "t-0" / ".logwright" / "erased.json", work)
+    for place, state in ((erased, "gone"), (bucket.url, "not found")):
+        done = called("find", place, *keys, *NOW, "--output", "json")
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert [state] == [row["state"] for row in rows if "state" in row]
+
+
+def test_an_earlier_version_with_other_settings_is_named(
+    bucket: Bucket, agreement: bytes, log_dir: Path, tmp_path: Path
+) -> None:
+    """It has the same files, and settings that the newest version does not show."""
+    (tmp_path / "keys").write_bytes(b"nobody")
+    put(log_dir, bucket, agreement)
+    assert 0 == called("find", bucket.url, "--keys", tmp_path / "keys", *NOW).exit_code
+    run("upload", log_dir, "--to", bucket.url, "--config", "cleanup.policy=delete")
+    done = called("find", bucket.url, "--keys", tmp_path / "keys", *NOW)
+    assert (NOT_SEARCHED, 1) == (done.exit_code, version(bucket).version)
+    assert "1 objects of other versions were not searched" in done.stdout
 
 
 def test_a_log_that_changes_is_observed_anew(
