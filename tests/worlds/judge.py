@@ -335,7 +335,7 @@ def _broken(before: Seen, claim: Claimed) -> list[PlainFile]:
     """
     is_refused = claim.status == REFUSED
     return [
-        one
-        for one in before.first
-        if one.state != "whole" or one.is_torn or (is_refused and one.path.endswith(".log.swap"))
+        file
+        for file in before.first
+        if file.state != "whole" or file.is_torn or (is_refused and file.path.endswith(".log.swap"))
     ]

@@ -419,8 +419,8 @@ def test_the_keys_of_what_has_a_pattern(call: Call, tmp_path: Path) -> None:
     common = {"topics": "regex:.*", "received_at": 1, "deadline": 2}
     rows = [{"id": "a", "key": "known", **common}, {"id": "b", "hmac": digest, **common}]
     (tmp_path / "landing/r.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    asked = ("--requests", tmp_path / "landing", "--secret", tmp_path / "secret")
-    words = ("--pattern", patterns, *asked, "--keys-to", keys)
+    requests = ("--requests", tmp_path / "landing", "--secret", tmp_path / "secret")
+    words = ("--pattern", patterns, *requests, "--keys-to", keys)
     answer = search(call, log_dir, *words)
     assert 8 == answer.status
     expected = [base64.b64encode(key) for key in (b"ann", b"a\xff", b"t", b"u")]
