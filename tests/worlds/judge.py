@@ -101,7 +101,7 @@ def _state(
         if not _has_cause(request, known, state, world.plan.asking.asked):
             yield Wrong("less", f"{state} without a cause", about)
     elif state in LEFT:
-        if not known.found and not known.maybe:
+        if not (known.found or known.maybe or known.others):  # others: of a request for all forms
             yield Wrong("less", f"{state} of nothing", about)
         past = request.deadline_ms is not None and request.deadline_ms <= NOW_MS
         if past != (state == "missed") or (request.deadline_ms is None and state == "will be late"):
@@ -201,7 +201,8 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
     unread = any(one.unread for one in all_known) or bool(pattern and _any_unread(seen))
     away = any(one.elsewhere for one in all_known) or bool(pattern and _any_away(world, seen))
     unsure = not all(one.is_complete and one.exists for one in all_known)
-    unsure = unsure or bool(pattern and not all(one.state == "whole" for one in files)) or away
+    is_whole = all(one.state == "whole" for one in files) and not world.lacking
+    unsure = unsure or bool(pattern and not is_whole) or away
     where = f"{short([one.path for one in hits])}; unread {bool(unread)}; elsewhere {away}"
     valid = all(is_valid(one.topics) for one in known)
     if claim.status == 0:
@@ -213,7 +214,7 @@ def _find(world: World, seen: Seen, known: dict[Asked, Known], claim: Claimed) -
             yield Wrong("more", named, where)
         if unread or away:
             yield Wrong("more", f"find: 0 and unread, elsewhere {away}", where)
-        if any(one.others for one in all_known):
+        if any(one.others for request, one in known.items() if request.form != "hmac"):
             yield Wrong("more", "find: 0 and another form is there", where)
         if not all(one.exists for one in all_known) and not _NO_MATCH.search(claim.said):
             yield Wrong("more", "find: topic that does not exist", where)
@@ -256,7 +257,7 @@ def _pattern(asking: Asking, seen: Seen, claim: Claimed) -> Iterator[Wrong]:
     if asking.pattern is None or not claim.states:
         return
     files = [*seen.logs, *(file for file, _ in seen.tables)]
-    there = [one.path for one in files if one.has_pattern(asking.pattern)]
+    there = [one.name for one in files if one.name and one.has_pattern(asking.pattern)]
     there = [one for one in there if json.dumps(one) not in claim.said]
     if there and '"not_read": []' in claim.said:
         yield Wrong("more", "certificate: a pattern that is there", short(there))
@@ -304,7 +305,8 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
         left += [file for file in files if has(file, request)]
         unread += [file for file in files if file.state == "unread"]
         loose += [file for file in files if file.state == "loose"]
-        others += [file for file in files if file.has_other_form(request.key)]
+        if request.form != "hmac":  # nobody can look for its forms
+            others += [file for file in files if file.has_other_form(request.key)]
     if claim.status == 0 and others:
         paths = short([file.path for file in others])
         yield Wrong("more", "erase: 0 and another form is there", paths)

@@ -139,6 +139,8 @@ def know(world: World, seen: Seen, request: Asked) -> Known:
     known.copies += seen.archives
     _add_tables(known, seen, request)
     known.elsewhere += [f"remote storage of {one}" for one in seen.remote if request.is_about(one)]
+    cut = [PlainFile(one, one, "loose") for one in world.lacking if request.is_about(one)]
+    known.loose += cut
     held = {one for root in world.live for one in directories(root) if is_live(one)}
     for topic, partitions in world.replicas.items():
         for number, brokers in partitions.items() if request.is_about(topic) else ():
@@ -163,6 +165,7 @@ def _add_tables(known: Known, seen: Seen, request: Asked) -> None:
             known.copies.append(file)
             (known.found if request.is_about(topic) else known.maybe).append(file)
         elif file.state != "whole":
+            known.copies.append(file)
             (known.loose if file.state == "loose" else known.unread).append(file)
 
 

@@ -26,6 +26,7 @@ from tests.worlds.content import (
     write,
 )
 from tests.worlds.copies import bucket, hidden, left
+from tests.worlds.plain_records import read_all
 from tests.worlds.requests import CUSTOMERS, LONG, ORDERS
 from tests.worlds.world import NOW_MS, TOPIC_IDS, Table, World, short
 
@@ -131,7 +132,8 @@ def text(world: World, draw: random.Random) -> None:
     """A file that somebody has written, with a person or without."""
     names = ("notes.txt", f"{_some_log(world, draw)}/README", "backup/list.csv")
     lines = [
-        str(key) if isinstance(key, str) else (key or b"-").decode() for key, _ in draw_pairs(draw)
+        str(key) if isinstance(key, str) else (key or b"-").decode(errors="replace")
+        for key, _ in draw_pairs(draw)
     ]
     _plant(world, draw.choice(names), "\n".join(lines).encode())
 
@@ -150,6 +152,8 @@ def broken_live(world: World, draw: random.Random) -> None:
     paths = [one for one in paths if one.is_file() and not one.is_symlink()]
     path = draw.choice(paths)
     path.write_bytes(damaged(draw, path.read_bytes()))
+    if read_all(path.read_bytes())[1]:
+        world.lacking.add(directory.name.rpartition("-")[0])
     world.note(f"{short([directory.name])}/{path.name} is damaged")
 
 

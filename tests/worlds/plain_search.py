@@ -73,6 +73,7 @@ class PlainFile:
         stays: nothing but an erasure removes it.
         opened: bytes of it in other forms: decompressed, decoded.
         is_torn: zeros follow its last batch: no record, and not what Kafka takes for a log.
+        shown: the path that a command shows, None if it is not known; else as `path`.
     """
 
     path: str
@@ -84,6 +85,12 @@ class PlainFile:
     opened: list[bytes] = field(default_factory=list)
     is_log: bool = False
     is_torn: bool = False
+    shown: str | None = ""
+
+    @property
+    def name(self) -> str | None:
+        """The path that a command shows, None if it is not known."""
+        return self.path if self.shown == "" else self.shown
 
     def has_key(self, key: bytes) -> bool:
         """Whether the person is in it: a record's key, a cell of a table, or bytes in any form."""
@@ -171,7 +178,9 @@ def _of_bucket(root: Path, path: Path) -> PlainFile:
     if parts == (_AGREEMENT,):
         return PlainFile(_AGREEMENT, None, "whole")
     if len(parts) != _DEEP or not is_live(parts[0]) or parts[1] not in ("data", "manifest"):
-        return _of_log_dir(path, parts, {})
+        foreign = _of_log_dir(path, parts, {})
+        foreign.shown = foreign.path.replace("/.logwright/", "/.logwright (object)/")
+        return foreign
     versions = sorted((root / parts[0] / "manifest").glob("*"))
     newest = versions[-1].read_text() if versions else ""
     if parts[1] == "manifest":
@@ -180,7 +189,7 @@ def _of_bucket(root: Path, path: Path) -> PlainFile:
     if f"data/{parts[2]}" in newest:
         name = f"{'0' * 20}.{parts[2].rpartition('.')[2]}"
         named = _of_log_dir(path, (parts[0], name), {})
-        named.path = "/".join(parts)
+        named.path, named.shown = "/".join(parts), None
         return named
     content = path.read_bytes()
     state = "unread" if content else "loose"

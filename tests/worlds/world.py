@@ -96,6 +96,7 @@ class World:
         done: acts that were carried out, with their exit status; 'dead' of one that was killed.
         erased: topic and person of erasures at once that ended with 0.
         deleted_tiers: topics of deleted logs that began before their first segment.
+        lacking: topics with a live segment that was cut, and looks whole.
         on_record: of any erasure that was begun.
         erased_in_bucket: topic and person of erasures of the bucket that ended with 0, and the
             objects that still had them then.
@@ -115,6 +116,7 @@ class World:
     starts: dict[tuple[str, int], int] = field(default_factory=dict)
     done: list[tuple[str, int | str]] = field(default_factory=list)
     erased: set[tuple[str, bytes]] = field(default_factory=set)
+    lacking: set[str] = field(default_factory=set)
     deleted_tiers: set[str] = field(default_factory=set)
     on_record: set[tuple[str, bytes]] = field(default_factory=set)
     erased_in_bucket: dict[tuple[str, bytes], set[str]] = field(default_factory=dict)
