@@ -299,14 +299,7 @@ def judge_erasure(world: World, before: Seen, after: Seen, claim: Claimed) -> It
     if refusal is not None:
         yield from refusal
         return
-    left, unread, loose, others = [], [], [], []
-    for request in asking.asked:
-        files = [file for file in after.first if request.is_about(file.topic)]
-        left += [file for file in files if has(file, request)]
-        unread += [file for file in files if file.state == "unread"]
-        loose += [file for file in files if file.state == "loose"]
-        if request.form != "hmac":  # nobody can look for its forms
-            others += [file for file in files if file.has_other_form(request.key)]
+    left, unread, loose, others = _left(asking, after)
     if claim.status == 0 and others:
         paths = short([file.path for file in others])
         yield Wrong("more", "erase: 0 and another form is there", paths)
@@ -341,3 +334,18 @@ def _broken(before: Seen, claim: Claimed) -> list[PlainFile]:
         for file in before.first
         if file.state != "whole" or file.is_torn or (is_refused and file.path.endswith(".log.swap"))
     ]
+
+
+def _left(asking: Asking, after: Seen) -> tuple[list[PlainFile], ...]:
+    """The files of the first directory that have somebody, cannot be read, need not be searched, or
+    have somebody in another form.
+    """
+    left, unread, loose, others = [], [], [], []
+    for request in asking.asked:
+        files = [file for file in after.first if request.is_about(file.topic)]
+        left += [file for file in files if has(file, request)]
+        unread += [file for file in files if file.state == "unread"]
+        loose += [file for file in files if file.state == "loose"]
+        if request.form != "hmac":  # nobody can look for its forms
+            others += [file for file in files if file.has_other_form(request.key)]
+    return left, unread, loose, others

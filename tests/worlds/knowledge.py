@@ -164,7 +164,7 @@ def _add_tables(known: Known, seen: Seen, request: Asked) -> None:
         if has(file, request):
             known.copies.append(file)
             (known.found if request.is_about(topic) else known.maybe).append(file)
-        elif file.state != "whole":
+        if file.state != "whole":
             known.copies.append(file)
             (known.loose if file.state == "loose" else known.unread).append(file)
 
