@@ -63,19 +63,21 @@ def has_zeros(content: bytes) -> bool:
     return position < len(content)
 
 
-def is_old(content: bytes) -> bool:
-    """Whether all of it is uncompressed messages of version 0 or 1, whose keys are plain bytes."""
+def old_bytes(content: bytes) -> int:
+    """How many bytes at its beginning are uncompressed messages of version 0 or 1, whose keys are
+    plain bytes. Batches may follow: a broker, and an append, write them after old messages.
+    """
     position = 0
     while position < len(content):
         message = content[position + 12 :]
         if len(message) < OLD_BYTES or message[4] not in (0, 1) or message[5] & 7:
-            return False
+            break
         (size,) = struct.unpack_from(">i", content, position + 8)
         (crc,) = struct.unpack_from(">I", message)
         if not OLD_BYTES <= size <= len(message) or zlib.crc32(message[4:size]) != crc:
-            return False
+            break
         position += 12 + size
-    return True
+    return position
 
 
 def next_batch(content: bytes, position: int) -> int:

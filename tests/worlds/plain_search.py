@@ -30,7 +30,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from tests.worlds.plain_records import PlainRecord, has_zeros, is_old, read_all
+from tests.worlds.plain_records import PlainRecord, has_zeros, old_bytes, read_all
 from tests.worlds.requests import other_forms
 
 State = Literal["whole", "unread", "loose"]
@@ -270,7 +270,9 @@ def _of_log(file: PlainFile, content: bytes, *, is_whole: bool) -> None:
     file.opened = [content, *packed]
     for content_of in packed:
         file.records += read_all(content_of)[0]
-    file.state = "loose" if packed or is_old(content) else "unread"
+    old = old_bytes(content)
+    is_known = packed or (old > 0 and read_all(content[old:])[1])
+    file.state = "loose" if is_known else "unread"
 
 
 def _of_spool(file: PlainFile, content: bytes) -> None:
