@@ -43,7 +43,8 @@ def keys_of(content: bytes) -> list[tuple[int, bytes | None]]:
 
 
 def searched(source: Source, keys: Matcher) -> list[Match]:
-    _, columns = search_batches(source, slice(0, len(source.batches)), keys)
+    _, matching = search_batches(source, slice(0, len(source.batches)), keys)
+    columns = (matching.numbers, matching.rows, matching.requests)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
