@@ -92,7 +92,7 @@ class Scanned:
     unread: tuple[Unread, ...]
     others: set[tuple[int, str]] = field(default_factory=set)
     undecoded: set[str] = field(default_factory=set)
-    keys: set[bytes | None] = field(default_factory=set)
+    keys: set[bytes | None] = field(default_factory=set, repr=False)
 
 
 def nothing_found(*unread: Unread) -> Scanned:
@@ -243,7 +243,7 @@ class _Found:
     unread: list[Unread] = field(default_factory=list)
     others: set[tuple[int, str]] = field(default_factory=set)
     undecoded: set[str] = field(default_factory=set)
-    keys: set[bytes | None] = field(default_factory=set)
+    keys: set[bytes | None] = field(default_factory=set, repr=False)
     rows: int = 0
 
     def add(self, buffers: HitBuffers, batches: int, noted: int, keys: KeySet) -> None:

@@ -27,9 +27,9 @@ from logwright.erasure.find.avro_blocks import require_small_blocks
 from logwright.erasure.find.bounds import forms_of_bound
 from logwright.erasure.find.columns import OWN_NUMBERS, parquet_values
 from logwright.erasure.find.sentences import decoded, forms_of, is_written_by_machines
+from logwright.erasure.find.value_forms import UUID_BYTES
 from logwright.extras import require
 
-UUID_BYTES: Final = 16
 MOST_BYTES: Final = 256 * 1024 * 1024
 ICEBERG_CUT: Final = 16
 DELTA_CUT: Final = 32
@@ -153,7 +153,7 @@ def add_texts(value: object, texts: Texts, of: Of) -> None:
         is_value = of.numbers and not isinstance(value, bool)
         texts.whole.extend(_forms_of_number(value) if is_value else ())
     elif value is not None:
-        texts.whole.extend(forms_of_value(value))
+        texts.whole.extend(_forms_of_value(value))
 
 
 def _add_fields(value: dict[Any, Any], texts: Texts, of: Of) -> None:
@@ -220,7 +220,7 @@ def _is_counter(name: str, value: str) -> bool:
     return is_number and is_written_by_machines(name)
 
 
-def forms_of_value(value: object) -> Iterator[bytes]:
+def _forms_of_value(value: object) -> Iterator[bytes]:
     """Yield the texts of a date, a time or any other value of Avro."""
     if isinstance(value, datetime):
         text = value.replace(tzinfo=None).isoformat()
