@@ -211,4 +211,4 @@ def test_a_damaged_segment_is_refused_or_cleaned_by_the_checks(
             except (Exception, SystemError) as error:
                 raise AssertionError(f"mutant {mutant} of seed {seed}: {error!r}") from error
             assert time.monotonic() - started < SLOWEST_SECONDS
-    assert 0 < refused < count
+    assert refused > 0  # few mutants of a compressed segment can be read, of some seeds none
