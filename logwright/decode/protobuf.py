@@ -29,7 +29,7 @@ from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, is
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
 from logwright.decode.make import Made, Making
 from logwright.decode.model import MAX_VALUE_BYTES, NOTHING_USED, TIMESTAMP, TOO_LARGE, Part
-from logwright.decode.protobuf_resolve import Differences
+from logwright.decode.protobuf_resolve import same_of
 from logwright.decode.protoc import compile_file
 from logwright.decode.refusal import Refused
 
@@ -95,9 +95,8 @@ class ProtobufDecoder:
 
     def __init__(self, descriptor: Any, written: Any = None) -> None:
         self._message = message_factory.GetMessageClass(descriptor)
-        self._differing = None
-        if written is not None:
-            self._differing = Differences(written, descriptor)
+        self._is_known = written is not None
+        self._require_same = None if written is None else same_of(written, descriptor)
         kinds = _Kinds()
         (self.node, self._value) = kinds.message(descriptor, ())
         if is_empty(self.node):
@@ -123,7 +122,11 @@ class ProtobufDecoder:
                 continue
             try:
                 self._cells.start()
-                values[row] = self._value(self._parse(content))
+                message = self._parse(content)
+                value = self._value(message)
+                if not self._is_known and not _has_more(value):
+                    _require_known(message)
+                values[row] = value
             except Refused as refused:
                 values[row] = None
                 reasons[row] = refused.reason
@@ -138,10 +141,8 @@ class ProtobufDecoder:
             raise Refused(f"is not a message {self.name}") from None
         if self._has_required and not message.IsInitialized():
             raise Refused("misses a required field")
-        if self._differing is not None:
-            self._differing.require_same(content, message)
-        elif not message.ListFields() and len(UnknownFieldSet(message)):
-            raise Refused(NOTHING_USED)
+        if self._require_same is not None:
+            self._require_same(content, message)
         return message
 
 
@@ -214,6 +215,21 @@ class _Kinds:
             names = {one.number: one.name for one in reversed(field.enum_type.values)}
             return leaves.STRING, lambda number: names.get(number) or str(number)
         return _LEAVES[kind], Decimal if kind == FieldDescriptor.CPPTYPE_UINT64 else _same
+
+
+def _has_more(value: Any) -> bool:
+    """Return whether a value has more than defaults."""
+    return any(value.values()) if type(value) is dict else True
+
+
+def _require_known(message: Any) -> None:
+    """Require that a message is not of unknown fields alone.
+
+    Raises:
+        Refused: it is, so it is most likely of another type.
+    """
+    if not message.ListFields() and len(UnknownFieldSet(message)):
+        raise Refused(NOTHING_USED)
 
 
 def _labels(descriptor: Any) -> dict[str, int]:
