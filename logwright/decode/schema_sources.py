@@ -20,6 +20,7 @@ from urllib3.util.retry import Retry
 
 from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.model import SchemaUnavailable
+from logwright.decode.protoc import marked
 
 MAX_SCHEMA_BYTES: Final = 4 << 20
 _MOST_REFERENCES: Final = 100
@@ -217,7 +218,7 @@ def as_files(schema: SchemaText) -> Iterator[Path]:
             if not parts or ".." in parts or parts[0] == "/" or "\0" in name:
                 raise UnusableSchema("refers to a file outside of its directory")
             (top / name).parent.mkdir(parents=True, exist_ok=True)
-            (top / name).write_bytes(text)
+            (top / name).write_bytes(marked(text))
         path = top / "logwright-schema.proto"
-        path.write_bytes(schema.text)
+        path.write_bytes(marked(schema.text))
         yield path
