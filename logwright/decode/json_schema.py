@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
+from urllib.parse import urljoin
 
 from logwright.decode import leaves
 from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, required
@@ -166,10 +167,11 @@ class _Reader:
             return _Value(kind=_ANY)
         reference = inner.get("$ref")
         if isinstance(reference, str):
-            if reference in path:
+            step = f"{id(document)} {reference}"
+            if step in path:
                 return _Value(kind=_ANY)
             (target, within) = self._target(reference, document)
-            value = self._value(target, within, (*path, reference), is_root=is_root)
+            value = self._value(target, within, (*path, step), is_root=is_root)
             return replace(value, nullable=value.nullable or nullable)
         logical = _logical(inner)
         if logical is not None:
@@ -240,11 +242,32 @@ class _Reader:
         known.
         """
         (name, _, fragment) = reference.partition("#")
-        node = within = document if not name else self._others.get(name)
+        node = within = self._document(name, document) if name else document
         for part in fragment.split("/")[1:]:
             key = part.replace("~1", "/").replace("~0", "~")
-            node = node.get(key) if isinstance(node, dict) else None
+            node = _member(node, key)
         return node, within
+
+    def _document(self, name: str, document: object) -> object:
+        """Return the document of a reference, by the name of one that the registry gave: as it is,
+        relative, or as an address below that of the document that refers to it.
+        """
+        base = document.get("$id") if isinstance(document, dict) else None
+        address = urljoin(base, name) if isinstance(base, str) else name
+        for known in (name, name.removeprefix("./"), f"./{name}", address):
+            if known in self._others:
+                return self._others[known]
+        return None
+
+
+def _member(node: object, key: str) -> object:
+    """Return a member of an object; of definitions under either of their two names."""
+    if not isinstance(node, dict):
+        return None
+    return node.get(key, node.get(_OTHER_NAMES.get(key, key)))
+
+
+_OTHER_NAMES: Final = MappingProxyType({"definitions": "$defs", "$defs": "definitions"})
 
 
 def _all_of(schema: Mapping[str, Any]) -> list[Any]:

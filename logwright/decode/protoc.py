@@ -52,6 +52,17 @@ class Compiled:
         self.file = file
         self.entries = entries
 
+    @property
+    def messages(self) -> list[Any]:
+        """The messages of the file; of one that only hands on another file those of that: newer
+        registries name the types of an import so.
+        """
+        file = self.file
+        public = file.public_dependencies
+        if not file.message_types_by_name and len(public) == 1:
+            file = public[0]
+        return list(file.message_types_by_name.values())
+
     def counted(self, messages: Iterable[Any]) -> list[Any]:
         """Return those of a file's or message's messages that Confluent's indexes count: the
         messages of the text. Source: ProtobufSchema.toMessageName of Confluent's schema registry.
