@@ -104,6 +104,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
             plan,
             columns=READ_COLUMNS,
             tombstones=step.kind == "upsert" or step.deletes,
+            keyless=True,
             runtime=Runtime(threads=available_cores()),
             progress=progress,
         )
@@ -125,6 +126,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
         ),
         log_bytes=log.log_bytes,
         read=read,
+        records=lambda start, end: records_of(log, start, end),
         tail=lambda end: tail_of(log, end),
         batches=BatchesOf(log, lambda start, end: _pieces(log, start, end)).below,
         missing=lambda start, end: missing_offset(log, start, end),
@@ -191,6 +193,14 @@ def missing_offset(log: ReadableLog, start: int, end: int) -> int | None:
     Effects: reads the headers of the batches.
     """
     return first_missing(_pieces(log, start, end), start, end)
+
+
+def records_of(log: ReadableLog, start: int | None, end: int) -> Iterator[pa.RecordBatch]:
+    """Yield the committed records of the offsets [start, end), also those with a newer one of their
+    key, columns `READ_COLUMNS`; `start` None: from the log's start. Effects: reads.
+    """
+    for part in plan_records(log, ReadRequest(start_offset=start, end_offset=end)):
+        yield from read_range(part, columns=READ_COLUMNS)
 
 
 def offsets_of(log: ReadableLog, end_offset: int) -> BitMap64:
