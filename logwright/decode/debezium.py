@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from logwright.config.decoding import DebeziumSpec, JsonSpec
-from logwright.config.spec import Spec
 from logwright.config.json_fields import STRUCT, JsonField
+from logwright.config.spec import Spec
 from logwright.decode import documents, flattened
 from logwright.decode.connect import ConnectDecoder
 from logwright.decode.json_fields import UnusableSchema

@@ -53,7 +53,9 @@ class Rows:
             found.update({row: "is not a JSON object" for row, one in _others(parsed)})
             rows = pa.StructArray.from_arrays([texts], fields=list(self.type), mask=texts.is_null())
         else:
-            rows = objects(node, [None if one is None else plain(one) for one in parsed], found).values
+            rows = objects(
+                node, [None if one is None else plain(one) for one in parsed], found
+            ).values
         for row, reason in found.items():
             inner = reason.replace("field ", f"field {self._path}.", 1)
             named = inner if reason.startswith("field ") else f"field {self._path} {reason}"
@@ -67,7 +69,7 @@ def _others(parsed: list[Any]) -> list[tuple[int, Any]]:
     ]
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 - of JSON
+def plain(value: Any) -> Any:
     """Return a value of extended JSON as one of JSON: a number of 64 bits as a number, a decimal
     and an id as texts, a time in ISO 8601, bytes in base64. Others stay as they are.
     """

@@ -167,6 +167,8 @@ class InternalDecoder:
         PolicyError: the topic is not one of them.
     """
 
+    reads_keyless: Final = False
+
     def __init__(self, topic: str, decoding: Decoding) -> None:
         if topic not in _TOPICS:
             names = ", ".join(_TOPICS)

@@ -77,6 +77,11 @@ class RowsDecoder:
         }
         return self._rows(batch, arrays, reasons, values)
 
+    @property
+    def reads_keyless(self) -> bool:
+        """Whether records without a key may say something."""
+        return isinstance(self._value, EventDecoder)
+
     def keyless(self, batch: pa.RecordBatch) -> Keyless:
         """Return what records without a key say: those of most formats say nothing."""
         decoder = self._value
@@ -94,7 +99,9 @@ class RowsDecoder:
         origin = [batch.column(field.name).cast(field.type) for field in ORIGIN]
         return Keyless(
             messages=messages,
-            truncations=tuple(batch.column("offset").take(pa.array(truncated, pa.int64())).to_pylist()),
+            truncations=tuple(
+                batch.column("offset").take(pa.array(truncated, pa.int64())).to_pylist()
+            ),
             refused=refused_rows(origin, reasons),
         )
 
@@ -121,7 +128,9 @@ class RowsDecoder:
             refused=refused_rows(origin, reasons),
             messages=int(messages[kept].sum()),
             unavailable={
-                column: pa.array(_joined([part.unavailable.get(name) for part in values], values)[kept])
+                column: pa.array(
+                    _joined([part.unavailable.get(name) for part in values], values)[kept]
+                )
                 for name, column in self._named()
                 if any(name in part.unavailable for part in values)
             },

@@ -1,10 +1,10 @@
 """Values that the source of a change event left out, since they have not changed.
 
 PostgreSQL does not log a large value (TOAST) that an update left as it was, nor Oracle a large
-object. Debezium then writes a placeholder: in a text itself, in bytes its UTF-8, in a list of texts,
-bytes or UUIDs as the one item, in a list of numbers the number of each byte, and in a map of texts
-as key and value. Source: UnchangedToastedPlaceholder of debezium-connector-postgres (3.6.1), the
-connectors' setting ``unavailable.value.placeholder``.
+object. Debezium then writes a placeholder: in a text itself, in bytes its UTF-8, in a list of
+texts, bytes or UUIDs as the one item, in a list of numbers the number of each byte, and in a map of
+texts as key and value. Source: UnchangedToastedPlaceholder of debezium-connector-postgres (3.6.1),
+the connectors' setting ``unavailable.value.placeholder``.
 """
 
 from __future__ import annotations

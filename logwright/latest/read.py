@@ -47,7 +47,6 @@ def read_latest(
     *,
     columns: Sequence[str],
     tombstones: bool = False,
-    keyless: bool = False,
     runtime: Runtime | None = None,
     progress: Progress = silent,
     batch_rows: int = BATCH_ROWS,
@@ -55,13 +54,12 @@ def read_latest(
     counts: LatestCounts | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the newest committed record of each key of a plan's range, ascending by offset, as
-    record batches of `records_schema(columns)`. Records without a key are left out, or all there.
-    Effects: maps the segments.
+    record batches of `records_schema(columns)`. Records without a key are left out. Effects: maps
+    the segments.
 
     Args:
         columns: which columns, of `logwright.records.schema.RECORDS`.
         tombstones: keys whose newest record is a tombstone are rows too, with a null value.
-        keyless: all records without a key are rows too, with a null key.
         runtime: threads and throttle of both passes; one thread if not given.
         progress: called with the phases "map" and "read".
         batch_rows, batch_bytes: bounds of a record batch, see `read_range`; each thread has some
@@ -91,7 +89,7 @@ def read_latest(
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
             selection=Selection(
-                dead=keys.dead, skip_tombstones=not tombstones, skip_null_keys=not keyless
+                dead=keys.dead, skip_tombstones=not tombstones, skip_null_keys=True
             ),
         )
         account = _Account(runtime, progress, sum(map(_bytes_of, sources)))

@@ -19,6 +19,7 @@ from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from logwright.format.scan import read_uint32
 from logwright.latest.missing import first_missing
+from logwright.latest.model import LatestCounts
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
 from logwright.log.model import ReadableLog
@@ -100,15 +101,16 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
             end_offset=step.end_offset,
             cleaner=topic_log.cleaner,
         )
+        counts = LatestCounts()
         batches = read_latest(
             plan,
             columns=READ_COLUMNS,
             tombstones=step.kind == "upsert" or step.deletes,
-            keyless=True,
             runtime=Runtime(threads=available_cores()),
             progress=progress,
+            counts=counts,
         )
-        return Reading(0 if plan.records is None else plan.records.bytes, batches)
+        return Reading(0 if plan.records is None else plan.records.bytes, batches, counts)
 
     mark = read_mark(log.directory)
     return PartitionSource(

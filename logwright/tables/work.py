@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
     from logwright.decode.model import Decoder
+    from logwright.latest.model import LatestCounts
 
 
 class Reading(NamedTuple):
@@ -32,11 +33,13 @@ class Reading(NamedTuple):
 
     Attributes:
         bytes: ``.log`` bytes that hold it.
-        batches: the newest record of each key, and all without a key, columns `READ_COLUMNS`.
+        batches: the newest record of each key, columns `READ_COLUMNS`.
+        counts: complete when all batches were taken.
     """
 
     bytes: int
     batches: Iterator[pa.RecordBatch]
+    counts: LatestCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
