@@ -13,11 +13,14 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from logwright.config.json_fields import JsonField
 from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.model import Part, PartDecoder
 from logwright.decode.unavailable import Placeholder, without_placeholders
+
+Flags = NDArray[np.bool_]
 
 _DELETED: Final = "__deleted"
 _FIELD: Final = JsonField(name=_DELETED, type="string")
@@ -82,7 +85,7 @@ class FlattenedDecoder:
         return [row for at, row in enumerate(rows) if deleted[at] and at not in part.reasons]
 
 
-def _flags(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+def _flags(values: pa.Array) -> tuple[Flags, Flags]:
     """Return which rows are deleted, and of which that is known; null: it is not deleted."""
     if pa.types.is_boolean(values.type):
         texts = pc.if_else(values, "true", "false")

@@ -138,14 +138,14 @@ class Decoder(Protocol):
     Attributes:
         schema: of the rows: `ORIGIN`, then the decoded columns.
         decoding: the specs, with what was inferred in them; makes the same decoder again.
-        reads_keyless: records without a key may say something.
     """
 
     schema: pa.Schema
     decoding: Decoding
 
     @property
-    def reads_keyless(self) -> bool: ...
+    def reads_keyless(self) -> bool:
+        """Whether records without a key may say something."""
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """Decode a batch with the columns key, value, topic, partition, offset, timestamp.

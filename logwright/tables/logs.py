@@ -197,9 +197,9 @@ def missing_offset(log: ReadableLog, start: int, end: int) -> int | None:
     return first_missing(_pieces(log, start, end), start, end)
 
 
-def records_of(log: ReadableLog, start: int | None, end: int) -> Iterator[pa.RecordBatch]:
+def records_of(log: ReadableLog, start: int | None, end: int | None) -> Iterator[pa.RecordBatch]:
     """Yield the committed records of the offsets [start, end), also those with a newer one of their
-    key, columns `READ_COLUMNS`; `start` None: from the log's start. Effects: reads.
+    key, columns `READ_COLUMNS`; None: from the log's start, to its end. Effects: reads.
     """
     for part in plan_records(log, ReadRequest(start_offset=start, end_offset=end)):
         yield from read_range(part, columns=READ_COLUMNS)

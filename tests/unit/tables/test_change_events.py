@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 
 from logwright.config.decoding import UNAVAILABLE
-from logwright.tables.topic import LocatedTable, TopicUpdate
+from logwright.tables.compare import compare, compare_topic
+from logwright.tables.events import Events
+from logwright.tables.files import hidden_in
+from logwright.tables.quarantine import Quarantine
+from logwright.tables.topic import LocatedTable, TopicUpdate, open_store
 from tests.log_builder import LogBuilder, Pair
 from tests.table_rows import FORMATS, read_table
-from tests.table_world import place, update
+from tests.table_world import place, topic_logs, update
 
 COLUMNS = ("id", "doc", "raw", "tags", "plain")
 FIELDS = [
@@ -48,7 +52,7 @@ def key(number: int) -> str:
     return json.dumps({"id": number})
 
 
-def table(tmp_path: Path, form: str, unique: str = "partition", **spec: Any) -> LocatedTable:
+def table(tmp_path: Path, form: str, unique: str = "partition", **spec: object) -> LocatedTable:
     value = {"format": "debezium", "of": OF, **spec}
     where = tmp_path / "tables" / "t"
     return place(form, where, key={"format": "string"}, value=value, unique=unique, buckets=3)
@@ -62,6 +66,26 @@ def rows_of(where: LocatedTable) -> dict[int, Row]:
     return by_id
 
 
+def require_equal(where: LocatedTable, log_dir: Path) -> None:
+    """As the daily check of a table compares it with its log."""
+    assert where.directory is not None
+    store, refused = open_store(where), open_store(where, quarantine=True)
+    snapshot = store.load()
+    assert snapshot is not None
+    events = Events(snapshot, where.base)
+    quarantine = Quarantine(store=refused, topic="t", work=where.base)
+    logs = topic_logs(log_dir)
+    if where.table.unique == "topic":
+        hidden = hidden_in(where.files)
+        found = compare_topic(store, snapshot, quarantine, logs, hidden, events=events)
+    else:
+        (log,) = logs
+        one = compare(store, snapshot, quarantine, log, events=events)
+        assert one is not None
+        found = (one,)
+    assert [True] == [one.equal for one in found], found
+
+
 class World:
     """A source's table, and the log of its changes; `rows` after each record."""
 
@@ -73,6 +97,7 @@ class World:
         self.keyless: list[int] = []
 
     def change(self, *, truncates: bool) -> None:
+        """Make a change, and log it."""
         draw, number = self.draw, self.draw.randrange(8)
         chance = draw.random()
         if chance < 0.03 and truncates:
@@ -109,7 +134,7 @@ class World:
         self.keyless.append(of is None)
 
 
-def write(log_dir: Path, pairs: Sequence[Pair], offsets: Sequence[int], **options: Any) -> Path:
+def write(log_dir: Path, pairs: Sequence[Pair], offsets: Sequence[int], **options: int) -> Path:
     """A log of records at these offsets, `SIZE` offsets in each batch."""
     log = LogBuilder(log_dir, "t-0")
     segment = log.segment(0)
@@ -142,6 +167,7 @@ def test_a_table_is_the_source(tmp_path: Path, form: str, unique: str, seed: int
     for at in cuts(world.draw, len(world.pairs)):
         done = update(where, write(tmp_path / f"logs-{at}", world.pairs, range(at)))
         assert world.rows[at - 1] == rows_of(where)
+        require_equal(where, tmp_path / f"logs-{at}")
         assert (0, {}) == (done.quarantined, done.result.failures)
         keyless += sum(one.keyless for one in done.result.partitions)
         assert 0 == sum(one.unknown for one in done.result.partitions)
