@@ -196,6 +196,9 @@ def update_topic(
             keep_ms=place.table.keep_versions_ms,
             unique=place.table.unique,
             hidden=hidden_in(place.files or DirectoryFiles(work)),
+            partitions=frozenset(
+                {*(one.partition for one in logs), *(known.progress if known is not None else ())}
+            ),
         )
         make = update_whole_topic if place.table.unique == "topic" else update_table
         result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
