@@ -2,9 +2,9 @@
 a file contains is run.
 
 A registry gives the entries of a map field as messages of their own, with ``option map_entry``, if
-the producer registered its generated class: Confluent's clients do so by default. protoc does not
-accept the option in a text, so that it stands there as the reserved field number `_MARK` (`marked`),
-which is made the option again in the descriptors.
+the producer registered its generated class, as Confluent's clients do by default. protoc does not
+accept the option in a text, so that it stands there as the reserved field number `_MARK`
+(`marked`), which is made the option again in the descriptors.
 """
 
 from __future__ import annotations
