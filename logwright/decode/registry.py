@@ -184,6 +184,7 @@ class RegistryDecoder:
     """Decodes values with the schemas of a source.
 
     Attributes:
+        name: of the type that the columns are made of.
         message: the name of the message that the columns are made of; None if it is not Protobuf.
 
     Args:
@@ -219,6 +220,7 @@ class RegistryDecoder:
         except Refused as refused:
             raise UnusableSchema(refused.reason) from None
         self.node = self._reader.node
+        self.name = self._reader.name
         self.message = self._reader.name if reader.kind == "PROTOBUF" else None
 
     @property

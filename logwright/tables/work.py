@@ -148,6 +148,8 @@ class Target:
         keep_ms: how long rows that are marked as deleted stay in the files.
         unique: where a key has one row.
         hidden: where the hidden heads are, if that is the whole topic.
+        again: why the table is made again from its whole log, in one commit; empty: it is not.
+        key_before: the column of the raw key in the files that are there; empty: as in `columns`.
     """
 
     store: Store
@@ -163,3 +165,5 @@ class Target:
     keep_ms: int = INT64_MAX
     unique: Unique = "partition"
     hidden: TableFiles = field(default_factory=lambda: DirectoryFiles(Path()))
+    again: str = ""
+    key_before: str = ""
