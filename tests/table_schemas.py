@@ -54,4 +54,4 @@ class Schemas:
     def logs(self, name: str, pairs: Sequence[Pair], other: Sequence[Pair] = ()) -> Path:
         """A log directory with these records in partition 0, and others in partition 1."""
         partitions = {0: pairs, 1: other} if other else {0: pairs}
-        return write_logs(self._directory.parent / name, partitions)
+        return write_logs(self._directory.parent / name, partitions, size=1)
