@@ -67,6 +67,7 @@ def update_metadata(
         "path": dg.MetadataValue.path(place.shown),
         "format": place.table.format,
         "new version": result.changed,
+        "column changes": [str(each) for each in update.changes],
         "rows upserted": sum(one.written for one in result.partitions),
         "rows deleted": sum(one.deleted for one in result.partitions),
         "records read": sum(one.records for one in result.partitions),
