@@ -67,7 +67,6 @@ def update_metadata(
         "path": dg.MetadataValue.path(place.shown),
         "format": place.table.format,
         "new version": result.changed,
-        "column changes": [str(each) for each in update.changes],
         "rows upserted": sum(one.written for one in result.partitions),
         "rows deleted": sum(one.deleted for one in result.partitions),
         "records read": sum(one.records for one in result.partitions),
@@ -93,6 +92,10 @@ def update_metadata(
     if rebuilt:
         reasons = dict.fromkeys(one.step.reason for one in rebuilt)
         shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
+    if update.changes:
+        shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
+    if update.unknown:
+        shown["fields without a column"] = str(list(islice(update.unknown, SHOWN_PARTITIONS)))
     if result.gone:
         shown["partitions of an earlier topic removed"] = str(list(result.gone))
     if result.left:

@@ -46,12 +46,14 @@ class PlannedUpdate:
         changes: of the columns; of a table that is not there all are added.
         again: why the table would be made again from its whole log; empty: it would not.
         refusal: why the update would be refused; None: it would not.
+        unknown: names of fields that new records have and the columns do not.
         partitions: those that can be planned; failures: partition → error, of the others.
     """
 
     changes: tuple[ColumnChange, ...]
     again: str
     refusal: OtherColumns | None
+    unknown: tuple[str, ...]
     partitions: tuple[PlannedPartition, ...]
     failures: Mapping[int, LogwrightError]
 
@@ -80,6 +82,7 @@ def plan_update(
         changes=changes,
         again=chosen.again,
         refusal=chosen.refusal,
+        unknown=chosen.unknown,
         partitions=tuple(
             PlannedPartition(partition=number, step=step, bytes=_bytes(by_number[number], step))
             for number, step in steps.items()

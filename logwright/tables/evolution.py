@@ -29,6 +29,7 @@ from logwright.tables.logs import TopicLog, sample
 from logwright.tables.model import OtherForm, Snapshot
 from logwright.tables.plan import gone_partitions
 from logwright.tables.store import Store
+from logwright.tables.unknown_fields import inferred_parts, newest_and_first, unknown_fields
 from logwright.tables.update import plan_source, recorded_of
 from logwright.tables.work import PartitionSource
 
@@ -58,6 +59,8 @@ class Chosen:
         changes: of the table's columns.
         again: why the table is made again from its whole log; empty: it is not.
         refusal: why the table does not take the changes; None: it does.
+        unknown: names of fields that new records have and the columns do not, where these were
+            inferred.
     """
 
     decoder: Decoder
@@ -65,6 +68,7 @@ class Chosen:
     changes: tuple[ColumnChange, ...] = ()
     again: str = ""
     refusal: OtherColumns | None = None
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,8 @@ class Topic:
 
     def decoder(self, decoding: Decoding) -> Decoder:
         """Return the decoder of a decoding. Effects, errors: as `make_decoder`."""
-        return make_decoder(decoding, base=self.base, sample=sample(self.logs), topic=self.name)
+        some = sample(self.logs) if self.known is None else newest_and_first(self.logs)
+        return make_decoder(decoding, base=self.base, sample=some, topic=self.name)
 
     def registries(self) -> dict[str, Registry]:
         """Return part → the registry whose newest schema its columns follow."""
@@ -151,7 +156,9 @@ def _continued(topic: Topic, known: Snapshot) -> Chosen:
     """Return how the records of a table are decoded that is there."""
     current = Decoding.model_validate_json(known.form.decoding)
     registries = {} if topic.table.schema_changes == "fixed" else topic.registries()
-    news = examples_of(topic.logs, _starts(topic, known) if registries else {}, registries)
+    inferred = inferred_parts(topic.table.decoding)
+    starts = _starts(topic, known) if registries or inferred else {}
+    news = examples_of(topic.logs, starts, registries)
     decoding, renamed, first = current, dict[str, str](), list[tuple[int, Example]]()
     for part, examples in news.items():
         spec = spec_of(current, part)
@@ -169,7 +176,8 @@ def _continued(topic: Topic, known: Snapshot) -> Chosen:
     decoder = topic.decoder(decoding)
     columns = columns_of(decoder.schema)
     if not first and columns.pairs == known.form.columns:
-        return Chosen(decoder=decoder, columns=columns)
+        unknown = unknown_fields(current, inferred, topic.logs, starts)
+        return Chosen(decoder=decoder, columns=columns, unknown=unknown)
     old = topic.decoder(current) if first else decoder
     return _judged(topic, known, (old, decoder), renamed, first)
 

@@ -105,6 +105,7 @@ class TopicUpdate:
         quarantined: rows of the quarantine table afterwards.
         removed_files: files of old versions that were removed.
         changes: of the columns.
+        unknown: names of fields that new records have and the columns do not, see `Chosen`.
     """
 
     result: UpdateResult
@@ -113,6 +114,7 @@ class TopicUpdate:
     quarantined: int
     removed_files: int
     changes: tuple[ColumnChange, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def only_refused(self) -> bool:
@@ -216,6 +218,7 @@ def update_topic(
             store=store,
             columns=chosen.columns,
             changes=chosen.changes if result.changed else (),
+            unknown=chosen.unknown,
             quarantined=quarantine.count(),
             removed_files=removed,
         )

@@ -39,6 +39,7 @@ from logwright.tables.work import PartitionResult
 
 _OPTIONS: Final = ("update_mode", "unique", "schema_changes")
 """Settings of the policies that are options, too."""
+_MOST_NAMED: Final = 5
 _IN_BUCKET: Final = "delta"
 """The format of tables in a bucket."""
 
@@ -120,12 +121,23 @@ def plan_table(
     if planned.again and planned.refusal is None:
         size = human_bytes(sum(each.bytes for each in planned.partitions))
         request.output.text(f"The table would be made again: {planned.again}. {size} to read.")
+    _say_unknown(request, planned.unknown)
     partitions = {each.partition: each.log.partition for each in read}
     for number, error in planned.failures.items():
         request.failures.add(partitions[number], error)
     if planned.refusal is not None:
         raise planned.refusal
     return 0
+
+
+def _say_unknown(request: Request, names: Sequence[str]) -> None:
+    """Say which fields of JSON have no column. Effects: output."""
+    if names:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        request.output.message(
+            f"{len(names)} fields of the first new records are not in the columns, which were"
+            f" inferred: {', '.join(names[:_MOST_NAMED])}{more}. --rebuild adds them."
+        )
 
 
 def _place(request: Request, topic: str, given: Given) -> LocatedTable:
@@ -280,6 +292,7 @@ def _show(
             f"{place.topic}-{number}: {request.place} has no log of it, so its rows stay as they"
             " were, also those that were deleted or erased since."
         )
+    _say_unknown(request, update.unknown)
     for change in update.changes:
         request.output.message(f"column {change}.")
     count, size = (0, 0) if snapshot is None else (snapshot.rows, snapshot.bytes)

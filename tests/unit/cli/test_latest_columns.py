@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,7 +45,7 @@ def test_a_newer_schema_is_shown_before(call: Call, tmp_path: Path) -> None:
     assert before == seen(tmp_path)
     (step, *changes) = planned.lines
     assert ("rebuild", 0) == (step["step"], planned.status)
-    size = sum(os.stat(path).st_size for path in tmp_path.glob("logs-2/t-0/*.log"))
+    size = sum(path.stat().st_size for path in tmp_path.glob("logs-2/t-0/*.log"))
     assert size == step["bytesToRead"]
     assert [
         {"column": "id", "change": "widened", "before": "int32", "after": "int64"},
