@@ -327,8 +327,12 @@ def _add_batch(
     for offset in range(log.end, log.end + count):
         key = f"key-{draw.randrange(KEYS):02}"
         value = None if draw.random() < 0.25 else f"v{offset}-{draw.randrange(100)}"
+        if world.schemas is not None and offset == 0:  # of tombstones alone no schema is known
+            value = "v0"
         records.append((offset, key, value, time))
     ends = draw.choice(_ENDS)
+    if world.schemas is not None and log.end == 0:
+        ends = None
     segment.batch(
         log.end,
         [

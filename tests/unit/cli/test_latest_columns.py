@@ -94,3 +94,21 @@ def test_fixed_columns(call: Call, tmp_path: Path) -> None:
     plain = ("--to", tmp_path / "plain", "--columns", "key")
     refused = call("latest", tmp_path / "logs-2", "t", *plain, "--rebuild", *JSON)
     assert "--columns is not for --rebuild" in refused.err
+
+
+def test_later_fields_of_inferred_json(call: Call, tmp_path: Path) -> None:
+    """They are named, in an update and before it; `--rebuild` has them as columns."""
+    schemas = Schemas(tmp_path)
+    first = [("a", '{"id": 1}')]
+    logs = [schemas.logs("logs-1", first), schemas.logs("logs-2", [*first, ("b", '{"new": "x"}')])]
+    given = ("t", "--to", tmp_path / "table", "--value", "json", "--high-watermark", "end")
+    assert call("latest", logs[0], *given, *JSON).status == 0
+    for more in (["--dry-run"], []):
+        answer = call("latest", logs[1], *given, *more, *JSON)
+        assert "1 fields of the first new records are not in the columns" in answer.err
+        assert "new. --rebuild adds them" in answer.err
+    assert "not in the columns" not in call("latest", logs[1], *given, *JSON).err
+    answer = call("latest", logs[1], *given, "--rebuild", *JSON)
+    assert "column new is added, string" in answer.err
+    rows = duckdb.read_parquet(f"{tmp_path}/table/*/*/*.parquet", hive_partitioning=True)
+    assert [(1, None), (None, "x")] == sorted(rows.project("id, new").fetchall(), key=str)

@@ -4,16 +4,20 @@ made again, by other readers; and what is refused leaves it as it was.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
 from logwright.errors import LogwrightError
 from logwright.tables.evolution import OtherColumns
+from logwright.tables.parquet import manifest_of
 from logwright.tables.topic import LocatedTable, open_store
 from tests.table_rows import FORMATS, read_table, version_of
 from tests.table_schemas import ID, LEVEL, NAME, Schemas, record
@@ -249,3 +253,74 @@ def test_iceberg_keeps_the_field_ids(schemas: Schemas, tmp_path: Path) -> None:
     done = update(where, logs)
     assert ["rebuild"] == [each.step.kind for each in done.result.partitions]
     assert [1, 2] == [row["id"] for row in rows(where)]
+
+
+ENVELOPE = [
+    {"name": "op", "type": "string"},
+    {
+        "name": "source",
+        "type": {"type": "record", "name": "S", "fields": [{"name": "ts_ms", "type": "long"}]},
+    },
+]
+
+
+def event(*fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a change event."""
+    after = {"name": "after", "type": ["null", record(*fields, name="Row")], "default": None}
+    return record(*ENVELOPE, after, name="Envelope")
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_keys_and_change_events(schemas: Schemas, form: str) -> None:
+    """The key is a struct that gets a field, and the row of a change event a column."""
+    schemas.add(11, record(ID, name="Key"))
+    schemas.add(12, record(ID, {**NAME, "name": "of"}, name="Key"))
+    schemas.add(21, event(ID))
+    schemas.add(22, event(ID, NAME))
+    registry = {"format": "registry", "schemas": "schemas"}
+    change = {"op": "c", "source": {"ts_ms": 1}}
+    settings = {"key": registry, "value": {"format": "debezium", "of": registry}}
+    first = [
+        (schemas.value(11, id=1), schemas.value(21, **change, after={"id": 1})),
+        (schemas.value(11, id=2), schemas.value(21, **change, after={"id": 2})),
+        (schemas.value(11, id=2), None),
+    ]
+    more = [
+        (schemas.value(12, id=3, of="x"), schemas.value(22, **change, after={"id": 3})),
+        (schemas.value(11, id=4), schemas.value(21, **change, after={"id": 4})),
+    ]
+    where = schemas.table(form, **settings)
+    update(where, schemas.logs("logs-1", first))
+    logs = schemas.logs("logs-2", [*first, *more])
+    done = update(where, logs)
+    assert [("added", "key.of"), ("added", "name")] == [
+        (each.kind, each.name) for each in done.changes
+    ]
+    keys = [{"id": 1, "of": None}, {"id": 3, "of": "x"}, {"id": 4, "of": None}]
+    assert keys == [row["key"] for row in rows(where)]
+    again = schemas.table(form, "again", **settings)
+    update(again, logs)
+    assert rows(again) == rows(where)
+
+
+def test_columns_of_an_earlier_version_of_logwright(schemas: Schemas) -> None:
+    """A table whose columns were made by other rules is made again if they grow."""
+    first = [("a", schemas.value(2, id=1, name="x", level="y"))]
+    where = schemas.table("parquet")
+    logs = schemas.logs("logs-1", first)
+    update(where, logs)
+    path = Path(str(where.table.path))
+    manifest = manifest_of(path)
+    files = sorted(path.rglob("*.parquet"))
+    for file in files:
+        narrow = pq.read_table(file, partitioning=None)
+        ids = narrow["id"].cast("int32")
+        pq.write_table(narrow.set_column(narrow.schema.get_field_index("id"), "id", ids), file)
+    content = json.loads(manifest.read_text())
+    content["form"] = content["form"].replace('["id", "int64"]', '["id", "int32"]')
+    for entry, file in zip(sorted(content["files"]), files, strict=True):
+        entry[3:] = [file.stat().st_size, None]
+    manifest.write_text(json.dumps(content))
+    done = update(where, logs)
+    assert [("widened", "id")] == [(each.kind, each.name) for each in done.changes]
+    assert {"int64"} == {str(pq.read_schema(file).field("id").type) for file in files}
