@@ -314,7 +314,9 @@ def _noted(results: Sequence[PartitionResult]) -> str:
     """Return what records came to that are neither rows, deletions nor refused."""
     sums = {
         "without a key, and so without a row": sum(one.keyless for one in results),
-        "messages, which say nothing of a row": sum(one.messages for one in results),
+        "messages, and records of types that the table does not have": sum(
+            one.messages for one in results
+        ),
         "truncations, which emptied the table": sum(one.truncations for one in results),
         "unavailable values that are not known, rows with null": sum(
             one.unknown for one in results
