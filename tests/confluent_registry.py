@@ -43,9 +43,9 @@ class ConfluentRegistry:
         self.subjects: dict[str, list[int]] = {}
         self.deleted: set[str] = set()
 
-    def register(self, subject: str, schema: Answer) -> int:
-        """Register a schema, and return its id."""
-        kept = _kept(schema)
+    def register(self, subject: str, schema: Answer, *, normal: bool = False) -> int:
+        """Register a schema, normalized or as it is, and return its id."""
+        kept = _kept(schema, normal=normal)
         if kept not in self.schemas:
             self.schemas.append(kept)
         schema_id = self.schemas.index(kept) + 1
@@ -58,28 +58,30 @@ class ConfluentRegistry:
         """Answer a request: status and object."""
         split = urlsplit(url)
         query = {name: each[0] for name, each in parse_qs(split.query).items()}
-        match [unquote(part) for part in split.path.strip("/").split("/")]:
-            case ["subjects", subject, "versions"] if method == "POST":
-                return 200, self._named(subject, self.register(subject, body))
-            case ["subjects", subject] if method == "POST":
-                kept, versions = _kept(body), self.subjects.get(subject, [])
-                found = [each for each in versions if self.schemas[each - 1] == kept]
-                return (200, self._named(subject, found[0])) if found else NOT_FOUND
-            case ["subjects", subject, "versions", version]:
-                versions = self.subjects.get(subject, [])
-                if subject in self.deleted and query.get("deleted") != "true":
-                    return NOT_FOUND
-                number = len(versions) if version == "latest" else int(version)
-                if not 0 < number <= len(versions):
-                    return NOT_FOUND
-                return 200, self._named(subject, versions[number - 1])
-            case ["schemas", "ids", number] if 0 < int(number) <= len(self.schemas):
-                return 200, self._whole(int(number))
-            case ["schemas", "guids", guid]:
+        found: Answer | None = None
+        match [method, *(unquote(part) for part in split.path.strip("/").split("/"))]:
+            case ["POST", "subjects", subject, "versions"]:
+                schema_id = self.register(subject, body, normal=query["normalize"] == "True")
+                found = self._named(subject, schema_id)
+            case ["POST", "subjects", subject]:
+                kept = _kept(body, normal=query["normalize"] == "True")
+                for schema_id in self.subjects.get(subject, []):
+                    if self.schemas[schema_id - 1] == kept:
+                        found = self._named(subject, schema_id)
+            case ["GET", "subjects", subject, "versions", version]:
+                if subject not in self.deleted or query.get("deleted") == "true":
+                    found = self._version(subject, version)
+            case ["GET", "schemas", kind, name]:
                 for schema_id in range(1, len(self.schemas) + 1):
-                    if self.guid(schema_id) == guid:
-                        return 200, self._whole(schema_id)
-        return NOT_FOUND
+                    if name == (str(schema_id) if kind == "ids" else self.guid(schema_id)):
+                        found = self._whole(schema_id)
+        return (200, found) if found is not None else NOT_FOUND
+
+    def _version(self, subject: str, version: str) -> Answer | None:
+        versions = self.subjects.get(subject, [])
+        number = len(versions) if version == "latest" else int(version)
+        found = 0 < number <= len(versions)
+        return self._named(subject, versions[number - 1]) if found else None
 
     def guid(self, schema_id: int) -> str:
         """The GUID of a schema: of its content, as in Confluent's registry."""
@@ -99,7 +101,7 @@ class ConfluentRegistry:
         }
 
 
-def _kept(schema: Answer) -> Answer:
+def _kept(schema: Answer, *, normal: bool) -> Answer:
     """Return a schema as the registry keeps it."""
     names = ("schema", "schemaType", "references")
     kept = {name: schema[name] for name in names if schema.get(name)}
@@ -109,7 +111,7 @@ def _kept(schema: Answer) -> Answer:
             file = descriptor_pb2.FileDescriptorProto.FromString(content)
         except (ValueError, DecodeError):
             return kept
-        kept["schema"] = proto_text(file)
+        kept["schema"] = proto_text(file, normal=normal)
     return kept
 
 

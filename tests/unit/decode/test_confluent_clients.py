@@ -14,7 +14,6 @@ from confluent_kafka.schema_registry import (
     Schema,
     SchemaReference,
     SchemaRegistryClient,
-    header_schema_id_serializer,
     record_subject_name_strategy,
     topic_record_subject_name_strategy,
     topic_subject_name_strategy,
@@ -28,7 +27,7 @@ from google.protobuf import json_format, message_factory
 from logwright.config.decoding import RegistrySpec
 from logwright.decode.protoc import Compiled, compile_file
 from tests.confluent_registry import ConfluentRegistry, confluent_registry
-from tests.unit.decode.records import by_value, columns, reasons, values
+from tests.unit.decode.records import by_value, reasons, values
 
 TOPIC = "orders"
 STRATEGIES = [
@@ -238,6 +237,24 @@ def test_protobuf(name: str, registry: ConfluentRegistry, tmp_path: Path) -> Non
     schema_id = registry.subjects[f"{TOPIC}-{name}"][0]
     assert "option map_entry = true;" in registry.schemas[schema_id - 1]["schema"]
     assert [row] == decoded(registry, value)
+
+
+def test_a_normalized_text(registry: ConfluentRegistry, tmp_path: Path) -> None:
+    """Its maps are fields, but this client counts their entries: which message a record is, does
+    not follow from its indexes.
+    """
+    types = compiled(tmp_path)
+    (line, row) = protobuf(registry, types, "shop.Order.Line", normalize_schemas=True)
+    (audit, other) = protobuf(registry, types, "shop.Audit", normalize_schemas=True)
+    assert "map<string, .shop.Order.Line> by_name = 1;" in registry.schemas[1]["schema"]
+    assert [other] == decoded(registry, audit)
+    spec = RegistrySpec(url=registry.url, schema_id=2, message="shop.Order.Line")
+    assert [{"key": b"k", **row}] == by_value(spec, line).rows
+    spec = spec.model_copy(update={"message": "shop.Audit"})
+    result = by_value(spec, audit, line)
+    assert [{"key": b"k", **other}] == result.rows
+    (reason,) = reasons(result)
+    assert reason.startswith("has indexes of its message that writers count in two ways")
 
 
 def test_the_types_of_a_topic(registry: ConfluentRegistry, tmp_path: Path) -> None:
