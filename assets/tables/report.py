@@ -96,6 +96,10 @@ def update_metadata(
     if rebuilt:
         reasons = dict.fromkeys(one.step.reason for one in rebuilt)
         shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
+    if update.changes:
+        shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
+    if update.unknown:
+        shown["fields without a column"] = str(list(islice(update.unknown, SHOWN_PARTITIONS)))
     if result.gone:
         shown["partitions of an earlier topic removed"] = str(list(result.gone))
     if result.left:

@@ -281,10 +281,10 @@ class RegistryDecoder:
         self.name = self._reader.name
         self.message = self._reader.name if reader.kind == "PROTOBUF" else None
 
-    def is_of_type(self, other: RegistryDecoder) -> bool:
-        """Return whether the columns of another one are of the same type of record, by its name."""
-        known = other._reader
-        return type(self._reader) is type(known) and known.takes(self._reader)
+    def takes(self, other: RegistryDecoder) -> bool:
+        """Return whether data of the type of another one's columns are of this one's."""
+        written = other._reader
+        return type(self._reader) is type(written) and self._reader.takes(written)
 
     @property
     def type(self) -> pa.DataType:
@@ -358,11 +358,13 @@ class RegistryDecoder:
         """Return a schema, or why values of it are refused."""
         if schema_id in self._schemas:
             return self._schemas[schema_id]
-        is_guid = isinstance(schema_id, str)
-        if self._unusable >= _MOST_UNKNOWN or (not is_guid and schema_id < 0):
+        if self._unusable >= _MOST_UNKNOWN or (isinstance(schema_id, int) and schema_id < 0):
             return _UNKNOWN
         try:
-            text = self._source.get_guid(schema_id) if is_guid else self._source.get(schema_id)
+            if isinstance(schema_id, str):
+                text = self._source.get_guid(schema_id)
+            else:
+                text = self._source.get(schema_id)
             schema = _UNKNOWN if text is None else _Schema(text)
         except UnusableSchema as error:
             schema = f"{_UNUSABLE}{error.problem}"

@@ -63,6 +63,9 @@ class SchemaSource(Protocol):
             UnusableSchema: it is too large or malformed.
         """
 
+    def get_guid(self, guid: str) -> SchemaText | None:
+        """Return the schema of a GUID, as `get`."""
+
 
 class SchemaDirectory:
     """A directory with a file for each id, such as ``7.avsc``, and files that these refer to:
@@ -91,6 +94,10 @@ class SchemaDirectory:
             find = avro_references if kind == "AVRO" else json_references
             self._add_references(find, text, references, ())
         return SchemaText(kind, text, references, self._directory)
+
+    def get_guid(self, guid: str) -> SchemaText | None:  # noqa: ARG002 - as a registry's
+        """Return None: files have ids."""
+        return None
 
     def _add_references(
         self,

@@ -46,7 +46,7 @@ from logwright.tables.heads import (
 from logwright.tables.hidden import HiddenHeads, HiddenWriter, remove_old, written
 from logwright.tables.intake import Files, Intake, NewSpill
 from logwright.tables.model import DataFile, Progress, Snapshot
-from logwright.tables.plan import PartitionStep
+from logwright.tables.plan import PartitionStep, made_again
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.spill import BUFFER_BYTES, Spill
 from logwright.tables.update import (
@@ -264,7 +264,8 @@ class _Update:
         heads = []
         for file in self.files.get(number, {}).get(bucket, ()):
             with target.store.source(file) as opened:
-                batches = read_batches(opened, [target.columns.key, OFFSET, TIMESTAMP])
+                key = target.key_before or target.columns.key
+                batches = read_batches(opened, [key, OFFSET, TIMESTAMP])
                 for batch in without(batches, target.store.deleted(file)):
                     no_row = pa.array([False] * len(batch), pa.bool_())
                     heads.append(as_heads(batch.columns, number, no_row, self.now_ms))
@@ -333,11 +334,13 @@ def update_whole_topic(target: Target, sources: Sequence[PartitionSource]) -> Up
             buckets=form.buckets,
             now_ms=max((one.observed.now_ms for one in sources), default=0),
         )
-        steps = _together(steps, pending.progress, why)
+        steps = _together(steps, pending.progress, target.again or why)
         done = _read_all(stack, update(), sources, (steps, failures))
         if not done.again and done.lacks():
             steps = _together(steps, pending.progress, _OLDER)
             done = _read_all(stack, update(), sources, (steps, failures))
+        if target.again and failures:  # all of it is made again, or nothing
+            return UpdateResult(snapshot=before, changed=False, partitions=(), failures=failures)
         erased = before is not None and before.has_erased
         if done.reads or done.is_due or pending.changed or erased:
             if before is None:
@@ -374,6 +377,7 @@ def _planned(
         number = source.partition
         try:
             step = plan_source(source, recorded.get(number), target.keep_ms)
+            step = made_again(step, target.again) if target.again else step
             # A row below a new log start can hide one of another partition.
             steps[number] = replace(step, compares=True) if step.trims_below is not None else step
         except LogwrightError as error:

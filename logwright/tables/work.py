@@ -162,6 +162,8 @@ class Target:
         unique: where a key has one row.
         hidden: where the hidden heads are, if that is the whole topic.
         partitions: numbers of those that are known of the topic.
+        again: why the table is made again from its whole log, in one commit; empty: it is not.
+        key_before: the column of the raw key in the files that are there; empty: as in `columns`.
     """
 
     store: Store
@@ -178,3 +180,5 @@ class Target:
     unique: Unique = "partition"
     hidden: TableFiles = field(default_factory=lambda: DirectoryFiles(Path()))
     partitions: frozenset[int] = frozenset()
+    again: str = ""
+    key_before: str = ""
