@@ -9,11 +9,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import (
     Schema,
     SchemaReference,
     SchemaRegistryClient,
+    header_schema_id_serializer,
     record_subject_name_strategy,
     topic_record_subject_name_strategy,
     topic_subject_name_strategy,
@@ -24,10 +26,13 @@ from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import json_format, message_factory
 
-from logwright.config.decoding import RegistrySpec
+from logwright.config.decoding import Decoding, RegistrySpec
+from logwright.decode.header_ids import with_ids
+from logwright.decode.make import make_decoder
 from logwright.decode.protoc import Compiled, compile_file
+from logwright.records.schema import HEADERS_TYPE
 from tests.confluent_registry import ConfluentRegistry, confluent_registry
-from tests.unit.decode.records import by_value, reasons, values
+from tests.unit.decode.records import batch, by_value, decode, reasons, values
 
 TOPIC = "orders"
 STRATEGIES = [
@@ -216,17 +221,19 @@ def compiled(directory: Path) -> Compiled:
 
 
 def protobuf(
-    registry: ConfluentRegistry, types: Compiled, name: str, **conf: Any
+    registry: ConfluentRegistry,
+    types: Compiled,
+    name: str,
+    headers: list[Any] | None = None,
+    **conf: Any,
 ) -> tuple[bytes, dict[str, Any]]:
     """What Confluent's serializer makes of a message, and the row that it is."""
     (content, row) = MESSAGES[name]
     made = message_factory.GetMessageClass(types.message(name))
     settings = {"subject.name.strategy": topic_record_subject_name_strategy}
-    serialize = ProtobufSerializer(
-        made, client(registry), settings | {key.replace("_", "."): conf[key] for key in conf}
-    )
+    serialize = ProtobufSerializer(made, client(registry), settings | conf)
     message = json_format.ParseDict(content, made())
-    return serialize(message, of_value()), row
+    return serialize(message, of_value(headers)), row
 
 
 @pytest.mark.parametrize("name", MESSAGES)
@@ -239,13 +246,16 @@ def test_protobuf(name: str, registry: ConfluentRegistry, tmp_path: Path) -> Non
     assert [row] == decoded(registry, value)
 
 
+NORMALIZED = {"normalize.schemas": True}
+
+
 def test_a_normalized_text(registry: ConfluentRegistry, tmp_path: Path) -> None:
     """Its maps are fields, but this client counts their entries: which message a record is, does
     not follow from its indexes.
     """
     types = compiled(tmp_path)
-    (line, row) = protobuf(registry, types, "shop.Order.Line", normalize_schemas=True)
-    (audit, other) = protobuf(registry, types, "shop.Audit", normalize_schemas=True)
+    (line, row) = protobuf(registry, types, "shop.Order.Line", **NORMALIZED)
+    (audit, other) = protobuf(registry, types, "shop.Audit", **NORMALIZED)
     assert "map<string, .shop.Order.Line> by_name = 1;" in registry.schemas[1]["schema"]
     assert [other] == decoded(registry, audit)
     spec = RegistrySpec(url=registry.url, schema_id=2, message="shop.Order.Line")
@@ -267,6 +277,45 @@ def test_the_types_of_a_topic(registry: ConfluentRegistry, tmp_path: Path) -> No
     result = by_value(spec, line, audit, serialize("A", of_value()), line)
     assert [{"key": b"k", **row}] * 2 == result.rows
     assert ["has another type than the schema of the columns"] * 2 == reasons(result)
+
+
+HEADER = {"schema.id.serializer": header_schema_id_serializer}
+
+
+def with_headers(pairs: list[Any], headers: list[list[Any]]) -> pa.RecordBatch:
+    """Records with headers."""
+    listed = [[{"key": name, "value": value} for name, value in each] for each in headers]
+    return batch(pairs).append_column("headers", pa.array(listed, HEADERS_TYPE))
+
+
+def test_ids_in_headers(registry: ConfluentRegistry, tmp_path: Path) -> None:
+    """A schema's GUID, and the place of a message, are in the last header of the name; without the
+    headers nothing says that a datum has one, and it is not taken for a framed one.
+    """
+    types = compiled(tmp_path)
+    name = "shop.Order.Deep.Deeper"
+    headers: list[Any] = [("__value_schema_id", b"\0\0\0\0\1")]
+    (value, row) = protobuf(registry, types, name, headers, **HEADER)
+    (framed, _) = protobuf(registry, types, name)
+    assert 21 == len(headers[1][1])
+    assert framed.endswith(value)
+    spec = Decoding(
+        key=RegistrySpec(url=registry.url, schema_id=2, message=name),
+        value=RegistrySpec(url=registry.url, schema_id=2, message=name),
+    )
+    of_key = [("__key_schema_id", headers[1][1])]
+    pairs = [(framed, value), (value, framed), (framed, None), (framed, value), (framed, value)]
+    listed = [headers, of_key, headers, [], [("__value_schema_id", b"\1\2")]]
+    records = with_headers(pairs, listed)
+    for part in ("key", "value"):
+        assert with_ids(records, part).slice(1) == with_ids(records.slice(1), part)
+    result = decode(make_decoder(spec, base=Path("/"), sample=[records]), records)
+    assert [row, row, {"raw": None, "kind": None}] == [
+        {name: each[name] for name in row} for each in result.rows
+    ]
+    assert [row] * 3 == [each["key"] for each in result.rows]
+    assert [2] == result.deleted
+    assert ["is not in the wire format of a schema registry"] * 2 == reasons(result)
 
 
 def test_json(registry: ConfluentRegistry) -> None:
