@@ -119,6 +119,8 @@ def batch_of(records: list[Line]) -> pa.RecordBatch:
     """Return the records of a line as a batch; topic, partition and timestamp are null."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
+    from logwright.records.schema import HEADERS_TYPE  # noqa: PLC0415 - as above
+
     count = len(records)
     return pa.record_batch(
         {
@@ -128,8 +130,16 @@ def batch_of(records: list[Line]) -> pa.RecordBatch:
             "partition": pa.nulls(count, pa.int32()),
             "offset": pa.array([one["offset"] for one in records], pa.int64()),
             "timestamp": pa.nulls(count, pa.timestamp("us", "UTC")),
+            "headers": pa.array([_headers(one) for one in records], HEADERS_TYPE),
         }
     )
+
+
+def _headers(record: Line) -> list[Line]:
+    return [
+        {"key": header["key"], "value": content(header["value"])}
+        for header in record.get("headers", ())
+    ]
 
 
 def _by_specs(decoder: Decoder, records: list[Line]) -> None:

@@ -154,7 +154,8 @@ class Decoder(Protocol):
         """Whether records without a key may say something."""
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
-        """Decode a batch with the columns key, value, topic, partition, offset, timestamp.
+        """Decode a batch with the columns key, value, topic, partition, offset, timestamp, and
+        headers, which is optional: without it an id of a schema is not found there.
 
         Raises:
             SchemaUnavailable: a schema registry does not answer.

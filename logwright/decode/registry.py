@@ -86,7 +86,7 @@ def make(spec: RegistrySpec, making: Making) -> Made:
         source, place = SchemaDirectory(directory), str(directory)
     used: dict[int, tuple[int, ...]] = {}
     if spec.schema_id is None or spec.message is None:
-        used = used_schemas(making.columns())
+        used = used_schemas(making.columns(has_ids=True))
     ids = list(used) if spec.schema_id is None else [spec.schema_id]
     for schema_id in ids:
         try:

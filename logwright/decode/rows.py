@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from logwright.config.decoding import Decoding
+from logwright.config.decoding import Decoding, RegistrySpec
+from logwright.config.spec import Spec
+from logwright.decode.header_ids import with_ids
 from logwright.decode.model import (
     ORIGIN,
     REFUSED,
@@ -60,8 +62,8 @@ class RowsDecoder:
         values: list[Part] = []
         for start, chunk in _chunks(batch):
             with rare_collections():
-                key = self._key.decode(chunk.column(_KEY).cast(pa.binary()))
-                value = self._value.decode(chunk.column(_VALUE).cast(pa.binary()))
+                key = self._key.decode(_content(chunk, _KEY, self.decoding.key))
+                value = self._value.decode(_content(chunk, _VALUE, self.decoding.value))
             deleted = value.deleted
             if deleted is None:
                 deleted = chunk.column(_VALUE).is_null()
@@ -170,6 +172,12 @@ def _joined(masks: Sequence[pa.Array | None], parts: Sequence[Part]) -> Flags:
         for mask, part in zip(masks, parts, strict=True)
     ]
     return np.concatenate([np.zeros(0, np.bool_), *flags])
+
+
+def _content(chunk: pa.RecordBatch, part: str, spec: Spec) -> pa.Array:
+    """Return what a part's decoder decodes: of a schema registry with the ids of the headers."""
+    is_framed = isinstance(getattr(spec, "of", spec), RegistrySpec)
+    return with_ids(chunk, part) if is_framed else chunk.column(part).cast(pa.binary())
 
 
 def refused_rows(origin: list[pa.Array], reasons: dict[str, dict[int, str]]) -> pa.RecordBatch:
