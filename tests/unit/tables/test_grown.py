@@ -30,8 +30,8 @@ def rows(where: LocatedTable) -> list[dict[str, Any]]:
     """The rows of a table, by another reader."""
     table = read_table(where.table.format, Path(str(where.table.path)))
     columns = [name for name in table.column_names if name not in ("bucket", "timestamp", "_key")]
-    found = table.select(columns).to_pylist()
-    return sorted(found, key=lambda row: [row[name] for name in OWN])
+    rows_of_table = table.select(columns).to_pylist()
+    return sorted(rows_of_table, key=lambda row: [row[name] for name in OWN])
 
 
 def columns_of(where: LocatedTable) -> list[str]:
