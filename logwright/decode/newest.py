@@ -1,9 +1,9 @@
 """The newest schema that records have, of those that a registry's spec does not name.
 
 Ids of a registry are global: a higher one is not always of a later schema. So only ids of one type
-of record count: of the columns' type if there are columns, else of the first record with a known
-schema. Of these the highest id is the newest schema. A record of a lower id that comes later, as
-after a producer was rolled back, changes nothing.
+of record count: of the columns' type if there are columns, else of the highest id that is usable.
+Of these the highest id is the newest schema. A record of a lower id that comes later, as after a
+producer was rolled back, changes nothing.
 """
 
 from __future__ import annotations
@@ -101,17 +101,16 @@ class Registry:
             raise PolicyError(f"{spec.schemas} {error}.") from None
 
     def first(self, values: Mapping[int, bytes]) -> tuple[int, str | None] | None:
-        """Return the newest schema of the type of the first record whose schema is usable, and the
-        name of its message; None if there is none.
+        """Return the highest of some schemas that is usable, and the name of its message; None if
+        there is none.
 
         Args:
-            values: schema id → its first value, in the order of the records.
+            values: schema id → its first value.
         """
-        for schema_id, value in values.items():
-            decoder = self._decoder(schema_id, value)
+        for schema_id in sorted(values, reverse=True):
+            decoder = self._decoder(schema_id, values[schema_id])
             if decoder is not None:
-                newest = self.newest(values, (schema_id, decoder.message))
-                return newest or (schema_id, decoder.message)
+                return schema_id, decoder.message
         return None
 
     def newest(
@@ -130,7 +129,7 @@ class Registry:
         reader = self._decoder(known_id, values.get(known_id), message)
         for schema_id in newer:
             decoder = self._decoder(schema_id, values[schema_id], message)
-            if decoder is not None and (reader is None or decoder.name == reader.name):
+            if decoder is not None and (reader is None or decoder.takes(reader)):
                 return schema_id, decoder.message
         return None
 

@@ -10,7 +10,7 @@ import errno
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final
@@ -191,7 +191,10 @@ def update_topic(
         if chosen.refusal is not None:
             raise chosen.refusal
         quarantine = _quarantine_table(place, work)
+        held = () if known is None else known.progress
+        partitions = frozenset({*(each.partition for each in logs), *held})
         target = _target(place, (store, quarantine, work), known, chosen)
+        target = replace(target, partitions=partitions)
         make = update_whole_topic if place.table.unique == "topic" else update_table
         result = make(target, sources)
         if result.snapshot is not None:

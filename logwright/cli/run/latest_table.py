@@ -299,12 +299,28 @@ def _show(
     changed = "" if update.result.changed else " Nothing was new."
     refused = f", {update.quarantined} in quarantine" if update.quarantined else ""
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
+    noted = _noted(update.result.partitions)
+    if noted:
+        request.output.message(f"Of the new records: {noted}.")
     if update.only_refused:
         request.output.message(
             "No record could be decoded, and the table is not the state of the topic: the"
             f" quarantine table says why, {place.table.path}{QUARANTINE}. Give other formats of"
             " keys and values."
         )
+
+
+def _noted(results: Sequence[PartitionResult]) -> str:
+    """Return what records came to that are neither rows, deletions nor refused."""
+    sums = {
+        "without a key, and so without a row": sum(one.keyless for one in results),
+        "messages, which say nothing of a row": sum(one.messages for one in results),
+        "truncations, which emptied the table": sum(one.truncations for one in results),
+        "unavailable values that are not known, rows with null": sum(
+            one.unknown for one in results
+        ),
+    }
+    return "; ".join(f"{name}: {count}" for name, count in sums.items() if count)
 
 
 def _limits(bound: Bound | None) -> dict[str, object]:
@@ -328,6 +344,10 @@ def _as_object(topic: str, result: PartitionResult, snapshot: Snapshot | None) -
         "rowsWritten": result.written,
         "rowsDeleted": result.deleted,
         "recordsRefused": result.refused,
+        "recordsWithoutKey": result.keyless,
+        "messages": result.messages,
+        "truncations": result.truncations,
+        "rowsWithUnknownValues": result.unknown,
         "filesWritten": result.buckets,
         "bytesRead": result.bytes_read,
     }
