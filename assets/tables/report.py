@@ -96,10 +96,7 @@ def update_metadata(
     if rebuilt:
         reasons = dict.fromkeys(one.step.reason for one in rebuilt)
         shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
-    if update.changes:
-        shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
-    if update.unknown:
-        shown["fields without a column"] = str(list(islice(update.unknown, SHOWN_PARTITIONS)))
+    shown |= _columns(update)
     if result.gone:
         shown["partitions of an earlier topic removed"] = str(list(result.gone))
     if result.left:
@@ -113,6 +110,16 @@ def update_metadata(
             "version": str(snapshot.version),
             "buckets": str(snapshot.form.buckets),
         }
+    return shown
+
+
+def _columns(update: TopicUpdate) -> Metadata:
+    """Return what became of the columns, and which fields have none."""
+    shown: Metadata = {}
+    if update.changes:
+        shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
+    if update.unknown:
+        shown["fields without a column"] = str(list(islice(update.unknown, SHOWN_PARTITIONS)))
     return shown
 
 
