@@ -268,6 +268,15 @@ class WindowedSpec(Spec):
         return self
 
 
+@decoded_by("logwright.decode.mirror")
+class MirrorSpec(Spec):
+    """The keys and values of MirrorMaker's own topics: offset syncs, checkpoints, heartbeats. Which
+    of them is known by the topic's name.
+    """
+
+    format: Literal["mirror-maker"] = "mirror-maker"
+
+
 @decoded_by("logwright.decode.internal")
 class InternalSpec(Spec):
     """The records of Kafka's internal topics ``__consumer_offsets``, ``__transaction_state`` and
