@@ -32,11 +32,11 @@ from logwright.tables.compare import (
     keys_in_several,
     largest_offsets,
 )
+from logwright.tables.events import Events
 from logwright.tables.files import DirectoryFiles, hidden_in
 from logwright.tables.local_files import WORK
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
-from logwright.tables.events import Events
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
 from logwright.tables.topic import LocatedTable, TopicUpdate, open_store, read_rows, table_errors

@@ -6,8 +6,8 @@
     key of a time window: key, start int64; in a store's changelog a number int32 after it
     key of a session window: key, end int64, start int64
 
-Times are ms since the epoch, big end first. Source: ValueAndTimestampSerializer, WindowKeySchema and
-SessionKeySchema of org.apache.kafka.streams.state.internals (4.3.0).
+Times are ms since the epoch, big end first. Source: ValueAndTimestampSerializer, WindowKeySchema
+and SessionKeySchema of org.apache.kafka.streams.state.internals (4.3.0).
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def test_records_without_a_key(truncate: str) -> None:
     records = batch([(None, one) for one in content])
     spec = SPEC.model_copy(update={"truncate": truncate})
     found = make_decoder(Decoding(value=spec), base=Path("/")).keyless(records)
-    refused = dict(zip(*(found.refused.column(name).to_pylist() for name in ("offset", "reason"))))
+    refused = {row["offset"]: row["reason"] for row in found.refused.to_pylist()}
     stays = "is a truncation, and the rows before it stay"
     if truncate == "refuse":
         assert () == found.truncations
@@ -268,7 +268,7 @@ def test_values_that_were_left_out(kind: str, value: object) -> None:
 
 
 def test_flattened_events() -> None:
-    """The row is the value; ``__deleted`` says that it was deleted, also if the row is not whole."""
+    """The row is the value; ``__deleted`` says that it was deleted, also if it is not whole."""
     fields = (*ROW, JsonField(name="__op", type="string"))
     spec = DebeziumSpec(of=JsonSpec(fields=fields), flattened=True)
     row = {"id": 7, "tags": [1], "__op": "u"}

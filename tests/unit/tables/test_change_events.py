@@ -150,7 +150,7 @@ def write(log_dir: Path, pairs: Sequence[Pair], offsets: Sequence[int], **option
 
 def cuts(draw: random.Random, count: int) -> list[int]:
     end = count - count % SIZE
-    return [*sorted(draw.sample(range(SIZE, end, SIZE), 3)), end]
+    return [*sorted(draw.sample(range(SIZE, end, SIZE), 2)), end]
 
 
 @pytest.mark.parametrize("unique", ["partition", "topic"])
@@ -160,7 +160,7 @@ def test_a_table_is_the_source(tmp_path: Path, form: str, unique: str, seed: int
     left out, and nothing of before a truncation.
     """
     world = World(random.Random(seed))
-    for _ in range(120):
+    for _ in range(70):
         world.change(truncates=True)
     where = table(tmp_path, form, unique, truncate="delete")
     keyless = 0
@@ -181,10 +181,10 @@ def test_a_table_is_the_source(tmp_path: Path, form: str, unique: str, seed: int
 def test_a_cleaned_log(tmp_path: Path, form: str, seed: int) -> None:
     """A value that the log has lost is null, and counted; never an older one."""
     world = World(random.Random(seed))
-    for _ in range(150):
+    for _ in range(80):
         world.change(truncates=False)
     end = len(world.pairs) - len(world.pairs) % SIZE
-    for number, first in enumerate(world.draw.sample(range(SIZE, end, SIZE), 4)):
+    for number, first in enumerate(world.draw.sample(range(SIZE, end, SIZE), 2)):
         where = table(tmp_path / str(number), form)
         update(where, write(tmp_path / f"{number}-a", world.pairs, range(first)))
         cleaned_to = world.draw.choice(range(SIZE, end + 1, SIZE))
