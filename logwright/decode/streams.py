@@ -80,16 +80,16 @@ class TimestampedDecoder:
 
     def decode(self, column: pa.Array) -> Part:
         """Decode a column of type binary."""
-        values, short = cut(column, _LONG, 0)
-        part = self._value.decode(values)
+        inside, short = cut(column, _LONG, 0)
+        part = self._value.decode(inside)
         reasons = dict.fromkeys(np.flatnonzero(short).tolist(), "is shorter than its timestamp")
         for row, why in part.reasons.items():
             reasons.setdefault(row, why)
         times = _times(part_of(column, 0, _LONG, short), "timestamp", reasons)
         inner = part.values.flatten() if self._has_fields else [part.values]
-        found = pa.StructArray.from_arrays([times, *inner], fields=list(self.type))
+        values = pa.StructArray.from_arrays([times, *inner], fields=list(self.type))
         deleted = column.is_null() if part.deleted is None else part.deleted
-        return Part(found, reasons, deleted)
+        return Part(values, reasons, deleted)
 
 
 class WindowedDecoder:

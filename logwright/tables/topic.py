@@ -175,10 +175,8 @@ def update_topic(
         store.recover()
         known = store.load()
         removed = store.remove_old(0) if known is not None and known.has_erased else 0
-        decoding = place.table.decoding
-        wanted = decoding.model_dump_json()
-        if known is not None and known.form.asked == wanted:
-            decoding = Decoding.model_validate_json(known.form.decoding)
+        wanted = place.table.decoding.model_dump_json()
+        decoding = _decoding(place, known, wanted)
         decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
         columns = columns_of(decoder.schema)
         quarantine = _quarantine_table(place, work)
@@ -196,9 +194,7 @@ def update_topic(
             keep_ms=place.table.keep_versions_ms,
             unique=place.table.unique,
             hidden=hidden_in(place.files or DirectoryFiles(work)),
-            partitions=frozenset(
-                {*(one.partition for one in logs), *(known.progress if known is not None else ())}
-            ),
+            partitions=_partitions(known, logs),
         )
         make = update_whole_topic if place.table.unique == "topic" else update_table
         result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
@@ -212,6 +208,19 @@ def update_topic(
             quarantined=quarantine.count(),
             removed_files=removed,
         )
+
+
+def _decoding(place: LocatedTable, known: Snapshot | None, wanted: str) -> Decoding:
+    """Return how records are decoded: with what was inferred when the table was made."""
+    if known is not None and known.form.asked == wanted:
+        return Decoding.model_validate_json(known.form.decoding)
+    return place.table.decoding
+
+
+def _partitions(known: Snapshot | None, logs: Sequence[TopicLog]) -> frozenset[int]:
+    """Return the partitions that are known of the topic."""
+    held = frozenset[int]() if known is None else frozenset(known.progress)
+    return held | {one.partition for one in logs}
 
 
 def _quarantine_table(place: LocatedTable, work: Path) -> Quarantine:

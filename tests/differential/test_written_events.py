@@ -43,11 +43,13 @@ def written() -> Written:
     command = [java(), *JVM_OPTIONS, quiet, "-cp", classpath_of(PROJECT), "connect.Written"]
     answer = subprocess.run(command, check=True, stdout=subprocess.PIPE)
     return {
-        name: [
-            tuple(None if one is None else base64.b64decode(one) for one in pair) for pair in pairs
-        ]
+        name: [tuple(map(_bytes, pair)) for pair in pairs]
         for name, pairs in json.loads(answer.stdout).items()
     }
+
+
+def _bytes(content: str | None) -> bytes | None:
+    return None if content is None else base64.b64decode(content)
 
 
 def decoded(written: Written, name: str, **specs: DecoderSpec) -> Result:
@@ -89,10 +91,10 @@ def test_events(written: Written, tmp_path: Path, *, schemas: bool) -> None:
         assert (0, {}) == (done.quarantined, done.result.failures)
         shown.append(read_table("parquet", where.directory).to_pylist())
     first, second = row("d", schemas=True), row("e", schemas=True)
-    rows = [[{name: one[name] for name in first} for one in found] for found in shown]
+    rows = [[{name: one[name] for name in first} for one in table] for table in shown]
     assert [[first], [second], [second], [first], [], [], [], []] == rows
-    assert ["c", "u", "u", "r"] == [found[0]["_op"] for found in shown[:4]]
-    assert [TIME] * 4 == [found[0]["_source_time"] for found in shown[:4]]
+    assert ["c", "u", "u", "r"] == [table[0]["_op"] for table in shown[:4]]
+    assert [TIME] * 4 == [table[0]["_source_time"] for table in shown[:4]]
     (last,) = done.result.partitions
     assert 1 == last.messages
 
@@ -127,12 +129,12 @@ def test_flattened_events(written: Written, schemas: str) -> None:
     assert [4, 5] == result.deleted
     records = batch(written[f"flattened {schemas}"])
     decoding = Decoding(key=JsonSpec(), value=spec)
-    found = make_decoder(decoding, base=Path("/"), sample=[records]).decode(records)
+    events = make_decoder(decoding, base=Path("/"), sample=[records]).decode(records)
     left_out = {"doc", "raw", "tags", "numbers", "ids"}
-    assert left_out <= found.unavailable.keys()
-    assert [[2]] * len(found.unavailable) == [
+    assert left_out <= events.unavailable.keys()
+    assert [[2]] * len(events.unavailable) == [
         [at for at, flag in enumerate(mask.to_pylist()) if flag]
-        for mask in found.unavailable.values()
+        for mask in events.unavailable.values()
     ]
 
 
@@ -140,7 +142,7 @@ def test_streams(written: Written) -> None:
     """Windows of time and of sessions, those of a store's changelog, values with their time."""
     value = TimestampedSpec(of=ScalarSpec(format="long"))
     of = ScalarSpec(format="string")
-    found = [
+    rows = [
         decoded(written, name, key=key, value=spec).rows[0]
         for name, key, spec in (
             ("time windows", WindowedSpec(of=of, size_ms=60_000), value),
@@ -148,14 +150,12 @@ def test_streams(written: Written) -> None:
             ("store", WindowedSpec(of=of, store=True), value.of),
         )
     ]
-    assert [60, 3, None] == [
-        None if end is None else (end - TIME).seconds
-        for end in (one["key"]["window_end"] for one in found)
-    ]
+    minute, three = TIME + dt.timedelta(minutes=1), TIME + dt.timedelta(seconds=3)
+    assert [minute, three, None] == [row["key"]["window_end"] for row in rows]
     assert [("ab", TIME, 7)] * 3 == [
-        (one["key"]["key"], one["key"]["window_start"], one["value"]) for one in found
+        (row["key"]["key"], row["key"]["window_start"], row["value"]) for row in rows
     ]
-    assert [TIME] * 2 == [one["value_timestamp"] for one in found[:2]]
+    assert [TIME] * 2 == [one["value_timestamp"] for one in rows[:2]]
 
 
 @pytest.mark.parametrize(

@@ -220,18 +220,18 @@ def test_records_without_a_key(truncate: str) -> None:
     )
     records = batch([(None, one) for one in content])
     spec = SPEC.model_copy(update={"truncate": truncate})
-    found = make_decoder(Decoding(value=spec), base=Path("/")).keyless(records)
-    refused = {row["offset"]: row["reason"] for row in found.refused.to_pylist()}
+    result = make_decoder(Decoding(value=spec), base=Path("/")).keyless(records)
+    refused = {row["offset"]: row["reason"] for row in result.refused.to_pylist()}
     stays = "is a truncation, and the rows before it stay"
     if truncate == "refuse":
-        assert () == found.truncations
+        assert () == result.truncations
         assert [101, 103, 105] == sorted(refused)
         assert refused[101].startswith(stays)
     else:
-        assert (101, 105) == found.truncations
+        assert (101, 105) == result.truncations
         assert [103] == sorted(refused)
     assert "is not JSON" == refused[103]
-    assert 1 == found.messages
+    assert 1 == result.messages
 
 
 PLACEHOLDER = "__debezium_unavailable_value"

@@ -77,13 +77,13 @@ def require_equal(where: LocatedTable, log_dir: Path) -> None:
     logs = topic_logs(log_dir)
     if where.table.unique == "topic":
         hidden = hidden_in(where.files)
-        found = compare_topic(store, snapshot, quarantine, logs, hidden, events=events)
+        compared = compare_topic(store, snapshot, quarantine, logs, hidden, events=events)
     else:
         (log,) = logs
-        one = compare(store, snapshot, quarantine, log, events=events)
-        assert one is not None
-        found = (one,)
-    assert [True] == [one.equal for one in found], found
+        comparison = compare(store, snapshot, quarantine, log, events=events)
+        assert comparison is not None
+        compared = (comparison,)
+    assert [True] == [one.equal for one in compared], compared
 
 
 class World:
@@ -210,7 +210,7 @@ def require_true(source: dict[int, Row], rows: dict[int, Row]) -> int:
 
 
 def test_the_record_before_was_cleaned(tmp_path: Path) -> None:
-    """The table has the value of an older record, and nothing says that it is still the one."""
+    """The table has the value of an older record, and it is unknown whether it still is."""
     where = table(tmp_path, "delta")
     old = [(key(number), event("c", {**ROW, "id": number})) for number in (1, 2, 3, 4, 5)]
     new = [
