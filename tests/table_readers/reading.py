@@ -62,19 +62,15 @@ def pyiceberg_scan(path: str, _: str) -> list[tuple[Any, ...]]:
     return _of_arrow(_by_pyiceberg(path).scan().to_arrow())
 
 
-def pyiceberg_batches(path: str, _: str) -> list[tuple[Any, ...]]:
-    return _of_arrow(_by_pyiceberg(path).scan().to_arrow_batch_reader().read_all())
-
-
 def deltalake_query(path: str, _: str) -> list[tuple[Any, ...]]:
-    import pyarrow
+    import pyarrow as pa
     from deltalake import DeltaTable, QueryBuilder
 
     query = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT * FROM t")
     batches = query.read_all() if hasattr(query, "read_all") else query.fetchall()
     if isinstance(batches, list):
-        return _of_arrow(pyarrow.Table.from_batches([pyarrow.record_batch(one) for one in batches]))
-    return _of_arrow(pyarrow.table(batches))
+        return _of_arrow(pa.Table.from_batches([pa.record_batch(one) for one in batches]))
+    return _of_arrow(pa.table(batches))
 
 
 def deltalake_arrow(path: str, _: str) -> list[tuple[Any, ...]]:
@@ -83,34 +79,22 @@ def deltalake_arrow(path: str, _: str) -> list[tuple[Any, ...]]:
     return _of_arrow(DeltaTable(path).to_pyarrow_table())
 
 
-def deltalake_pandas(path: str, _: str) -> list[tuple[Any, ...]]:
-    from deltalake import DeltaTable
-
-    return _of_pandas(DeltaTable(path).to_pandas())
-
-
 def polars_delta(path: str, _: str) -> list[tuple[Any, ...]]:
-    import polars
+    import polars as pl
 
-    return _of_polars(polars.scan_delta(path).collect())
-
-
-def polars_delta_arrow(path: str, _: str) -> list[tuple[Any, ...]]:
-    import polars
-
-    return _of_polars(polars.read_delta(path, use_pyarrow=True))
+    return _of_polars(pl.scan_delta(path).collect())
 
 
 def polars_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
-    import polars
+    import polars as pl
 
-    return _of_polars(polars.scan_parquet(path).collect())
+    return _of_polars(pl.scan_parquet(path).collect())
 
 
 def polars_iceberg(path: str, _: str) -> list[tuple[Any, ...]]:
-    import polars
+    import polars as pl
 
-    return _of_polars(polars.scan_iceberg(_by_pyiceberg(path)).collect())
+    return _of_polars(pl.scan_iceberg(_by_pyiceberg(path)).collect())
 
 
 def polars_plugin(path: str, _: str) -> list[tuple[Any, ...]]:
@@ -123,28 +107,30 @@ def duckdb_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
     import duckdb
 
     found = duckdb.read_parquet(f"{path}/*/*/*.parquet", hive_partitioning=True)
-    return _rows(zip(*found.project(", ".join(f'"{name}"' for name in NAMES)).fetchall()))
+    return _rows(
+        zip(*found.project(", ".join(f'"{name}"' for name in NAMES)).fetchall(), strict=True)
+    )
 
 
 def pandas_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
-    import pandas
+    import pandas as pd
 
-    return _of_pandas(pandas.read_parquet(path))
+    return _of_pandas(pd.read_parquet(path))
 
 
 def pyarrow_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
-    import pyarrow.dataset
+    import pyarrow.dataset as ds
 
-    found = pyarrow.dataset.dataset(path, format="parquet", partitioning="hive")
+    found = ds.dataset(path, format="parquet", partitioning="hive")
     return _of_arrow(found.to_table())
 
 
 def datafusion_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
-    import pyarrow
+    import pyarrow as pa
     from datafusion import SessionContext
 
     context = SessionContext()
-    places = [("partition", pyarrow.int32()), ("bucket", pyarrow.int32())]
+    places = [("partition", pa.int32()), ("bucket", pa.int32())]
     context.register_parquet("t", path, table_partition_cols=places)
     return _of_arrow(context.sql("SELECT * FROM t").to_arrow_table())
 
@@ -181,7 +167,7 @@ def _by_chdb(source: str) -> list[tuple[Any, ...]]:
     import chdb
 
     keys = 'partition, "offset", hex(key) AS key, hex(value) AS value'
-    text = str(chdb.query(f"SELECT {keys} FROM {source}", "JSONCompactEachRow"))
+    text = str(chdb.query(f"SELECT {keys} FROM {source}", "JSONCompactEachRow"))  # noqa: S608 - a path of the test
     rows = [json.loads(line) for line in text.splitlines()]
     return [(int(row[0]), int(row[1]), row[2].lower(), row[3].lower()) for row in rows]
 
@@ -206,7 +192,7 @@ def _by_spark(path: str, form: str, jars: str, **settings: str) -> list[tuple[An
     for name, value in settings.items():
         builder = builder.config(name, value)
     rows = builder.getOrCreate().read.format(form).load(path).select(*NAMES).collect()
-    return _rows(zip(*rows))
+    return _rows(zip(*rows, strict=True))
 
 
 def spark_parquet(path: str, jars: str) -> list[tuple[Any, ...]]:

@@ -26,11 +26,10 @@ CONTROL: Final[Mapping[str, str]] = {
 }
 """Format → the table that its readers must read."""
 KEYS: Final = 100_000
-CHANGES: Final = 3_000
 BATCH: Final = 1_000
 
 
-def written(root: Path) -> tuple[Rows, dict[str, Path]]:
+def written(root: Path, keys: int = KEYS) -> tuple[Rows, dict[str, Path]]:
     """Write all tables: two updates after the first one, each with changed and deleted keys.
     Effects: makes them, with the logs of which they are.
 
@@ -38,7 +37,7 @@ def written(root: Path) -> tuple[Rows, dict[str, Path]]:
         the rows that each must have, and title → its directory.
     """
     draw = random.Random(20)
-    numbers = {0: KEYS, 1: KEYS // 4}
+    numbers = {0: keys, 1: keys // 4}
     pairs: dict[int, list[tuple[str | bytes | None, str | bytes | None]]] = {
         number: [(f"k{each:07}", f"value {draw.random()}") for each in range(count)]
         for number, count in numbers.items()
@@ -53,7 +52,7 @@ def written(root: Path) -> tuple[Rows, dict[str, Path]]:
         for number, count in numbers.items():
             pairs[number] += [
                 (f"k{draw.randrange(count):07}", draw.choice([None, f"changed {draw.random()}"]))
-                for _ in range(CHANGES)
+                for _ in range(keys // 100 * 3)
             ]
     return expected_rows(log_dir, "t"), paths
 
