@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tests.table_readers.matrix import keep, run
-from tests.table_readers.written import written
+from tests.table_readers.written import most_groups, written
 
 
 def _say(text: str) -> None:
@@ -22,6 +22,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         expected, paths = written(root)
+        assert min(map(most_groups, paths.values())) > 1
         cells = list(run(root, expected, paths, _say))
     if "--keep" in arguments:
         keep(cells)

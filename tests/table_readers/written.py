@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import pyarrow.parquet as pq
+
 from tests.table_rows import Rows, expected_rows
 from tests.table_world import NOW_MS, place, update, write_logs
 
@@ -25,12 +27,16 @@ CONTROL: Final[Mapping[str, str]] = {
     "iceberg": "Iceberg, copy-on-write",
 }
 """Format → the table that its readers must read."""
-KEYS: Final = 100_000
-BATCH: Final = 1_000
+KEYS: Final = 150_000
+VALUE_BYTES: Final = 120
+"""Random ones, in hexadecimal digits: the largest file gets several row groups, and engines that
+read a file in parts must still know the number of each row.
+"""
 
 
 def written(root: Path, keys: int = KEYS) -> tuple[Rows, dict[str, Path]]:
-    """Write all tables: two updates after the first one, each with changed and deleted keys.
+    """Write all tables: two updates after the first one, each with changed and deleted keys. Batches
+    have `keys` / 100 records, so that the end of a log is that of a batch of the next one.
     Effects: makes them, with the logs of which they are.
 
     Returns:
@@ -39,15 +45,15 @@ def written(root: Path, keys: int = KEYS) -> tuple[Rows, dict[str, Path]]:
     draw = random.Random(20)
     numbers = {0: keys, 1: keys // 4}
     pairs: dict[int, list[tuple[str | bytes | None, str | bytes | None]]] = {
-        number: [(f"k{each:07}", f"value {draw.random()}") for each in range(count)]
+        number: [(f"k{each:07}", draw.randbytes(VALUE_BYTES).hex()) for each in range(count)]
         for number, count in numbers.items()
     }
     paths = {title: root / f"table-{at}" / "t" for at, title in enumerate(TABLES)}
     log_dir = root
     for time in range(3):
-        log_dir = write_logs(root / f"logs-{time}", pairs, size=BATCH)
+        log_dir = write_logs(root / f"logs-{time}", pairs, size=keys // 100)
         for title, (form, mode) in TABLES.items():
-            where = place(form, paths[title], update_mode=mode, buckets=2)
+            where = place(form, paths[title], update_mode=mode, buckets=1)
             update(where, log_dir, now_ms=NOW_MS + time)
         for number, count in numbers.items():
             pairs[number] += [
@@ -62,4 +68,11 @@ def deleted_rows(form: str, path: Path) -> Iterator[Path]:
     if form == "delta":
         yield from path.glob("deletion_vector_*.bin")
     elif form == "iceberg":
-        yield from (one for one in path.rglob("*.parquet") if b"file_path" in one.read_bytes())
+        yield from (
+            one for one in path.rglob("*.parquet") if "file_path" in pq.read_schema(one).names
+        )
+
+
+def most_groups(path: Path) -> int:
+    """How many row groups the file with the most of them has."""
+    return max(pq.read_metadata(one).num_row_groups for one in path.rglob("*.parquet"))
