@@ -189,6 +189,34 @@ def test_another_type_of_record_is_not_a_newer_schema(schemas: Schemas) -> None:
     assert rows(again) == rows(where)
 
 
+@BOTH
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_was_refused_is_decoded_with_newer_columns(
+    schemas: Schemas, form: str, unique: str
+) -> None:
+    """The quarantine table has what is refused now, as that of a table made again."""
+
+    def kind(*symbols: str) -> dict[str, Any]:
+        return {"name": "e", "type": {"type": "enum", "name": "E", "symbols": list(symbols)}}
+
+    schemas.add(4, record(ID, kind("a", "z")))
+    schemas.add(5, record(ID, kind("a")))
+    schemas.add(6, record(ID, kind("z", "a", "b")))
+    first = [
+        ("k", schemas.value(4, id=1, e="z")),
+        ("l", schemas.value(5, id=2, e="a")),
+        ("m", b"not in the wire format"),
+    ]
+    where = schemas.table(form, unique=unique)
+    assert 2 == update(where, schemas.logs("logs-1", first)).quarantined
+    logs = schemas.logs("logs-2", [*first, ("n", schemas.value(6, id=3, e="b"))])
+    done = update(where, logs)
+    again = schemas.table(form, "again", unique=unique)
+    assert (1, 1) == (done.quarantined, update(again, logs).quarantined)
+    assert rows(again) == rows(where)
+    assert ["z", "a", "b"] == [row["e"] for row in rows(where)]
+
+
 def test_a_field_without_a_default_would_refuse_older_records(schemas: Schemas) -> None:
     """It is a column more, and the older records have nothing for it: they would lose their row."""
     schemas.add(3, record(ID, {"name": "must", "type": "string"}))
