@@ -2,7 +2,8 @@
 
 Records of Kafka's internal topics look as its own message formatters print them: type and data of
 the key, version and data of the value. Of any other topic a value with fields is an object. A
-record that cannot be decoded stays base64, and has why in ``keyRefused`` or ``valueRefused``.
+record that cannot be decoded stays base64, and has why in ``keyRefused`` or ``valueRefused``;
+one that says nothing of a row has ``leftOut``.
 """
 
 from __future__ import annotations
@@ -148,6 +149,9 @@ def _by_specs(decoder: Decoder, records: list[Line]) -> None:
     names = decoder.schema.names[len(_ORIGIN) :]
     for number, position in enumerate(decoded.positions.to_pylist()):
         record = records[position]
+        if number in decoded.left_out:
+            record["leftOut"] = True
+            continue
         try:
             (row,) = decoded.rows.select(names).slice(number, 1).to_pylist()
         except (ValueError, OverflowError):
