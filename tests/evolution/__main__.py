@@ -1,0 +1,122 @@
+"""Many histories on all cores: ``python -m tests.evolution --count N [--seed S] [--follow]``.
+
+Prints how many, how long, what happened, and the seeds that differ by kind; the exit status is 1 if
+there is one. ``--show SEED`` prints a history that differs, with the fewest records that show it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+
+from tests.evolution.draw import KINDS, history_of
+from tests.evolution.history import History
+from tests.evolution.judge import Difference, Figures, judged, smallest
+from tests.evolution.run import run_share
+from tests.evolution.tables import fast_protoc, places
+
+CHUNK = 50
+_SEEDS = 12
+_SHOWN = 400
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _chunks(seed: int, count: int) -> Iterator[tuple[int, int]]:
+    for first in range(seed, seed + count, CHUNK):
+        yield first, min(CHUNK, seed + count - first)
+
+
+def _report(total: Figures, seconds: float) -> None:
+    _say(
+        f"{total.histories} histories in {seconds:.0f} s: {total.updates} updates,"
+        f" {total.records} records judged; differences: {len(total.differences)}"
+    )
+    for title, counts in (
+        ("counts", total.counts),
+        ("refusals", total.refusals),
+        ("changes", total.changes),
+    ):
+        _say(f"{title}: " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
+    by_kind: dict[str, list[tuple[int, Difference]]] = defaultdict(list)
+    for seed, kind, one in total.differences:
+        by_kind[f"{kind}: {one.kind}"].append((seed, one))
+    for kind, found in sorted(by_kind.items(), key=lambda one: -len(one[1])):
+        _say(f"{len(found)} {kind}; seeds {', '.join(str(seed) for seed, _ in found[:_SEEDS])}")
+        changes = Counter(
+            one.changes[0] for _, one in found if len(one.changes) == 1
+        ).most_common(8)
+        _say(f"    after one change: {', '.join(f'{name} {n}' for name, n in changes) or '-'}")
+        _say(f"    such as {found[0][1].says[:_SHOWN]}")
+
+
+def _show(seed: int, kind: str | None, *, follow: bool) -> int:
+    history = history_of(seed, kind)
+    with tempfile.TemporaryDirectory() as scratch, fast_protoc():
+        root = Path(scratch) / "w"
+        wrong = judged(history, root, Figures(), follow=follow)
+        if not wrong:
+            _say("nothing differs")
+            return 0
+        history = smallest(history, root, wrong[0])
+        wrong = judged(history, root, Figures(), follow=follow)
+    _show_history(history)
+    for one in wrong:
+        _say(f"{one.kind}, at {one.where}: {one.says}")
+    return 1
+
+
+def _show_history(history: History) -> None:
+    _say(f"seed {history.seed}, {history.kind}, {history.mode}, {history.form}")
+    used = {one.value.number for one in history.entries if one.value is not None}
+    used |= {one.key.number for one in history.entries if not isinstance(one.key, str)}
+    for version in (*history.keys, *history.values):
+        if version.number in used:
+            _say(f"{version.file} {list(version.changes)}:\n{version.text}")
+    _say(f"updates after {list(history.cuts)} records")
+    for at, one in zip(places(history.entries), history.entries, strict=True):
+        key = one.key if isinstance(one.key, str) else (one.key.number, one.key.datum)
+        value = None
+        if one.value is not None:
+            value = one.value.number, one.value.datum, one.value.content.hex()
+        _say(f"{at} key {key} value {value}")
+
+
+def main(arguments: list[str]) -> int:
+    """Run them; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.evolution")
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--kind", choices=KINDS)
+    parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--show", type=int)
+    chosen = parser.parse_args(arguments)
+    if chosen.show is not None:
+        return _show(chosen.show, chosen.kind, follow=chosen.follow)
+    total, start = Figures(), time.monotonic()
+    with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
+        waiting = [
+            pool.submit(run_share, *chunk, kind=chosen.kind, follow=chosen.follow)
+            for chunk in _chunks(chosen.seed, chosen.count)
+        ]
+        for done in as_completed(waiting):
+            total.add(done.result())
+    total.differences.sort(key=lambda one: one[0])
+    _report(total, time.monotonic() - start)
+    return 1 if total.differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,218 @@
+"""What a record of Avro must become: by fastavro, and by the resolution with which it is compared,
+laid into columns as docs/decoding.md has them.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+import fastavro
+from fastavro.read import SchemaResolutionError
+
+from tests.evolution.avro_resolution import Otherwise, Resolution, single
+from tests.evolution.avro_types import NAMED, type_of, without_logical
+from tests.evolution.history import Choice, Expected, MustRefuse, Sent, canonical
+
+_DAY: Final = 86_400_000_000
+_FIRST: Final = -62_135_596_800_000_000
+_LAST: Final = 253_402_300_799_999_000
+_SCALES: Final = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
+UNITS_DIFFER: Final = "logical types of writer and reader differ"
+_RAISES: Final = (SchemaResolutionError, UnicodeDecodeError, EOFError, KeyError, ValueError)
+
+
+class AvroOfficial:
+    """Of one reader's schema.
+
+    Args:
+        files: the directory of schemas.
+        number: the id of the reader's schema.
+        counts: by kind, where fastavro has another value than the resolution.
+    """
+
+    def __init__(
+        self, files: Mapping[str, str], number: int, message: str | None, counts: Counter[str]
+    ) -> None:
+        self._schemas = {
+            int(name.removesuffix(".avsc")): json.loads(text) for name, text in files.items()
+        }
+        self._plain = {number: without_logical(one) for number, one in self._schemas.items()}
+        self._number = number
+        self._counts = counts
+
+    def expect(self, sent: Sent) -> Expected:
+        """What a key or value may become."""
+        reader = self._schemas[self._number]
+        values: list[Any] = []
+        refusals: list[str] = []
+        for exact in (True, False):
+            resolution = Resolution(exact=exact)
+            try:
+                datum = resolution.resolve(self._schemas[sent.number], reader, sent.datum)
+                value = canonical(columns_of(reader, datum))
+                values += [value] if value not in values else []
+            except MustRefuse as refused:
+                refusals += [refused.kind] if refused.kind not in refusals else []
+            if "logical types differ" in resolution.seen:
+                refusals.append(UNITS_DIFFER)
+            if "several types of a union match" in resolution.seen and not exact:
+                self._counts["a choice of a union is free"] += len(values) > 1
+        self._compare(sent)
+        return Expected(tuple(values), tuple(refusals))
+
+    def _compare(self, sent: Sent) -> None:
+        """Count where fastavro and the resolution differ."""
+        reader, writer = self._plain[self._number], self._plain[sent.number]
+        mine: list[Any] = []
+        for exact in (True, False):
+            try:
+                datum = Resolution(exact=exact, raw=True).resolve(writer, reader, sent.datum)
+                mine.append(canonical(_untagged(datum)))
+            except MustRefuse:
+                mine.append("refused")
+        try:
+            content = io.BytesIO(sent.content[5:])
+            parsed = fastavro.parse_schema(writer), fastavro.parse_schema(reader)
+            theirs = canonical(fastavro.schemaless_reader(content, *parsed))
+        except _RAISES:
+            theirs = "refused"
+        if theirs in mine:
+            self._counts["fastavro agrees"] += 1
+        else:
+            pair = ("raises" if theirs == "refused" else "reads", "refused" in mine)
+            self._counts[f"fastavro {pair[0]}, the resolution {'raises' if pair[1] else 'reads'}"] += 1
+
+
+def encoded(schema: Any, datum: Any) -> bytes:
+    """A datum in Avro's binary encoding, by fastavro."""
+    plain = without_logical(schema)
+    content = io.BytesIO()
+    parsed = fastavro.parse_schema(plain)
+    fastavro.schemaless_writer(content, parsed, _for_writer(parsed, datum))
+    return content.getvalue()
+
+
+def _for_writer(schema: Any, datum: Any) -> Any:
+    """The datum with the types of unions as fastavro's writer has them."""
+    if isinstance(schema, list):
+        branch = schema[datum.index]
+        value = _for_writer(branch, datum.value)
+        name = branch["name"] if type_of(branch) in NAMED else type_of(branch)
+        return (name, value)
+    kind = type_of(schema)
+    if kind == "record":
+        return {one["name"]: _for_writer(one["type"], datum[one["name"]]) for one in schema["fields"]}
+    if kind == "array":
+        return [_for_writer(schema["items"], one) for one in datum]
+    if kind == "map":
+        return {name: _for_writer(schema["values"], one) for name, one in datum.items()}
+    return datum
+
+
+def _untagged(datum: Any) -> Any:
+    if isinstance(datum, Choice):
+        return _untagged(datum.value)
+    if isinstance(datum, dict):
+        return {name: _untagged(one) for name, one in datum.items()}
+    if isinstance(datum, list):
+        return [_untagged(one) for one in datum]
+    return datum
+
+
+def columns_of(schema: Any, datum: Any) -> Any:
+    """A datum as its column has it.
+
+    Raises:
+        MustRefuse: the column cannot have it.
+    """
+    if isinstance(schema, list):
+        return _union(schema, datum)
+    kind = type_of(schema)
+    if kind == "record":
+        return {one["name"]: columns_of(one["type"], datum[one["name"]]) for one in schema["fields"]}
+    if kind == "array":
+        return [columns_of(schema["items"], one) for one in datum]
+    if kind == "map":
+        return {name: columns_of(schema["values"], one) for name, one in datum.items()}
+    if kind == "float":
+        return single(datum)
+    if isinstance(datum, Otherwise):
+        return _otherwise(datum)
+    logical = schema.get("logicalType") if isinstance(schema, dict) else None
+    return datum if logical is None else _logical(schema, logical, datum)
+
+
+def _union(schema: list[Any], datum: Choice) -> Any:
+    others = [one for one in schema if one != "null"]
+    branch = schema[datum.index]
+    if len(others) == 1:
+        return None if branch == "null" else columns_of(branch, datum.value)
+    if branch == "null":
+        return None
+    names = _names(schema)
+    laid = dict.fromkeys(name for name, one in zip(names, schema, strict=True) if one != "null")
+    return laid | {names[datum.index]: columns_of(branch, datum.value)}
+
+
+def _names(schema: list[Any]) -> list[str]:
+    names: list[str] = []
+    for one in schema:
+        name = one["name"] if type_of(one) in NAMED else type_of(one)
+        number = 1
+        while (numbered := name if number == 1 else f"{name}_{number}") in names:
+            number += 1
+        names.append(numbered)
+    return names
+
+
+def _logical(schema: Any, logical: str, value: Any) -> Any:
+    if logical == "uuid":
+        if len(value) != 36:
+            raise MustRefuse("text that is not a UUID")
+        return value.lower()
+    if logical == "decimal":
+        number = int.from_bytes(value, "big", signed=True)
+        if abs(number) >= 10 ** schema["precision"]:
+            raise MustRefuse("more digits than the decimal has")
+        return Decimal(number).scaleb(-schema["scale"])
+    if logical == "date":
+        _in_years(value * _DAY)
+        return f"date {value}"
+    if logical.startswith("time-"):
+        return value
+    (multiplied, divided) = _SCALES[logical.rpartition("-")[2]]
+    return f"time {_in_years(value * multiplied // divided)}"
+
+
+def _in_years(microseconds: int) -> int:
+    if not _FIRST <= microseconds <= _LAST:
+        raise MustRefuse("a time that is not of the years 1 to 9999")
+    return microseconds
+
+
+def _otherwise(datum: Otherwise) -> Any:
+    """A value of two logical types: what the writer meant, if it is a time or a decimal of both."""
+    (writer, reader, value) = datum
+    of_writer = writer.get("logicalType", "") if isinstance(writer, dict) else ""
+    of_reader = reader.get("logicalType", "") if isinstance(reader, dict) else ""
+    if not of_reader:
+        return value
+    if not of_writer:
+        return _logical(reader, of_reader, value)
+    if (of_writer, of_reader) == ("decimal", "decimal"):
+        number = Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-writer["scale"])
+        shifted = number.scaleb(reader["scale"])
+        if shifted != int(shifted) or abs(shifted) >= 10 ** reader["precision"]:
+            raise MustRefuse("more digits than the decimal has")
+        return Decimal(int(shifted)).scaleb(-reader["scale"])
+    if (of_writer, of_reader) == ("time-millis", "time-micros"):
+        return value * 1000
+    kinds = [one.rpartition("-")[0] for one in (of_writer, of_reader)]
+    if kinds[0] == kinds[1] != "time":
+        return _logical(writer, of_writer, value)
+    raise MustRefuse(UNITS_DIFFER)

@@ -1,0 +1,303 @@
+"""Judges a table: each record that is the newest of its key has the official decoder's row, or a
+legitimate refusal.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from logwright.config.decoding import Decoding
+from logwright.decode.make import make_decoder
+from logwright.errors import LogwrightError
+from tests.evolution.avro_official import AvroOfficial
+from tests.evolution.history import Entry, Expected, History, Sent
+from tests.evolution.tables import OWN, Found, Place, located, places, plain_rows, update, write_logs
+
+OFFICIALS: Final = {"AVRO": AvroOfficial}
+_EXTENSIONS: Final = {"AVRO": ".avsc", "PROTOBUF": ".proto", "JSON": ".json"}
+_SHOWN: Final = 300
+_NAMES: Final = re.compile(r"/\S+|\b[A-Za-z]+\d+\b|field [\w.\[\]]+|'[^']*'|\d+")
+
+
+class Official(Protocol):
+    """Decodes with the library of a format's authors, for one reader's schema."""
+
+    def expect(self, sent: Sent) -> Expected:
+        """What a key or value may become."""
+
+
+class Difference(NamedTuple):
+    """What is wrong.
+
+    Attributes:
+        kind: of the difference, the same for many.
+        where: partition and offset of the record; None: it is of the whole table.
+        says: with schemas' names and the record's values: this is a test's own data.
+        changes: between the record's schema and the columns'.
+    """
+
+    kind: str
+    where: Place | None
+    says: str
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Figures:
+    """What many histories came to."""
+
+    histories: int = 0
+    updates: int = 0
+    records: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    changes: Counter[str] = field(default_factory=Counter)
+    differences: list[tuple[int, str, Difference]] = field(default_factory=list)
+
+    def add(self, other: Figures) -> None:
+        """Take over what others came to."""
+        self.histories += other.histories
+        self.updates += other.updates
+        self.records += other.records
+        self.counts += other.counts
+        self.refusals += other.refusals
+        self.changes += other.changes
+        self.differences += other.differences
+
+
+def judged(
+    history: History, root: Path, figures: Figures, *, follow: bool = False
+) -> list[Difference]:
+    """Do a history, and return what is wrong. Effects: makes and removes the directory."""
+    shutil.rmtree(root, ignore_errors=True)
+    (root / "s").mkdir(parents=True)
+    try:
+        for name, text in history.files().items():
+            (root / "s" / name).write_text(text)
+        return _Judge(history, root, figures, follow).run()
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@dataclass(slots=True)
+class _Judge:
+    """Of one history. `reader`: the ids of the columns' schemas, of values and of keys."""
+
+    history: History
+    root: Path
+    figures: Figures
+    follow: bool
+    reader: tuple[int, int] = (0, 0)
+
+    def run(self) -> list[Difference]:
+        """Update the table in steps, and make another one of the whole log."""
+        history, found = self.history, Found()
+        logs = self.root / "logs"
+        self.figures.histories += 1
+        for cut in history.cuts:
+            entries = history.entries[:cut]
+            write_logs(logs, entries)
+            try:
+                found = update(located(history, self.root, "steps"), logs)
+            except LogwrightError as error:
+                return [_failed(error)]
+            self.figures.updates += 1
+            wrong = self._table(entries, found)
+            if wrong:
+                return wrong
+        try:
+            again = update(located(history, self.root, "again"), logs)
+        except LogwrightError as error:
+            return [_failed(error)]
+        wrong = self._table(history.entries, again)
+        return wrong or self._same(found, again) or self._alone(again)
+
+    def _table(self, entries: Sequence[Entry], found: Found) -> list[Difference]:
+        history = self.history
+        files = {
+            name: text
+            for name, text in history.files().items()
+            if name.endswith(_EXTENSIONS[history.kind])
+        }
+        newest: dict[tuple[int, bytes], tuple[Place, Entry]] = {}
+        for at, entry in zip(places(entries), entries, strict=True):
+            newest[entry.partition, entry.raw_key] = at, entry
+        heads = {at: entry for at, entry in newest.values() if entry.value is not None}
+        extra = sorted(found.rows.keys() - heads.keys())
+        if extra:
+            return [Difference("a row that is not the newest of its key", extra[0], "")]
+        wrong = self._reader(entries, found)
+        if not heads:
+            return wrong
+        official = OFFICIALS[history.kind]
+        self.reader = found.values[0], found.keys[0]
+        values = official(files, *found.values, self.figures.counts)
+        keys = official(files, *found.keys, self.figures.counts) if history.keys else None
+        for at, entry in heads.items():
+            self.figures.records += 1
+            expected = {"value": values.expect(entry.value)} if entry.value else {}
+            if keys is not None and isinstance(entry.key, Sent):
+                expected["key"] = keys.expect(entry.key)
+            wrong += self._record(at, entry, expected, found)
+        return wrong
+
+    def _reader(self, entries: Sequence[Entry], found: Found) -> list[Difference]:
+        """With `follow` the columns are those of the newest schema that a record has."""
+        used = [one.value.number for one in entries if one.value is not None]
+        if not self.follow or not used or found.values[0] == max(used):
+            return []
+        says = f"the columns are of {found.values[0]}, the newest records of {max(used)}"
+        return [Difference("columns that do not follow", None, says)]
+
+    def _record(
+        self, at: Place, entry: Entry, expected: dict[str, Expected], found: Found
+    ) -> list[Difference]:
+        refused = found.refused.get(at, {})
+        row = found.rows.get(at)
+        if row is None and not refused:
+            return [self._wrong("neither a row nor a refusal", at, entry, "")]
+        if row is not None and refused:
+            return [self._wrong("a row and a refusal", at, entry, "")]
+        if row is None:
+            return self._refused(at, entry, expected, refused)
+        for part, one in expected.items():
+            actual = _part_of(row, part)
+            if actual not in one.values:
+                kind = _kind_of(actual, one)
+                says = f"{part}: expected {one.values or one.refusals}, got {actual}"
+                return [self._wrong(kind, at, entry, says, part)]
+        return []
+
+    def _refused(
+        self, at: Place, entry: Entry, expected: dict[str, Expected], refused: dict[str, str]
+    ) -> list[Difference]:
+        wrong = []
+        for part, reason in refused.items():
+            allowed = expected[part].refusals if part in expected else ()
+            for kind in allowed[:1]:
+                self.figures.refusals[f"{self.history.kind}: {kind}"] += 1
+            if not allowed:
+                kind = f"refused without need: {_NAMES.sub('_', reason)}"
+                values = expected[part].values if part in expected else entry.key
+                says = f"{part}: {reason}; expected {values}"
+                wrong.append(self._wrong(kind, at, entry, says, part))
+        return wrong
+
+    def _wrong(
+        self, kind: str, at: Place, entry: Entry, says: str, part: str = "value"
+    ) -> Difference:
+        sent = entry.key if part == "key" else entry.value
+        readers = self.reader[part == "key"]
+        changes = self.history.changes(sent.number, readers) if isinstance(sent, Sent) else ()
+        return Difference(kind, at, says, changes)
+
+    def _same(self, found: Found, again: Found) -> list[Difference]:
+        """The table that was made again is the one that was updated, if both have one reader."""
+        if found.decoding != again.decoding:
+            self.figures.counts["tables of two schemas are not compared"] += 1
+            return []
+        self.figures.counts["tables compared"] += 1
+        for at in sorted(found.rows.keys() | again.rows.keys()):
+            if found.rows.get(at) != again.rows.get(at):
+                return [Difference("made again it is another table", at, "rows differ")]
+            if at in again.rows and (found.raw_keys[at] != again.raw_keys[at]):
+                return [Difference("made again it is another table", at, "keys differ")]
+        missing = sorted(again.refused.keys() - found.refused.keys())
+        if missing:
+            return [Difference("made again it has another quarantine", missing[0], "")]
+        different = [at for at in again.refused if again.refused[at] != found.refused[at]]
+        if different:
+            says = f"{found.refused[different[0]]}, then {again.refused[different[0]]}"
+            return [Difference("made again it has other reasons", different[0], says)]
+        return []
+
+    def _alone(self, found: Found) -> list[Difference]:
+        """Each record becomes the same without the others."""
+        if self.history.seed % 4 or not found.decoding:
+            return []
+        decoding = Decoding.model_validate_json(found.decoding)
+        decoder = make_decoder(decoding, base=self.root, topic="t")
+        for at, entry in zip(places(self.history.entries), self.history.entries, strict=True):
+            if entry.value is None or (at not in found.rows and at not in found.refused):
+                continue
+            self.figures.counts["records decoded alone"] += 1
+            decoded = decoder.decode(_batch(at, entry))
+            rows = [_decoded(row) for row in plain_rows(decoded.rows)]
+            refused = {row["part"]: row["reason"] for row in decoded.refused.to_pylist()}
+            if rows != ([found.rows[at]] if at in found.rows else []):
+                return [self._wrong("alone it is another row", at, entry, f"alone {rows}")]
+            if refused != found.refused.get(at, {}):
+                return [self._wrong("alone it is refused otherwise", at, entry, f"{refused}")]
+        return []
+
+
+def _batch(at: Place, entry: Entry) -> pa.RecordBatch:
+    value = entry.value.content if entry.value is not None else None
+    return pa.record_batch(
+        {
+            "key": pa.array([entry.raw_key], pa.binary()),
+            "value": pa.array([value], pa.binary()),
+            "topic": pa.array(["t"], pa.string()),
+            "partition": pa.array([at[0]], pa.int32()),
+            "offset": pa.array([at[1]], pa.int64()),
+            "timestamp": pa.array([0], pa.timestamp("us", "UTC")),
+        }
+    )
+
+
+def _decoded(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: one for name, one in row.items() if name not in OWN and name != "topic"}
+
+
+def _part_of(row: dict[str, Any], part: str) -> Any:
+    if part == "key":
+        return row["key"]
+    others = {name: one for name, one in row.items() if name != "key"}
+    return others["value"] if list(others) == ["value"] else others
+
+
+def _kind_of(actual: Any, expected: Expected) -> str:
+    if isinstance(actual, dict) and not any(_leaves(actual)):
+        return "a row of nulls"
+    if not expected.values:
+        return f"a row, though: {expected.refusals[0]}"
+    return "another value"
+
+
+def _leaves(value: Any) -> list[bool]:
+    if isinstance(value, dict):
+        return [leaf for one in value.values() for leaf in _leaves(one)]
+    return [value not in (None, [], "")]
+
+
+def _failed(error: LogwrightError) -> Difference:
+    return Difference(f"no table: {_NAMES.sub('_', error.problem)[:100]}", None, str(error)[:_SHOWN])
+
+
+def smallest(history: History, root: Path, wrong: Difference) -> History:
+    """The history with the fewest records and updates that still shows this kind of difference."""
+
+    def shows(trial: History) -> bool:
+        return any(one.kind == wrong.kind for one in judged(trial, root, Figures()))
+
+    if len(history.cuts) > 1:
+        trial = replace(history, cuts=history.cuts[-1:])
+        history = trial if shows(trial) else history
+    position = 0
+    while position < len(history.entries) > 1:
+        entries = history.entries[:position] + history.entries[position + 1 :]
+        cuts = sorted({max(1, one - (one > position)) for one in history.cuts})
+        trial = replace(history, entries=entries, cuts=tuple(cuts))
+        if shows(trial):
+            history = trial
+        else:
+            position += 1
+    return history

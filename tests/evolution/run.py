@@ -1,0 +1,40 @@
+"""Runs histories in one process."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.evolution.draw import history_of
+from tests.evolution.judge import Difference, Figures, judged
+from tests.evolution.tables import fast_protoc
+
+
+def run_share(first: int, count: int, *, kind: str | None, follow: bool) -> Figures:
+    """Some of them, in a process of their own. Effects: a temporary directory."""
+    logging.disable(logging.CRITICAL)
+    with tempfile.TemporaryDirectory() as scratch:
+        return run_many(range(first, first + count), Path(scratch), kind=kind, follow=follow)
+
+
+def run_many(
+    seeds: Iterable[int], scratch: Path, *, kind: str | None = None, follow: bool = False
+) -> Figures:
+    """All of them. Effects: makes and removes a directory in the scratch."""
+    figures = Figures()
+    with fast_protoc():
+        for seed in seeds:
+            history = history_of(seed, kind)
+            for version in (*history.keys, *history.values):
+                figures.changes.update(f"{history.kind} {name}" for name in version.changes)
+            try:
+                wrong = judged(history, scratch / "w", figures, follow=follow)
+            except Exception as error:  # noqa: BLE001 -- whatever it is, it is a fault
+                last = traceback.extract_tb(error.__traceback__)[-1]
+                says = f"{error} ({last.filename.rpartition('/')[2]}:{last.lineno})"
+                wrong = [Difference(f"raised {type(error).__name__}", None, says)]
+            figures.differences += [(seed, history.kind, one) for one in wrong[:1]]
+    return figures
