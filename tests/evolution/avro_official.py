@@ -139,10 +139,11 @@ def columns_of(schema: Any, datum: Any) -> Any:
         return [columns_of(schema["items"], one) for one in datum]
     if kind == "map":
         return {name: columns_of(schema["values"], one) for name, one in datum.items()}
+    if isinstance(datum, Otherwise):
+        datum = _otherwise(datum)
+        return single(datum) if kind == "float" else datum
     if kind == "float":
         return single(datum)
-    if isinstance(datum, Otherwise):
-        return _otherwise(datum)
     logical = schema.get("logicalType") if isinstance(schema, dict) else None
     return datum if logical is None else _logical(schema, logical, datum)
 

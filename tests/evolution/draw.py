@@ -7,6 +7,8 @@ from typing import Final, Protocol
 
 from tests.evolution.avro_histories import AvroSubject
 from tests.evolution.avro_types import Draw
+from tests.evolution.json_histories import JsonSubject
+from tests.evolution.protobuf_histories import ProtobufSubject
 from tests.evolution.history import MODES, Entry, History, Sent, Version
 
 _KEYS: Final = 16
@@ -28,7 +30,7 @@ class Subject(Protocol):
         """A random datum of a version."""
 
 
-_SUBJECTS: Final = {"AVRO": AvroSubject}
+_SUBJECTS: Final = {"AVRO": AvroSubject, "PROTOBUF": ProtobufSubject, "JSON": JsonSubject}
 KINDS: Final = tuple(_SUBJECTS)
 
 

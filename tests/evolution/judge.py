@@ -18,10 +18,12 @@ from logwright.config.decoding import Decoding
 from logwright.decode.make import make_decoder
 from logwright.errors import LogwrightError
 from tests.evolution.avro_official import AvroOfficial
+from tests.evolution.json_official import JsonOfficial
+from tests.evolution.protobuf_official import ProtobufOfficial
 from tests.evolution.history import Entry, Expected, History, Sent
 from tests.evolution.tables import OWN, Found, Place, located, places, plain_rows, update, write_logs
 
-OFFICIALS: Final = {"AVRO": AvroOfficial}
+OFFICIALS: Final = {"AVRO": AvroOfficial, "PROTOBUF": ProtobufOfficial, "JSON": JsonOfficial}
 _EXTENSIONS: Final = {"AVRO": ".avsc", "PROTOBUF": ".proto", "JSON": ".json"}
 _SHOWN: Final = 300
 _NAMES: Final = re.compile(r"/\S+|\b[A-Za-z]+\d+\b|field [\w.\[\]]+|'[^']*'|\d+")

@@ -147,12 +147,11 @@ def _without_times(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
         return pa.int32() if pa.types.is_date32(kind) else pa.int64()
     if pa.types.is_struct(kind):
-        return pa.struct([one.with_type(_without_times(one.type)) for one in kind])
+        return pa.struct([pa.field(one.name, _without_times(one.type)) for one in kind])
     if pa.types.is_map(kind):
-        item = kind.item_field.with_type(_without_times(kind.item_type))
-        return pa.map_(kind.key_type, item)
+        return pa.map_(kind.key_type, _without_times(kind.item_type))
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_without_times(kind.value_type)))
+        return pa.list_(_without_times(kind.value_type))
     return kind
 
 
