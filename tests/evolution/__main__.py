@@ -41,7 +41,7 @@ def _chunks(seed: int, count: int) -> Iterator[tuple[int, int]]:
 def _report(total: Figures, seconds: float) -> None:
     _say(
         f"{total.histories} histories in {seconds:.0f} s: {total.updates} updates,"
-        f" {total.records} records judged; differences: {len(total.differences)}"
+        f" {total.records} records judged; histories with a difference: {total.different}"
     )
     for title, counts in (
         ("counts", total.counts),

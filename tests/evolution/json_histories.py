@@ -126,7 +126,10 @@ _OTHERS: Final[tuple[dict[str, Any], ...]] = (
 
 
 def _with_null(draw: Draw, schema: dict[str, Any]) -> dict[str, Any]:
-    if isinstance(schema.get("type"), str) and "enum" not in schema and draw.chance(0.5):
+    """The schema or null, if it is of one type."""
+    if not isinstance(schema.get("type"), str):
+        return schema
+    if "enum" not in schema and draw.chance(0.5):
         return {**schema, "type": [schema["type"], "null"]}
     return {draw.random.choice(["oneOf", "anyOf"]): [{"type": "null"}, schema]}
 
@@ -260,7 +263,7 @@ def _null(draw: Draw, whole: dict[str, Any]) -> tuple[str, set[str]] | None:
         owner["properties"][name] = {**schema, "type": schema["type"][0]}
         return "null removed", {"f"}
     owner["properties"][name] = _with_null(draw, schema)
-    return "null added", {"b"}
+    return None if owner["properties"][name] is schema else ("null added", {"b"})
 
 
 def _replace(draw: Draw, whole: dict[str, Any]) -> tuple[str, set[str]] | None:

@@ -43,10 +43,13 @@ class JsonOfficial:
         refusals: list[str] = []
         if not Draft7Validator(writer).is_valid(value):
             refusals.append(INVALID)
-        if writer.get("title") != self._reader.get("title"):
+        titles = writer.get("title"), self._reader.get("title")
+        if titles[0] != titles[1]:
             refusals.append("another title")
         if value and not value.keys() & self._reader["properties"].keys():
-            return Expected(refusals=(NOTHING, *refusals))
+            refusals.insert(0, NOTHING)
+            if None not in titles and titles[0] != titles[1]:
+                return Expected(refusals=tuple(refusals))
         columns = _Columns(self._reader)
         try:
             values = [canonical(columns.of(self._reader, value))]
@@ -119,7 +122,7 @@ class _Columns:
             else:
                 found[name] = self.of(inner, one)
             if one is None and name in required and name not in value:
-                raise MustRefuse("a required property is missing")
+                self.free = "a required property is missing"
         return found
 
     def _integer(self, value: Any) -> int:

@@ -54,9 +54,16 @@ class Difference(NamedTuple):
 
 @dataclass(slots=True)
 class Figures:
-    """What many histories came to."""
+    """What many histories came to.
+
+    Attributes:
+        different: how many have a difference.
+        counts: what was compared; refusals: legitimate ones, by their kind; changes: of schemas.
+        differences: seed, kind of the schemas, and one of each kind of a history.
+    """
 
     histories: int = 0
+    different: int = 0
     updates: int = 0
     records: int = 0
     counts: Counter[str] = field(default_factory=Counter)
@@ -67,6 +74,7 @@ class Figures:
     def add(self, other: Figures) -> None:
         """Take over what others came to."""
         self.histories += other.histories
+        self.different += other.different
         self.updates += other.updates
         self.records += other.records
         self.counts += other.counts
@@ -101,7 +109,7 @@ class _Judge:
 
     def run(self) -> list[Difference]:
         """Update the table in steps, and make another one of the whole log."""
-        history, found = self.history, Found()
+        history, found, before = self.history, Found(), list[Difference]()
         logs = self.root / "logs"
         self.figures.histories += 1
         for cut in history.cuts:
@@ -110,17 +118,15 @@ class _Judge:
             try:
                 found = update(located(history, self.root, "steps"), logs)
             except LogwrightError as error:
-                return [_failed(error)]
+                return [*before, _failed(error)]
             self.figures.updates += 1
-            wrong = self._table(entries, found)
-            if wrong:
-                return wrong
+            before += self._table(entries, found)
         try:
             again = update(located(history, self.root, "again"), logs)
         except LogwrightError as error:
-            return [_failed(error)]
+            return [*before, _failed(error)]
         wrong = self._table(history.entries, again)
-        return wrong or self._same(found, again) or self._alone(again)
+        return [*before, *wrong, *self._same(found, again), *self._alone(again)]
 
     def _table(self, entries: Sequence[Entry], found: Found) -> list[Difference]:
         history = self.history
@@ -290,8 +296,12 @@ def smallest(history: History, root: Path, wrong: Difference) -> History:
     def shows(trial: History) -> bool:
         return any(one.kind == wrong.kind for one in judged(trial, root, Figures()))
 
-    if len(history.cuts) > 1:
-        trial = replace(history, cuts=history.cuts[-1:])
+    trials = [replace(history, cuts=history.cuts[-1:])]
+    if history.keys:
+        names = {key: f"key-{n:02}" for n, key in enumerate({one.raw_key for one in history.entries})}
+        entries = tuple(replace(one, key=names[one.raw_key]) for one in history.entries)
+        trials += [replace(one, keys=(), entries=entries) for one in (history, trials[0])]
+    for trial in trials:
         history = trial if shows(trial) else history
     position = 0
     while position < len(history.entries) > 1:
