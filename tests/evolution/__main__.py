@@ -2,6 +2,8 @@
 
 Prints how many, how long, what happened, and the seeds that differ by kind; the exit status is 1 if
 there is one. ``--show SEED`` prints a history that differs, with the fewest records that show it.
+With ``--java`` Avro's own library for Java reads all data of Avro as well; with ``--follow`` the
+columns must be those of the newest schema that a record has.
 """
 
 from __future__ import annotations
@@ -54,9 +56,9 @@ def _report(total: Figures, seconds: float) -> None:
         by_kind[f"{kind}: {one.kind}"].append((seed, one))
     for kind, found in sorted(by_kind.items(), key=lambda one: -len(one[1])):
         _say(f"{len(found)} {kind}; seeds {', '.join(str(seed) for seed, _ in found[:_SEEDS])}")
-        changes = Counter(
-            one.changes[0] for _, one in found if len(one.changes) == 1
-        ).most_common(8)
+        changes = Counter(one.changes[0] for _, one in found if len(one.changes) == 1).most_common(
+            8
+        )
         _say(f"    after one change: {', '.join(f'{name} {n}' for name, n in changes) or '-'}")
         _say(f"    such as {found[0][1].says[:_SHOWN]}")
 
@@ -101,6 +103,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kind", choices=KINDS)
     parser.add_argument("--follow", action="store_true")
+    parser.add_argument("--java", action="store_true")
     parser.add_argument("--show", type=int)
     chosen = parser.parse_args(arguments)
     if chosen.show is not None:
@@ -108,7 +111,7 @@ def main(arguments: list[str]) -> int:
     total, start = Figures(), time.monotonic()
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
         waiting = [
-            pool.submit(run_share, *chunk, kind=chosen.kind, follow=chosen.follow)
+            pool.submit(run_share, *chunk, kind=chosen.kind, follow=chosen.follow, java=chosen.java)
             for chunk in _chunks(chosen.seed, chosen.count)
         ]
         for done in as_completed(waiting):

@@ -60,7 +60,7 @@ def _change(schema: Any, draw: Draw, *, transitive: bool) -> Done:
             return None
         return act(draw.random.choice(records), draw)
     (one, slot) = draw.random.choice(places)
-    acts = _OF_TYPES[type_of_any(one)] if type_of_any(one) in _OF_TYPES else _OF_PRIMITIVES
+    acts = _OF_TYPES.get(type_of_any(one), _OF_PRIMITIVES)
     act = draw.random.choice(acts)
     return act(one, slot, draw)
 

@@ -15,8 +15,9 @@ import fastavro
 from fastavro.read import SchemaResolutionError
 
 from tests.evolution.avro_resolution import Otherwise, Resolution, single
-from tests.evolution.avro_types import NAMED, type_of, without_logical
+from tests.evolution.avro_types import NAMED, qualified, type_of, without_logical
 from tests.evolution.history import Choice, Expected, MustRefuse, Sent, canonical
+from tests.evolution.java_avro import JavaAvro, in_json, same
 
 _DAY: Final = 86_400_000_000
 _FIRST: Final = -62_135_596_800_000_000
@@ -32,18 +33,23 @@ class AvroOfficial:
     Args:
         files: the directory of schemas.
         number: the id of the reader's schema.
-        counts: by kind, where fastavro has another value than the resolution.
+        counts: by kind, where fastavro or Java has another value than the resolution.
     """
+
+    java: JavaAvro | None = None
+    """If it takes part."""
 
     def __init__(
         self, files: Mapping[str, str], number: int, message: str | None, counts: Counter[str]
     ) -> None:
         self._schemas = {
-            int(name.removesuffix(".avsc")): json.loads(text) for name, text in files.items()
+            int(name.removesuffix(".avsc")): qualified(json.loads(text))
+            for name, text in files.items()
         }
         self._plain = {number: without_logical(one) for number, one in self._schemas.items()}
         self._number = number
         self._counts = counts
+        self.doubts: list[tuple[int, str, Any, Any]] = []
 
     def expect(self, sent: Sent) -> Expected:
         """What a key or value may become."""
@@ -81,11 +87,35 @@ class AvroOfficial:
             theirs = canonical(fastavro.schemaless_reader(content, *parsed))
         except _RAISES:
             theirs = "refused"
-        if theirs in mine:
-            self._counts["fastavro agrees"] += 1
-        else:
-            pair = ("raises" if theirs == "refused" else "reads", "refused" in mine)
-            self._counts[f"fastavro {pair[0]}, the resolution {'raises' if pair[1] else 'reads'}"] += 1
+        verdict = _verdict(theirs in mine, theirs, mine[0])
+        self._counts[f"fastavro {verdict}"] += 1
+        if verdict != "agrees":
+            self.doubts.append((sent.number, f"fastavro {verdict}", mine[0], theirs))
+        if self.java is not None:
+            self._ask(self.java, writer, reader, sent)
+
+    def _ask(self, java: JavaAvro, writer: Any, reader: Any, sent: Sent) -> None:
+        mine: list[Any] = []
+        for exact in (True, False):
+            try:
+                datum = Resolution(exact=exact).resolve(writer, reader, sent.datum)
+                mine.append(in_json(reader, datum))
+            except MustRefuse as refused:
+                mine.append("refused")
+                kind = refused.kind
+        theirs = java.read(writer, reader, sent.content[5:])
+        verdict = _verdict(any(same(one, theirs) for one in mine), theirs, mine[0])
+        more = f" ({kind})" if verdict == "reads, the resolution raises" else ""
+        self._counts[f"Java {verdict}{more}"] += 1
+        if verdict != "agrees":
+            self.doubts.append((sent.number, verdict + more, mine[0], theirs))
+
+
+def _verdict(agrees: bool, theirs: Any, mine: Any) -> str:
+    if agrees:
+        return "agrees"
+    (first, second) = ("raises" if one == "refused" else "reads" for one in (theirs, mine))
+    return f"{first}, the resolution {second}"
 
 
 def encoded(schema: Any, datum: Any) -> bytes:
@@ -106,7 +136,9 @@ def _for_writer(schema: Any, datum: Any) -> Any:
         return (name, value)
     kind = type_of(schema)
     if kind == "record":
-        return {one["name"]: _for_writer(one["type"], datum[one["name"]]) for one in schema["fields"]}
+        return {
+            one["name"]: _for_writer(one["type"], datum[one["name"]]) for one in schema["fields"]
+        }
     if kind == "array":
         return [_for_writer(schema["items"], one) for one in datum]
     if kind == "map":
@@ -124,7 +156,7 @@ def _untagged(datum: Any) -> Any:
     return datum
 
 
-def columns_of(schema: Any, datum: Any) -> Any:
+def columns_of(schema: Any, datum: Any) -> Any:  # noqa: PLR0911 - each type has its own
     """A datum as its column has it.
 
     Raises:
@@ -134,7 +166,9 @@ def columns_of(schema: Any, datum: Any) -> Any:
         return _union(schema, datum)
     kind = type_of(schema)
     if kind == "record":
-        return {one["name"]: columns_of(one["type"], datum[one["name"]]) for one in schema["fields"]}
+        return {
+            one["name"]: columns_of(one["type"], datum[one["name"]]) for one in schema["fields"]
+        }
     if kind == "array":
         return [columns_of(schema["items"], one) for one in datum]
     if kind == "map":

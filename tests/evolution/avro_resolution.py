@@ -56,7 +56,7 @@ class Resolution:
     raw: bool = False
     seen: set[str] = field(default_factory=set)
 
-    def resolve(self, writer: Any, reader: Any, datum: Any) -> Any:
+    def resolve(self, writer: Any, reader: Any, datum: Any) -> Any:  # noqa: PLR0911 - each type has its own
         """Return the datum by the reader's schema.
 
         Raises:

@@ -168,9 +168,7 @@ class Draw:
         count = self.random.choice([0, 0, 1, 2])
         if kind == "array":
             return [self.value(schema["items"], is_default=is_default) for _ in range(count)]
-        return {
-            f"k{n}": self.value(schema["values"], is_default=is_default) for n in range(count)
-        }
+        return {f"k{n}": self.value(schema["values"], is_default=is_default) for n in range(count)}
 
     def _single(self, kind: str, *, is_default: bool) -> Any:
         draw = self.random
@@ -221,7 +219,8 @@ def is_valid(schema: Any) -> bool:
     union, none with the same type twice, no name of a type twice.
     """
     unions = [one for one, _ in walk(schema) if isinstance(one, list)]
-    names = [full_name(one) for one, _ in walk(schema) if type_of_any(one) in NAMED]
+    whole = walk(qualified(schema))
+    names = [full_name(one) for one, _ in whole if type_of_any(one) in NAMED]
     return len(set(names)) == len(names) and all(
         one
         and not any(isinstance(branch, list) for branch in one)
@@ -318,6 +317,24 @@ def _compound_from_json(schema: Any, kind: str, value: Any) -> Any:
     }
 
 
+def qualified(schema: Any, space: str | None = None) -> Any:
+    """The schema with the namespace of each named type, which is that around it by default."""
+    if isinstance(schema, list):
+        return [qualified(one, space) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = dict(schema)
+    if type_of(schema) in NAMED:
+        space = schema.get("namespace", space)
+        named |= {"namespace": space} if space else {}
+    for name in ("items", "values"):
+        if name in named:
+            named[name] = qualified(named[name], space)
+    if "fields" in named:
+        named["fields"] = [one | {"type": qualified(one["type"], space)} for one in named["fields"]]
+    return named
+
+
 def without_logical(schema: Any) -> Any:
     """The schema of the same bytes without logical types."""
     if isinstance(schema, list):
@@ -333,8 +350,5 @@ def without_logical(schema: Any) -> Any:
         if name in plain:
             plain[name] = without_logical(plain[name])
     if "fields" in plain:
-        plain["fields"] = [
-            one | {"type": without_logical(one["type"])} for one in plain["fields"]
-        ]
+        plain["fields"] = [one | {"type": without_logical(one["type"])} for one in plain["fields"]]
     return plain
-

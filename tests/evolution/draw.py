@@ -7,10 +7,12 @@ from typing import Final, Protocol
 
 from tests.evolution.avro_histories import AvroSubject
 from tests.evolution.avro_types import Draw
+from tests.evolution.history import MODES, Entry, History, Sent, Version
 from tests.evolution.json_histories import JsonSubject
 from tests.evolution.protobuf_histories import ProtobufSubject
-from tests.evolution.history import MODES, Entry, History, Sent, Version
 
+FIRST: Final = 11
+"""The id of the first schema of the values."""
 _KEYS: Final = 16
 _FORMATS: Final = ("parquet",) * 9 + ("delta",)
 
@@ -41,7 +43,7 @@ def history_of(seed: int, kind: str | None = None) -> History:
     mode = draw.random.choice(MODES)
     has_keys = draw.chance(0.4)
     keys = _SUBJECTS[chosen](draw, 1, draw.random.randint(1, 2), mode) if has_keys else None
-    values = _SUBJECTS[chosen](draw, 11, draw.random.randint(2, 5), mode)
+    values = _SUBJECTS[chosen](draw, FIRST, draw.random.randint(2, 5), mode)
     entries = _entries(draw, keys, values)
     return History(
         seed=seed,

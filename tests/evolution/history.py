@@ -1,4 +1,4 @@
-"""What a topic went through, as plain data: its schemas, its records, when its table was updated."""
+"""What a topic went through, as plain data: its schemas, its records, its table's updates."""
 
 from __future__ import annotations
 

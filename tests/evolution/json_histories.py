@@ -60,7 +60,9 @@ class JsonSubject:
         schema = self._schemas[number]
         document = value_of(self.draw, schema, schema)
         if self.draw.chance(0.03):
-            document[self.draw.random.choice([*schema["properties"]])] = self.draw.random.choice(_ANY)
+            document[self.draw.random.choice([*schema["properties"]])] = self.draw.random.choice(
+                _ANY
+            )
         content = json.dumps(document, ensure_ascii=self.draw.chance(0.5)).encode()
         return Sent(number, framed(number, content), document)
 
@@ -76,7 +78,8 @@ def root(draw: Draw) -> dict[str, Any]:
 
 def _object(draw: Draw, depth: int, whole: dict[str, Any]) -> dict[str, Any]:
     properties = {
-        draw.name("f"): _type(draw, depth + 1, whole) for _ in range(draw.random.randint(1, 5 - depth))
+        draw.name("f"): _type(draw, depth + 1, whole)
+        for _ in range(draw.random.randint(1, 5 - depth))
     }
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     required = [name for name in properties if draw.chance(0.4)]
@@ -138,13 +141,17 @@ def value_of(draw: Draw, schema: dict[str, Any], whole: dict[str, Any]) -> Any:
     """A value that is valid."""
     if "$ref" in schema:
         return value_of(draw, whole["definitions"][schema["$ref"].rpartition("/")[2]], whole)
+    for word in ("oneOf", "anyOf"):
+        if word in schema:
+            return value_of(draw, draw.random.choice(schema[word]), whole)
+    return _plain_value(draw, schema, whole)
+
+
+def _plain_value(draw: Draw, schema: dict[str, Any], whole: dict[str, Any]) -> Any:  # noqa: PLR0911 - each type has its own
     if "enum" in schema:
         return draw.random.choice(schema["enum"])
     if "const" in schema:
         return schema["const"]
-    for word in ("oneOf", "anyOf"):
-        if word in schema:
-            return value_of(draw, draw.random.choice(schema[word]), whole)
     if "allOf" in schema:
         return draw.random.choice([0, 3])
     kind = schema["type"]

@@ -18,10 +18,19 @@ from logwright.config.decoding import Decoding
 from logwright.decode.make import make_decoder
 from logwright.errors import LogwrightError
 from tests.evolution.avro_official import AvroOfficial
+from tests.evolution.history import Entry, Expected, History, Sent
 from tests.evolution.json_official import JsonOfficial
 from tests.evolution.protobuf_official import ProtobufOfficial
-from tests.evolution.history import Entry, Expected, History, Sent
-from tests.evolution.tables import OWN, Found, Place, located, places, plain_rows, update, write_logs
+from tests.evolution.tables import (
+    OWN,
+    Found,
+    Place,
+    located,
+    places,
+    plain_rows,
+    update,
+    write_logs,
+)
 
 OFFICIALS: Final = {"AVRO": AvroOfficial, "PROTOBUF": ProtobufOfficial, "JSON": JsonOfficial}
 _EXTENSIONS: Final = {"AVRO": ".avsc", "PROTOBUF": ".proto", "JSON": ".json"}
@@ -287,7 +296,9 @@ def _leaves(value: Any) -> list[bool]:
 
 
 def _failed(error: LogwrightError) -> Difference:
-    return Difference(f"no table: {_NAMES.sub('_', error.problem)[:100]}", None, str(error)[:_SHOWN])
+    return Difference(
+        f"no table: {_NAMES.sub('_', error.problem)[:100]}", None, str(error)[:_SHOWN]
+    )
 
 
 def smallest(history: History, root: Path, wrong: Difference) -> History:
@@ -298,7 +309,9 @@ def smallest(history: History, root: Path, wrong: Difference) -> History:
 
     trials = [replace(history, cuts=history.cuts[-1:])]
     if history.keys:
-        names = {key: f"key-{n:02}" for n, key in enumerate({one.raw_key for one in history.entries})}
+        names = {
+            key: f"key-{n:02}" for n, key in enumerate({one.raw_key for one in history.entries})
+        }
         entries = tuple(replace(one, key=names[one.raw_key]) for one in history.entries)
         trials += [replace(one, keys=(), entries=entries) for one in (history, trials[0])]
     for trial in trials:

@@ -39,8 +39,12 @@ Change = Callable[["ProtobufSubject", dict[str, Any]], tuple[str, set[str]] | No
 def text_of(file: dict[str, Any]) -> str:
     """The ``.proto`` file."""
     lines = [f'syntax = "{file["syntax"]}";', f"package {file['package']};"]
-    used = {one["type"] for message in _messages(file) for one in message["fields"]
-            if isinstance(one["type"], str)}
+    used = {
+        one["type"]
+        for message in _messages(file)
+        for one in message["fields"]
+        if isinstance(one["type"], str)
+    }
     imports = sorted({_GOOGLE[name] for name in used & _GOOGLE.keys()})
     lines += [f'import "google/protobuf/{name}.proto";' for name in imports]
     for enum in file["enums"]:
@@ -108,9 +112,7 @@ class ProtobufSubject:
             versions.append(self._version(number, file, changes))
         self.versions = tuple(versions)
 
-    def _version(
-        self, number: int, file: dict[str, Any], changes: tuple[str, ...]
-    ) -> Version:
+    def _version(self, number: int, file: dict[str, Any], changes: tuple[str, ...]) -> Version:
         self._files[number] = copy.deepcopy(file)
         return Version(number, f"{number}.proto", text_of(file), changes)
 
@@ -179,7 +181,9 @@ class ProtobufSubject:
             file["enums"].append({"name": name, "values": values})
             return {"ref": name}
         if chosen < 0.4:
-            return {"map": [draw.random.choice(["string", "int32", "bool"]), draw.random.choice(_TYPES)]}
+            return {
+                "map": [draw.random.choice(["string", "int32", "bool"]), draw.random.choice(_TYPES)]
+            }
         if chosen < 0.5:
             return draw.random.choice(list(_GOOGLE))
         return draw.random.choice(_TYPES)
@@ -249,7 +253,7 @@ class ProtobufSubject:
             key = self.value(entry.fields_by_name["key"])
             getattr(message, field.name)[key] = self.value(entry.fields_by_name["value"])
 
-    def value(self, field: Any) -> Any:
+    def value(self, field: Any) -> Any:  # noqa: PLR0911 - each type has its own
         """A single value of a field."""
         draw = self.draw.random
         kind = field.cpp_type

@@ -118,18 +118,16 @@ def _loses(message: Any, reader: Any) -> bool:
             continue
         if _WIRES[field.type] != _WIRES[other.type] or _is_map(field) != _is_map(other):
             return True
-        if field.type != other.type or field.is_repeated != other.is_repeated:
-            if field.message_type is None and _differs(field, value, other):
-                return True
-            if field.is_repeated and not other.is_repeated and len(value) > 1:
-                return True
-        if field.message_type is not None:
-            inner = value if field.is_repeated and not _is_map(field) else [value]
-            if _is_map(field):
-                if _other_entries(field, other):
-                    return True
-            elif any(_loses(one, other.message_type) for one in inner):
-                return True
+        if field.message_type is None:
+            lost = _differs(field, value, other)
+        elif _is_map(field):
+            lost = _other_entries(field, other)
+        else:
+            inner = value if field.is_repeated else [value]
+            lost = field.is_repeated and not other.is_repeated and len(value) > 1
+            lost |= any(_loses(one, other.message_type) for one in inner)
+        if lost:
+            return True
     return _two_of_a_oneof(message, reader)
 
 
@@ -164,7 +162,9 @@ _RANGES: Final = {
 def _differs(field: Any, value: Any, other: Any) -> bool:
     """Whether a value has no equal of another type of the same wire format."""
     values = list(value) if field.is_repeated else [value]
-    if field.is_repeated and not other.is_repeated and field.message_type is None:
+    if field.type == other.type and field.is_repeated == other.is_repeated:
+        return False
+    if field.is_repeated and not other.is_repeated:
         return True
     if other.type not in _RANGES:
         return False

@@ -5,19 +5,36 @@ from __future__ import annotations
 import logging
 import tempfile
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from tests.evolution.avro_official import AvroOfficial
 from tests.evolution.draw import history_of
+from tests.evolution.java_avro import JavaAvro
 from tests.evolution.judge import Difference, Figures, judged
 from tests.evolution.tables import fast_protoc
 
 
-def run_share(first: int, count: int, *, kind: str | None, follow: bool) -> Figures:
-    """Some of them, in a process of their own. Effects: a temporary directory."""
-    logging.disable(logging.CRITICAL)
-    with tempfile.TemporaryDirectory() as scratch:
+def run_share(
+    first: int, count: int, *, kind: str | None, follow: bool, java: bool = False
+) -> Figures:
+    """Some of them, in a process of their own. Effects: a temporary directory, and a process of
+    Java that reads all of Avro as well.
+    """
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack, quiet():
+        AvroOfficial.java = stack.enter_context(JavaAvro()) if java else None
         return run_many(range(first, first + count), Path(scratch), kind=kind, follow=follow)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without messages: those of refused records are many."""
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def run_many(

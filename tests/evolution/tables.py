@@ -1,5 +1,4 @@
-"""The table of a history: its logs, its updates, its rows and refusals as other programs read them.
-"""
+"""The table of a history: its logs, its updates, its rows and refusals by other programs."""
 
 from __future__ import annotations
 
@@ -155,7 +154,7 @@ def _without_times(kind: pa.DataType) -> pa.DataType:
     return kind
 
 
-def plain(value: Any, kind: pa.DataType) -> Any:
+def plain(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - each type has its own
     """A value of Arrow: times and dates with their unit, a map as a dictionary."""
     if value is None:
         return None
