@@ -32,6 +32,9 @@ MAX_VALUE_BYTES: Final = 16 << 20
 
 TOO_LARGE: Final = f"is larger than {MAX_VALUE_BYTES >> 20} MiB"
 
+NOTHING_USED: Final = "has none of the fields of the columns"
+"""A value of which nothing would be kept: another type, not a row of nulls."""
+
 
 class SchemaUnavailable(PreconditionError):
     """A schema registry does not answer. The records are neither decoded nor refused."""

@@ -1,7 +1,10 @@
 """Messages of Protobuf, parsed by Google's library.
 
-A field with presence (a message, ``optional``, a member of a oneof) is null if it is not set; any
-other has Protobuf's default. Fields that the schema does not have are ignored, as Protobuf has it.
+A message is parsed by the type of the columns, so that its fields are known by their numbers. Where
+the type that it was written with has another type of a field, a value that is not the same is
+refused. A field with presence (a message, ``optional``, a member of a oneof) is null if it is not
+set; any other has Protobuf's default. Fields that the schema does not have are ignored, as Protobuf
+has it.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
-from google.protobuf import descriptor_pb2, message_factory
+from google.protobuf import descriptor_pb2, json_format, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from logwright.config.decoding import ProtobufSpec
 from logwright.decode import leaves
@@ -24,7 +28,8 @@ from logwright.decode.cells import Cells
 from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, is_empty, required
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
 from logwright.decode.make import Made, Making
-from logwright.decode.model import MAX_VALUE_BYTES, TIMESTAMP, TOO_LARGE, Part
+from logwright.decode.model import MAX_VALUE_BYTES, NOTHING_USED, TIMESTAMP, TOO_LARGE, Part
+from logwright.decode.protobuf_resolve import Differences
 from logwright.decode.protoc import compile_file
 from logwright.decode.refusal import Refused
 
@@ -59,6 +64,9 @@ _WRAPPERS: Final = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
+_JSON: Final = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
+"""Google's types of JSON, which contain themselves: columns of JSON text."""
+
 _TIMESTAMP_NAME: Final = "google.protobuf.Timestamp"
 _FIRST_SECOND: Final = -62_135_596_800
 _LAST_SECOND: Final = 253_402_300_799
@@ -77,12 +85,19 @@ def make(spec: ProtobufSpec, making: Making) -> Made:
 class ProtobufDecoder:
     """Decodes messages of one type.
 
+    Args:
+        descriptor: of the columns.
+        written: the type that the messages were written with; None: the same, as far as is known.
+
     Raises:
         UnusableSchema: the message contains itself, or has too many fields.
     """
 
-    def __init__(self, descriptor: Any) -> None:
+    def __init__(self, descriptor: Any, written: Any = None) -> None:
         self._message = message_factory.GetMessageClass(descriptor)
+        self._differing = None
+        if written is not None:
+            self._differing = Differences(written, descriptor)
         kinds = _Kinds()
         (self.node, self._value) = kinds.message(descriptor, ())
         if is_empty(self.node):
@@ -123,6 +138,10 @@ class ProtobufDecoder:
             raise Refused(f"is not a message {self.name}") from None
         if self._has_required and not message.IsInitialized():
             raise Refused("misses a required field")
+        if self._differing is not None:
+            self._differing.require_same(content, message)
+        elif not message.ListFields() and len(UnknownFieldSet(message)):
+            raise Refused(NOTHING_USED)
         return message
 
 
@@ -143,6 +162,8 @@ class _Kinds:
             raise UnusableSchema(f"is nested more than {DEEPEST} deep")
         if name == _TIMESTAMP_NAME:
             return _TIMESTAMP, _microseconds
+        if name in _JSON:
+            return leaves.JSON, _json
         if name in _WRAPPERS:
             (node, value) = self._single(descriptor.fields_by_name["value"], path)
             return node, lambda message: value(message.value)
@@ -204,6 +225,14 @@ def _labels(descriptor: Any) -> dict[str, int]:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _json(message: Any) -> Any:
+    """Return what a value of one of Google's types of JSON stands for."""
+    try:
+        return json_format.MessageToDict(message)
+    except (ValueError, RecursionError):  # a value that is not finite, or is not set
+        raise Refused("has a value that is not JSON") from None
 
 
 def _reader(fields: list[tuple[str, bool, Value]], cells: Cells) -> Value:

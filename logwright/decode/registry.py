@@ -8,15 +8,14 @@
                      a count of 0 stands for the first message
     datum
 
-Records are decoded with their writer's schema and converted to the columns of one schema, by names
-(`conform`), so that a topic whose schema evolved has one set of columns.
+Records are read with their writer's schema as the schema of the columns has them, by the rules of
+their format, so that a topic whose schema evolved has one set of columns.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +23,10 @@ import pyarrow as pa
 from logwright.config.decoding import RegistrySpec
 from logwright.decode.avro import AvroDecoder
 from logwright.decode.avro_read import long
-from logwright.decode.avro_schema import parse_avro, parse_names
+from logwright.decode.avro_schema import AvroSchema, parse_avro, parse_names
 from logwright.decode.columns import Node
-from logwright.decode.conform import DoesNotConform, conformed
-from logwright.decode.json_fields import UnusableSchema, of_json_schema, struct_of
+from logwright.decode.json_fields import UnusableSchema
+from logwright.decode.json_schema import JsonSchema
 from logwright.decode.json_values import JsonDecoder
 from logwright.decode.make import Made, Making
 from logwright.decode.model import Part
@@ -52,6 +51,7 @@ _FIRST: Final = (0,)
 _NO_INDEXES: Final[tuple[int, ...]] = ()
 _UNKNOWN: Final = "has the id of an unknown schema"
 _UNUSABLE: Final = "has a schema that "
+_OTHER_TYPE: Final = "has another type than the schema of the columns"
 _TRUNCATED: Final = "ends within the indexes of its message"
 
 
@@ -93,13 +93,32 @@ def make(spec: RegistrySpec, making: Making) -> Made:
     )
 
 
-class _NodeDecoder(Protocol):
-    """A decoder that knows its column."""
+class _Values(Protocol):
+    """Decodes the data of one type, to a column of a node."""
 
     node: Node
-    name: str
 
     def decode_values(self, values: list[bytes | None]) -> Part: ...
+
+
+class _Type(Protocol):
+    """A type of records.
+
+    Attributes:
+        name: of it; None: it has none.
+    """
+
+    name: str | None
+
+    def takes(self, written: Any) -> bool:
+        """Return whether data of another type of the same format are of this one, by its name."""
+
+    def decoder(self, written: Any) -> _Values:
+        """Return what decodes data of a type to the column of this one.
+
+        Raises:
+            UnusableSchema: it cannot be columns.
+        """
 
 
 class _Frame(NamedTuple):
@@ -110,39 +129,75 @@ class _Frame(NamedTuple):
     start: int
 
 
-_Type = tuple[int, tuple[int, ...]]
+_Place = tuple[int, tuple[int, ...]]
 """A schema id, and the place of the message in it."""
 
 _Group = tuple[list[int], list[bytes]]
 """The rows of a type, and their data."""
 
 
-class _Json(JsonDecoder):
-    """JSON of a JSON Schema, which has no name that counts."""
+class _Avro:
+    """A schema of Avro."""
 
-    name = ""
+    def __init__(self, schema: AvroSchema) -> None:
+        self.schema = schema
+        self.name: str | None = schema.name
+
+    def takes(self, written: _Avro) -> bool:
+        return self.schema.is_named(written.schema)
+
+    def decoder(self, written: _Avro) -> _Values:
+        return AvroDecoder(written.schema, self.schema)
+
+
+class _Json:
+    """A JSON Schema. Its title is its name, as Confluent's serializers have it."""
+
+    def __init__(self, schema: JsonSchema) -> None:
+        self.schema = schema
+        self.name = schema.title
+
+    def takes(self, written: _Json) -> bool:
+        return None in {self.name, written.name} or self.name == written.name
+
+    def decoder(self, written: _Json) -> _Values:
+        return JsonDecoder(self.schema.written_by(written.schema))
+
+
+class _Protobuf:
+    """A message of Protobuf."""
+
+    def __init__(self, descriptor: Any) -> None:
+        self.descriptor = descriptor
+        self.name: str | None = descriptor.full_name
+
+    def takes(self, written: _Protobuf) -> bool:
+        return self.name == written.name
+
+    def decoder(self, written: _Protobuf) -> _Values:
+        return ProtobufDecoder(self.descriptor, written.descriptor)
 
 
 class _Schema:
-    """A schema of the registry, and the decoders of its types."""
+    """A schema of the registry, and its types."""
 
     def __init__(self, schema: SchemaText) -> None:
         self.kind = schema.kind
-        self._decoders: dict[tuple[int, ...], _NodeDecoder] = {}
+        self._types: dict[tuple[int, ...], _Type] = {}
         self._compiled: Compiled | None = None
-        self._make: Callable[[tuple[int, ...]], _NodeDecoder]
+        self._make: Callable[[tuple[int, ...]], _Type]
         if schema.kind == "AVRO":
             known: dict[str, object] = {}
             for text in schema.references.values():
                 (_, known) = parse_names(text, known)
-            avro = AvroDecoder(parse_avro(schema.text, known))
+            avro = _Avro(parse_avro(schema.text, known))
             self._make = lambda _: avro
         elif schema.kind == "JSON":
-            objects = _Json(struct_of(of_json_schema(_parsed(schema.text))))
+            objects = _Json(JsonSchema(schema.text, schema.references))
             self._make = lambda _: objects
         elif schema.kind == "PROTOBUF":
             compiled = self._compiled = _compiled(schema)
-            self._make = lambda indexes: ProtobufDecoder(message_at(compiled.file, indexes))
+            self._make = lambda indexes: _Protobuf(message_at(compiled.file, indexes))
         else:
             raise UnusableSchema("has an unknown type")
 
@@ -156,23 +211,16 @@ class _Schema:
             return _FIRST
         return indexes if message is None else message_indexes(self._compiled.file, message)
 
-    def decoder(self, indexes: tuple[int, ...]) -> _NodeDecoder:
-        """Return the decoder of a type.
+    def type_at(self, indexes: tuple[int, ...]) -> _Type:
+        """Return a type.
 
         Raises:
             Refused: it has no such type.
             UnusableSchema: the type cannot be columns.
         """
-        if indexes not in self._decoders:
-            self._decoders[indexes] = self._make(indexes)
-        return self._decoders[indexes]
-
-
-def _parsed(text: bytes) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        raise UnusableSchema("is not JSON") from None
+        if indexes not in self._types:
+            self._types[indexes] = self._make(indexes)
+        return self._types[indexes]
 
 
 def _compiled(schema: SchemaText) -> Compiled:
@@ -215,10 +263,11 @@ class RegistryDecoder:
                 raise UnknownSchema("is unknown")
             raise UnusableSchema(reader.removeprefix(_UNUSABLE))
         try:
-            self._reader = reader.decoder(reader.place(message, indexes))
+            self._reader = reader.type_at(reader.place(message, indexes))
         except Refused as refused:
             raise UnusableSchema(refused.reason) from None
-        self.node = self._reader.node
+        self._decoders: dict[_Place, _Values] = {}
+        self.node = self._reader.decoder(self._reader).node
         self.message = self._reader.name if reader.kind == "PROTOBUF" else None
 
     @property
@@ -233,7 +282,7 @@ class RegistryDecoder:
             SchemaUnavailable: the source cannot be read.
         """
         reasons: dict[int, str] = {}
-        groups: dict[_Type, _Group] = {}
+        groups: dict[_Place, _Group] = {}
         headers: dict[bytes, _Group] = {}
         count = 0
         for row, content in enumerate(column.to_pylist()):
@@ -256,8 +305,8 @@ class RegistryDecoder:
         parts = [pa.nulls(1, self.type)]
         order = np.zeros(count, np.int64)
         position = 1
-        for kind, (rows, data) in groups.items():
-            part = self._group(kind, data)
+        for place, (rows, data) in groups.items():
+            part = self._group(place, data)
             reasons.update({rows[number]: reason for number, reason in part.reasons.items()})
             if len(rows) == count:
                 return Part(part.values, reasons)
@@ -298,24 +347,33 @@ class RegistryDecoder:
         self._unusable += isinstance(schema, str)
         return schema
 
-    def _group(self, kind: _Type, values: list[bytes]) -> Part:
+    def _group(self, place: _Place, values: list[bytes]) -> Part:
         """Decode data of one type."""
-        (schema_id, indexes) = kind
-        schema = self._schema(schema_id)
         try:
-            if isinstance(schema, str):
-                raise Refused(schema)
-            decoder = schema.decoder(indexes)
-            if decoder.name != self._reader.name:
-                raise Refused("has another type than the schema of the columns")
-            return conformed(decoder.decode_values(list(values)), self.node)
+            return self._decoder(place).decode_values(list(values))
         except Refused as refused:
             reason = refused.reason
         except UnusableSchema as error:
             reason = f"{_UNUSABLE}{error.problem}"
-        except DoesNotConform as error:
-            reason = error.reason
         return Part(pa.nulls(len(values), self.type), dict.fromkeys(range(len(values)), reason))
+
+    def _decoder(self, place: _Place) -> _Values:
+        """Return what decodes data of a type.
+
+        Raises:
+            Refused: they are of another type than the columns.
+            UnusableSchema: the type cannot be columns.
+        """
+        if place not in self._decoders:
+            (schema_id, indexes) = place
+            schema = self._schema(schema_id)
+            if isinstance(schema, str):
+                raise Refused(schema)
+            written = schema.type_at(indexes)
+            if type(written) is not type(self._reader) or not self._reader.takes(written):
+                raise Refused(_OTHER_TYPE)
+            self._decoders[place] = self._reader.decoder(written)
+        return self._decoders[place]
 
 
 def read_indexes(content: bytes, position: int) -> tuple[tuple[int, ...], int]:
