@@ -15,7 +15,7 @@ import fastavro
 from fastavro.read import SchemaResolutionError
 
 from tests.evolution.avro_resolution import Otherwise, Resolution, single
-from tests.evolution.avro_types import NAMED, qualified, type_of, without_logical
+from tests.evolution.avro_types import NAMED, full_name, qualified, type_of, without_logical
 from tests.evolution.history import Choice, Expected, MustRefuse, Sent, canonical
 from tests.evolution.java_avro import JavaAvro, in_json, same
 
@@ -23,6 +23,7 @@ _DAY: Final = 86_400_000_000
 _FIRST: Final = -62_135_596_800_000_000
 _LAST: Final = 253_402_300_799_999_000
 _SCALES: Final = {"millis": (1000, 1), "micros": (1, 1), "nanos": (1, 1000)}
+AMBIGUOUS: Final = "several types of a union have the name"
 UNITS_DIFFER: Final = "logical types of writer and reader differ"
 _RAISES: Final = (SchemaResolutionError, UnicodeDecodeError, EOFError, KeyError, ValueError)
 
@@ -66,6 +67,8 @@ class AvroOfficial:
                 refusals += [refused.kind] if refused.kind not in refusals else []
             if "logical types differ" in resolution.seen:
                 refusals.append(UNITS_DIFFER)
+            if AMBIGUOUS in resolution.seen:
+                refusals.append(AMBIGUOUS)
             if "several types of a union match" in resolution.seen and not exact:
                 self._counts["a choice of a union is free"] += len(values) > 1
         self._compare(sent)
@@ -195,14 +198,12 @@ def _union(schema: list[Any], datum: Choice) -> Any:
 
 
 def _names(schema: list[Any]) -> list[str]:
-    names: list[str] = []
-    for one in schema:
-        name = one["name"] if type_of(one) in NAMED else type_of(one)
-        number = 1
-        while (numbered := name if number == 1 else f"{name}_{number}") in names:
-            number += 1
-        names.append(numbered)
-    return names
+    """The names of a union's types, with namespaces where two have the same."""
+    short = [one["name"] if type_of(one) in NAMED else type_of(one) for one in schema]
+    return [
+        full_name(one).replace(".", "_") if short.count(name) > 1 else name
+        for name, one in zip(short, schema, strict=True)
+    ]
 
 
 def _logical(schema: Any, logical: str, value: Any) -> Any:

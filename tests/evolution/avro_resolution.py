@@ -47,7 +47,8 @@ class Resolution:
     """Resolves data of a writer's schema to a reader's.
 
     Attributes:
-        exact: prefer a type of a union that needs no promotion.
+        exact: prefer a type of a union that needs no promotion, and look at the items of an array
+            only when there is one, as Java's library does.
         raw: leave defaults as JSON, as fastavro does, and logical types out.
         seen: what was used, in words.
     """
@@ -93,9 +94,9 @@ class Resolution:
         if of_writer != of_reader:
             return (of_writer, of_reader) in PROMOTED
         if of_writer == "array":
-            return self.matches(writer["items"], reader["items"])
+            return self.exact or self.matches(writer["items"], reader["items"])
         if of_writer == "map":
-            return self.matches(writer["values"], reader["values"])
+            return self.exact or self.matches(writer["values"], reader["values"])
         if of_writer in NAMED:
             sizes = of_writer != "fixed" or writer["size"] == reader["size"]
             names = {reader["name"], *reader.get("aliases", ())}
@@ -110,6 +111,8 @@ class Resolution:
         for index in matching:
             if kind in NAMED and full_name(writer) == full_name(reader[index]):
                 return index
+        if kind in NAMED and len(matching) > 1:
+            self.seen.add("several types of a union have the name")
         same = [index for index in matching if type_of(reader[index]) == kind]
         if same and same[0] != matching[0]:
             self.seen.add("several types of a union match")

@@ -311,6 +311,8 @@ def _content(draw: Draw, whole: dict[str, Any]) -> tuple[str, set[str]] | None:
 
 
 def _title(draw: Draw, whole: dict[str, Any]) -> tuple[str, set[str]] | None:
+    if "title" in whole and draw.chance(0.85):
+        return None
     whole["title"] = draw.name("T")
     return "title changed", {"b", "f"}
 

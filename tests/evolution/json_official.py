@@ -73,6 +73,17 @@ class JsonOfficial:
         return [] if other in values else [other]
 
 
+def _type_of(schema: Any) -> Any:
+    """The type that a schema names, or that all its constants or its parts have."""
+    if "type" in schema or "properties" in schema:
+        return schema.get("type", "object")
+    given = [schema["const"]] if "const" in schema else schema.get("enum", [])
+    kinds = {type(one) for one in given}
+    if len(kinds) == 1:
+        return {str: "string", bool: "boolean", int: "integer"}.get(kinds.pop())
+    return next((one["type"] for one in schema.get("allOf", ()) if "type" in one), None)
+
+
 class _Columns:
     """Lays values into the columns of a schema. `free`: why they may be refused as well."""
 
@@ -87,7 +98,7 @@ class _Columns:
             MustRefuse: the column cannot have it.
         """
         (inner, nullable) = self._without_null(schema)
-        kind = inner.get("type")
+        kind = _type_of(inner)
         if value is None:
             if nullable or not self._is_plain(inner):
                 return None
