@@ -52,13 +52,13 @@ def _report(total: Figures, seconds: float) -> None:
     ):
         _say(f"{title}: " + ", ".join(f"{name} {n}" for name, n in counts.most_common()))
     by_kind: dict[str, list[tuple[int, Difference]]] = defaultdict(list)
-    for seed, kind, one in total.differences:
-        by_kind[f"{kind}: {one.kind}"].append((seed, one))
-    for kind, found in sorted(by_kind.items(), key=lambda one: -len(one[1])):
+    for seed, kind, each in total.differences:
+        by_kind[f"{kind}: {each.kind}"].append((seed, each))
+    for kind, found in sorted(by_kind.items(), key=lambda each: -len(each[1])):
         _say(f"{len(found)} {kind}; seeds {', '.join(str(seed) for seed, _ in found[:_SEEDS])}")
-        changes = Counter(one.changes[0] for _, one in found if len(one.changes) == 1).most_common(
-            8
-        )
+        changes = Counter(
+            each.changes[0] for _, each in found if len(each.changes) == 1
+        ).most_common(8)
         _say(f"    after one change: {', '.join(f'{name} {n}' for name, n in changes) or '-'}")
         _say(f"    such as {found[0][1].says[:_SHOWN]}")
 
@@ -74,24 +74,24 @@ def _show(seed: int, kind: str | None, *, follow: bool) -> int:
         history = smallest(history, root, wrong[0])
         wrong = judged(history, root, Figures(), follow=follow)
     _show_history(history)
-    for one in wrong:
-        _say(f"{one.kind}, at {one.where}: {one.says}")
+    for each in wrong:
+        _say(f"{each.kind}, at {each.where}: {each.says}")
     return 1
 
 
 def _show_history(history: History) -> None:
     _say(f"seed {history.seed}, {history.kind}, {history.mode}, {history.form}")
-    used = {one.value.number for one in history.entries if one.value is not None}
-    used |= {one.key.number for one in history.entries if not isinstance(one.key, str)}
+    used = {each.value.number for each in history.entries if each.value is not None}
+    used |= {each.key.number for each in history.entries if not isinstance(each.key, str)}
     for version in (*history.keys, *history.values):
         if version.number in used:
             _say(f"{version.file} {list(version.changes)}:\n{version.text}")
     _say(f"updates after {list(history.cuts)} records")
-    for at, one in zip(places(history.entries), history.entries, strict=True):
-        key = one.key if isinstance(one.key, str) else (one.key.number, one.key.datum)
+    for at, each in zip(places(history.entries), history.entries, strict=True):
+        key = each.key if isinstance(each.key, str) else (each.key.number, each.key.datum)
         value = None
-        if one.value is not None:
-            value = one.value.number, one.value.datum, one.value.content.hex()
+        if each.value is not None:
+            value = each.value.number, each.value.datum, each.value.content.hex()
         _say(f"{at} key {key} value {value}")
 
 
@@ -116,7 +116,7 @@ def main(arguments: list[str]) -> int:
         ]
         for done in as_completed(waiting):
             total.add(done.result())
-    total.differences.sort(key=lambda one: one[0])
+    total.differences.sort(key=lambda each: each[0])
     _report(total, time.monotonic() - start)
     return 1 if total.differences else 0
 

@@ -52,22 +52,22 @@ def changed(schema: Any, draw: Draw, mode: str) -> tuple[Any, tuple[str, ...]]:
 def _change(schema: Any, draw: Draw, *, transitive: bool) -> Done:
     places = list(walk(schema))
     if draw.chance(0.45):
-        records = [one for one, _ in places if type_of_any(one) == "record"]
+        records = [each for each, _ in places if type_of_any(each) == "record"]
         if not records:
             return None
         act: Callable[..., Done] = draw.random.choice(_OF_RECORDS)
         if act is _drop_default and transitive:
             return None
         return act(draw.random.choice(records), draw)
-    (one, slot) = draw.random.choice(places)
-    acts = _OF_TYPES.get(type_of_any(one), _OF_PRIMITIVES)
+    (each, slot) = draw.random.choice(places)
+    acts = _OF_TYPES.get(type_of_any(each), _OF_PRIMITIVES)
     act = draw.random.choice(acts)
-    return act(one, slot, draw)
+    return act(each, slot, draw)
 
 
 def _repair_defaults(schema: Any, draw: Draw) -> None:
-    for one, _ in walk(schema):
-        for field in one.get("fields", ()) if isinstance(one, dict) else ():
+    for each, _ in walk(schema):
+        for field in each.get("fields", ()) if isinstance(each, dict) else ():
             if "default" in field:
                 try:
                     from_json(field["type"], field["default"])
@@ -143,10 +143,10 @@ def _in_union(slot: Any, name: str) -> str:
     return f"{name} in a union" if _is_branch(slot) else name
 
 
-def _promote(one: Any, slot: Any, draw: Draw) -> Done:
+def _promote(each: Any, slot: Any, draw: Draw) -> Done:
     if slot is None:
         return None
-    kind = type_of(one)
+    kind = type_of(each)
     if kind in {"string", "bytes"}:
         _place(slot, "bytes" if kind == "string" else "string")
         return _in_union(slot, f"{kind} as the other"), {"b", "f"}
@@ -157,29 +157,29 @@ def _promote(one: Any, slot: Any, draw: Draw) -> Done:
     return _in_union(slot, f"number {name}"), {safe}
 
 
-def _replace(one: Any, slot: Any, draw: Draw) -> Done:
+def _replace(each: Any, slot: Any, draw: Draw) -> Done:
     if slot is None:
         return None
     _place(slot, draw.type(2, union=not _is_branch(slot)))
     return _in_union(slot, "type replaced"), set()
 
 
-def _wrap(one: Any, slot: Any, draw: Draw) -> Done:
+def _wrap(each: Any, slot: Any, draw: Draw) -> Done:
     if slot is None or _is_branch(slot):
         return None
     other = "null" if draw.chance(0.7) else draw.type(2, union=False)
-    both = [other, one] if draw.chance(0.7) else [one, other]
+    both = [other, each] if draw.chance(0.7) else [each, other]
     if "default" in slot[0] and slot[1] == "type":
-        both = [one, other]
+        both = [each, other]
     _place(slot, both)
     return "made a union", {"b"}
 
 
-def _logical(one: Any, slot: Any, draw: Draw) -> Done:
-    kind = type_of(one)
+def _logical(each: Any, slot: Any, draw: Draw) -> Done:
+    kind = type_of(each)
     if slot is None or kind not in LOGICAL or kind == "fixed":
         return None
-    if isinstance(one, dict) and draw.chance(0.4):
+    if isinstance(each, dict) and draw.chance(0.4):
         _place(slot, kind)
         return "logical type dropped", {"b", "f"}
     _place(slot, draw.with_logical({"type": kind}))
@@ -189,75 +189,75 @@ def _logical(one: Any, slot: Any, draw: Draw) -> Done:
 _OF_PRIMITIVES: Final = (_promote, _promote, _replace, _wrap, _logical)
 
 
-def _add_branch(one: Any, slot: Any, draw: Draw) -> Done:
-    one.insert(draw.random.randint(0, len(one)), draw.type(2, union=False))
+def _add_branch(each: Any, slot: Any, draw: Draw) -> Done:
+    each.insert(draw.random.randint(0, len(each)), draw.type(2, union=False))
     return "type added to a union", {"b"}
 
 
-def _remove_branch(one: Any, slot: Any, draw: Draw) -> Done:
-    if len(one) < 2:
+def _remove_branch(each: Any, slot: Any, draw: Draw) -> Done:
+    if len(each) < 2:
         return None
-    one.pop(draw.random.randrange(len(one)))
+    each.pop(draw.random.randrange(len(each)))
     return "type removed from a union", {"f"}
 
 
-def _reorder_branches(one: Any, slot: Any, draw: Draw) -> Done:
-    draw.random.shuffle(one)
+def _reorder_branches(each: Any, slot: Any, draw: Draw) -> Done:
+    draw.random.shuffle(each)
     return "union reordered", {"b", "f"}
 
 
-def _unwrap(one: Any, slot: Any, draw: Draw) -> Done:
+def _unwrap(each: Any, slot: Any, draw: Draw) -> Done:
     if slot is None:
         return None
-    others = [branch for branch in one if branch != "null"]
+    others = [branch for branch in each if branch != "null"]
     _place(slot, draw.random.choice(others))
     return "union made one of its types", {"f"}
 
 
-def _rename_type(one: Any, slot: Any, draw: Draw) -> Done:
+def _rename_type(each: Any, slot: Any, draw: Draw) -> Done:
     if draw.chance(0.3):
-        one["namespace"] = draw.random.choice(["com.a", "com.b", "com.c"])
+        each["namespace"] = draw.random.choice(["com.a", "com.b", "com.c"])
         return "namespace of a type changed", set()
-    old, one["name"] = one["name"], draw.name("N")
+    old, each["name"] = each["name"], draw.name("N")
     if draw.chance(0.7):
-        one["aliases"] = [*one.get("aliases", ()), old]
+        each["aliases"] = [*each.get("aliases", ()), old]
         return "type renamed with alias", {"b"}
-    one.pop("aliases", None)
+    each.pop("aliases", None)
     return "type renamed", set()
 
 
-def _symbols(one: Any, slot: Any, draw: Draw) -> Done:
-    symbols = one["symbols"]
+def _symbols(each: Any, slot: Any, draw: Draw) -> Done:
+    symbols = each["symbols"]
     what = draw.random.choice(["add", "remove", "reorder", "default"])
     if what == "add":
         symbols.insert(draw.random.randint(0, len(symbols)), draw.name("S"))
-        return "symbol added", {"b", "f"} if "default" in one else {"b"}
+        return "symbol added", {"b", "f"} if "default" in each else {"b"}
     if what == "remove":
-        others = [symbol for symbol in symbols if symbol != one.get("default")]
+        others = [symbol for symbol in symbols if symbol != each.get("default")]
         if len(symbols) < 2 or not others:
             return None
         symbols.remove(draw.random.choice(others))
-        return "symbol removed", {"b", "f"} if "default" in one else {"f"}
+        return "symbol removed", {"b", "f"} if "default" in each else {"f"}
     if what == "reorder":
         draw.random.shuffle(symbols)
         return "symbols reordered", {"b", "f"}
-    if one.pop("default", None) is None:
-        one["default"] = draw.random.choice(symbols)
+    if each.pop("default", None) is None:
+        each["default"] = draw.random.choice(symbols)
     return "default of an enum changed", {"b", "f"}
 
 
-def _size(one: Any, slot: Any, draw: Draw) -> Done:
-    if "logicalType" in one:
+def _size(each: Any, slot: Any, draw: Draw) -> Done:
+    if "logicalType" in each:
         return None
-    one["size"] = one["size"] % 4 + 1
+    each["size"] = each["size"] % 4 + 1
     return "size of a fixed changed", set()
 
 
-def _digits(one: Any, slot: Any, draw: Draw) -> Done:
-    if one.get("logicalType") != "decimal":
+def _digits(each: Any, slot: Any, draw: Draw) -> Done:
+    if each.get("logicalType") != "decimal":
         return None
-    one["precision"] += draw.random.choice([0, 1])
-    one["scale"] = draw.random.choice([one["scale"], 1])
+    each["precision"] += draw.random.choice([0, 1])
+    each["scale"] = draw.random.choice([each["scale"], 1])
     return "digits of a decimal changed", {"b", "f"}
 
 

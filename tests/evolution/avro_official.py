@@ -47,7 +47,7 @@ class AvroOfficial:
             int(name.removesuffix(".avsc")): qualified(json.loads(text))
             for name, text in files.items()
         }
-        self._plain = {number: without_logical(one) for number, one in self._schemas.items()}
+        self._plain = {number: without_logical(each) for number, each in self._schemas.items()}
         self._number = number
         self._counts = counts
         self.doubts: list[tuple[int, str, Any, Any]] = []
@@ -107,7 +107,7 @@ class AvroOfficial:
                 mine.append("refused")
                 kind = refused.kind
         theirs = java.read(writer, reader, sent.content[5:])
-        verdict = _verdict(any(same(one, theirs) for one in mine), theirs, mine[0])
+        verdict = _verdict(any(same(each, theirs) for each in mine), theirs, mine[0])
         more = f" ({kind})" if verdict == "reads, the resolution raises" else ""
         self._counts[f"Java {verdict}{more}"] += 1
         if verdict != "agrees":
@@ -117,7 +117,7 @@ class AvroOfficial:
 def _verdict(agrees: bool, theirs: Any, mine: Any) -> str:
     if agrees:
         return "agrees"
-    (first, second) = ("raises" if one == "refused" else "reads" for one in (theirs, mine))
+    (first, second) = ("raises" if each == "refused" else "reads" for each in (theirs, mine))
     return f"{first}, the resolution {second}"
 
 
@@ -140,12 +140,13 @@ def _for_writer(schema: Any, datum: Any) -> Any:
     kind = type_of(schema)
     if kind == "record":
         return {
-            one["name"]: _for_writer(one["type"], datum[one["name"]]) for one in schema["fields"]
+            each["name"]: _for_writer(each["type"], datum[each["name"]])
+            for each in schema["fields"]
         }
     if kind == "array":
-        return [_for_writer(schema["items"], one) for one in datum]
+        return [_for_writer(schema["items"], each) for each in datum]
     if kind == "map":
-        return {name: _for_writer(schema["values"], one) for name, one in datum.items()}
+        return {name: _for_writer(schema["values"], each) for name, each in datum.items()}
     return datum
 
 
@@ -153,9 +154,9 @@ def _untagged(datum: Any) -> Any:
     if isinstance(datum, Choice):
         return _untagged(datum.value)
     if isinstance(datum, dict):
-        return {name: _untagged(one) for name, one in datum.items()}
+        return {name: _untagged(each) for name, each in datum.items()}
     if isinstance(datum, list):
-        return [_untagged(one) for one in datum]
+        return [_untagged(each) for each in datum]
     return datum
 
 
@@ -170,12 +171,12 @@ def columns_of(schema: Any, datum: Any) -> Any:  # noqa: PLR0911 - each type has
     kind = type_of(schema)
     if kind == "record":
         return {
-            one["name"]: columns_of(one["type"], datum[one["name"]]) for one in schema["fields"]
+            each["name"]: columns_of(each["type"], datum[each["name"]]) for each in schema["fields"]
         }
     if kind == "array":
-        return [columns_of(schema["items"], one) for one in datum]
+        return [columns_of(schema["items"], each) for each in datum]
     if kind == "map":
-        return {name: columns_of(schema["values"], one) for name, one in datum.items()}
+        return {name: columns_of(schema["values"], each) for name, each in datum.items()}
     if isinstance(datum, Otherwise):
         datum = _otherwise(datum)
         return single(datum) if kind == "float" else datum
@@ -186,23 +187,23 @@ def columns_of(schema: Any, datum: Any) -> Any:  # noqa: PLR0911 - each type has
 
 
 def _union(schema: list[Any], datum: Choice) -> Any:
-    others = [one for one in schema if one != "null"]
+    others = [each for each in schema if each != "null"]
     branch = schema[datum.index]
     if len(others) == 1:
         return None if branch == "null" else columns_of(branch, datum.value)
     if branch == "null":
         return None
     names = _names(schema)
-    laid = dict.fromkeys(name for name, one in zip(names, schema, strict=True) if one != "null")
+    laid = dict.fromkeys(name for name, each in zip(names, schema, strict=True) if each != "null")
     return laid | {names[datum.index]: columns_of(branch, datum.value)}
 
 
 def _names(schema: list[Any]) -> list[str]:
     """The names of a union's types, with namespaces where two have the same."""
-    short = [one["name"] if type_of(one) in NAMED else type_of(one) for one in schema]
+    short = [each["name"] if type_of(each) in NAMED else type_of(each) for each in schema]
     return [
-        full_name(one).replace(".", "_") if short.count(name) > 1 else name
-        for name, one in zip(short, schema, strict=True)
+        full_name(each).replace(".", "_") if short.count(name) > 1 else name
+        for name, each in zip(short, schema, strict=True)
     ]
 
 
@@ -248,7 +249,7 @@ def _otherwise(datum: Otherwise) -> Any:
         return Decimal(int(shifted)).scaleb(-reader["scale"])
     if (of_writer, of_reader) == ("time-millis", "time-micros"):
         return value * 1000
-    kinds = [one.rpartition("-")[0] for one in (of_writer, of_reader)]
+    kinds = [each.rpartition("-")[0] for each in (of_writer, of_reader)]
     if kinds[0] == kinds[1] != "time":
         return _logical(writer, of_writer, value)
     raise MustRefuse(UNITS_DIFFER)

@@ -74,10 +74,10 @@ class Resolution:
         if kind == "record":
             return self._record(writer, reader, datum)
         if kind == "array":
-            return [self.resolve(writer["items"], reader["items"], one) for one in datum]
+            return [self.resolve(writer["items"], reader["items"], each) for each in datum]
         if kind == "map":
             inner = writer["values"], reader["values"]
-            return {name: self.resolve(*inner, one) for name, one in datum.items()}
+            return {name: self.resolve(*inner, each) for name, each in datum.items()}
         if kind == "enum":
             return self._symbol(reader, datum)
         value = self._single(type_of(writer), kind, datum)
@@ -104,7 +104,7 @@ class Resolution:
         return True
 
     def _branch(self, writer: Any, reader: list[Any]) -> int:
-        matching = [index for index, one in enumerate(reader) if self.matches(writer, one)]
+        matching = [index for index, each in enumerate(reader) if self.matches(writer, each)]
         if not matching:
             raise MustRefuse("not a type of the union")
         kind = type_of(writer)
@@ -119,20 +119,22 @@ class Resolution:
         return same[0] if same and self.exact else matching[0]
 
     def _record(self, writer: Any, reader: Any, datum: Any) -> dict[str, Any]:
-        written = {one["name"]: one for one in writer["fields"]}
-        names = {one["name"] for one in reader["fields"]}
+        written = {each["name"]: each for each in writer["fields"]}
+        names = {each["name"] for each in reader["fields"]}
         record = {}
-        for one in reader["fields"]:
-            sources = [one["name"], *(old for old in one.get("aliases", ()) if old not in names)]
+        for each in reader["fields"]:
+            sources = [each["name"], *(old for old in each.get("aliases", ()) if old not in names)]
             name = next((source for source in sources if source in written), None)
             if name is not None:
-                if name != one["name"]:
+                if name != each["name"]:
                     self.seen.add("alias of a field")
-                record[one["name"]] = self.resolve(written[name]["type"], one["type"], datum[name])
-            elif "default" in one:
+                record[each["name"]] = self.resolve(
+                    written[name]["type"], each["type"], datum[name]
+                )
+            elif "default" in each:
                 self.seen.add("default")
-                default = one["default"]
-                record[one["name"]] = default if self.raw else from_json(one["type"], default)
+                default = each["default"]
+                record[each["name"]] = default if self.raw else from_json(each["type"], default)
             else:
                 raise MustRefuse("a field without default is missing")
         return record

@@ -136,7 +136,7 @@ class Draw:
         branches: list[Any] = ["null"] if self.chance(0.6) else []
         for _ in range(self.random.randint(2, 4)):
             branch = self.type(depth + 1, union=False)
-            if identity(branch) not in {identity(one) for one in branches}:
+            if identity(branch) not in {identity(each) for each in branches}:
                 branches.append(branch)
         if self.chance(0.2):
             self.random.shuffle(branches)
@@ -162,8 +162,8 @@ class Draw:
     def _container(self, schema: Any, kind: str, *, is_default: bool) -> Any:
         if kind == "record":
             return {
-                one["name"]: self.value(one["type"], is_default=is_default)
-                for one in schema["fields"]
+                each["name"]: self.value(each["type"], is_default=is_default)
+                for each in schema["fields"]
             }
         count = self.random.choice([0, 0, 1, 2])
         if kind == "array":
@@ -218,15 +218,15 @@ def is_valid(schema: Any) -> bool:
     """Whether a schema keeps to the rules that fastavro does not look at: no union directly in a
     union, none with the same type twice, no name of a type twice.
     """
-    unions = [one for one, _ in walk(schema) if isinstance(one, list)]
+    unions = [each for each, _ in walk(schema) if isinstance(each, list)]
     whole = walk(qualified(schema))
-    names = [full_name(one) for one, _ in whole if type_of_any(one) in NAMED]
+    names = [full_name(each) for each, _ in whole if type_of_any(each) in NAMED]
     return len(set(names)) == len(names) and all(
-        one
-        and not any(isinstance(branch, list) for branch in one)
-        and len({identity(branch) for branch in one}) == len(one)
-        and one != ["null"]
-        for one in unions
+        each
+        and not any(isinstance(branch, list) for branch in each)
+        and len({identity(branch) for branch in each}) == len(each)
+        and each != ["null"]
+        for each in unions
     )
 
 
@@ -239,8 +239,8 @@ def walk(schema: Any, slot: tuple[Any, Any] | None = None) -> Iterator[tuple[Any
     """Yield all types in a schema, each with its place: what contains it, and the key in that."""
     yield schema, slot
     if isinstance(schema, list):
-        for index, one in enumerate(schema):
-            yield from walk(one, (schema, index))
+        for index, each in enumerate(schema):
+            yield from walk(each, (schema, index))
     elif isinstance(schema, dict):
         for field in schema.get("fields", ()):
             yield from walk(field["type"], (field, "type"))
@@ -257,11 +257,13 @@ def to_json(schema: Any, value: Any) -> Any:
     if kind in {"bytes", "fixed"}:
         return value.decode("latin-1")
     if kind == "record":
-        return {one["name"]: to_json(one["type"], value[one["name"]]) for one in schema["fields"]}
+        return {
+            each["name"]: to_json(each["type"], value[each["name"]]) for each in schema["fields"]
+        }
     if kind == "array":
-        return [to_json(schema["items"], one) for one in value]
+        return [to_json(schema["items"], each) for each in value]
     if kind == "map":
-        return {name: to_json(schema["values"], one) for name, one in value.items()}
+        return {name: to_json(schema["values"], each) for name, each in value.items()}
     return value
 
 
@@ -306,21 +308,21 @@ def _compound_from_json(schema: Any, kind: str, value: Any) -> Any:
             raise ValueError(kind)
         return content
     if kind == "array":
-        return [from_json(schema["items"], one) for one in value]
+        return [from_json(schema["items"], each) for each in value]
     if kind == "map":
-        return {name: from_json(schema["values"], one) for name, one in value.items()}
+        return {name: from_json(schema["values"], each) for name, each in value.items()}
     return {
-        one["name"]: from_json(
-            one["type"], value[one["name"]] if one["name"] in value else one.get("default", ())
+        each["name"]: from_json(
+            each["type"], value[each["name"]] if each["name"] in value else each.get("default", ())
         )
-        for one in schema["fields"]
+        for each in schema["fields"]
     }
 
 
 def qualified(schema: Any, space: str | None = None) -> Any:
     """The schema with the namespace of each named type, which is that around it by default."""
     if isinstance(schema, list):
-        return [qualified(one, space) for one in schema]
+        return [qualified(each, space) for each in schema]
     if not isinstance(schema, dict):
         return schema
     named = dict(schema)
@@ -331,14 +333,16 @@ def qualified(schema: Any, space: str | None = None) -> Any:
         if name in named:
             named[name] = qualified(named[name], space)
     if "fields" in named:
-        named["fields"] = [one | {"type": qualified(one["type"], space)} for one in named["fields"]]
+        named["fields"] = [
+            each | {"type": qualified(each["type"], space)} for each in named["fields"]
+        ]
     return named
 
 
 def without_logical(schema: Any) -> Any:
     """The schema of the same bytes without logical types."""
     if isinstance(schema, list):
-        return [without_logical(one) for one in schema]
+        return [without_logical(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
     plain = {
@@ -350,5 +354,7 @@ def without_logical(schema: Any) -> Any:
         if name in plain:
             plain[name] = without_logical(plain[name])
     if "fields" in plain:
-        plain["fields"] = [one | {"type": without_logical(one["type"])} for one in plain["fields"]]
+        plain["fields"] = [
+            each | {"type": without_logical(each["type"])} for each in plain["fields"]
+        ]
     return plain

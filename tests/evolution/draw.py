@@ -68,7 +68,7 @@ def _entries(draw: Draw, keys: Subject | None, values: Subject) -> tuple[Entry, 
             key = keys.sent(draw.random.choice(keys.versions).number)
         known.append((draw.random.randrange(partitions), key))
     entries = []
-    numbers = [one.number for one in values.versions]
+    numbers = [each.number for each in values.versions]
     for index, number in enumerate(numbers):
         for _ in range(draw.random.randint(3, 8)):
             used = number

@@ -100,16 +100,16 @@ class History:
 
     def files(self) -> dict[str, str]:
         """The directory of schemas."""
-        return dict(self.more) | {one.file: one.text for one in (*self.keys, *self.values)}
+        return dict(self.more) | {each.file: each.text for each in (*self.keys, *self.values)}
 
     def changes(self, first: int, second: int) -> tuple[str, ...]:
         """What differs between the versions of two ids, without repetitions."""
         (low, high) = sorted((first, second))
         found = [
             name
-            for one in (*self.keys, *self.values)
-            if low < one.number <= high
-            for name in one.changes
+            for each in (*self.keys, *self.values)
+            if low < each.number <= high
+            for name in each.changes
         ]
         return tuple(dict.fromkeys(found))
 
@@ -153,5 +153,5 @@ def canonical(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(name): canonical(value[name]) for name in sorted(value, key=str)}
     if isinstance(value, list | tuple):
-        return [canonical(one) for one in value]
+        return [canonical(each) for each in value]
     return value

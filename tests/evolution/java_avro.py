@@ -33,7 +33,7 @@ class JavaAvro:
 
     def __enter__(self) -> Self:
         jars = Path(str(resources.files("pyspark"))) / "jars"
-        path = [str(one) for name in _JARS for one in jars.glob(f"{name}*.jar")]
+        path = [str(each) for name in _JARS for each in jars.glob(f"{name}*.jar")]
         self._process = subprocess.Popen(
             [shutil.which("java") or "java", "-Xmx256m", "-cp", ":".join(path), str(_SOURCE)],
             stdin=subprocess.PIPE,
@@ -49,7 +49,7 @@ class JavaAvro:
     def read(self, writer: Any, reader: Any, content: bytes) -> Any:
         """The datum in Avro's JSON encoding, parsed; "refused" if Java raises."""
         parts = [json.dumps(writer).encode(), json.dumps(reader).encode(), content]
-        line = " ".join(base64.b64encode(one).decode() for one in parts)
+        line = " ".join(base64.b64encode(each).decode() for each in parts)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{line}\n")
@@ -70,11 +70,13 @@ def in_json(schema: Any, datum: Any) -> Any:  # noqa: PLR0911 - each type has it
         return {name: in_json(branch, datum.value)}
     kind = type_of(schema)
     if kind == "record":
-        return {one["name"]: in_json(one["type"], datum[one["name"]]) for one in schema["fields"]}
+        return {
+            each["name"]: in_json(each["type"], datum[each["name"]]) for each in schema["fields"]
+        }
     if kind == "array":
-        return [in_json(schema["items"], one) for one in datum]
+        return [in_json(schema["items"], each) for each in datum]
     if kind == "map":
-        return {name: in_json(schema["values"], one) for name, one in datum.items()}
+        return {name: in_json(schema["values"], each) for name, each in datum.items()}
     if kind in {"bytes", "fixed"}:
         return datum.decode("latin-1")
     return datum
@@ -83,7 +85,7 @@ def in_json(schema: Any, datum: Any) -> Any:  # noqa: PLR0911 - each type has it
 def same(mine: Any, theirs: Any) -> bool:
     """Whether both are the same, floats by their text or value."""
     if isinstance(mine, dict) and isinstance(theirs, dict):
-        return mine.keys() == theirs.keys() and all(same(mine[one], theirs[one]) for one in mine)
+        return mine.keys() == theirs.keys() and all(same(mine[each], theirs[each]) for each in mine)
     if isinstance(mine, list) and isinstance(theirs, list):
         return len(mine) == len(theirs) and all(map(same, mine, theirs))
     if isinstance(mine, float):

@@ -235,7 +235,7 @@ def _rename(draw: Draw, whole: dict[str, Any]) -> tuple[str, set[str]] | None:
     new = draw.name("f")
     owner["properties"][new] = owner["properties"].pop(name)
     if name in owner.get("required", ()):
-        owner["required"] = [new if one == name else one for one in owner["required"]]
+        owner["required"] = [new if each == name else each for each in owner["required"]]
     return "property renamed", set()
 
 

@@ -62,7 +62,7 @@ class JsonOfficial:
 
     def _without_undeclared(self, writer: Any, value: Any, values: list[Any]) -> list[Any]:
         """The row without the properties that the writer's schema allows and does not name."""
-        named = {name: one for name, one in value.items() if name in writer["properties"]}
+        named = {name: each for name, each in value.items() if name in writer["properties"]}
         if len(named) == len(value):
             return []
         try:
@@ -78,10 +78,10 @@ def _type_of(schema: Any) -> Any:
     if "type" in schema or "properties" in schema:
         return schema.get("type", "object")
     given = [schema["const"]] if "const" in schema else schema.get("enum", [])
-    kinds = {type(one) for one in given}
+    kinds = {type(each) for each in given}
     if len(kinds) == 1:
         return {str: "string", bool: "boolean", int: "integer"}.get(kinds.pop())
-    return next((one["type"] for one in schema.get("allOf", ()) if "type" in one), None)
+    return next((each["type"] for each in schema.get("allOf", ()) if "type" in each), None)
 
 
 class _Columns:
@@ -109,7 +109,7 @@ class _Columns:
             if type(value) is not list:
                 raise MustRefuse("types do not match")
             items = inner.get("items", {})
-            return [None if one is None else self.of(items, one) for one in value]
+            return [None if each is None else self.of(items, each) for each in value]
         if kind == "integer":
             return self._integer(value)
         if kind in _SCALARS:
@@ -127,12 +127,12 @@ class _Columns:
         required = schema.get("required", ())
         found: dict[str, Any] = {}
         for name, inner in schema["properties"].items():
-            one = value.get(name)
-            if one is None and name not in required:
+            each = value.get(name)
+            if each is None and name not in required:
                 found[name] = None
             else:
-                found[name] = self.of(inner, one)
-            if one is None and name in required and name not in value:
+                found[name] = self.of(inner, each)
+            if each is None and name in required and name not in value:
                 self.free = "a required property is missing"
         return found
 
@@ -152,12 +152,12 @@ class _Columns:
             return self._without_null(target)
         kinds = schema.get("type")
         if isinstance(kinds, list):
-            others = [one for one in kinds if one != "null"]
+            others = [each for each in kinds if each != "null"]
             only = others[0] if len(others) == 1 else None
             return {**schema, "type": only}, len(others) < len(kinds)
         for word in ("oneOf", "anyOf"):
             if word in schema:
-                rest = [one for one in schema[word] if one != {"type": "null"}]
+                rest = [each for each in schema[word] if each != {"type": "null"}]
                 if len(rest) != 1:
                     return {}, True
                 (inner, nullable) = self._without_null(rest[0])

@@ -168,7 +168,7 @@ class _Judge:
 
     def _reader(self, entries: Sequence[Entry], found: Found) -> list[Difference]:
         """With `follow` the columns are those of the newest schema that a record has."""
-        used = [one.value.number for one in entries if one.value is not None]
+        used = [each.value.number for each in entries if each.value is not None]
         if not self.follow or not used or found.values[0] == max(used):
             return []
         says = f"the columns are of {found.values[0]}, the newest records of {max(used)}"
@@ -185,11 +185,11 @@ class _Judge:
             return [self._wrong("a row and a refusal", at, entry, "")]
         if row is None:
             return self._refused(at, entry, expected, refused)
-        for part, one in expected.items():
+        for part, each in expected.items():
             actual = _part_of(row, part)
-            if actual not in one.values:
-                kind = _kind_of(actual, one)
-                says = f"{part}: expected {one.values or one.refusals}, got {actual}"
+            if actual not in each.values:
+                kind = _kind_of(actual, each)
+                says = f"{part}: expected {each.values or one.refusals}, got {actual}"
                 return [self._wrong(kind, at, entry, says, part)]
         return []
 
@@ -271,13 +271,13 @@ def _batch(at: Place, entry: Entry) -> pa.RecordBatch:
 
 
 def _decoded(row: dict[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in row.items() if name not in OWN and name != "topic"}
+    return {name: each for name, each in row.items() if name not in OWN and name != "topic"}
 
 
 def _part_of(row: dict[str, Any], part: str) -> Any:
     if part == "key":
         return row["key"]
-    others = {name: one for name, one in row.items() if name != "key"}
+    others = {name: each for name, each in row.items() if name != "key"}
     return others["value"] if list(others) == ["value"] else others
 
 
@@ -291,7 +291,7 @@ def _kind_of(actual: Any, expected: Expected) -> str:
 
 def _leaves(value: Any) -> list[bool]:
     if isinstance(value, dict):
-        return [leaf for one in value.values() for leaf in _leaves(one)]
+        return [leaf for each in value.values() for leaf in _leaves(each)]
     return [value not in (None, [], "")]
 
 
@@ -305,21 +305,21 @@ def smallest(history: History, root: Path, wrong: Difference) -> History:
     """The history with the fewest records and updates that still shows this kind of difference."""
 
     def shows(trial: History) -> bool:
-        return any(one.kind == wrong.kind for one in judged(trial, root, Figures()))
+        return any(each.kind == wrong.kind for each in judged(trial, root, Figures()))
 
     trials = [replace(history, cuts=history.cuts[-1:])]
     if history.keys:
         names = {
-            key: f"key-{n:02}" for n, key in enumerate({one.raw_key for one in history.entries})
+            key: f"key-{n:02}" for n, key in enumerate({each.raw_key for each in history.entries})
         }
-        entries = tuple(replace(one, key=names[one.raw_key]) for one in history.entries)
-        trials += [replace(one, keys=(), entries=entries) for one in (history, trials[0])]
+        entries = tuple(replace(each, key=names[each.raw_key]) for each in history.entries)
+        trials += [replace(each, keys=(), entries=entries) for each in (history, trials[0])]
     for trial in trials:
         history = trial if shows(trial) else history
     position = 0
     while position < len(history.entries) > 1:
         entries = history.entries[:position] + history.entries[position + 1 :]
-        cuts = sorted({max(1, one - (one > position)) for one in history.cuts})
+        cuts = sorted({max(1, each - (each > position)) for each in history.cuts})
         trial = replace(history, entries=entries, cuts=tuple(cuts))
         if shows(trial):
             history = trial

@@ -40,10 +40,10 @@ def text_of(file: dict[str, Any]) -> str:
     """The ``.proto`` file."""
     lines = [f'syntax = "{file["syntax"]}";', f"package {file['package']};"]
     used = {
-        one["type"]
+        each["type"]
         for message in _messages(file)
-        for one in message["fields"]
-        if isinstance(one["type"], str)
+        for each in message["fields"]
+        if isinstance(each["type"], str)
     }
     imports = sorted({_GOOGLE[name] for name in used & _GOOGLE.keys()})
     lines += [f'import "google/protobuf/{name}.proto";' for name in imports]
@@ -80,12 +80,12 @@ def _map(file: dict[str, Any], pair: list[Any]) -> str:
 
 
 def _path(file: dict[str, Any], name: str) -> str:
-    pending = [(f".{file['package']}", one) for one in (*file["messages"], *file["enums"])]
+    pending = [(f".{file['package']}", each) for each in (*file["messages"], *file["enums"])]
     while pending:
-        (above, one) = pending.pop()
-        if one["name"] == name:
+        (above, each) = pending.pop()
+        if each["name"] == name:
             return f"{above}.{name}"
-        pending += [(f"{above}.{one['name']}", inner) for inner in one.get("messages", ())]
+        pending += [(f"{above}.{each['name']}", inner) for inner in each.get("messages", ())]
     raise KeyError(name)
 
 
@@ -154,7 +154,7 @@ class ProtobufSubject:
         self, file: dict[str, Any], depth: int, message: dict[str, Any]
     ) -> dict[str, Any]:
         draw = self.draw
-        used = [one["number"] for one in message["fields"]] + message.get("gone", [])
+        used = [each["number"] for each in message["fields"]] + message.get("gone", [])
         field = {
             "number": max(used, default=0) + draw.random.choice([1, 1, 1, 15]),
             "name": draw.name("f"),
@@ -258,7 +258,7 @@ class ProtobufSubject:
         draw = self.draw.random
         kind = field.cpp_type
         if field.enum_type is not None:
-            known = [one.number for one in field.enum_type.values]
+            known = [each.number for each in field.enum_type.values]
             return draw.choice([*known * 4, *([] if field.enum_type.is_closed else [77])])
         if field.type == field.TYPE_BYTES:
             return draw.choice([b"", b"a", "☃".encode(), "☃".encode(), b"\xff\xfe"])
@@ -294,7 +294,7 @@ def encoded_indexes(indexes: tuple[int, ...]) -> bytes:
     """The indexes as zigzag varints; those of the first message are one zero."""
     if indexes == (0,):
         return b"\0"
-    return bytes(2 * one for one in (len(indexes), *indexes))
+    return bytes(2 * each for each in (len(indexes), *indexes))
 
 
 def _is_map(field: dict[str, Any]) -> bool:
@@ -339,7 +339,7 @@ def _same_wire(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set
         if found[1]["type"] in group:
             found[1]["type"] = subject.draw.random.choice(group)
             if group is _VARINT and subject.draw.chance(0.3):
-                enums = [one["name"] for one in file["enums"]]
+                enums = [each["name"] for each in file["enums"]]
                 found[1]["type"] = {"ref": enums[0]} if enums else "int32"
             return "type of the same wire format", {"wire"}
     return None
@@ -380,7 +380,7 @@ def _into_oneof(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, se
     if found[1]["oneof"]:
         found[1]["oneof"] = ""
         return "moved out of a oneof", {"wire"}
-    others = [one["oneof"] for one in found[0]["fields"] if one["oneof"]]
+    others = [each["oneof"] for each in found[0]["fields"] if each["oneof"]]
     found[1]["oneof"] = others[0] if others else subject.draw.name("o")
     found[1]["label"] = ""
     return "moved into a oneof", {"wire"}
@@ -389,7 +389,7 @@ def _into_oneof(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, se
 def _move(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set[str]] | None:
     """Move a message that is not the topic's out of another one."""
     for message in _messages(file):
-        inner = [one for one in message["messages"] if one["name"] != file["root"]]
+        inner = [each for each in message["messages"] if each["name"] != file["root"]]
         if inner:
             message["messages"].remove(inner[0])
             file["messages"].append(inner[0])

@@ -83,12 +83,12 @@ class ProtobufOfficial:
         """The message of a record: by its indexes, map entries not counted; where it starts."""
         content, position = sent.content, 5
         count = content[position] // 2
-        indexes = [one // 2 for one in content[position + 1 : position + 1 + count]] or [0]
+        indexes = [each // 2 for each in content[position + 1 : position + 1 + count]] or [0]
         messages = list(compiled(self._texts[sent.number])[1].message_types_by_name.values())
         message = None
         for index in indexes:
             message = messages[index]
-            messages = [one for one in message.nested_types if not one.GetOptions().map_entry]
+            messages = [each for each in message.nested_types if not each.GetOptions().map_entry]
         return message, position + 1 + count
 
 
@@ -125,7 +125,7 @@ def _loses(message: Any, reader: Any) -> bool:
         else:
             inner = value if field.is_repeated else [value]
             lost = field.is_repeated and not other.is_repeated and len(value) > 1
-            lost |= any(_loses(one, other.message_type) for one in inner)
+            lost |= any(_loses(each, other.message_type) for each in inner)
         if lost:
             return True
     return _two_of_a_oneof(message, reader)
@@ -169,7 +169,7 @@ def _differs(field: Any, value: Any, other: Any) -> bool:
     if other.type not in _RANGES:
         return False
     (low, high) = _RANGES[other.type]
-    return any(not low <= int(one) < high for one in values)
+    return any(not low <= int(each) < high for each in values)
 
 
 def columns_of(message: Any) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def _field(message: Any, field: Any) -> Any:
         inner = field.message_type.fields_by_name["value"]
         return {str(key): _single(inner, value[key]) for key in value}
     if field.is_repeated:
-        return [_single(field, one) for one in value]
+        return [_single(field, each) for each in value]
     if field.has_presence and not message.HasField(field.name):
         return None
     return _single(field, value)
@@ -204,6 +204,6 @@ def _single(field: Any, value: Any) -> Any:
             return _single(field.message_type.fields_by_name["value"], value.value)
         return columns_of(value)
     if field.enum_type is not None:
-        known = {one.number: one.name for one in reversed(field.enum_type.values)}
+        known = {each.number: each.name for each in reversed(field.enum_type.values)}
         return known.get(value, str(value))
     return Decimal(value) if field.cpp_type == field.CPPTYPE_UINT64 else value

@@ -53,7 +53,7 @@ def run_many(
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 says = f"{error} ({last.filename.rpartition('/')[2]}:{last.lineno})"
                 wrong = [Difference(f"raised {type(error).__name__}", None, says)]
-            by_kind = {one.kind: one for one in reversed(wrong)}
-            figures.differences += [(seed, history.kind, one) for one in by_kind.values()]
+            by_kind = {each.kind: each for each in reversed(wrong)}
+            figures.differences += [(seed, history.kind, each) for each in by_kind.values()]
             figures.different += bool(wrong)
     return figures

@@ -62,11 +62,11 @@ def places(entries: Sequence[Entry]) -> list[Place]:
 def write_logs(log_dir: Path, entries: Sequence[Entry]) -> None:
     """Write the logs of the topic t as they are with these records. Effects: replaces them."""
     shutil.rmtree(log_dir, ignore_errors=True)
-    for partition in sorted({one.partition for one in entries}):
+    for partition in sorted({each.partition for each in entries}):
         pairs = [
-            (one.raw_key, None if one.value is None else one.value.content)
-            for one in entries
-            if one.partition == partition
+            (each.raw_key, None if each.value is None else each.value.content)
+            for each in entries
+            if each.partition == partition
         ]
         log = LogBuilder(log_dir, f"t-{partition}")
         for start in range(0, len(pairs), _BATCH):
@@ -121,7 +121,7 @@ def _rows(form: str, path: Path) -> Iterator[dict[str, Any]]:
             yield from plain_rows(pa.table(query.read_all()))
         return
     for file in sorted(path.glob("partition=*/bucket=*/*.parquet")):
-        (partition, bucket) = (int(one.partition("=")[2]) for one in file.parts[-3:-1])
+        (partition, bucket) = (int(each.partition("=")[2]) for each in file.parts[-3:-1])
         with pq.ParquetFile(file) as opened:
             for row in plain_rows(opened.read()):
                 yield row | {"partition": partition, "bucket": bucket}
@@ -130,7 +130,7 @@ def _rows(form: str, path: Path) -> Iterator[dict[str, Any]]:
 def plain_rows(table: pa.Table | pa.RecordBatch) -> Iterator[dict[str, Any]]:
     """The rows of a table of Arrow, canonical."""
     columns = {
-        field.name: [canonical(plain(one, field.type)) for one in column.to_pylist()]
+        field.name: [canonical(plain(each, field.type)) for each in column.to_pylist()]
         for field, column in zip(table.schema, _for_python(table), strict=True)
     }
     for number in range(table.num_rows):
@@ -146,7 +146,7 @@ def _without_times(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind) or pa.types.is_date32(kind):
         return pa.int32() if pa.types.is_date32(kind) else pa.int64()
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(one.name, _without_times(one.type)) for one in kind])
+        return pa.struct([pa.field(each.name, _without_times(each.type)) for each in kind])
     if pa.types.is_map(kind):
         return pa.map_(kind.key_type, _without_times(kind.item_type))
     if pa.types.is_list(kind):
@@ -163,11 +163,11 @@ def plain(value: Any, kind: pa.DataType) -> Any:  # noqa: PLR0911 - each type ha
     if pa.types.is_date32(kind):
         return f"date {value}"
     if pa.types.is_struct(kind):
-        return {one.name: plain(value[one.name], one.type) for one in kind}
+        return {each.name: plain(value[each.name], each.type) for each in kind}
     if pa.types.is_map(kind):
-        return {str(key): plain(one, kind.item_type) for key, one in value}
+        return {str(key): plain(each, kind.item_type) for key, each in value}
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [plain(one, kind.value_type) for one in value]
+        return [plain(each, kind.value_type) for each in value]
     return value
 
 
