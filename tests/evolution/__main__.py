@@ -54,13 +54,14 @@ def _report(total: Figures, seconds: float) -> None:
     by_kind: dict[str, list[tuple[int, Difference]]] = defaultdict(list)
     for seed, kind, each in total.differences:
         by_kind[f"{kind}: {each.kind}"].append((seed, each))
-    for kind, found in sorted(by_kind.items(), key=lambda each: -len(each[1])):
-        _say(f"{len(found)} {kind}; seeds {', '.join(str(seed) for seed, _ in found[:_SEEDS])}")
+    for kind, differing in sorted(by_kind.items(), key=lambda each: -len(each[1])):
+        seeds = ", ".join(str(seed) for seed, _ in differing[:_SEEDS])
+        _say(f"{len(differing)} {kind}; seeds {seeds}")
         changes = Counter(
-            each.changes[0] for _, each in found if len(each.changes) == 1
+            each.changes[0] for _, each in differing if len(each.changes) == 1
         ).most_common(8)
         _say(f"    after one change: {', '.join(f'{name} {n}' for name, n in changes) or '-'}")
-        _say(f"    such as {found[0][1].says[:_SHOWN]}")
+        _say(f"    such as {differing[0][1].says[:_SHOWN]}")
 
 
 def _show(seed: int, kind: str | None, *, follow: bool) -> int:
@@ -115,7 +116,10 @@ def main(arguments: list[str]) -> int:
             for chunk in _chunks(chosen.seed, chosen.count)
         ]
         for done in as_completed(waiting):
-            total.add(done.result())
+            figures = done.result()
+            for seed, kind, each in figures.differences:
+                _say(f"seed {seed}, after {total.histories} histories: {kind}: {each.kind}")
+            total.add(figures)
     total.differences.sort(key=lambda each: each[0])
     _report(total, time.monotonic() - start)
     return 1 if total.differences else 0

@@ -105,13 +105,13 @@ class History:
     def changes(self, first: int, second: int) -> tuple[str, ...]:
         """What differs between the versions of two ids, without repetitions."""
         (low, high) = sorted((first, second))
-        found = [
+        names = [
             name
             for each in (*self.keys, *self.values)
             if low < each.number <= high
             for name in each.changes
         ]
-        return tuple(dict.fromkeys(found))
+        return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True, slots=True)

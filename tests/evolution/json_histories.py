@@ -175,17 +175,17 @@ def _plain_value(draw: Draw, schema: dict[str, Any], whole: dict[str, Any]) -> A
 
 
 def _object_value(draw: Draw, schema: dict[str, Any], whole: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    document: dict[str, Any] = {}
     for name, inner in schema.get("properties", {}).items():
         if name in schema.get("required", ()) or draw.chance(0.75):
-            found[name] = value_of(draw, inner, whole)
+            document[name] = value_of(draw, inner, whole)
     more = schema.get("additionalProperties", "properties" in schema)
     if isinstance(more, dict):
         if draw.chance(0.3):
-            found[draw.name("u")] = value_of(draw, more, whole)
+            document[draw.name("u")] = value_of(draw, more, whole)
     elif more and draw.chance(0.1):
-        found[draw.name("u")] = draw.random.choice(_ANY)
-    items = list(found.items())
+        document[draw.name("u")] = draw.random.choice(_ANY)
+    items = list(document.items())
     if draw.chance(0.2):
         draw.random.shuffle(items)
     return dict(items)

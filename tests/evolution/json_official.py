@@ -125,16 +125,16 @@ class _Columns:
         if type(value) is not dict:
             raise MustRefuse("types do not match")
         required = schema.get("required", ())
-        found: dict[str, Any] = {}
+        laid: dict[str, Any] = {}
         for name, inner in schema["properties"].items():
             each = value.get(name)
             if each is None and name not in required:
-                found[name] = None
+                laid[name] = None
             else:
-                found[name] = self.of(inner, each)
+                laid[name] = self.of(inner, each)
             if each is None and name in required and name not in value:
                 self.free = "a required property is missing"
-        return found
+        return laid
 
     def _integer(self, value: Any) -> int:
         if type(value) is float and value.is_integer():

@@ -118,26 +118,26 @@ class _Judge:
 
     def run(self) -> list[Difference]:
         """Update the table in steps, and make another one of the whole log."""
-        history, found, before = self.history, Found(), list[Difference]()
+        history, contents, before = self.history, Found(), list[Difference]()
         logs = self.root / "logs"
         self.figures.histories += 1
         for cut in history.cuts:
             entries = history.entries[:cut]
             write_logs(logs, entries)
             try:
-                found = update(located(history, self.root, "steps"), logs)
+                contents = update(located(history, self.root, "steps"), logs)
             except LogwrightError as error:
                 return [*before, _failed(error)]
             self.figures.updates += 1
-            before += self._table(entries, found)
+            before += self._table(entries, contents)
         try:
             again = update(located(history, self.root, "again"), logs)
         except LogwrightError as error:
             return [*before, _failed(error)]
         wrong = self._table(history.entries, again)
-        return [*before, *wrong, *self._same(found, again), *self._alone(again)]
+        return [*before, *wrong, *self._same(contents, again), *self._alone(again)]
 
-    def _table(self, entries: Sequence[Entry], found: Found) -> list[Difference]:
+    def _table(self, entries: Sequence[Entry], contents: Found) -> list[Difference]:
         history = self.history
         files = {
             name: text
@@ -148,37 +148,37 @@ class _Judge:
         for at, entry in zip(places(entries), entries, strict=True):
             newest[entry.partition, entry.raw_key] = at, entry
         heads = {at: entry for at, entry in newest.values() if entry.value is not None}
-        extra = sorted(found.rows.keys() - heads.keys())
+        extra = sorted(contents.rows.keys() - heads.keys())
         if extra:
             return [Difference("a row that is not the newest of its key", extra[0], "")]
-        wrong = self._reader(entries, found)
+        wrong = self._reader(entries, contents)
         if not heads:
             return wrong
         official = OFFICIALS[history.kind]
-        self.reader = found.values[0], found.keys[0]
-        values = official(files, *found.values, self.figures.counts)
-        keys = official(files, *found.keys, self.figures.counts) if history.keys else None
+        self.reader = contents.values[0], contents.keys[0]
+        values = official(files, *contents.values, self.figures.counts)
+        keys = official(files, *contents.keys, self.figures.counts) if history.keys else None
         for at, entry in heads.items():
             self.figures.records += 1
             expected = {"value": values.expect(entry.value)} if entry.value else {}
             if keys is not None and isinstance(entry.key, Sent):
                 expected["key"] = keys.expect(entry.key)
-            wrong += self._record(at, entry, expected, found)
+            wrong += self._record(at, entry, expected, contents)
         return wrong
 
-    def _reader(self, entries: Sequence[Entry], found: Found) -> list[Difference]:
+    def _reader(self, entries: Sequence[Entry], contents: Found) -> list[Difference]:
         """With `follow` the columns are those of the newest schema that a record has."""
         used = [each.value.number for each in entries if each.value is not None]
-        if not self.follow or not used or found.values[0] == max(used):
+        if not self.follow or not used or contents.values[0] == max(used):
             return []
-        says = f"the columns are of {found.values[0]}, the newest records of {max(used)}"
+        says = f"the columns are of {contents.values[0]}, the newest records of {max(used)}"
         return [Difference("columns that do not follow", None, says)]
 
     def _record(
-        self, at: Place, entry: Entry, expected: dict[str, Expected], found: Found
+        self, at: Place, entry: Entry, expected: dict[str, Expected], contents: Found
     ) -> list[Difference]:
-        refused = found.refused.get(at, {})
-        row = found.rows.get(at)
+        refused = contents.refused.get(at, {})
+        row = contents.rows.get(at)
         if row is None and not refused:
             return [self._wrong("neither a row nor a refusal", at, entry, "")]
         if row is not None and refused:
@@ -189,7 +189,7 @@ class _Judge:
             actual = _part_of(row, part)
             if actual not in each.values:
                 kind = _kind_of(actual, each)
-                says = f"{part}: expected {each.values or one.refusals}, got {actual}"
+                says = f"{part}: expected {each.values or each.refusals}, got {actual}"
                 return [self._wrong(kind, at, entry, says, part)]
         return []
 
@@ -216,42 +216,42 @@ class _Judge:
         changes = self.history.changes(sent.number, readers) if isinstance(sent, Sent) else ()
         return Difference(kind, at, says, changes)
 
-    def _same(self, found: Found, again: Found) -> list[Difference]:
+    def _same(self, contents: Found, again: Found) -> list[Difference]:
         """The table that was made again is the one that was updated, if both have one reader."""
-        if found.decoding != again.decoding:
+        if contents.decoding != again.decoding:
             self.figures.counts["tables of two schemas are not compared"] += 1
             return []
         self.figures.counts["tables compared"] += 1
-        for at in sorted(found.rows.keys() | again.rows.keys()):
-            if found.rows.get(at) != again.rows.get(at):
+        for at in sorted(contents.rows.keys() | again.rows.keys()):
+            if contents.rows.get(at) != again.rows.get(at):
                 return [Difference("made again it is another table", at, "rows differ")]
-            if at in again.rows and (found.raw_keys[at] != again.raw_keys[at]):
+            if at in again.rows and (contents.raw_keys[at] != again.raw_keys[at]):
                 return [Difference("made again it is another table", at, "keys differ")]
-        missing = sorted(again.refused.keys() - found.refused.keys())
+        missing = sorted(again.refused.keys() - contents.refused.keys())
         if missing:
             return [Difference("made again it has another quarantine", missing[0], "")]
-        different = [at for at in again.refused if again.refused[at] != found.refused[at]]
+        different = [at for at in again.refused if again.refused[at] != contents.refused[at]]
         if different:
-            says = f"{found.refused[different[0]]}, then {again.refused[different[0]]}"
+            says = f"{contents.refused[different[0]]}, then {again.refused[different[0]]}"
             return [Difference("made again it has other reasons", different[0], says)]
         return []
 
-    def _alone(self, found: Found) -> list[Difference]:
+    def _alone(self, contents: Found) -> list[Difference]:
         """Each record becomes the same without the others."""
-        if self.history.seed % 4 or not found.decoding:
+        if self.history.seed % 4 or not contents.decoding:
             return []
-        decoding = Decoding.model_validate_json(found.decoding)
+        decoding = Decoding.model_validate_json(contents.decoding)
         decoder = make_decoder(decoding, base=self.root, topic="t")
         for at, entry in zip(places(self.history.entries), self.history.entries, strict=True):
-            if entry.value is None or (at not in found.rows and at not in found.refused):
+            if entry.value is None or (at not in contents.rows and at not in contents.refused):
                 continue
             self.figures.counts["records decoded alone"] += 1
             decoded = decoder.decode(_batch(at, entry))
             rows = [_decoded(row) for row in plain_rows(decoded.rows)]
             refused = {row["part"]: row["reason"] for row in decoded.refused.to_pylist()}
-            if rows != ([found.rows[at]] if at in found.rows else []):
+            if rows != ([contents.rows[at]] if at in contents.rows else []):
                 return [self._wrong("alone it is another row", at, entry, f"alone {rows}")]
-            if refused != found.refused.get(at, {}):
+            if refused != contents.refused.get(at, {}):
                 return [self._wrong("alone it is refused otherwise", at, entry, f"{refused}")]
         return []
 

@@ -309,10 +309,10 @@ def _some_field(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[Any, An
 
 
 def _rename(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set[str]] | None:
-    found = _some_field(subject, file)
-    if found is None:
+    picked = _some_field(subject, file)
+    if picked is None:
         return None
-    found[1]["name"] = subject.draw.name("f")
+    picked[1]["name"] = subject.draw.name("f")
     return "field renamed", {"wire"}
 
 
@@ -323,66 +323,71 @@ def _add(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set[str]]
 
 
 def _remove(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set[str]] | None:
-    found = _some_field(subject, file)
-    if found is None or len(found[0]["fields"]) < 2:
+    picked = _some_field(subject, file)
+    if picked is None or len(picked[0]["fields"]) < 2:
         return None
-    found[0]["fields"].remove(found[1])
-    found[0].setdefault("gone", []).append(found[1]["number"])
+    picked[0]["fields"].remove(picked[1])
+    picked[0].setdefault("gone", []).append(picked[1]["number"])
     return "field removed", {"wire"}
 
 
 def _same_wire(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set[str]] | None:
-    found = _some_field(subject, file)
-    if found is None or not isinstance(found[1]["type"], str):
+    picked = _some_field(subject, file)
+    if picked is None or not isinstance(picked[1]["type"], str):
         return None
     for group in _GROUPS:
-        if found[1]["type"] in group:
-            found[1]["type"] = subject.draw.random.choice(group)
+        if picked[1]["type"] in group:
+            picked[1]["type"] = subject.draw.random.choice(group)
             if group is _VARINT and subject.draw.chance(0.3):
                 enums = [each["name"] for each in file["enums"]]
-                found[1]["type"] = {"ref": enums[0]} if enums else "int32"
+                picked[1]["type"] = {"ref": enums[0]} if enums else "int32"
             return "type of the same wire format", {"wire"}
     return None
 
 
 def _other_type(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set[str]] | None:
-    found = _some_field(subject, file)
-    if found is None or found[1]["oneof"]:
+    picked = _some_field(subject, file)
+    if picked is None or picked[1]["oneof"]:
         return None
-    found[1]["type"] = subject.type(file, 1, found[0])
-    if _is_map(found[1]):
-        found[1]["label"] = ""
+    picked[1]["type"] = subject.type(file, 1, picked[0])
+    if _is_map(picked[1]):
+        picked[1]["label"] = ""
     return "another type", set()
 
 
 def _repeat(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set[str]] | None:
-    found = _some_field(subject, file)
-    if found is None or _is_map(found[1]) or found[1]["oneof"]:
+    picked = _some_field(subject, file)
+    if picked is None or _is_map(picked[1]) or picked[1]["oneof"]:
         return None
-    is_repeated = found[1]["label"] == "repeated"
-    found[1]["label"] = "" if is_repeated else "repeated"
+    is_repeated = picked[1]["label"] == "repeated"
+    picked[1]["label"] = "" if is_repeated else "repeated"
     return ("repeated made singular" if is_repeated else "singular made repeated"), {"wire"}
 
 
 def _presence(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set[str]] | None:
-    found = _some_field(subject, file)
+    picked = _some_field(subject, file)
     labels = {"": "optional", "optional": ""}
-    if found is None or found[1]["label"] not in labels or _is_map(found[1]) or found[1]["oneof"]:
+    if (
+        picked is None
+        or picked[1]["label"] not in labels
+        or _is_map(picked[1])
+        or picked[1]["oneof"]
+    ):
         return None
-    found[1]["label"] = labels[found[1]["label"]]
+    picked[1]["label"] = labels[picked[1]["label"]]
     return "presence changed", {"wire"}
 
 
 def _into_oneof(subject: ProtobufSubject, file: dict[str, Any]) -> tuple[str, set[str]] | None:
-    found = _some_field(subject, file)
-    if found is None or _is_map(found[1]) or found[1]["label"] in {"repeated", "required"}:
+    picked = _some_field(subject, file)
+    if picked is None or _is_map(picked[1]) or picked[1]["label"] in {"repeated", "required"}:
         return None
-    if found[1]["oneof"]:
-        found[1]["oneof"] = ""
+    if picked[1]["oneof"]:
+        picked[1]["oneof"] = ""
         return "moved out of a oneof", {"wire"}
-    others = [each["oneof"] for each in found[0]["fields"] if each["oneof"]]
-    found[1]["oneof"] = others[0] if others else subject.draw.name("o")
-    found[1]["label"] = ""
+    others = [each["oneof"] for each in picked[0]["fields"] if each["oneof"]]
+    picked[1]["oneof"] = others[0] if others else subject.draw.name("o")
+    picked[1]["label"] = ""
     return "moved into a oneof", {"wire"}
 
 

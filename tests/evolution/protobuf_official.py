@@ -140,12 +140,12 @@ def _other_entries(field: Any, other: Any) -> bool:
 
 def _two_of_a_oneof(message: Any, reader: Any) -> bool:
     """Whether two set fields are of one oneof for the reader."""
-    found: list[str] = []
+    oneofs: list[str] = []
     for field, _ in message.ListFields():
         other = reader.fields_by_number.get(field.number)
         if other is not None and other.containing_oneof is not None:
-            found.append(other.containing_oneof.name)
-    return len(set(found)) < len(found)
+            oneofs.append(other.containing_oneof.name)
+    return len(set(oneofs)) < len(oneofs)
 
 
 _RANGES: Final = {

@@ -51,12 +51,12 @@ class Found:
 def places(entries: Sequence[Entry]) -> list[Place]:
     """Partition and offset of each record."""
     ends: dict[int, int] = {}
-    found = []
+    contents = []
     for entry in entries:
         offset = ends.get(entry.partition, 0)
-        found.append((entry.partition, offset))
+        contents.append((entry.partition, offset))
         ends[entry.partition] = offset + 1
-    return found
+    return contents
 
 
 def write_logs(log_dir: Path, entries: Sequence[Entry]) -> None:
@@ -93,20 +93,22 @@ def update(table: LocatedTable, log_dir: Path) -> Found:
     done = update_topic(table, topic_logs(log_dir), now_ms=START_MS + 10**6)
     for error in done.result.failures.values():
         raise error
-    found = Found()
+    contents = Found()
     path = Path(str(table.table.path))
     for row in _rows(table.table.format, path):
         at = row["partition"], row["offset"]
-        found.raw_keys[at] = row["_key"] if "_key" in row else row["key"]
-        found.rows[at] = {name: row[name] for name in row if name not in OWN}
+        contents.raw_keys[at] = row["_key"] if "_key" in row else row["key"]
+        contents.rows[at] = {name: row[name] for name in row if name not in OWN}
     for row in _rows(table.table.format, path.with_name(f"{path.name}_quarantine")):
-        found.refused.setdefault((row["partition"], row["offset"]), {})[row["part"]] = row["reason"]
+        contents.refused.setdefault((row["partition"], row["offset"]), {})[row["part"]] = row[
+            "reason"
+        ]
     snapshot = done.result.snapshot
     if snapshot is not None:
-        found.decoding = snapshot.form.decoding
+        contents.decoding = snapshot.form.decoding
         decoding = Decoding.model_validate_json(snapshot.form.decoding)
-        found.values, found.keys = _reader(decoding.value), _reader(decoding.key)
-    return found
+        contents.values, contents.keys = _reader(decoding.value), _reader(decoding.key)
+    return contents
 
 
 def _reader(spec: Any) -> tuple[int, str | None]:

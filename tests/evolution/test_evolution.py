@@ -44,9 +44,9 @@ def test_columns_of_another_version_are_found(
     """The judge finds a table that does not have the columns that it says."""
 
     def of_the_first(*arguments: Any) -> Found:
-        found = update(*arguments)
-        found.values = (FIRST, found.values[1])
-        return found
+        contents = update(*arguments)
+        contents.values = (FIRST, contents.values[1])
+        return contents
 
     monkeypatch.setattr(judge, "update", of_the_first)
     with quiet():
