@@ -32,6 +32,7 @@ from logwright.tables.compare import (
     keys_in_several,
     largest_offsets,
 )
+from logwright.tables.events import Events
 from logwright.tables.files import DirectoryFiles, hidden_in
 from logwright.tables.local_files import WORK
 from logwright.tables.logs import TopicLog
@@ -250,17 +251,18 @@ def _compared(
     """
     work = Path(gettempdir()) if place.directory is None else place.directory / WORK
     quarantine = Quarantine(store=open_store(place, quarantine=True), topic=place.topic, work=work)
+    events = Events(snapshot, place.base)
     if place.table.unique == "topic":
         try:
             hidden = hidden_in(place.files or DirectoryFiles(place.base))
-            return compare_topic(store, snapshot, quarantine, logs, hidden), []
+            return compare_topic(store, snapshot, quarantine, logs, hidden, events=events), []
         except PointNotHeld:
             return [], [str(log.partition) for log in logs]
     comparisons: list[Comparison] = []
     skipped: list[str] = []
     for log in logs:
         try:
-            comparison = compare(store, snapshot, quarantine, log)
+            comparison = compare(store, snapshot, quarantine, log, events=events)
         except PointNotHeld:
             skipped.append(str(log.partition))
             continue

@@ -72,6 +72,10 @@ def update_metadata(
         "records read": sum(one.records for one in result.partitions),
         "bytes read": sum(one.bytes_read for one in result.partitions),
         "records refused": sum(one.refused for one in result.partitions),
+        "records without a key": sum(one.keyless for one in result.partitions),
+        "messages": sum(one.messages for one in result.partitions),
+        "truncations": sum(one.truncations for one in result.partitions),
+        "rows with unknown values": sum(one.unknown for one in result.partitions),
         "rows in quarantine": update.quarantined,
         "files written": sum(one.buckets for one in result.partitions),
         "files of old versions removed": update.removed_files,
@@ -92,6 +96,10 @@ def update_metadata(
     if rebuilt:
         reasons = dict.fromkeys(one.step.reason for one in rebuilt)
         shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
+    if update.changes:
+        shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
+    if update.unknown:
+        shown["fields without a column"] = str(list(islice(update.unknown, SHOWN_PARTITIONS)))
     if result.gone:
         shown["partitions of an earlier topic removed"] = str(list(result.gone))
     if result.left:
@@ -154,6 +162,7 @@ def _row(result: PartitionResult, log: TopicLog, now_ms: int) -> dict[str, Any]:
         "rows upserted": result.written,
         "rows deleted": result.deleted,
         "records refused": result.refused,
+        "records without a key": result.keyless,
         "why rebuilt": result.step.reason,
         "as of": "" if log.bound is None else str(instant(log.bound.recorded_ms)),
     }

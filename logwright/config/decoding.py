@@ -18,10 +18,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from logwright.config.json_fields import JsonField, read_fields
 from logwright.config.marked import MAX_FILE_BYTES, Entries, Marked, read_marked_text
@@ -147,13 +155,24 @@ class RegistrySpec(Spec):
         return self
 
 
+UNAVAILABLE: Final = "__debezium_unavailable_value"
+"""The default of the connectors' setting ``unavailable.value.placeholder``."""
+
+
 @decoded_by("logwright.decode.debezium")
 class DebeziumSpec(Spec):
     """A change event of Debezium: op, before, after, ts_ms, source. The columns are those of
-    ``after``, and `_op`, `_source_time`.
+    ``after``, and `_op`, `_source_time`; of a flattened event those of the row.
 
     Attributes:
         of: how the envelope is encoded. The fields of a JSON spec are those of the row.
+        flattened: the value is the row itself, as ExtractNewRecordState makes it; a field
+            ``__deleted`` says whether it was deleted.
+        documents: ``after`` is a text, the document of a MongoDB collection as JSON, which is the
+            column ``document``.
+        truncate: what a truncation does: it is refused, or deletes all rows of earlier records;
+            the latter only of topics with one partition.
+        unavailable: the placeholder of values that the source left out.
     """
 
     use = "value"
@@ -162,6 +181,29 @@ class DebeziumSpec(Spec):
     )
     format: Literal["debezium"] = "debezium"
     of: JsonSpec | AvroSpec | RegistrySpec = Field(default_factory=JsonSpec, discriminator="format")
+    flattened: bool = False
+    documents: bool = False
+    truncate: Literal["refuse", "delete"] = "refuse"
+    unavailable: Annotated[str, Field(min_length=1, max_length=1000)] = UNAVAILABLE
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is as it always was: tables know their spec by its JSON."""
+        given: dict[str, Any] = serialize(self)
+        return {
+            name: value
+            for name, value in given.items()
+            if name in {"format", "of"} or value != type(self).model_fields[name].default
+        }
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Self:
+        if self.flattened and self.documents:
+            raise contradiction("flattened events have no documents", "documents", "flattened")
+        if self.flattened and self.truncate == "delete":
+            rule = "ExtractNewRecordState drops truncations"
+            raise contradiction(rule, "truncate", "flattened")
+        return self
 
 
 @decoded_by("logwright.decode.internal")

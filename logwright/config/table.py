@@ -69,6 +69,7 @@ FORMATS: Final = {
 """All formats, by their names in the policies and on the command line."""
 UpdateMode = Literal["merge-on-read", "copy-on-write"]
 Unique = Literal["partition", "topic"]
+SchemaChanges = Literal["grow", "follow", "fixed"]
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
@@ -107,6 +108,10 @@ class TopicTable(BaseModel):
             again, for readers that do not know deleted rows.
         unique: where a key has one row: in each ``partition`` that has it, as for compaction, or in
             the whole ``topic``, also after its number of partitions has grown.
+        schema_changes: what the table does if records have a newer schema of a registry. With
+            ``grow`` columns are added, widened and renamed, and any other change is refused; with
+            ``follow`` columns that the newest schema does not have go, too; with ``fixed`` the
+            columns stay.
         preview: show a few rows in the asset's page.
         keep_versions_ms: how long the files of earlier versions are kept, and rows in the files
             that are only marked as deleted (Delta, Iceberg).
@@ -126,6 +131,7 @@ class TopicTable(BaseModel):
     log_dir: str | None = Field(None, min_length=1)
     update_mode: UpdateMode = "merge-on-read"
     unique: Unique = "partition"
+    schema_changes: SchemaChanges = "grow"
     preview: Boolean = False
     keep_versions_ms: Annotated[Int64, Field(ge=0)] = 604_800_000
     identifier: Annotated[str, AfterValidator(_identifier)] | None = None

@@ -9,7 +9,7 @@ has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -29,8 +29,8 @@ from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, is
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
 from logwright.decode.make import Made, Making
 from logwright.decode.model import MAX_VALUE_BYTES, NOTHING_USED, TIMESTAMP, TOO_LARGE, Part
-from logwright.decode.protobuf_resolve import Differences
-from logwright.decode.protoc import compile_file
+from logwright.decode.protobuf_resolve import same_of
+from logwright.decode.protoc import Compiled, compile_file
 from logwright.decode.refusal import Refused
 
 Value = Callable[[Any], Any]
@@ -95,9 +95,8 @@ class ProtobufDecoder:
 
     def __init__(self, descriptor: Any, written: Any = None) -> None:
         self._message = message_factory.GetMessageClass(descriptor)
-        self._differing = None
-        if written is not None:
-            self._differing = Differences(written, descriptor)
+        self._is_known = written is not None
+        self._require_same = None if written is None else same_of(written, descriptor)
         kinds = _Kinds()
         (self.node, self._value) = kinds.message(descriptor, ())
         if is_empty(self.node):
@@ -123,7 +122,11 @@ class ProtobufDecoder:
                 continue
             try:
                 self._cells.start()
-                values[row] = self._value(self._parse(content))
+                message = self._parse(content)
+                value = self._value(message)
+                if not self._is_known and not _has_more(value):
+                    _require_known(message)
+                values[row] = value
             except Refused as refused:
                 values[row] = None
                 reasons[row] = refused.reason
@@ -138,10 +141,8 @@ class ProtobufDecoder:
             raise Refused(f"is not a message {self.name}") from None
         if self._has_required and not message.IsInitialized():
             raise Refused("misses a required field")
-        if self._differing is not None:
-            self._differing.require_same(content, message)
-        elif not message.ListFields() and len(UnknownFieldSet(message)):
-            raise Refused(NOTHING_USED)
+        if self._require_same is not None:
+            self._require_same(content, message)
         return message
 
 
@@ -216,6 +217,21 @@ class _Kinds:
         return _LEAVES[kind], Decimal if kind == FieldDescriptor.CPPTYPE_UINT64 else _same
 
 
+def _has_more(value: Any) -> bool:
+    """Return whether a value has more than defaults."""
+    return any(value.values()) if type(value) is dict else True
+
+
+def _require_known(message: Any) -> None:
+    """Require that a message is not of unknown fields alone.
+
+    Raises:
+        Refused: it is, so it is most likely of another type.
+    """
+    if not message.ListFields() and len(UnknownFieldSet(message)):
+        raise Refused(NOTHING_USED)
+
+
 def _labels(descriptor: Any) -> dict[str, int]:
     """Return whether each field is optional, required or repeated."""
     copied = descriptor_pb2.DescriptorProto()
@@ -262,39 +278,47 @@ _TIMESTAMP: Final = Leaf(
 )
 
 
-def message_at(file: Any, indexes: tuple[int, ...]) -> Any:
+def message_at(compiled: Compiled, indexes: tuple[int, ...], name: str | None = None) -> Any:
     """Return the descriptor of a message of a file, by its place.
 
+    Confluent's readers count the messages of the schema's text. Some of its writers (Python, Go,
+    .NET, C++) also count the entries that protoc makes of ``map<>`` fields, if they did not
+    register the schema themselves. Where that leads to two messages, nothing in the record says
+    which it is. Source: ProtobufSchema.toMessageName of Confluent's schema registry,
+    confluent_kafka.schema_registry.common.protobuf.
+
     Args:
-        file: the file's descriptor.
+        compiled: the file.
         indexes: of the message in the file, of one in that message, and so on.
+        name: the message that the records are expected to be; it counts if it is one of the two.
 
     Raises:
-        Refused: there is none.
+        Refused: there is none, or there are two.
     """
+    (by_text, by_descriptor) = (
+        _walk(compiled, indexes, compiled.counted),
+        _walk(compiled, indexes, list),
+    )
+    found = [message for message in (by_text, by_descriptor) if message is not None]
+    names = {message.full_name: message for message in found}
+    if name in names:
+        return names[name]
+    if not found:
+        raise Refused("has the index of an unknown message")
+    if by_text is None or len(names) > 1:
+        raise Refused("has indexes of its message that writers count in two ways: set message")
+    return by_text
+
+
+def _walk(
+    compiled: Compiled, indexes: tuple[int, ...], counted: Callable[[Iterable[Any]], list[Any]]
+) -> Any:
+    """Return the message at a place, None if there is none but the entry of a map."""
     message = None
-    messages = list(file.message_types_by_name.values())
+    messages = counted(compiled.messages)
     for index in indexes:
         if not 0 <= index < len(messages):
-            raise Refused("has the index of an unknown message")
+            return None
         message = messages[index]
-        messages = list(message.nested_types)
-    if message is None:
-        raise Refused("has the index of an unknown message")
-    return message
-
-
-def message_indexes(file: Any, name: str) -> tuple[int, ...]:
-    """Return the indexes of a message, as for `message_at`.
-
-    Raises:
-        UnusableSchema: the file has none of this name.
-    """
-    pending: list[tuple[tuple[int, ...], Any]] = [((), file.message_types_by_name.values())]
-    while pending:
-        (above, messages) = pending.pop()
-        for index, message in enumerate(messages):
-            if message.full_name == name:
-                return (*above, index)
-            pending.append(((*above, index), message.nested_types))
-    raise UnusableSchema(f"has no message {name}")
+        messages = counted(message.nested_types)
+    return None if message is None or message.GetOptions().map_entry else message

@@ -24,37 +24,31 @@ Check = Callable[[Any, Any], str | None]
 """(message as written, as parsed for the columns) → the first field that is not the same."""
 
 
-class Differences:
-    """The fields of two types that may not be read the same.
+def same_of(written: Any, columns: Any) -> Callable[[bytes, Any], None] | None:
+    """Return what requires that a message has lost nothing; None if none can lose anything.
 
     Args:
         written: descriptor of the type that messages were written with.
         columns: descriptor of the type of the columns.
+
+    Returns:
+        a function of the content of a message, and of the message as it was parsed by the type of
+        the columns; it raises Refused.
     """
+    check = _Pairs().message(written, columns, ())
+    if check is None:
+        return None
+    parse = message_factory.GetMessageClass(written).FromString
 
-    def __init__(self, written: Any, columns: Any) -> None:
-        self._message = message_factory.GetMessageClass(written)
-        self._check = _Pairs().message(written, columns, ())
-
-    def require_same(self, content: bytes, parsed: Any) -> None:
-        """Require that a message has lost nothing.
-
-        Args:
-            content: of the message.
-            parsed: as parsed by the type of the columns.
-
-        Raises:
-            Refused: it has.
-        """
-        if self._check is None:
-            return
+    def require_same(content: bytes, parsed: Any) -> None:
         try:
-            written = self._message.FromString(content)
+            path = check(parse(content), parsed)
         except DecodeError:
-            raise Refused(f"is not a message {self._message.DESCRIPTOR.full_name}") from None
-        path = self._check(written, parsed)
+            raise Refused(f"is not a message {written.full_name}") from None
         if path is not None:
             raise Refused(f"has a value in field {path} that does not fit the columns")
+
+    return require_same
 
 
 class _Pairs:

@@ -2,8 +2,8 @@
 
 ::
 
-    magic    int8    0
-    id       int32   of the schema
+    magic    int8    0, or 1 of newer clients
+    id       int32   of the schema; after a 1 its GUID, 16 bytes
     indexes          Protobuf only: zigzag varints, a count and the message's place in its file;
                      a count of 0 stands for the first message
     datum
@@ -14,8 +14,9 @@ their format, so that a topic whose schema evolved has one set of columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, Protocol
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +31,7 @@ from logwright.decode.json_schema import JsonSchema
 from logwright.decode.json_values import JsonDecoder
 from logwright.decode.make import Made, Making
 from logwright.decode.model import Part
-from logwright.decode.protobuf import ProtobufDecoder, message_at, message_indexes
+from logwright.decode.protobuf import ProtobufDecoder, message_at
 from logwright.decode.protoc import Compiled, compile_file
 from logwright.decode.refusal import Refused
 from logwright.decode.schema_sources import (
@@ -43,12 +44,14 @@ from logwright.decode.schema_sources import (
 from logwright.errors import PolicyError
 
 _HEADER_BYTES: Final = 5
+_GUID_HEADER_BYTES: Final = 17
 _MOST_UNKNOWN: Final = 1000
 """Unknown ids that a source is asked for."""
 
 _DEEPEST: Final = 20
 _FIRST: Final = (0,)
-_NO_INDEXES: Final[tuple[int, ...]] = ()
+_Indexes = tuple[int, ...]
+_NO_INDEXES: Final[_Indexes] = ()
 _UNKNOWN: Final = "has the id of an unknown schema"
 _UNUSABLE: Final = "has a schema that "
 _OTHER_TYPE: Final = "has another type than the schema of the columns"
@@ -122,15 +125,17 @@ class _Type(Protocol):
 
 
 class _Frame(NamedTuple):
-    """The header of a value: schema id, place of the message in it, and where the datum starts."""
+    """The header of a value: the id or GUID of its schema, the place of the message in it, and
+    where the datum starts.
+    """
 
-    schema_id: int
+    schema_id: int | str
     indexes: tuple[int, ...]
     start: int
 
 
-_Place = tuple[int, tuple[int, ...]]
-"""A schema id, and the place of the message in it."""
+_Place = tuple[int | str, _Indexes]
+"""The id or GUID of a schema, and the place of the message in it."""
 
 _Group = tuple[list[int], list[bytes]]
 """The rows of a type, and their data."""
@@ -183,44 +188,45 @@ class _Schema:
 
     def __init__(self, schema: SchemaText) -> None:
         self.kind = schema.kind
-        self._types: dict[tuple[int, ...], _Type] = {}
+        self._types: dict[_Indexes | str, _Type] = {}
         self._compiled: Compiled | None = None
-        self._make: Callable[[tuple[int, ...]], _Type]
         if schema.kind == "AVRO":
             known: dict[str, object] = {}
             for text in schema.references.values():
                 (_, known) = parse_names(text, known)
-            avro = _Avro(parse_avro(schema.text, known))
-            self._make = lambda _: avro
+            self._types[_NO_INDEXES] = _Avro(parse_avro(schema.text, known))
         elif schema.kind == "JSON":
-            objects = _Json(JsonSchema(schema.text, schema.references))
-            self._make = lambda _: objects
+            self._types[_NO_INDEXES] = _Json(JsonSchema(schema.text, schema.references))
         elif schema.kind == "PROTOBUF":
-            compiled = self._compiled = _compiled(schema)
-            self._make = lambda indexes: _Protobuf(message_at(compiled.file, indexes))
+            self._compiled = _compiled(schema)
         else:
             raise UnusableSchema("has an unknown type")
 
-    def place(self, message: str | None, indexes: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the place of a message, by its name or indexes.
-
-        Raises:
-            UnusableSchema: it has none of this name.
-        """
-        if self._compiled is None:
-            return _FIRST
-        return indexes if message is None else message_indexes(self._compiled.file, message)
-
-    def type_at(self, indexes: tuple[int, ...]) -> _Type:
+    def type_at(self, indexes: _Indexes, name: str | None) -> _Type:
         """Return a type.
+
+        Args:
+            indexes: the place of a message of Protobuf.
+            name: the message that the records are expected to be, see `message_at`.
 
         Raises:
             Refused: it has no such type.
-            UnusableSchema: the type cannot be columns.
         """
+        if self._compiled is None:
+            return self._types[_NO_INDEXES]
         if indexes not in self._types:
-            self._types[indexes] = self._make(indexes)
+            self._types[indexes] = _Protobuf(message_at(self._compiled, indexes, name))
         return self._types[indexes]
+
+    def type_named(self, name: str) -> _Type:
+        """Return the type of a name; the only one without messages.
+
+        Raises:
+            UnusableSchema: it has no message of this name.
+        """
+        if self._compiled is None:
+            return self._types[_NO_INDEXES]
+        return _Protobuf(self._compiled.message(name))
 
 
 def _compiled(schema: SchemaText) -> Compiled:
@@ -232,6 +238,7 @@ class RegistryDecoder:
     """Decodes values with the schemas of a source.
 
     Attributes:
+        name: of the type that the columns are made of; None: it has none.
         message: the name of the message that the columns are made of; None if it is not Protobuf.
 
     Args:
@@ -255,7 +262,7 @@ class RegistryDecoder:
         indexes: tuple[int, ...] = _FIRST,
     ) -> None:
         self._source = source
-        self._schemas: dict[int, _Schema | str] = {}
+        self._schemas: dict[int | str, _Schema | str] = {}
         self._unusable = 0
         reader = self._schema(schema_id)
         if isinstance(reader, str):
@@ -263,12 +270,21 @@ class RegistryDecoder:
                 raise UnknownSchema("is unknown")
             raise UnusableSchema(reader.removeprefix(_UNUSABLE))
         try:
-            self._reader = reader.type_at(reader.place(message, indexes))
+            if message is None:
+                self._reader = reader.type_at(indexes, None)
+            else:
+                self._reader = reader.type_named(message)
         except Refused as refused:
             raise UnusableSchema(refused.reason) from None
         self._decoders: dict[_Place, _Values] = {}
         self.node = self._reader.decoder(self._reader).node
+        self.name = self._reader.name
         self.message = self._reader.name if reader.kind == "PROTOBUF" else None
+
+    def takes(self, other: RegistryDecoder) -> bool:
+        """Return whether data of the type of another one's columns are of this one's."""
+        written = other._reader
+        return type(self._reader) is type(written) and self._reader.takes(written)
 
     @property
     def type(self) -> pa.DataType:
@@ -298,7 +314,7 @@ class RegistryDecoder:
                     reasons[row] = refused.reason
                     continue
                 group = groups.setdefault((schema_id, indexes), ([], []))
-                if indexes is _NO_INDEXES:
+                if indexes is _NO_INDEXES and start == _HEADER_BYTES:
                     headers[content[:_HEADER_BYTES]] = group
             group[0].append(row)
             group[1].append(content[start:])
@@ -321,25 +337,34 @@ class RegistryDecoder:
         Raises:
             Refused: it has none, or its schema is unknown or unusable.
         """
-        if len(content) < _HEADER_BYTES or content[0] != 0:
+        schema_id: int | str
+        if content[:1] == b"\0" and len(content) >= _HEADER_BYTES:
+            start = _HEADER_BYTES
+            schema_id = int.from_bytes(content[1:start], "big", signed=True)
+        elif content[:1] == b"\1" and len(content) >= _GUID_HEADER_BYTES:
+            start = _GUID_HEADER_BYTES
+            schema_id = str(UUID(bytes=content[1:start]))
+        else:
             raise Refused("is not in the wire format of a schema registry")
-        schema_id = int.from_bytes(content[1:_HEADER_BYTES], "big", signed=True)
         schema = self._schema(schema_id)
         if isinstance(schema, str):
             raise Refused(schema)
         if schema.kind != "PROTOBUF":
-            return _Frame(schema_id, _NO_INDEXES, _HEADER_BYTES)
-        (indexes, start) = read_indexes(content, _HEADER_BYTES)
+            return _Frame(schema_id, _NO_INDEXES, start)
+        (indexes, start) = read_indexes(content, start)
         return _Frame(schema_id, indexes, start)
 
-    def _schema(self, schema_id: int) -> _Schema | str:
+    def _schema(self, schema_id: int | str) -> _Schema | str:
         """Return a schema, or why values of it are refused."""
         if schema_id in self._schemas:
             return self._schemas[schema_id]
-        if schema_id < 0 or self._unusable >= _MOST_UNKNOWN:
+        if self._unusable >= _MOST_UNKNOWN or (isinstance(schema_id, int) and schema_id < 0):
             return _UNKNOWN
         try:
-            text = self._source.get(schema_id)
+            if isinstance(schema_id, str):
+                text = self._source.get_guid(schema_id)
+            else:
+                text = self._source.get(schema_id)
             schema = _UNKNOWN if text is None else _Schema(text)
         except UnusableSchema as error:
             schema = f"{_UNUSABLE}{error.problem}"
@@ -369,7 +394,7 @@ class RegistryDecoder:
             schema = self._schema(schema_id)
             if isinstance(schema, str):
                 raise Refused(schema)
-            written = schema.type_at(indexes)
+            written = schema.type_at(indexes, self._reader.name)
             if type(written) is not type(self._reader) or not self._reader.takes(written):
                 raise Refused(_OTHER_TYPE)
             self._decoders[place] = self._reader.decoder(written)

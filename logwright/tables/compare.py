@@ -19,6 +19,7 @@ from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
 from logwright.tables.buckets import bucket_count
 from logwright.tables.columns import KEY, OFFSET, PARTITION, TIMESTAMP, VALUE
+from logwright.tables.events import Events
 from logwright.tables.files import TableFiles
 from logwright.tables.heads import DEAD, HEADS, Known, as_heads, decide, heads_table
 from logwright.tables.hidden import HiddenHeads
@@ -70,11 +71,19 @@ class Comparison:
 
 
 def compare(
-    store: Store, snapshot: Snapshot, quarantine: Quarantine, topic_log: TopicLog
+    store: Store,
+    snapshot: Snapshot,
+    quarantine: Quarantine,
+    topic_log: TopicLog,
+    *,
+    events: Events | None = None,
 ) -> Comparison | None:
     """Compare a partition; None if the table has nothing of it. Rows below the log start offset of
     a running broker's log do not count: the next update takes them away. Memory is bounded.
     Effects: reads the log and the table.
+
+    Args:
+        events: those of the topic; None: only tombstones delete keys.
 
     Raises:
         PointNotHeld: the log was cleaned since, above that offset.
@@ -87,8 +96,10 @@ def compare(
     refused_offsets = np.array(sorted(quarantine.offsets(partition)), dtype=np.int64)
     plan = plan_latest(topic_log.log, end_offset=progress.end_offset, cleaner=topic_log.cleaner)
     live = refused = OffsetSum(0, 0)
-    for batch in read_latest(plan, columns=(OFFSET,)):
-        offsets = _offsets(batch)
+    truncated = 0 if events is None else events.truncated_below(topic_log, progress.end_offset)
+    for batch in read_latest(plan, columns=(OFFSET,) if events is None else events.columns):
+        gone = None if events is None else events.no_row(batch, truncated)
+        offsets = _offsets(batch if gone is None else batch.filter(pc.invert(gone)))
         live += _sum(offsets)
         refused += _sum(offsets[np.isin(offsets, refused_offsets)])
     rows = OffsetSum(0, 0)
@@ -111,6 +122,8 @@ def compare_topic(
     quarantine: Quarantine,
     topic_logs: Sequence[TopicLog],
     hidden: TableFiles,
+    *,
+    events: Events | None = None,
 ) -> tuple[Comparison, ...]:
     """Compare a table that has one row of a key in the whole topic. What it knows of deleted keys
     counts, since the logs may not have their tombstones any more. Memory is that of one bucket's
@@ -119,6 +132,7 @@ def compare_topic(
     Args:
         topic_logs: of all partitions that the table has.
         hidden: where the hidden heads are.
+        events: those of the topic; None: only tombstones delete keys.
 
     Raises:
         PointNotHeld: a log was cleaned since, above the offset where the table ends.
@@ -134,7 +148,8 @@ def compare_topic(
     with Spill(HEADS, KEY, buckets, quarantine.work) as spill, HiddenHeads(hidden, name) as known:
         for topic_log in topic_logs:
             if topic_log.partition in progress:
-                for batch in _heads_below(topic_log, progress[topic_log.partition].end_offset):
+                end_offset = progress[topic_log.partition].end_offset
+                for batch in _heads_below(topic_log, end_offset, events):
                     spill.add(batch)
         for bucket in range(buckets):
             deleted = known.read(bucket).filter(pc.field(DEAD))
@@ -162,12 +177,18 @@ def compare_topic(
     return tuple(comparisons)
 
 
-def _heads_below(topic_log: TopicLog, end_offset: int | None) -> Iterator[pa.RecordBatch]:
+def _heads_below(
+    topic_log: TopicLog, end_offset: int | None, events: Events | None
+) -> Iterator[pa.RecordBatch]:
     """Yield the newest record of each key of a log, tombstones too, as heads. Effects: reads."""
     plan = plan_latest(topic_log.log, end_offset=end_offset, cleaner=topic_log.cleaner)
-    columns = (KEY, OFFSET, TIMESTAMP, VALUE)
+    truncated = 0 if events is None else events.truncated_below(topic_log, end_offset)
+    others = () if events is None else events.columns
+    columns = tuple(dict.fromkeys((KEY, OFFSET, TIMESTAMP, VALUE, *others)))
     for batch in read_latest(plan, columns=columns, tombstones=True):
         no_row = batch[VALUE].is_null()
+        if events is not None:
+            no_row = pc.or_(no_row, events.no_row(batch, truncated))
         yield as_heads([batch[name] for name in columns[:3]], topic_log.partition, no_row, 0)
 
 

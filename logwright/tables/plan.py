@@ -195,6 +195,32 @@ def _continued(recorded: Progress, observed: Observed, keep_ms: int) -> Partitio
     return step if is_old or purges or moved else replace(step, kind="nothing")
 
 
+def made_again(step: PartitionStep, why: str) -> PartitionStep:
+    """Return the step of a partition that is made again with other columns.
+
+    Args:
+        step: what would be done for it with the columns that it has.
+        why: the columns are others.
+
+    Raises:
+        PreconditionError: it waits, and its log does not show all that the table holds.
+    """
+    if step.kind == "nothing" and step.reason:
+        raise PreconditionError(
+            f"the table has to be made again with other columns, and {step.reason}.",
+            remedy="The next update continues, when the last stable offset is there again.",
+        )
+    return PartitionStep(
+        kind="rebuild",
+        start_offset=None,
+        end_offset=step.end_offset,
+        reason=step.reason if step.kind == "rebuild" else why,
+        forgets=step.forgets,
+        erased=step.erased,
+        deletes=step.deletes,
+    )
+
+
 def gone_partitions(
     recorded: Mapping[int, Progress], topic_ids: frozenset[str | None], present: frozenset[int]
 ) -> tuple[int, ...]:

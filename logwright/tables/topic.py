@@ -19,23 +19,23 @@ import pyarrow as pa
 
 from logwright.batches.runtime import Progress, silent
 from logwright.bucket.store import is_in_bucket
-from logwright.config.decoding import Decoding
 from logwright.config.table import TopicTable
-from logwright.decode.make import make_decoder
 from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
 from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import Place
-from logwright.tables.columns import Columns, columns_of
+from logwright.tables.columns import Columns, key_of
+from logwright.tables.evolution import Topic, choose
 from logwright.tables.files import (
     DirectoryFiles,
     TableFiles,
     files_at,
     hidden_in,
 )
+from logwright.tables.growth import ColumnChange
 from logwright.tables.local_files import WORK, lock_table
-from logwright.tables.logs import TopicLog, sample, source_of
+from logwright.tables.logs import TopicLog, source_of
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
@@ -43,7 +43,7 @@ from logwright.tables.rewrite import read_batches, without
 from logwright.tables.store import Store, TableLocation
 from logwright.tables.update import update_table
 from logwright.tables.whole_topic import update_whole_topic
-from logwright.tables.work import Target, UpdateResult
+from logwright.tables.work import PartitionSource, Target, UpdateResult
 
 QUARANTINE: Final = "_quarantine"
 """What the name of the quarantine table has after that of the table."""
@@ -104,6 +104,8 @@ class TopicUpdate:
         store: the table, loaded: as the result's snapshot has it.
         quarantined: rows of the quarantine table afterwards.
         removed_files: files of old versions that were removed.
+        changes: of the columns.
+        unknown: names of fields that new records have and the columns do not, see `Chosen`.
     """
 
     result: UpdateResult
@@ -111,6 +113,8 @@ class TopicUpdate:
     columns: Columns
     quarantined: int
     removed_files: int
+    changes: tuple[ColumnChange, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def only_refused(self) -> bool:
@@ -150,7 +154,12 @@ def _store_of(place: LocatedTable) -> type[Store]:
 
 
 def update_topic(
-    place: LocatedTable, logs: Sequence[TopicLog], *, now_ms: int, progress: Progress = silent
+    place: LocatedTable,
+    logs: Sequence[TopicLog],
+    *,
+    now_ms: int,
+    progress: Progress = silent,
+    rebuild: bool = False,
 ) -> TopicUpdate:
     """Bring a topic's table up to date. Effects: reads the logs, writes the table and its
     quarantine table; removes files of old versions. No broker may start meanwhile.
@@ -160,8 +169,10 @@ def update_topic(
         logs: of the topic's partitions, as observed.
         now_ms: when they were observed.
         progress: of reading each log, see `read_latest`.
+        rebuild: make it again from its whole logs, with the columns of the newest schema.
 
     Raises:
+        OtherColumns: the newest schema has columns that the table does not take by itself.
         PreconditionError: it would be in a log directory.
         LogDirLocked: another process updates it.
         UnknownTable, OtherForm, InDoubt: there is another table at its place, or another program
@@ -175,40 +186,64 @@ def update_topic(
         store.recover()
         known = store.load()
         removed = store.remove_old(0) if known is not None and known.has_erased else 0
-        decoding = place.table.decoding
-        wanted = decoding.model_dump_json()
-        if known is not None and known.form.asked == wanted:
-            decoding = Decoding.model_validate_json(known.form.decoding)
-        decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
-        columns = columns_of(decoder.schema)
+        sources = [source_of(each, now_ms=now_ms, progress=progress) for each in logs]
+        chosen = choose(topic_of(place, store, known, (logs, sources)), rebuild=rebuild)
+        if chosen.refusal is not None:
+            raise chosen.refusal
         quarantine = _quarantine_table(place, work)
         target = Target(
             store=store,
             quarantine=quarantine,
             topic=place.topic,
-            decoder=decoder,
-            columns=columns,
-            asked=wanted,
-            decoding=decoder.decoding.model_dump_json(),
+            decoder=chosen.decoder,
+            columns=chosen.columns,
+            asked=place.table.decoding.model_dump_json(),
+            decoding=chosen.decoder.decoding.model_dump_json(),
             work=work,
             buckets=place.table.buckets,
             limits=place.limits if _marks_rows(place.table) else None,
             keep_ms=place.table.keep_versions_ms,
             unique=place.table.unique,
             hidden=hidden_in(place.files or DirectoryFiles(work)),
+            partitions=frozenset(
+                {*(one.partition for one in logs), *(known.progress if known is not None else ())}
+            ),
+            again=chosen.again,
+            key_before="" if known is None else key_of(known.form),
         )
         make = update_whole_topic if place.table.unique == "topic" else update_table
-        result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
+        result = make(target, sources)
         if result.snapshot is not None:
             keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
             removed += store.remove_old(keep_ms)
         return TopicUpdate(
             result=result,
             store=store,
-            columns=columns,
+            columns=chosen.columns,
+            changes=chosen.changes if result.changed else (),
+            unknown=chosen.unknown,
             quarantined=quarantine.count(),
             removed_files=removed,
         )
+
+
+def topic_of(
+    place: LocatedTable,
+    store: Store,
+    known: Snapshot | None,
+    read: tuple[Sequence[TopicLog], Sequence[PartitionSource]],
+) -> Topic:
+    """Return what decides on the columns of a table. `read`: logs, and the same as sources."""
+    (logs, sources) = read
+    return Topic(
+        name=place.topic,
+        table=place.table,
+        base=place.base,
+        store=store,
+        known=known,
+        logs=logs,
+        sources=sources,
+    )
 
 
 def _quarantine_table(place: LocatedTable, work: Path) -> Quarantine:

@@ -25,6 +25,7 @@ from logwright.tables.plan import (
     are_comparable,
     differences,
     gone_partitions,
+    made_again,
     other_log,
     plan_partition,
 )
@@ -95,6 +96,7 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
     for source in sources:
         try:
             step = plan_source(source, pending.progress.get(source.partition), target.keep_ms)
+            step = made_again(step, target.again) if target.again else step
             if step.kind == "nothing":
                 results.append(unchanged(source, step))
                 continue
@@ -106,8 +108,10 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
             failures[source.partition] = error.as_value()
             continue
         results.append(result)
-        if pending.bytes >= COMMIT_BYTES:
+        if pending.bytes >= COMMIT_BYTES and not target.again:
             commits += commit_pending(target, form, pending)
+    if target.again and failures:  # all of it is made again, or nothing
+        return UpdateResult(snapshot=before, changed=False, partitions=(), failures=failures)
     commits += commit_pending(target, form, pending)
     return UpdateResult(
         snapshot=store.load(),
@@ -217,11 +221,15 @@ def form_of(target: Target, before: Snapshot | None, sources: Iterable[Partition
         decoding=target.decoding,
         unique=target.unique,
     )
-    why = None if before is None else differences(before.form, form)
+    like = form
+    if before is not None and target.again:
+        like = replace(form, asked=before.form.asked, columns=before.form.columns)
+    why = None if before is None else differences(before.form, like)
     if why is not None:
         raise OtherForm(
             f"the table {target.store.name} cannot be continued: {why}.",
-            remedy="Remove the table, or give another path; it is then made again from the log.",
+            remedy="`latest --rebuild` makes it again from the log. Or remove the table, or give"
+            " another path.",
         )
     return form
 

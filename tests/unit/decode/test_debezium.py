@@ -68,7 +68,7 @@ def test_a_delete_deletes(after: object) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (event("t", None), "is not a change of a row: its op is none of c, u, r, d"),
+        (event("t", None), "is a truncation with a key"),
         (event("", {"id": 1}), "is not a change of a row: its op is none of c, u, r, d"),
         (event(None, {"id": 1}), "field op is missing or null"),
         (event(1, {"id": 1}), "field op is not a string"),
