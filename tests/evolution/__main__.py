@@ -1,9 +1,8 @@
-"""Many histories on all cores: ``python -m tests.evolution --count N [--seed S] [--follow]``.
+"""Many histories on all cores: ``python -m tests.evolution --count N [--seed S]``.
 
 Prints how many, how long, what happened, and the seeds that differ by kind; the exit status is 1 if
 there is one. ``--show SEED`` prints a history that differs, with the fewest records that show it.
-With ``--java`` Avro's own library for Java reads all data of Avro as well; with ``--follow`` the
-columns must be those of the newest schema that a record has.
+With ``--java`` Avro's own library for Java reads all data of Avro as well.
 """
 
 from __future__ import annotations
@@ -64,16 +63,16 @@ def _report(total: Figures, seconds: float) -> None:
         _say(f"    such as {differing[0][1].says[:_SHOWN]}")
 
 
-def _show(seed: int, kind: str | None, *, follow: bool) -> int:
+def _show(seed: int, kind: str | None) -> int:
     history = history_of(seed, kind)
     with tempfile.TemporaryDirectory() as scratch, fast_protoc():
         root = Path(scratch) / "w"
-        wrong = judged(history, root, Figures(), follow=follow)
+        wrong = judged(history, root, Figures())
         if not wrong:
             _say("nothing differs")
             return 0
         history = smallest(history, root, wrong[0])
-        wrong = judged(history, root, Figures(), follow=follow)
+        wrong = judged(history, root, Figures())
     _show_history(history)
     for each in wrong:
         _say(f"{each.kind}, at {each.where}: {each.says}")
@@ -103,16 +102,15 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--kind", choices=KINDS)
-    parser.add_argument("--follow", action="store_true")
     parser.add_argument("--java", action="store_true")
     parser.add_argument("--show", type=int)
     chosen = parser.parse_args(arguments)
     if chosen.show is not None:
-        return _show(chosen.show, chosen.kind, follow=chosen.follow)
+        return _show(chosen.show, chosen.kind)
     total, start = Figures(), time.monotonic()
     with ProcessPoolExecutor(chosen.processes, mp_context=get_context("spawn")) as pool:
         waiting = [
-            pool.submit(run_share, *chunk, kind=chosen.kind, follow=chosen.follow, java=chosen.java)
+            pool.submit(run_share, *chunk, kind=chosen.kind, java=chosen.java)
             for chunk in _chunks(chosen.seed, chosen.count)
         ]
         for done in as_completed(waiting):

@@ -54,6 +54,7 @@ def history_of(seed: int, kind: str | None = None) -> History:
         entries=entries,
         cuts=_cuts(draw, entries),
         form=draw.random.choice(_FORMATS),
+        schema_changes=draw.random.choice(["grow", "grow", "follow", "fixed"]),
         more={**values.more, **(keys.more if keys else {})},
     )
 

@@ -86,6 +86,7 @@ class History:
         entries: in the order in which they are sent.
         cuts: how many of the entries the log has at each update; the last one has all.
         form: the format of the table.
+        schema_changes: which columns the table takes by itself, as its setting has it.
     """
 
     seed: int
@@ -96,6 +97,7 @@ class History:
     entries: tuple[Entry, ...]
     cuts: tuple[int, ...]
     form: str = "parquet"
+    schema_changes: str = "grow"
     more: Mapping[str, str] = field(default_factory=dict)
 
     def files(self) -> dict[str, str]:

@@ -17,6 +17,8 @@ import pyarrow as pa
 from logwright.config.decoding import Decoding
 from logwright.decode.make import make_decoder
 from logwright.errors import LogwrightError
+from logwright.tables.evolution import OtherColumns
+from logwright.tables.topic import LocatedTable
 from tests.evolution.avro_official import AvroOfficial
 from tests.evolution.history import Entry, Expected, History, Sent
 from tests.evolution.json_official import JsonOfficial
@@ -28,6 +30,7 @@ from tests.evolution.tables import (
     located,
     places,
     plain_rows,
+    read,
     update,
     write_logs,
 )
@@ -35,6 +38,25 @@ from tests.evolution.tables import (
 OFFICIALS: Final = {"AVRO": AvroOfficial, "PROTOBUF": ProtobufOfficial, "JSON": JsonOfficial}
 _EXTENSIONS: Final = {"AVRO": ".avsc", "PROTOBUF": ".proto", "JSON": ".json"}
 _SHOWN: Final = 300
+_OTHER_TYPES: Final = frozenset(
+    {
+        "another type",
+        "type renamed",
+        "type renamed with alias",
+        "namespace of a type changed",
+        "title changed",
+        "message renamed",
+    }
+)
+"""Changes after which records may be of another type."""
+
+_REASONS: Final = {
+    "grow": ("is changed", "is removed", "a record of schema"),
+    "follow": ("is changed", "a record of schema"),
+    "fixed": ("is changed", "is removed", "is added"),
+}
+"""Setting → words of the reasons for which a table does not take columns."""
+
 _NAMES: Final = re.compile(r"/\S+|\b[A-Za-z]+\d+\b|field [\w.\[\]]+|'[^']*'|\d+")
 
 
@@ -92,16 +114,14 @@ class Figures:
         self.differences += other.differences
 
 
-def judged(
-    history: History, root: Path, figures: Figures, *, follow: bool = False
-) -> list[Difference]:
+def judged(history: History, root: Path, figures: Figures) -> list[Difference]:
     """Do a history, and return what is wrong. Effects: makes and removes the directory."""
     shutil.rmtree(root, ignore_errors=True)
     (root / "s").mkdir(parents=True)
     try:
         for name, text in history.files().items():
             (root / "s" / name).write_text(text)
-        return _Judge(history, root, figures, follow).run()
+        return _Judge(history, root, figures).run()
     finally:
         shutil.rmtree(root, ignore_errors=True)
 
@@ -113,7 +133,6 @@ class _Judge:
     history: History
     root: Path
     figures: Figures
-    follow: bool
     reader: tuple[int, int] = (0, 0)
 
     def run(self) -> list[Difference]:
@@ -121,11 +140,15 @@ class _Judge:
         history, contents, before = self.history, Found(), list[Difference]()
         logs = self.root / "logs"
         self.figures.histories += 1
+        table = located(history, self.root, "steps")
         for cut in history.cuts:
             entries = history.entries[:cut]
             write_logs(logs, entries)
             try:
-                contents = update(located(history, self.root, "steps"), logs)
+                contents = update(table, logs)
+            except OtherColumns as error:
+                before += self._unchanged(contents, table, error)
+                contents = update(table, logs, rebuild=True)
             except LogwrightError as error:
                 return [*before, _failed(error)]
             self.figures.updates += 1
@@ -136,6 +159,20 @@ class _Judge:
             return [*before, _failed(error)]
         wrong = self._table(history.entries, again)
         return [*before, *wrong, *self._same(contents, again), *self._alone(again)]
+
+    def _unchanged(
+        self, contents: Found, table: LocatedTable, error: OtherColumns
+    ) -> list[Difference]:
+        """A table that does not take columns stays as it was, and the reason is one of its kind."""
+        changes = self.history.schema_changes
+        self.figures.counts[f"columns refused, {changes}"] += 1
+        allowed = _REASONS[changes]
+        wrong = []
+        if not any(word in error.problem for word in allowed):
+            wrong.append(Difference("columns refused without need", None, error.problem))
+        if read(table) != contents:
+            wrong.append(Difference("another table after columns were refused", None, ""))
+        return wrong
 
     def _table(self, entries: Sequence[Entry], contents: Found) -> list[Difference]:
         history = self.history
@@ -167,12 +204,22 @@ class _Judge:
         return wrong
 
     def _reader(self, entries: Sequence[Entry], contents: Found) -> list[Difference]:
-        """With `follow` the columns are those of the newest schema that a record has."""
+        """The columns are those of the newest schema that a record has, of those of its type."""
         used = [each.value.number for each in entries if each.value is not None]
-        if not self.follow or not used or contents.values[0] == max(used):
+        if self.history.schema_changes == "fixed":
+            return []
+        if not used or contents.values[0] == max(used) or self._has_other_types(contents, used):
             return []
         says = f"the columns are of {contents.values[0]}, the newest records of {max(used)}"
         return [Difference("columns that do not follow", None, says)]
+
+    def _has_other_types(self, contents: Found, used: Sequence[int]) -> bool:
+        """Whether the newest records may be of another type than the columns."""
+        changes = self.history.changes(min(used), max(used))
+        is_mixed = self.history.kind == "PROTOBUF" and any(
+            len(each.text.split("\nmessage ")) > 2 for each in self.history.values
+        )
+        return is_mixed or not _OTHER_TYPES.isdisjoint(changes)
 
     def _record(
         self, at: Place, entry: Entry, expected: dict[str, Expected], contents: Found

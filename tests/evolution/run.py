@@ -16,15 +16,13 @@ from tests.evolution.judge import Difference, Figures, judged
 from tests.evolution.tables import fast_protoc
 
 
-def run_share(
-    first: int, count: int, *, kind: str | None, follow: bool, java: bool = False
-) -> Figures:
+def run_share(first: int, count: int, *, kind: str | None, java: bool = False) -> Figures:
     """Some of them, in a process of their own. Effects: a temporary directory, and a process of
     Java that reads all of Avro as well.
     """
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack, quiet():
         AvroOfficial.java = stack.enter_context(JavaAvro()) if java else None
-        return run_many(range(first, first + count), Path(scratch), kind=kind, follow=follow)
+        return run_many(range(first, first + count), Path(scratch), kind=kind)
 
 
 @contextmanager
@@ -37,9 +35,7 @@ def quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def run_many(
-    seeds: Iterable[int], scratch: Path, *, kind: str | None = None, follow: bool = False
-) -> Figures:
+def run_many(seeds: Iterable[int], scratch: Path, *, kind: str | None = None) -> Figures:
     """All of them. Effects: makes and removes a directory in the scratch."""
     figures = Figures()
     with fast_protoc():
@@ -48,7 +44,7 @@ def run_many(
             for version in (*history.keys, *history.values):
                 figures.changes.update(f"{history.kind} {name}" for name in version.changes)
             try:
-                wrong = judged(history, scratch / "w", figures, follow=follow)
+                wrong = judged(history, scratch / "w", figures)
             except Exception as error:  # noqa: BLE001 -- whatever it is, it is a fault
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 says = f"{error} ({last.filename.rpartition('/')[2]}:{last.lineno})"

@@ -18,7 +18,7 @@ from grpc_tools import protoc as google
 
 from logwright.config.decoding import Decoding
 from logwright.decode import protoc
-from logwright.tables.topic import LocatedTable, update_topic
+from logwright.tables.topic import LocatedTable, open_store, update_topic
 from tests.evolution.history import Entry, History, canonical
 from tests.log_builder import START_MS, LogBuilder
 from tests.table_world import place, topic_logs
@@ -79,20 +79,30 @@ def write_logs(log_dir: Path, entries: Sequence[Entry]) -> None:
 def located(history: History, root: Path, name: str, **more: int) -> LocatedTable:
     """The table of a history. `more`: options of the values' spec."""
     spec = {"format": "registry", "schemas": "s"}
-    settings = {"key": spec if history.keys else {"format": "string"}, "value": spec | more}
+    settings: dict[str, object] = {
+        "key": spec if history.keys else {"format": "string"},
+        "value": spec | more,
+        "schema_changes": history.schema_changes,
+    }
     there = place(history.form, root / name, buckets=2, **settings)
     return LocatedTable(topic="t", table=there.table, catalog={}, base=root)
 
 
-def update(table: LocatedTable, log_dir: Path) -> Found:
+def update(table: LocatedTable, log_dir: Path, *, rebuild: bool = False) -> Found:
     """Bring the table up to date, and read it. Effects: as said.
 
     Raises:
         LogwrightError: it cannot be, or a partition cannot.
     """
-    done = update_topic(table, topic_logs(log_dir), now_ms=START_MS + 10**6)
+    logs = topic_logs(log_dir)
+    done = update_topic(table, logs, now_ms=START_MS + 10**6, rebuild=rebuild)
     for error in done.result.failures.values():
         raise error
+    return read(table)
+
+
+def read(table: LocatedTable) -> Found:
+    """What a table has. Effects: reads."""
     contents = Found()
     path = Path(str(table.table.path))
     for row in _rows(table.table.format, path):
@@ -100,10 +110,9 @@ def update(table: LocatedTable, log_dir: Path) -> Found:
         contents.raw_keys[at] = row["_key"] if "_key" in row else row["key"]
         contents.rows[at] = {name: row[name] for name in row if name not in OWN}
     for row in _rows(table.table.format, path.with_name(f"{path.name}_quarantine")):
-        contents.refused.setdefault((row["partition"], row["offset"]), {})[row["part"]] = row[
-            "reason"
-        ]
-    snapshot = done.result.snapshot
+        at = row["partition"], row["offset"]
+        contents.refused.setdefault(at, {})[row["part"]] = row["reason"]
+    snapshot = open_store(table).load()
     if snapshot is not None:
         contents.decoding = snapshot.form.decoding
         decoding = Decoding.model_validate_json(snapshot.form.decoding)
