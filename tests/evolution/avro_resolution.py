@@ -109,7 +109,7 @@ class Resolution:
             raise MustRefuse("not a type of the union")
         kind = type_of(writer)
         for index in matching:
-            if kind in NAMED and full_name(writer) == full_name(reader[index]):
+            if kind in NAMED and full_name(writer) in _full_names(reader[index]):
                 return index
         if kind in NAMED and len(matching) > 1:
             self.seen.add("several types of a union have the name")
@@ -161,6 +161,13 @@ class Resolution:
             except UnicodeDecodeError:
                 raise MustRefuse("bytes that are not UTF-8 as a string") from None
         return value
+
+
+def _full_names(schema: Any) -> set[str]:
+    """The name of a type and its aliases, each with its namespace."""
+    space = schema.get("namespace")
+    aliases = [f"{space}.{each}" if space else each for each in schema.get("aliases", ())]
+    return {full_name(schema), *aliases}
 
 
 def _meaning(schema: Any) -> Any:
