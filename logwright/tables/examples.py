@@ -61,15 +61,15 @@ def examples_of(
         starts: partition → the first offset, None: the log start; others are not read.
         parts: of which ids are looked for.
     """
-    found: Examples = {part: {} for part in parts}
+    examples: Examples = {part: {} for part in parts}
     for topic_log in sorted(logs, key=lambda each: each.partition) if parts else ():
         if topic_log.partition not in starts:
             continue
         with suppress(LogwrightError):
             for batch in _records(topic_log, starts[topic_log.partition]):
-                for part, known in found.items():
+                for part, known in examples.items():
                     _note(known, part, topic_log.partition, batch)
-    return found
+    return examples
 
 
 def _records(topic_log: TopicLog, start: int | None) -> Iterator[pa.RecordBatch]:

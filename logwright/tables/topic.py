@@ -10,7 +10,7 @@ import errno
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final
@@ -26,7 +26,7 @@ from logwright.log.enclosing import enclosing_log_dir
 from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import Place
 from logwright.tables.columns import Columns, key_of
-from logwright.tables.evolution import Topic, choose
+from logwright.tables.evolution import Chosen, Topic, choose
 from logwright.tables.files import (
     DirectoryFiles,
     TableFiles,
@@ -191,26 +191,10 @@ def update_topic(
         if chosen.refusal is not None:
             raise chosen.refusal
         quarantine = _quarantine_table(place, work)
-        target = Target(
-            store=store,
-            quarantine=quarantine,
-            topic=place.topic,
-            decoder=chosen.decoder,
-            columns=chosen.columns,
-            asked=place.table.decoding.model_dump_json(),
-            decoding=chosen.decoder.decoding.model_dump_json(),
-            work=work,
-            buckets=place.table.buckets,
-            limits=place.limits if _marks_rows(place.table) else None,
-            keep_ms=place.table.keep_versions_ms,
-            unique=place.table.unique,
-            hidden=hidden_in(place.files or DirectoryFiles(work)),
-            partitions=frozenset(
-                {*(one.partition for one in logs), *(known.progress if known is not None else ())}
-            ),
-            again=chosen.again,
-            key_before="" if known is None else key_of(known.form),
-        )
+        held = () if known is None else known.progress
+        partitions = frozenset({*(each.partition for each in logs), *held})
+        target = _target(place, (store, quarantine, work), known, chosen)
+        target = replace(target, partitions=partitions)
         make = update_whole_topic if place.table.unique == "topic" else update_table
         result = make(target, sources)
         if result.snapshot is not None:
@@ -243,6 +227,35 @@ def topic_of(
         known=known,
         logs=logs,
         sources=sources,
+    )
+
+
+def _target(
+    place: LocatedTable,
+    tables: tuple[Store, Quarantine, Path],
+    known: Snapshot | None,
+    chosen: Chosen,
+) -> Target:
+    """Return the table to update. `tables`: the table, its quarantine table, and a directory of
+    temporary files.
+    """
+    (store, quarantine, work) = tables
+    return Target(
+        store=store,
+        quarantine=quarantine,
+        topic=place.topic,
+        decoder=chosen.decoder,
+        columns=chosen.columns,
+        asked=place.table.decoding.model_dump_json(),
+        decoding=chosen.decoder.decoding.model_dump_json(),
+        work=work,
+        buckets=place.table.buckets,
+        limits=place.limits if _marks_rows(place.table) else None,
+        keep_ms=place.table.keep_versions_ms,
+        unique=place.table.unique,
+        hidden=hidden_in(place.files or DirectoryFiles(work)),
+        again=chosen.again,
+        key_before="" if known is None else key_of(known.form),
     )
 
 
