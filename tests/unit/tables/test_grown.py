@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -456,3 +457,28 @@ def test_the_metadata_have_the_columns_as_they_are_then(schemas: Schemas) -> Non
     assert changes == shown["column changes"] == shown["why rebuilt"]
     columns = {column.name: column.type for column in shown["dagster/column_schema"].columns}
     assert ("string", "int64") == (columns["level"], columns["id"])
+
+
+def test_polars_and_earlier_snapshots(schemas: Schemas, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A type that Iceberg does not let evolve is a column of another id: an earlier snapshot shows
+    null for it, and the newest one its values. Polars reads both formats with versions.
+    """
+    schemas.add(3, record({"name": "id", "type": "double"}, LEVEL))
+    first = [("a", schemas.value(1, id=1))]
+    logs = [
+        schemas.logs("logs-1", first),
+        schemas.logs("logs-2", [*first, ("b", schemas.value(3, id=2.5, level="z"))]),
+    ]
+    places = {form: schemas.table(form, form) for form in ("delta", "iceberg")}
+    for where in places.values():
+        for log_dir in logs:
+            update(where, log_dir)
+    uri = f"sqlite:///{places['iceberg'].table.path}/catalog.db"
+    table = load_catalog("logwright", type="sql", uri=uri).load_table("latest_state.t")
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    frames = [pl.scan_delta(str(places["delta"].table.path)), pl.scan_iceberg(table)]
+    for frame in frames:
+        rows_of_frame = frame.select("id", "level").sort("id").collect().rows()
+        assert [(1.0, "basic"), (2.5, "z")] == rows_of_frame
+    earlier = table.scan(snapshot_id=table.snapshots()[0].snapshot_id).to_arrow()
+    assert [None] == earlier["id"].to_pylist()
