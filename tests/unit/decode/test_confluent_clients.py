@@ -27,7 +27,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import json_format, message_factory
 
 from logwright.config.decoding import Decoding, RegistrySpec
-from logwright.decode.header_ids import with_ids
+from logwright.decode.ids_in_headers import with_ids
 from logwright.decode.make import make_decoder
 from logwright.decode.protoc import Compiled, compile_file
 from logwright.records.schema import HEADERS_TYPE

@@ -16,13 +16,14 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
+from logwright.assets.tables.report import update_metadata
 from logwright.errors import LogwrightError
 from logwright.tables.evolution import OtherColumns
 from logwright.tables.parquet import manifest_of
 from logwright.tables.topic import LocatedTable, open_store
 from tests.table_rows import FORMATS, read_table, version_of
 from tests.table_schemas import ID, LEVEL, NAME, Schemas, record
-from tests.table_world import update
+from tests.table_world import NOW_MS, topic_logs, update
 
 OWN = ["partition", "offset"]
 
@@ -441,3 +442,17 @@ def test_an_unknown_schema_is_of_its_records_alone(schemas: Schemas) -> None:
     done = update(where, schemas.logs("logs-2", [*first, *unknown]))
     assert (1, "upsert") == (done.quarantined, done.result.partitions[0].step.kind)
     assert ["a", "c"] == [row["key"] for row in rows(where)]
+
+
+def test_the_metadata_have_the_columns_as_they_are_then(schemas: Schemas) -> None:
+    first = [("a", schemas.value(1, id=1))]
+    where = schemas.table("delta")
+    update(where, schemas.logs("logs-1", first))
+    logs = schemas.logs("logs-2", [*first, ("b", schemas.value(2, id=2, level="z"))])
+    done = update(where, logs)
+    by_number = {each.partition: each for each in topic_logs(logs)}
+    shown = update_metadata(where, done, by_number, now_ms=NOW_MS)
+    changes = "id is widened from int32 to int64; name is added, string; level is added, string"
+    assert changes == shown["column changes"] == shown["why rebuilt"]
+    columns = {column.name: column.type for column in shown["dagster/column_schema"].columns}
+    assert ("string", "int64") == (columns["level"], columns["id"])
