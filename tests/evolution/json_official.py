@@ -158,7 +158,7 @@ class _Columns:
             if word in schema:
                 rest = [each for each in schema[word] if each != {"type": "null"}]
                 if len(rest) != 1:
-                    return {}, True
+                    return schema, len(rest) < len(schema[word])
                 (inner, nullable) = self._without_null(rest[0])
                 return inner, nullable or len(rest) < len(schema[word])
         return schema, False
