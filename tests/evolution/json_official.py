@@ -100,7 +100,7 @@ class _Columns:
         (inner, nullable) = self._without_null(schema)
         kind = _type_of(inner)
         if value is None:
-            if nullable or not self._is_plain(inner):
+            if nullable or self._takes_null(inner):
                 return None
             raise MustRefuse("null, or missing")
         if kind == "object" and inner.get("properties"):
@@ -118,8 +118,9 @@ class _Columns:
             return float(value) if kind == "number" else value
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
-    def _is_plain(self, schema: Any) -> bool:
-        return isinstance(schema.get("type"), str)
+    def _takes_null(self, schema: Any) -> bool:
+        definitions = self._whole.get("definitions", {})
+        return bool(Draft7Validator({**schema, "definitions": definitions}).is_valid(None))
 
     def _object(self, schema: Any, value: Any) -> dict[str, Any]:
         if type(value) is not dict:
@@ -132,8 +133,6 @@ class _Columns:
                 laid[name] = None
             else:
                 laid[name] = self.of(inner, each)
-            if each is None and name in required and name not in value:
-                self.free = "a required property is missing"
         return laid
 
     def _integer(self, value: Any) -> int:
@@ -159,7 +158,7 @@ class _Columns:
             if word in schema:
                 rest = [each for each in schema[word] if each != {"type": "null"}]
                 if len(rest) != 1:
-                    return {}, True
+                    return schema, len(rest) < len(schema[word])
                 (inner, nullable) = self._without_null(rest[0])
                 return inner, nullable or len(rest) < len(schema[word])
         return schema, False

@@ -128,18 +128,12 @@ def judged(history: History, root: Path, figures: Figures) -> list[Difference]:
 
 @dataclass(slots=True)
 class _Judge:
-    """Of one history.
-
-    Attributes:
-        reader: the ids of the columns' schemas, of values and of keys; readers: how often there
-            were other ones than before.
-    """
+    """Of one history. `reader`: the ids of the columns' schemas, of values and of keys."""
 
     history: History
     root: Path
     figures: Figures
     reader: tuple[int, int] = (0, 0)
-    readers: int = 0
 
     def run(self) -> list[Difference]:
         """Update the table in steps, and make another one of the whole log."""
@@ -198,7 +192,6 @@ class _Judge:
         if not heads:
             return wrong
         official = OFFICIALS[history.kind]
-        self.readers += self.reader != (contents.values[0], contents.keys[0])
         self.reader = contents.values[0], contents.keys[0]
         values = official(files, *contents.values, self.figures.counts)
         keys = official(files, *contents.keys, self.figures.counts) if history.keys else None
@@ -294,9 +287,6 @@ class _Judge:
         different = [at for at in again.refused if again.refused[at] != contents.refused[at]]
         if different:
             says = f"{contents.refused[different[0]]}, then {again.refused[different[0]]}"
-            if self.readers > 1:  # the quarantine keeps the one row of a record
-                self.figures.counts["reasons of an earlier schema"] += 1
-                return []
             return [Difference("made again it has other reasons", different[0], says)]
         return []
 

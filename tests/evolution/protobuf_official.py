@@ -162,10 +162,16 @@ _RANGES: Final = {
 def _differs(field: Any, value: Any, other: Any) -> bool:
     """Whether a value has no equal of another type of the same wire format."""
     values = list(value) if field.is_repeated else [value]
+    if other.enum_type is not None and other.enum_type.is_closed:
+        known = {each.number for each in other.enum_type.values}
+        if not known.issuperset(values):
+            return True
     if field.type == other.type and field.is_repeated == other.is_repeated:
         return False
-    if field.is_repeated and not other.is_repeated and (field.is_packed or len(values) > 1):
-        return True
+    if field.is_repeated and not other.is_repeated:
+        is_kept = not field.is_packed or (not values[0] and not other.has_presence)
+        if not is_kept or len(values) > 1:
+            return True
     if other.type not in _RANGES:
         return False
     (low, high) = _RANGES[other.type]
