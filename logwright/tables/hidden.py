@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from logwright.tables.columns import BUCKET
 from logwright.tables.files import Listed, TableFiles
-from logwright.tables.heads import HEADS, SEEN, forgettable
+from logwright.tables.heads import HEADS, RAW, SEEN, forgettable
 
 _STORED: Final = pa.schema([pa.field(BUCKET, pa.int32()), *HEADS])
 _SUFFIX: Final = ".parquet"
@@ -69,7 +69,10 @@ class HiddenHeads:
         """Return those of a bucket. Effects: reads."""
         if self._file is None or bucket not in self._groups:
             return HEADS.empty_table()
-        return self._file.read_row_group(self._groups[bucket], columns=HEADS.names)
+        heads = self._file.read_row_group(self._groups[bucket], columns=HEADS.names)
+        if RAW not in heads.column_names:  # of an earlier version
+            heads = heads.append_column(HEADS.field(RAW), pa.nulls(len(heads), pa.binary()))
+        return heads
 
 
 class HiddenWriter:

@@ -22,12 +22,12 @@ from logwright.bucket.store import is_in_bucket
 from logwright.config.decoding import Decoding
 from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder
-from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
+from logwright.errors import DiskFull, LogwrightError, PolicyError, PreconditionError, StepFailed
 from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import Place
-from logwright.tables.columns import Columns, columns_of
+from logwright.tables.columns import KEY, Columns, columns_of
 from logwright.tables.files import (
     DirectoryFiles,
     TableFiles,
@@ -181,6 +181,7 @@ def update_topic(
             decoding = Decoding.model_validate_json(known.form.decoding)
         decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
         columns = columns_of(decoder.schema)
+        _require_decoded_keys(place.table, columns)
         quarantine = _quarantine_table(place, work)
         target = Target(
             store=store,
@@ -195,9 +196,10 @@ def update_topic(
             limits=place.limits if _marks_rows(place.table) else None,
             keep_ms=place.table.keep_versions_ms,
             unique=place.table.unique,
+            unique_by=place.table.unique_by,
             hidden=hidden_in(place.files or DirectoryFiles(work)),
         )
-        make = update_whole_topic if place.table.unique == "topic" else update_table
+        make = update_whole_topic if target.remembers else update_table
         result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
         if result.snapshot is not None:
             keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
@@ -208,6 +210,19 @@ def update_topic(
             columns=columns,
             quarantined=quarantine.count(),
             removed_files=removed,
+        )
+
+
+def _require_decoded_keys(table: TopicTable, columns: Columns) -> None:
+    """Require that keys which are compared by their decoded values are decoded.
+
+    Raises:
+        PolicyError: they are not.
+    """
+    if table.unique_by == "decoded" and (columns.key == KEY or KEY not in columns.decoded):
+        raise PolicyError(
+            "unique_by: decoded compares the column key, and keys are not decoded to one.",
+            remedy="Give a format of keys, such as key: json, or unique_by: bytes.",
         )
 
 

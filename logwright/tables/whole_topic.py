@@ -1,4 +1,5 @@
-"""Update a table that has one row of a key in the whole topic (`logwright.tables.heads`).
+"""Update a table that has one row of a key in the whole topic, or of a decoded key
+(`logwright.tables.heads`).
 
 1. What is new is read of all partitions, with its tombstones.
 2. Bucket by bucket it is decided which heads have rows: a key has the same bucket in all
@@ -7,7 +8,8 @@
 
 If one partition has to be made again, all are: a record of another one may be the newest of its key
 now, and only its log has the value. The same if an older record than its predecessor becomes the
-newest of its partition, since that may make one of another partition the newest of its key.
+newest of its partition, since that may make one of another partition the newest of its key. Where a
+key has one row in its partition, that partition alone is made again.
 
 Memory is that of one bucket's changed keys in all partitions; of all its keys if it is made again.
 """
@@ -38,6 +40,7 @@ from logwright.tables.heads import (
     expired,
     heads_table,
     of_keys,
+    raw_keys,
     remembered,
     vanished,
 )
@@ -62,6 +65,8 @@ from logwright.units import INT64_MAX
 
 if TYPE_CHECKING:
     from pyroaring import BitMap64
+
+    from logwright.decode.model import Decoded
 
 _TOGETHER: Final = "another partition of the topic is made again"
 _FORGOTTEN: Final = "what the table knew of keys in several partitions is gone"
@@ -258,13 +263,16 @@ class _Update:
     def _heads(self, number: int, bucket: int) -> pa.Table:
         """Return the heads of a partition that have rows. Effects: reads."""
         target = self.target
+        identity = target.identity
+        names = [target.columns.key, OFFSET, TIMESTAMP, *([] if identity is None else [KEY])]
         heads = []
         for file in self.files.get(number, {}).get(bucket, ()):
             with target.store.source(file) as opened:
-                batches = read_batches(opened, [target.columns.key, OFFSET, TIMESTAMP])
-                for batch in without(batches, target.store.deleted(file)):
+                for batch in without(read_batches(opened, names), target.store.deleted(file)):
                     no_row = pa.array([False] * len(batch), pa.bool_())
-                    heads.append(as_heads(batch.columns, number, no_row, self.now_ms))
+                    known = None if identity is None else identity.of_rows(batch[KEY], number)
+                    origin = batch.columns[:3]
+                    heads.append(as_heads(origin, number, no_row, self.now_ms, known))
         return heads_table(heads)
 
     def _write_rows(self, number: int, bucket: int, decision: Decision) -> None:
@@ -278,7 +286,7 @@ class _Update:
         self.counts[number] = self.counts.get(number, 0) + len(chosen)
         new = NewRows(
             partial(self._new_rows, number, bucket, chosen[OFFSET].to_numpy()),
-            gone[KEY].combine_chunks(),
+            raw_keys(gone),
         )
         changes = self._changes(number)
         if self._is_made(number):
@@ -330,10 +338,10 @@ def update_whole_topic(target: Target, sources: Sequence[PartitionSource]) -> Up
             buckets=form.buckets,
             now_ms=max((one.observed.now_ms for one in sources), default=0),
         )
-        steps = _together(steps, pending.progress, why)
+        steps = _together(target, steps, pending.progress, why)
         done = _read_all(stack, update(), sources, (steps, failures))
         if not done.again and done.lacks():
-            steps = _together(steps, pending.progress, _OLDER)
+            steps = _together(target, steps, pending.progress, _OLDER)
             done = _read_all(stack, update(), sources, (steps, failures))
         erased = before is not None and before.has_erased
         if done.reads or done.is_due or pending.changed or erased:
@@ -379,15 +387,18 @@ def _planned(
 
 
 def _together(
-    steps: Mapping[int, PartitionStep], recorded: Mapping[int, Progress], why: str
+    target: Target,
+    steps: Mapping[int, PartitionStep],
+    recorded: Mapping[int, Progress],
+    why: str,
 ) -> dict[int, PartitionStep]:
     """Return the steps of a whole topic: if one partition is made again, or its log start moved, so
-    that rows go which may have hidden others, all are.
+    that rows go which may have hidden others, all are whose rows may be of the same keys.
 
     Args:
-        why: they are in any case; empty: not.
+        why: all are in any case; empty: not.
     """
-    if any(_is_again(step) and number in recorded for number, step in steps.items()):
+    if target.unique == "topic" and any(_is_again(step) and number in recorded for number, step in steps.items()):
         why = why or _TOGETHER
     return {
         number: PartitionStep(
@@ -399,7 +410,7 @@ def _together(
             erased=step.erased,
             deletes=True,
         )
-        if why or step.kind == "rebuild"
+        if why or _is_again(step)
         else step
         for number, step in steps.items()
     }
@@ -469,12 +480,13 @@ def _read(
     heads = stack.enter_context(spill(HEADS, KEY))
     refused = stack.enter_context(target.quarantine.opened(number, step))
     reading = source.read(step)
+    identity = _identity(target, number)
     records = 0
     for batch in reading.batches:
         records += len(batch)
-        no_row = distribute(target, batch, rows, refused.add)
+        no_row, known = distribute(target, batch, rows, refused.add, identity)
         origin = (batch[KEY], batch[OFFSET], batch[TIMESTAMP])
-        heads.add(as_heads(origin, number, no_row, source.observed.now_ms))
+        heads.add(as_heads(origin, number, no_row, source.observed.now_ms, known))
     return _Read(
         source=source,
         step=step,
@@ -485,6 +497,16 @@ def _read(
         bytes=reading.bytes,
         held=source.held(step.start_offset or 0) if step.compares else None,
     )
+
+
+def _identity(
+    target: Target, number: int
+) -> Callable[[pa.RecordBatch, Decoded], pa.Array] | None:
+    """Return what gives the identity of a partition's keys; None: they are compared by bytes."""
+    identity = target.identity
+    if identity is None:
+        return None
+    return lambda batch, decoded: identity.of_records(target.decoder, batch, number, decoded)
 
 
 def _vanishing(

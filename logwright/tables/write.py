@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from logwright.decode.model import Decoded
 from logwright.tables.columns import KEY, OFFSET, READ_COLUMNS
 from logwright.tables.merge import FileChange, Positions, files_to_write_again
 from logwright.tables.model import DataFile, Form, Snapshot
@@ -82,7 +83,7 @@ def update_partition(
         reading = source.read(step)
         for batch in reading.batches:
             records += len(batch)
-            no_row = distribute(target, batch, rows, refused.add)
+            no_row, _ = distribute(target, batch, rows, refused.add)
             keys = batch[KEY].filter(no_row)
             dead.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS))
         if step.compares or step.trims_below is not None:
@@ -136,16 +137,24 @@ def distribute(
     batch: pa.RecordBatch,
     rows: Spill,
     refuse: Callable[[pa.RecordBatch], None],
-) -> pa.BooleanArray:
-    """Decode records; their rows go to the spill. Return which have none."""
+    identity: Callable[[pa.RecordBatch, Decoded], pa.Array] | None = None,
+) -> tuple[pa.BooleanArray, pa.Array | None]:
+    """Decode records; their rows go to the spill. Return which have none, and the identity of the
+    keys.
+
+    Args:
+        identity: of the decoded keys of a batch, which decides on the buckets; None: their bytes.
+    """
     decoded = target.decoder.decode(batch.select(list(READ_COLUMNS)))
     read = batch.take(decoded.positions)
     lives = pc.invert(decoded.deleted)
-    rows.add(target.columns.rows(decoded.rows.filter(lives), read.filter(lives)))
+    known = None if identity is None else identity(batch, decoded)
+    keys = None if known is None else known.take(decoded.positions).filter(lives)
+    rows.add(target.columns.rows(decoded.rows.filter(lives), read.filter(lives)), keys)
     stays = pc.is_in(batch["offset"], value_set=read["offset"].filter(lives))
     if len(decoded.refused):
         refuse(decoded.refused)
-    return pc.invert(stays)
+    return pc.invert(stays), known
 
 
 def _find_vanished(
