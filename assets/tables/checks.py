@@ -38,7 +38,14 @@ from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
-from logwright.tables.topic import LocatedTable, TopicUpdate, open_store, read_rows, table_errors
+from logwright.tables.topic import (
+    LocatedTable,
+    TopicUpdate,
+    decoder_of,
+    open_store,
+    read_rows,
+    table_errors,
+)
 
 HELD: Final = "held_below_last_stable_offset"
 DECODED: Final = "records_decoded"
@@ -209,7 +216,7 @@ def _equal_result(place: LocatedTable, logs: Sequence[TopicLog]) -> dg.AssetChec
     if snapshot is None:
         return _not_compared("There is no table yet.")
     absent = sorted(snapshot.progress.keys() - {log.partition for log in logs})
-    if absent and place.table.unique == "topic":
+    if absent and place.table.remembers_keys:
         return _not_compared(f"A key may be in partitions that have no log here: {absent}.")
     comparisons, skipped = _compared(place, store, snapshot, logs)
     wrong = [one for one in comparisons if not one.equal]
@@ -250,10 +257,11 @@ def _compared(
     """
     work = Path(gettempdir()) if place.directory is None else place.directory / WORK
     quarantine = Quarantine(store=open_store(place, quarantine=True), topic=place.topic, work=work)
-    if place.table.unique == "topic":
+    if place.table.remembers_keys:
         try:
             hidden = hidden_in(place.files or DirectoryFiles(place.base))
-            return compare_topic(store, snapshot, quarantine, logs, hidden), []
+            decoder = decoder_of(place, snapshot) if place.table.unique_by == "decoded" else None
+            return compare_topic(store, snapshot, quarantine, logs, hidden, decoder), []
         except PointNotHeld:
             return [], [str(log.partition) for log in logs]
     comparisons: list[Comparison] = []

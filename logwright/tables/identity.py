@@ -66,6 +66,11 @@ class KeyIdentity:
         whole = pa.concat_arrays([one.cast(pa.binary()) for _, one in found])
         return self._placed(whole.take(pa.array(order)), partition)
 
+    def of_keys(self, decoder: Decoder, batch: pa.RecordBatch, partition: int) -> pa.Array:
+        """Return the identity of records' keys, without a look at their values."""
+        bare = without_values(batch)
+        return self.of_records(decoder, bare, partition, decoder.decode(bare))
+
     def _placed(self, known: pa.Array, partition: int) -> pa.Array:
         if not self.by_partition:
             return known

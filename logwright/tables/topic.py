@@ -22,6 +22,7 @@ from logwright.bucket.store import is_in_bucket
 from logwright.config.decoding import Decoding
 from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder
+from logwright.decode.model import Decoder
 from logwright.errors import DiskFull, LogwrightError, PolicyError, PreconditionError, StepFailed
 from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
@@ -224,6 +225,12 @@ def _require_decoded_keys(table: TopicTable, columns: Columns) -> None:
             "unique_by: decoded compares the column key, and keys are not decoded to one.",
             remedy="Give a format of keys, such as key: json, or unique_by: bytes.",
         )
+
+
+def decoder_of(place: LocatedTable, snapshot: Snapshot) -> Decoder:
+    """Return the decoder that a table was made with. Effects, errors: as `make_decoder`."""
+    decoding = Decoding.model_validate_json(snapshot.form.decoding)
+    return make_decoder(decoding, base=place.base, topic=place.topic)
 
 
 def _quarantine_table(place: LocatedTable, work: Path) -> Quarantine:
