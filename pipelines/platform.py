@@ -18,6 +18,7 @@ from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
 from logwright.assets.segments.segment_set import segment_set
 from logwright.assets.tables.checks import equal_check, one_partition_check
+from logwright.assets.tables.decoded_keys import one_decoded_key_check
 from logwright.assets.tables.latest_state import latest_state_assets, owner_of
 from logwright.config.policies import Policies
 from logwright.config.table import tables_of
@@ -85,6 +86,11 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
                 one_partition_check(topic)
                 for topic, table in tables.items()
                 if table.unique == "partition"
+            ),
+            *(
+                one_decoded_key_check(topic)
+                for topic, table in tables.items()
+                if table.key_has_ways
             ),
         ],
         jobs=[

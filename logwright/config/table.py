@@ -70,6 +70,8 @@ FORMATS: Final = {
 UpdateMode = Literal["merge-on-read", "copy-on-write"]
 Unique = Literal["partition", "topic"]
 UniqueBy = Literal["bytes", "decoded"]
+_ONE_WAY: Final = frozenset({"binary", "string", "int", "long"})
+"""Formats of keys that write each value in one way."""
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
@@ -196,6 +198,11 @@ class TopicTable(BaseModel):
     def remembers_keys(self) -> bool:
         """Whether the table remembers deleted keys, since other records may be of the same key."""
         return self.unique == "topic" or self.unique_by == "decoded"
+
+    @property
+    def key_has_ways(self) -> bool:
+        """Whether two keys of other bytes can have the same decoded value."""
+        return self.key.format not in _ONE_WAY
 
     @property
     def of_format(self) -> TableFormat:

@@ -124,6 +124,7 @@ def compare_topic(
     quarantine: Quarantine,
     topic_logs: Sequence[TopicLog],
     hidden: TableFiles,
+    *,
     decoder: Decoder | None = None,
 ) -> tuple[Comparison, ...]:
     """Compare a table that has one row of a key in the whole topic, or of a decoded key. What it

@@ -52,9 +52,9 @@ HEADS: Final = pa.schema(
         pa.field(RAW, pa.binary()),
     ]
 )
-"""A head: its key, or the identity of its decoded key; its timestamp in µs; whether it gives its key
-no row, being a tombstone or a record that cannot be decoded; when an update has seen it first, in
-ms; the key as it is in the log, null if that is `KEY`.
+"""A head: its key, or the identity of its decoded key; its timestamp in µs; whether it gives its
+key no row, being a tombstone or a record that cannot be decoded; when an update has seen it first,
+in ms; the key as it is in the log, null if that is `KEY`.
 """
 
 Flags = NDArray[np.bool_]

@@ -32,8 +32,8 @@ _STORED: Final = pa.schema(
         pa.field(_IDENTITY, pa.binary()),
     ]
 )
-"""The column `KEY` has keys as they are in the log, where searches for erasures find them; `identity`
-what they are compared by, null if that is the same.
+"""The column `KEY` has keys as they are in the log, where searches for erasures find them,
+`identity` what they are compared by, null if that is the same.
 """
 _SUFFIX: Final = ".parquet"
 _FIRST: Final = b"logwright.first"

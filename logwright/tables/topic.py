@@ -39,7 +39,7 @@ from logwright.tables.local_files import WORK, lock_table
 from logwright.tables.logs import TopicLog, sample, source_of
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot
-from logwright.tables.quarantine import Quarantine
+from logwright.tables.quarantine import Quarantine, Reason
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.store import Store, TableLocation
 from logwright.tables.update import update_table
@@ -104,6 +104,7 @@ class TopicUpdate:
     Attributes:
         store: the table, loaded: as the result's snapshot has it.
         quarantined: rows of the quarantine table afterwards.
+        reasons: why they are there, with the most frequent reason first.
         removed_files: files of old versions that were removed.
     """
 
@@ -111,6 +112,7 @@ class TopicUpdate:
     store: Store
     columns: Columns
     quarantined: int
+    reasons: tuple[Reason, ...]
     removed_files: int
 
     @property
@@ -205,11 +207,13 @@ def update_topic(
         if result.snapshot is not None:
             keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
             removed += store.remove_old(keep_ms)
+        quarantined = quarantine.count()
         return TopicUpdate(
             result=result,
             store=store,
             columns=columns,
-            quarantined=quarantine.count(),
+            quarantined=quarantined,
+            reasons=quarantine.reasons() if quarantined else (),
             removed_files=removed,
         )
 

@@ -398,7 +398,9 @@ def _together(
     Args:
         why: all are in any case; empty: not.
     """
-    if target.unique == "topic" and any(_is_again(step) and number in recorded for number, step in steps.items()):
+    if target.unique == "topic" and any(
+        _is_again(step) and number in recorded for number, step in steps.items()
+    ):
         why = why or _TOGETHER
     return {
         number: PartitionStep(
@@ -499,9 +501,7 @@ def _read(
     )
 
 
-def _identity(
-    target: Target, number: int
-) -> Callable[[pa.RecordBatch, Decoded], pa.Array] | None:
+def _identity(target: Target, number: int) -> Callable[[pa.RecordBatch, Decoded], pa.Array] | None:
     """Return what gives the identity of a partition's keys; None: they are compared by bytes."""
     identity = target.identity
     if identity is None:

@@ -23,9 +23,12 @@ from logwright.decode.look import look_at
 from logwright.errors import PolicyError, PreconditionError, QualityError
 from logwright.latest.model import LatestPlan
 from logwright.log.model import ReadableLog
+from logwright.maintenance.scratch import temporary_directory
 from logwright.running.picture import Bound
+from logwright.tables.compare import DecodedKeys, decoded_keys
 from logwright.tables.logs import TopicLog, sample, topic_log
 from logwright.tables.model import Snapshot
+from logwright.tables.quarantine import Reason
 from logwright.tables.topic import (
     QUARANTINE,
     LocatedTable,
@@ -36,6 +39,7 @@ from logwright.tables.topic import (
 )
 from logwright.tables.work import PartitionResult
 
+_SHOWN_REASONS: Final = 5
 _IN_BUCKET: Final = "delta"
 """The format of tables in a bucket."""
 
@@ -65,7 +69,8 @@ def write_table(
     read = [_topic_log(request, log, plan) for log, plan in logs]
     with request.output.progress(topic) as progress:
         update = update_topic(place, read, now_ms=request.now_ms, progress=progress)
-    _show(request, place, update, {each.partition: each.bound for each in read})
+    keys = _decoded_keys(place, update)
+    _show(request, place, update, ({each.partition: each.bound for each in read}, keys))
     if update.result.changed:
         _suggest(request, place, read)
     partitions = {each.partition: each.log.partition for each in read}
@@ -85,12 +90,12 @@ def _place(request: Request, topic: str, given: Given) -> LocatedTable:
     entry = None if request.policies is None else tables_of(request.policies).get(topic)
     chosen: dict[str, Any] = {}
     if entry is not None:
-        names = ("format", "buckets", "keep_versions_ms", "update_mode", "unique")
+        names = ("format", "buckets", "keep_versions_ms", "update_mode", "unique", "unique_by")
         chosen = {name: getattr(entry, name) for name in names}
         chosen |= _of_catalog(request, entry, given)
     if given["form_of_table"] is not None:
         chosen["format"] = given["form_of_table"]
-    for name in ("update_mode", "unique"):
+    for name in ("update_mode", "unique", "unique_by"):
         if given[name] is not None:
             chosen[name] = given[name]
     in_bucket = isinstance(given["to"], str)
@@ -197,16 +202,30 @@ def _topic_log(request: Request, log: ReadableLog, plan: LatestPlan) -> TopicLog
     return read if plan.end_offset == log.last_stable_offset else replace(read, bound=None)
 
 
+def _decoded_keys(place: LocatedTable, update: TopicUpdate) -> DecodedKeys | None:
+    """Return how many decoded keys have several rows; None: keys are not decoded, or written in one
+    way, or nothing is new. Effects: reads the column of keys.
+    """
+    snapshot = update.result.snapshot
+    if snapshot is None or not (update.result.changed and place.table.key_has_ways):
+        return None
+    with table_errors(place), temporary_directory() as work:
+        return decoded_keys(update.store, snapshot, work)
+
+
 def _show(
     request: Request,
     place: LocatedTable,
     update: TopicUpdate,
-    bounds: Mapping[int, Bound | None],
+    known: tuple[Mapping[int, Bound | None], DecodedKeys | None],
 ) -> None:
     snapshot = update.result.snapshot
+    bounds, keys = known
     request.output.show(
         [
-            _as_object(place.topic, result, snapshot) | _limits(bounds[result.partition])
+            _as_object(place.topic, result, snapshot)
+            | _limits(bounds[result.partition])
+            | _more(update, keys, result.partition)
             for result in update.result.partitions
         ],
         {
@@ -232,12 +251,41 @@ def _show(
     changed = "" if update.result.changed else " Nothing was new."
     refused = f", {update.quarantined} in quarantine" if update.quarantined else ""
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
+    _show_reasons(request, update.reasons)
+    if keys is not None and keys.in_several_rows:
+        request.output.message(
+            f"{keys.in_several_rows} of {keys.keys} decoded keys have several rows, a row for each way"
+            " to write the key: with --unique-by decoded each has one, in a new table."
+        )
     if update.only_refused:
         request.output.message(
             "No record could be decoded, and the table is not the state of the topic: the"
             f" quarantine table says why, {place.table.path}{QUARANTINE}. Give other formats of"
             " keys and values."
         )
+
+
+def _show_reasons(request: Request, reasons: Sequence[Reason]) -> None:
+    """Show why records are in the quarantine table, the most frequent reasons. Effects: output."""
+    for each in reasons[:_SHOWN_REASONS]:
+        request.output.text(f"  {each.records} in quarantine: {each.part} {each.reason}")
+    rest = reasons[_SHOWN_REASONS:]
+    if rest:
+        records = sum(each.records for each in rest)
+        request.output.text(f"  {records} in quarantine: {len(rest)} other reasons")
+
+
+def _more(update: TopicUpdate, keys: DecodedKeys | None, partition: int) -> dict[str, object]:
+    """Return what JSON has of the whole table, and of its decoded keys."""
+    reasons = [each._asdict() for each in update.reasons[:_SHOWN_REASONS]]
+    more: dict[str, object] = {"quarantined": update.quarantined, "refusalReasons": reasons}
+    snapshot = update.result.snapshot
+    if keys is None or snapshot is None:
+        return more
+    several = keys.in_several_rows
+    if snapshot.form.unique == "partition":
+        several = keys.by_partition.get(partition, 0)
+    return {**more, "decodedKeysInSeveralRows": several}
 
 
 def _limits(bound: Bound | None) -> dict[str, object]:
