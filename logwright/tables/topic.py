@@ -42,6 +42,7 @@ from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine, Reason
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.store import Store, TableLocation
+from logwright.tables.types import require_types
 from logwright.tables.update import update_table
 from logwright.tables.whole_topic import update_whole_topic
 from logwright.tables.work import Target, UpdateResult
@@ -185,6 +186,7 @@ def update_topic(
         decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
         columns = columns_of(decoder.schema)
         _require_decoded_keys(place.table, columns)
+        require_types(store, columns.full, form=place.table.format)
         quarantine = _quarantine_table(place, work)
         target = Target(
             store=store,

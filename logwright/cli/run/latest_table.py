@@ -254,8 +254,8 @@ def _show(
     _show_reasons(request, update.reasons)
     if keys is not None and keys.in_several_rows:
         request.output.message(
-            f"{keys.in_several_rows} of {keys.keys} decoded keys have several rows, a row for each way"
-            " to write the key: with --unique-by decoded each has one, in a new table."
+            f"{keys.in_several_rows} of {keys.keys} decoded keys have several rows, a row for each"
+            " way to write the key: with --unique-by decoded each has one, in a new table."
         )
     if update.only_refused:
         request.output.message(
