@@ -51,12 +51,14 @@ def _result(place: LocatedTable) -> dg.AssetCheckResult:
             metadata={"decoded keys": 0},
         )
     wrong = keys.in_several_rows > 0
-    asked = snapshot.form.unique_by == "decoded"
-    remedy = "" if asked else " With 'unique_by: decoded' in a new table each has one row, or none."
+    by_value = snapshot.form.unique_by == "decoded"
+    remedy = (
+        "" if by_value else " With 'unique_by: decoded' in a new table each has one row, or none."
+    )
     partitions = ", ".join(f"{number}: {count}" for number, count in keys.by_partition.items())
     return dg.AssetCheckResult(
         passed=not wrong,
-        severity=dg.AssetCheckSeverity.ERROR if asked else dg.AssetCheckSeverity.WARN,
+        severity=dg.AssetCheckSeverity.ERROR if by_value else dg.AssetCheckSeverity.WARN,
         description=f"{keys.in_several_rows} decoded keys have several rows.{remedy}"
         if wrong
         else None,

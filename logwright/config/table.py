@@ -239,6 +239,10 @@ def read_table(checker: Checker, entry: Entries) -> TopicTable | None:
     good = _has_no_secrets(checker, given)
     if table is None or decoding is None or not good or "name" not in entry.entries:
         return None
+    if table.unique_by == "decoded" and decoding.key == ScalarSpec():
+        rule = "decoded needs a key that is decoded, such as key: json"
+        checker.report(given.entries["unique_by"][1], rule, value=False)
+        return None
     return table.model_copy(update={"key": decoding.key, "value": decoding.value})
 
 

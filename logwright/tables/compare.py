@@ -228,8 +228,8 @@ def decoded_keys(store: Store, snapshot: Snapshot, work: Path) -> DecodedKeys | 
         with Spill(_KEYS, KEY, buckets, work) as spill:
             for batch in read_rows(store, snapshot, [KEY], partition=partition):
                 spill.add(pa.RecordBatch.from_arrays([identities(batch[KEY])], schema=_KEYS))
-            found, in_several = _counted(spill, buckets)
-        keys += found
+            count, in_several = _counted(spill, buckets)
+        keys += count
         several[partition] = in_several
     by_partition = {one: count for one, count in several.items() if one is not None and count}
     return DecodedKeys(keys, sum(several.values()), by_partition)

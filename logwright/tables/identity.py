@@ -53,17 +53,17 @@ class KeyIdentity:
             batch: the records, `READ_COLUMNS`; their keys are not null.
             decoded: what became of them.
         """
-        found = [(decoded.positions, identities(decoded.rows[KEY]))]
+        known = [(decoded.positions, identities(decoded.rows[KEY]))]
         rest = np.setdiff1d(np.arange(len(batch)), decoded.positions.to_numpy())
         if len(rest):
             again = decoder.decode(without_values(batch.take(pa.array(rest))))
             positions = pa.array(rest).take(again.positions)
-            found.append((positions, identities(again.rows[KEY])))
+            known.append((positions, identities(again.rows[KEY])))
             rest = np.setdiff1d(rest, positions.to_numpy())
             raw = batch[KEY].take(pa.array(rest)).cast(pa.binary())
-            found.append((pa.array(rest), pc.binary_join_element_wise(_UNKNOWN, raw, b"")))
-        order = np.argsort(np.concatenate([one.to_numpy() for one, _ in found]))
-        whole = pa.concat_arrays([one.cast(pa.binary()) for _, one in found])
+            known.append((pa.array(rest), pc.binary_join_element_wise(_UNKNOWN, raw, b"")))
+        order = np.argsort(np.concatenate([one.to_numpy() for one, _ in known]))
+        whole = pa.concat_arrays([one.cast(pa.binary()) for _, one in known])
         return self._placed(whole.take(pa.array(order)), partition)
 
     def of_keys(self, decoder: Decoder, batch: pa.RecordBatch, partition: int) -> pa.Array:

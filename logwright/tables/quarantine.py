@@ -107,10 +107,10 @@ class Quarantine:
         snapshot = self.store.load()
         counts: Counter[tuple[str, str]] = Counter()
         for batch in self._read(() if snapshot is None else snapshot.files, list(_WHY)):
-            found = (
+            counted = (
                 pa.Table.from_batches([batch]).group_by(list(_WHY)).aggregate([([], "count_all")])
             )
-            for row in found.to_pylist():
+            for row in counted.to_pylist():
                 counts[row["part"], row["reason"]] += row["count_all"]
         ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
         return tuple(Reason(part, why, count) for (part, why), count in ranked)

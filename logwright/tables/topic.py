@@ -179,45 +179,66 @@ def update_topic(
         store.recover()
         known = store.load()
         removed = store.remove_old(0) if known is not None and known.has_erased else 0
-        decoding = place.table.decoding
-        wanted = decoding.model_dump_json()
-        if known is not None and known.form.asked == wanted:
-            decoding = Decoding.model_validate_json(known.form.decoding)
-        decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
-        columns = columns_of(decoder.schema)
-        _require_decoded_keys(place.table, columns)
-        require_types(store, columns.full, form=place.table.format)
-        quarantine = _quarantine_table(place, work)
-        target = Target(
-            store=store,
-            quarantine=quarantine,
-            topic=place.topic,
-            decoder=decoder,
-            columns=columns,
-            asked=wanted,
-            decoding=decoder.decoding.model_dump_json(),
-            work=work,
-            buckets=place.table.buckets,
-            limits=place.limits if _marks_rows(place.table) else None,
-            keep_ms=place.table.keep_versions_ms,
-            unique=place.table.unique,
-            unique_by=place.table.unique_by,
-            hidden=hidden_in(place.files or DirectoryFiles(work)),
-        )
+        target = _target(place, (store, known), logs, work)
         make = update_whole_topic if target.remembers else update_table
         result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
         if result.snapshot is not None:
             keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
             removed += store.remove_old(keep_ms)
-        quarantined = quarantine.count()
+        quarantined = target.quarantine.count()
         return TopicUpdate(
             result=result,
             store=store,
-            columns=columns,
+            columns=target.columns,
             quarantined=quarantined,
-            reasons=quarantine.reasons() if quarantined else (),
+            reasons=target.quarantine.reasons() if quarantined else (),
             removed_files=removed,
         )
+
+
+def _target(
+    place: LocatedTable,
+    loaded: tuple[Store, Snapshot | None],
+    logs: Sequence[TopicLog],
+    work: Path,
+) -> Target:
+    """Return what is to be updated. Effects: reads schemas and some of the first records.
+
+    Args:
+        place: the table.
+        loaded: it, and what it has now.
+        logs: of the topic's partitions.
+        work: directory of temporary files.
+
+    Raises:
+        PolicyError, SchemaUnavailable: it cannot be decoded.
+        PreconditionError: the format cannot have one of the columns.
+    """
+    store, known = loaded
+    table, decoding = place.table, place.table.decoding
+    wanted = decoding.model_dump_json()
+    if known is not None and known.form.asked == wanted:
+        decoding = Decoding.model_validate_json(known.form.decoding)
+    decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
+    columns = columns_of(decoder.schema)
+    _require_decoded_keys(table, columns)
+    require_types(store, columns.full, form=table.format)
+    return Target(
+        store=store,
+        quarantine=_quarantine_table(place, work),
+        topic=place.topic,
+        decoder=decoder,
+        columns=columns,
+        asked=wanted,
+        decoding=decoder.decoding.model_dump_json(),
+        work=work,
+        buckets=table.buckets,
+        limits=place.limits if _marks_rows(table) else None,
+        keep_ms=table.keep_versions_ms,
+        unique=table.unique,
+        unique_by=table.unique_by,
+        hidden=hidden_in(place.files or DirectoryFiles(work)),
+    )
 
 
 def _require_decoded_keys(table: TopicTable, columns: Columns) -> None:

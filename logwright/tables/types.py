@@ -41,10 +41,10 @@ def require_types(store: Store, schema: pa.Schema, *, form: str) -> None:
         PreconditionError: one of them cannot be in a table of the format.
     """
     for field in schema:
-        found = unusable(store, field, field.name)
-        if found is not None:
+        blamed = unusable(store, field, field.name)
+        if blamed is not None:
             raise PreconditionError(
-                f"the column {found.path} {found.why}, which a table of {form} cannot have.",
+                f"the column {blamed.path} {blamed.why}, which a table of {form} cannot have.",
                 remedy="Give another type or name in the schema that decodes it, or another format"
                 " of tables.",
             )
@@ -56,9 +56,9 @@ def unusable(store: Store, field: pa.Field, path: str) -> UnusableColumn | None:
         return None
     children = _children(field.type)
     for child in children:
-        found = unusable(store, child, f"{path}.{child.name}")
-        if found is not None:
-            return found
+        blamed = unusable(store, child, f"{path}.{child.name}")
+        if blamed is not None:
+            return blamed
     names = Counter(child.name.casefold() for child in children)
     same = [child.name for child in children if names[child.name.casefold()] > 1]
     if same:

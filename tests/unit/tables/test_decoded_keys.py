@@ -63,8 +63,8 @@ def table(tmp_path: Path, form: str = "parquet", **settings: object) -> LocatedT
 def rows(where: LocatedTable) -> list[tuple[int, int, str]]:
     """Partition, number in the key, and value."""
     assert where.directory is not None
-    found = table_rows(where.table.format, where.directory)
-    return sorted((number, key["id"], value) for number, _, key, value in found)
+    rows_found = table_rows(where.table.format, where.directory)
+    return sorted((number, key["id"], value) for number, _, key, value in rows_found)
 
 
 def state(partitions: Mapping[int, Sequence[Record]]) -> list[tuple[int, int, str]]:
@@ -188,8 +188,8 @@ def test_a_record_that_cannot_be_decoded_takes_the_row_away(tmp_path: Path) -> N
     done = update(where, logs(tmp_path / "2", {0: then}, size=2))
     assert 3 == done.quarantined
     assert where.directory is not None
-    found = table_rows("parquet", where.directory, ["key", "v"])
-    assert [(0, 1, {"id": 2, "n": "x"}, 2)] == found
+    rows_found = table_rows("parquet", where.directory, ["key", "v"])
+    assert [(0, 1, {"id": 2, "n": "x"}, 2)] == rows_found
     require_equal(where, tmp_path / "2")
 
 

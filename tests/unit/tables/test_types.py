@@ -40,10 +40,10 @@ def test_the_innermost_field_is_named(
 ) -> None:
     if pa.types.is_list(kind):
         kind = pa.list_(pa.field("element", kind.value_type))
-    found = unusable(open_store(place(form, tmp_path / "t")), pa.field("c", kind), "c")
-    assert found is not None
-    assert path == found.path
-    assert found.why.endswith(why)
+    refused = unusable(open_store(place(form, tmp_path / "t")), pa.field("c", kind), "c")
+    assert refused is not None
+    assert path == refused.path
+    assert refused.why.endswith(why)
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -97,10 +97,10 @@ def test_what_is_not_looked_at_has_not_passed(
     assert result is not None
     assert (False, dg.AssetCheckSeverity.WARN) == (result.passed, result.severity)
     assert f"Not looked at: {column}." == result.description
-    found = shown(result)
-    assert why == found[f"not looked at: {column}"]
+    metadata = shown(result)
+    assert why == metadata[f"not looked at: {column}"]
     assert (3, 1, 1) == tuple(
-        found[name] for name in ("rows checked", "columns looked at", "columns not looked at")
+        metadata[name] for name in ("rows checked", "columns looked at", "columns not looked at")
     )
 
 
