@@ -2,7 +2,7 @@
 a preview.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +22,7 @@ from logwright.tables.columns import (
 )
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
+from logwright.tables.quarantine import Reason
 from logwright.tables.store import Store
 from logwright.tables.topic import LocatedTable, TopicUpdate, read_rows
 from logwright.tables.work import PartitionResult
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN_PARTITIONS: Final = 500
+SHOWN_REASONS: Final = 20
 PREVIEW_ROWS: Final = 10
 _LONGEST_CELL: Final = 100
 _MS: Final = 1000
@@ -90,6 +92,8 @@ def update_metadata(
     if as_of_ms:
         shown["as of"] = instant(min(as_of_ms))
         shown["at most seconds old"] = max(now_ms - min(as_of_ms), 0) / _MS
+    if update.reasons:
+        shown["why refused"] = _reasons(update.reasons)
     waits = [one.partition for one in result.partitions if one.waits]
     if waits:
         shown["partitions that wait"] = str(waits)
@@ -114,6 +118,14 @@ def update_metadata(
             "buckets": str(snapshot.form.buckets),
         }
     return shown
+
+
+def _reasons(reasons: Sequence[Reason]) -> dg.TableMetadataValue:
+    records = [
+        dg.TableRecord({"records": each.records, "part": each.part, "reason": each.reason})
+        for each in reasons[:SHOWN_REASONS]
+    ]
+    return dg.MetadataValue.table(records)
 
 
 def preview(store: Store, snapshot: Snapshot, schema: "pa.Schema") -> dg.TableMetadataValue:

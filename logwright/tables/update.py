@@ -211,7 +211,7 @@ def form_of(target: Target, before: Snapshot | None, sources: Iterable[Partition
     buckets = target.buckets
     if buckets is None:
         sizes = [source.log_bytes for source in sources]
-        sizes = [sum(sizes)] if target.unique == "topic" else sizes  # a bucket's keys are in memory
+        sizes = [sum(sizes)] if target.remembers else sizes  # a bucket's keys are in memory
         buckets = bucket_count(sizes) if before is None else before.form.buckets
     form = Form(
         topic=target.topic,
@@ -220,6 +220,7 @@ def form_of(target: Target, before: Snapshot | None, sources: Iterable[Partition
         asked=target.asked,
         decoding=target.decoding,
         unique=target.unique,
+        unique_by=target.unique_by,
     )
     like = form
     if before is not None and target.again:
