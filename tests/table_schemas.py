@@ -47,7 +47,7 @@ class Schemas:
 
     def table(self, form: str, name: str = "table", **settings: object) -> LocatedTable:
         """A table whose values have these schemas."""
-        value = {"format": "registry", "schemas": "schemas"}
+        value = {"format": "registry", "schemas": str(self._directory)}
         given = {"key": {"format": "string"}, "value": value, "buckets": 2, **settings}
         return place(form, self._directory.parent / name, **given)
 

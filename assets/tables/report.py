@@ -74,10 +74,7 @@ def update_metadata(
         "records read": sum(one.records for one in result.partitions),
         "bytes read": sum(one.bytes_read for one in result.partitions),
         "records refused": sum(one.refused for one in result.partitions),
-        "records without a key": sum(one.keyless for one in result.partitions),
-        "messages": sum(one.messages for one in result.partitions),
-        "truncations": sum(one.truncations for one in result.partitions),
-        "rows with unknown values": sum(one.unknown for one in result.partitions),
+        **_noted(result.partitions),
         "rows in quarantine": update.quarantined,
         "files written": sum(one.buckets for one in result.partitions),
         "files of old versions removed": update.removed_files,
@@ -100,10 +97,7 @@ def update_metadata(
     if rebuilt:
         reasons = dict.fromkeys(one.step.reason for one in rebuilt)
         shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
-    if update.changes:
-        shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
-    if update.unknown:
-        shown["fields without a column"] = str(list(islice(update.unknown, SHOWN_PARTITIONS)))
+    shown |= _columns(update)
     if result.gone:
         shown["partitions of an earlier topic removed"] = str(list(result.gone))
     if result.left:
@@ -126,6 +120,26 @@ def _reasons(reasons: Sequence[Reason]) -> dg.TableMetadataValue:
         for each in reasons[:SHOWN_REASONS]
     ]
     return dg.MetadataValue.table(records)
+
+
+def _columns(update: TopicUpdate) -> Metadata:
+    """Return what became of the columns, and which fields have none."""
+    shown: Metadata = {}
+    if update.changes:
+        shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
+    if update.unknown:
+        shown["fields without a column"] = str(list(islice(update.unknown, SHOWN_PARTITIONS)))
+    return shown
+
+
+def _noted(results: Sequence[PartitionResult]) -> Metadata:
+    """Return what records came to that are neither rows, deletions nor refused."""
+    return {
+        "records without a key": sum(one.keyless for one in results),
+        "messages": sum(one.messages for one in results),
+        "truncations": sum(one.truncations for one in results),
+        "rows with unknown values": sum(one.unknown for one in results),
+    }
 
 
 def preview(store: Store, snapshot: Snapshot, schema: "pa.Schema") -> dg.TableMetadataValue:

@@ -45,7 +45,7 @@ from logwright.config.spec import (
     read_spec,
     with_paths,
 )
-from logwright.config.values import Int32, contradiction, plain_message
+from logwright.config.values import Int32, Int64, contradiction, plain_message
 from logwright.errors import PolicyError
 
 _ENVELOPES: Final = frozenset({"json", "avro", "registry"})
@@ -131,15 +131,19 @@ class ProtobufSpec(Spec):
 @decoded_by("logwright.decode.registry")
 class RegistrySpec(Spec):
     """The wire format of Confluent's schema registry: a zero byte, the schema's id (int32), the
-    datum. Exactly one of schemas and url is set.
+    datum; or the datum alone, with the rest in a header. Exactly one of schemas and url is set.
 
     Attributes:
-        schemas: a directory with a file for each id: ``7.avsc``, ``9.proto`` or ``11.json``.
+        schemas: a directory with a file for each id: ``7.avsc``, ``9.proto`` or ``11.json``, and
+            files that these refer to.
         url: of a registry; ``GET /schemas/ids/{id}``.
         schema_id: the id of the schema that the columns are made of; records of other ids are
             converted to it. None: the highest id that the first records use.
         message: the name of Protobuf's message that the columns are made of. None: that of the
             first record with this id, or the first message of the schema.
+        records: names of the types of records that the columns have: Avro's and Protobuf's full
+            names, JSON Schema's titles; several of them are one type. Records of other types are
+            left out. Without names there is one type, and records of others are refused.
     """
 
     format: Literal["registry"] = "registry"
@@ -147,6 +151,7 @@ class RegistrySpec(Spec):
     url: Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_url)] | None = None
     schema_id: Annotated[Int32, Field(ge=0)] | None = None
     message: MessageName | None = None
+    records: tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...] = ()
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
@@ -204,6 +209,77 @@ class DebeziumSpec(Spec):
             rule = "ExtractNewRecordState drops truncations"
             raise contradiction(rule, "truncate", "flattened")
         return self
+
+
+_INNER: Final = frozenset(
+    {"binary", "string", "int", "long", "double", "uuid", "json", "avro", "protobuf", "registry"}
+)
+
+
+def _inner(checker: Checker, node: Marked) -> Spec | None:
+    return read_spec(checker, node, _INNER)
+
+
+def _is_inner(spec: Spec) -> Spec:
+    if spec.format not in _INNER:
+        raise ValueError(f"must have a format of {', '.join(sorted(_INNER))}")
+    return spec
+
+
+InnerSpec = Annotated[DecoderSpec, AfterValidator(_is_inner)]
+"""A spec of a value that another one has around it."""
+
+
+@decoded_by("logwright.decode.streams")
+class TimestampedSpec(Spec):
+    """A value with its timestamp before it, as Kafka Streams' ValueAndTimestampSerde writes it: 8
+    bytes of ms since the epoch, and the value.
+
+    Attributes:
+        of: how the value is encoded.
+    """
+
+    use = "value"
+    options: ClassVar[Mapping[str, Option]] = MappingProxyType({"of": Option("of", _inner)})
+    format: Literal["timestamped"] = "timestamped"
+    of: InnerSpec = Field(default_factory=ScalarSpec)
+
+
+@decoded_by("logwright.decode.streams")
+class WindowedSpec(Spec):
+    """A key of Kafka Streams with its window after it.
+
+    Attributes:
+        of: how the key is encoded.
+        size_ms: of the windows, which the bytes do not have: the key is that of a time window;
+            None: its end is not known.
+        session: the window is one of a session: 8 bytes of its end, 8 of its start.
+        store: the topic is the changelog of a window store: a number of 4 bytes is at the end.
+    """
+
+    options: ClassVar[Mapping[str, Option]] = MappingProxyType({"of": Option("of", _inner)})
+    format: Literal["windowed"] = "windowed"
+    of: InnerSpec = Field(default_factory=ScalarSpec)
+    size_ms: Annotated[Int64, Field(gt=0)] | None = None
+    session: bool = False
+    store: bool = False
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Self:
+        if self.session and self.size_ms is not None:
+            raise contradiction("windows of sessions have no size", "size_ms", "session")
+        if self.session and self.store:
+            raise contradiction("windows of sessions have no number", "store", "session")
+        return self
+
+
+@decoded_by("logwright.decode.mirror")
+class MirrorSpec(Spec):
+    """The keys and values of MirrorMaker's own topics: offset syncs, checkpoints, heartbeats. Which
+    of them is known by the topic's name.
+    """
+
+    format: Literal["mirror-maker"] = "mirror-maker"
 
 
 @decoded_by("logwright.decode.internal")

@@ -136,6 +136,13 @@ class AvroSchema(NamedTuple):
         """The full name of its type, or the type."""
         return name_of(normal(self.shape, self.named))
 
+    def also_named(self, name: str) -> AvroSchema:
+        """Return the schema with another name of its type as an alias."""
+        shape = normal(self.shape, self.named)
+        if isinstance(shape, list):
+            return self
+        return self._replace(shape={**shape, "aliases": [*shape.get("aliases", ()), name]})
+
     def is_named(self, other: AvroSchema) -> bool:
         """Return whether data of another schema are of this type: by name, or by an alias."""
         mine, others = normal(self.shape, self.named), normal(other.shape, other.named)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from logwright.config.json_fields import JsonField
 from logwright.decode.json_fields import struct_of
-from logwright.decode.json_values import has_decimal, objects, parse
+from logwright.decode.json_values import NOT_AN_OBJECT, has_decimal, objects, parse
 
 _DOCUMENT: Final = "document"
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -45,28 +45,26 @@ class Rows:
             texts: of type string.
             reasons: row → why it is refused; more are added.
         """
-        found: dict[int, str] = {}
+        refused: dict[int, str] = {}
         node = self._node
         exact = node is not None and has_decimal(node)
-        parsed = parse(texts.cast(pa.binary()).to_pylist(), found, exact=exact)
+        parsed = parse(texts.cast(pa.binary()).to_pylist(), refused, exact=exact)
         if node is None:
-            found.update({row: "is not a JSON object" for row, one in _others(parsed)})
+            refused.update(dict.fromkeys(_others(parsed), NOT_AN_OBJECT))
             rows = pa.StructArray.from_arrays([texts], fields=list(self.type), mask=texts.is_null())
         else:
-            rows = objects(
-                node, [None if one is None else plain(one) for one in parsed], found
-            ).values
-        for row, reason in found.items():
+            rows = objects(node, list(map(plain, parsed)), refused).values
+        for row, reason in refused.items():
             inner = reason.replace("field ", f"field {self._path}.", 1)
             named = inner if reason.startswith("field ") else f"field {self._path} {reason}"
             reasons.setdefault(row, named)
         return rows
 
 
-def _others(parsed: list[Any]) -> list[tuple[int, Any]]:
-    return [
-        (row, one) for row, one in enumerate(parsed) if one is not None and type(one) is not dict
-    ]
+def _others(parsed: list[Any]) -> list[int]:
+    """Return the rows that have something else than an object."""
+    values = enumerate(parsed)
+    return [row for row, value in values if value is not None and type(value) is not dict]
 
 
 def plain(value: Any) -> Any:

@@ -162,50 +162,47 @@ class _Reader:
         self._count += 1
         if self._count > MOST_FIELDS:
             raise UnusableSchema(f"has more than {MOST_FIELDS} fields")
-        inner, nullable = _without_null(schema)
-        if not isinstance(inner, dict) or len(path) > DEEPEST:
+        if not isinstance(schema, dict) or len(path) > DEEPEST:
             return _Value(kind=_ANY)
-        reference = inner.get("$ref")
+        nullable = _allows_null(schema)
+        reference = schema.get("$ref")
         if isinstance(reference, str):
-            step = f"{id(document)} {reference}"
+            step = f"{self._name_of(document)} {reference}"
             if step in path:
                 return _Value(kind=_ANY)
             (target, within) = self._target(reference, document)
             value = self._value(target, within, (*path, step), is_root=is_root)
-            return replace(value, nullable=value.nullable or nullable)
-        logical = _logical(inner)
+            return replace(value, nullable=value.nullable and nullable)
+        logical = _logical(schema)
         if logical is not None:
             return replace(logical, nullable=nullable)
-        value = self._type(inner, document, path)
-        parts = [
-            self._value(each, document, (*path, ""), is_root=is_root) for each in _all_of(inner)
-        ]
-        for part in parts:
-            value = _both(value, part)
-        choices = _choices(inner)
-        if choices and is_root:
-            value = _both(value, self._any_of(choices, document, path))
-        elif choices:
-            value = _Value(kind=_ANY)
+        value = self._type(schema, document, path)
+        for part in _listed(schema, "allOf"):
+            value = _both(value, self._value(part, document, (*path, ""), is_root=is_root))
+            nullable = nullable and value.nullable
+        choices = _listed(schema, "oneOf") or _listed(schema, "anyOf")
+        if choices:
+            choice = self._choice(choices, document, path, is_root=is_root)
+            value = choice if value.kind == _ANY or is_root else _Value(kind=_ANY)
+            nullable = nullable and choice.nullable
         return replace(value, nullable=nullable)
 
-    def _any_of(self, choices: list[Any], document: object, path: tuple[str, ...]) -> _Value:
-        """Return what all alternatives have together: each property, required where all do."""
-        values = [self._value(each, document, (*path, ""), is_root=True) for each in choices]
-        if any(value.kind != _OBJECT for value in values):
-            return _Value(kind=_ANY)
-        properties: dict[str, _Value] = {}
-        for value in values:
-            for name, each in value.properties.items():
-                known = properties.get(name, each)
-                properties[name] = each if _same(known, each) else _Value(kind=_ANY)
-        return _Value(
-            kind=_OBJECT,
-            properties={
-                name: replace(each, nullable=any(_is_optional(value, name) for value in values))
-                for name, each in properties.items()
-            },
-        )
+    def _choice(
+        self, choices: list[Any], document: object, path: tuple[str, ...], *, is_root: bool
+    ) -> _Value:
+        """Return what alternatives say of a value: JSON, if there are several besides null."""
+        inside = (*path, "")
+        values = [self._value(each, document, inside, is_root=is_root) for each in choices]
+        has_null = any(value.nullable for value in values)
+        others = [
+            value for value, each in zip(values, choices, strict=True) if each != {"type": "null"}
+        ]
+        value = _Value(kind=_ANY)
+        if len(others) == 1:
+            value = others[0]
+        elif is_root:
+            value = _any_of(others)
+        return replace(value, nullable=has_null)
 
     def _type(self, schema: Mapping[str, Any], document: object, path: tuple[str, ...]) -> _Value:
         kind, properties = _type_of(schema), schema.get("properties")
@@ -236,6 +233,10 @@ class _Reader:
     ) -> _Value:
         value = self._value(schema, document, path)
         return value if needed else replace(value, nullable=True)
+
+    def _name_of(self, document: object) -> str:
+        """Return the name of a reference's document; empty: the schema itself."""
+        return next((name for name, each in self._others.items() if each is document), "")
 
     def _target(self, reference: str, document: object) -> tuple[object, object]:
         """Return what a reference refers to, and the document that it is in; None if it is not
@@ -270,26 +271,36 @@ def _member(node: object, key: str) -> object:
 _OTHER_NAMES: Final = MappingProxyType({"definitions": "$defs", "$defs": "definitions"})
 
 
-def _all_of(schema: Mapping[str, Any]) -> list[Any]:
-    parts = schema.get("allOf")
+def _listed(schema: Mapping[str, Any], word: str) -> list[Any]:
+    parts = schema.get(word)
     return parts if isinstance(parts, list) else []
 
 
-def _choices(schema: Mapping[str, Any]) -> list[Any]:
-    """Return the alternatives of a schema, without null."""
-    for word in ("oneOf", "anyOf"):
-        choices = schema.get(word)
-        if isinstance(choices, list):
-            return [each for each in choices if each != {"type": "null"}]
-    return []
+def _any_of(values: list[_Value]) -> _Value:
+    """Return what objects of any of several kinds have: each property, required where all do."""
+    if not values or any(value.kind != _OBJECT for value in values):
+        return _Value(kind=_ANY)
+    properties: dict[str, _Value] = {}
+    for value in values:
+        for name, each in value.properties.items():
+            known = properties.get(name, each)
+            properties[name] = each if _same(known, each) else _Value(kind=_ANY)
+    return _Value(
+        kind=_OBJECT,
+        properties={
+            name: replace(each, nullable=any(_is_optional(value, name) for value in values))
+            for name, each in properties.items()
+        },
+    )
 
 
 def _both(first: _Value, second: _Value) -> _Value:
-    """Return what two schemas say of the same value."""
+    """Return what two schemas say of the same value, which is null only if both allow it."""
+    nullable = first.nullable and second.nullable
     if first.kind == _ANY:
-        return second
+        return replace(second, nullable=nullable)
     if second.kind == _ANY or first.kind != _OBJECT:
-        return first
+        return replace(first, nullable=nullable)
     properties = dict(first.properties)
     for name, each in second.properties.items():
         known = properties.get(name)
@@ -298,7 +309,7 @@ def _both(first: _Value, second: _Value) -> _Value:
             if known is None
             else replace(_both(known, each), nullable=known.nullable and each.nullable)
         )
-    return replace(first, properties=properties)
+    return replace(first, properties=properties, nullable=nullable)
 
 
 def _same(first: _Value, second: _Value) -> bool:
@@ -311,16 +322,31 @@ def _is_optional(value: _Value, name: str) -> bool:
 
 
 def _type_of(schema: Mapping[str, Any]) -> str | None:
-    """Return the type of a schema, or that of its constants; None if it has several or none."""
+    """Return the type of a schema, or that of its constants, without null; None if it has several
+    or none.
+    """
     kind = schema.get("type")
+    if isinstance(kind, list):
+        others = {each for each in kind if each != "null" and isinstance(each, str)}
+        kind = "number" if others == {"integer", "number"} else _ANY
+        return next(iter(others)) if len(others) == 1 else kind
     if isinstance(kind, str):
         return kind
-    if isinstance(kind, list):
-        return "number" if set(kind) == {"integer", "number"} else _ANY
-    given = schema.get("enum")
-    constants = given if isinstance(given, list) else []
-    kinds = {type(each) for each in ([schema["const"]] if "const" in schema else constants)}
+    constants = [schema["const"]] if "const" in schema else _listed(schema, "enum")
+    kinds = {type(each) for each in constants if each is not None}
     return _CONSTANTS.get(next(iter(kinds))) if len(kinds) == 1 else None
+
+
+def _allows_null(schema: Mapping[str, Any]) -> bool:
+    """Return whether the types and constants of a schema let a value be null."""
+    kinds = schema.get("type")
+    if isinstance(kinds, str | list) and "null" not in (
+        kinds if isinstance(kinds, list) else [kinds]
+    ):
+        return False
+    if isinstance(schema.get("enum"), list) and None not in schema["enum"]:
+        return False
+    return schema.get("const") is None
 
 
 _CONSTANTS: Final[Mapping[type, str]] = MappingProxyType(
@@ -342,25 +368,3 @@ def _logical(schema: Mapping[str, Any]) -> _Value | None:
     if logical is None:
         return None
     return _Value(kind=f"{title} {scale}", leaf=leaf_of(logical, logical.column))
-
-
-def _without_null(schema: object) -> tuple[object, bool]:
-    """Return a schema without the alternative null, and whether null is allowed."""
-    if not isinstance(schema, dict):
-        return schema, True
-    kinds = schema.get("type")
-    if isinstance(kinds, list):
-        others = [kind for kind in kinds if kind != "null"]
-        only = others[0] if len(others) == 1 else others
-        return {**schema, "type": only}, len(others) < len(kinds)
-    for word in ("oneOf", "anyOf"):
-        choices = schema.get(word)
-        if isinstance(choices, list):
-            rest = [each for each in choices if each != {"type": "null"}]
-            alone = rest[0] if len(rest) == 1 and not kinds and "properties" not in schema else None
-            has_null = len(rest) < len(choices)
-            return (schema if alone is None else alone), has_null
-    known = kinds or any(
-        word in schema for word in ("$ref", "allOf", "const", "enum", "properties")
-    )
-    return schema, not known

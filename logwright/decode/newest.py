@@ -22,7 +22,7 @@ from logwright.config.spec import Spec, resolve
 from logwright.decode.debezium import AFTER
 from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.refusal import Refused
-from logwright.decode.registry import RegistryDecoder, read_indexes
+from logwright.decode.registry import RegistryDecoder, decoder_of, read_indexes
 from logwright.decode.renames import renamed_fields
 from logwright.decode.schema_sources import SchemaDirectory, SchemaRegistry, SchemaSource
 from logwright.errors import PolicyError
@@ -129,7 +129,9 @@ class Registry:
         reader = self._decoder(known_id, values.get(known_id), message)
         for schema_id in newer:
             decoder = self._decoder(schema_id, values[schema_id], message)
-            if decoder is not None and (reader is None or decoder.takes(reader)):
+            if decoder is not None and (
+                reader is None or bool(self._spec.records) or decoder.takes(reader)
+            ):
                 return schema_id, decoder.message
         return None
 
@@ -147,14 +149,11 @@ class Registry:
         self, schema_id: int, value: bytes | None, message: str | None = None
     ) -> RegistryDecoder | None:
         """Return the decoder of a schema, None if values of it are refused."""
-        name = message or self._spec.message
+        spec = self._spec
+        if message is not None and not spec.records:
+            spec = spec.model_copy(update={"message": message})
         try:
-            return RegistryDecoder(
-                self._source,
-                schema_id,
-                message=name,
-                indexes=_indexes_of(value),
-            )
+            return decoder_of(spec, self._source, schema_id, _indexes_of(value))
         except UnusableSchema:
             return None
 

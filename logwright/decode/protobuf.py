@@ -9,7 +9,7 @@ has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -282,43 +282,53 @@ def message_at(compiled: Compiled, indexes: tuple[int, ...], name: str | None = 
     """Return the descriptor of a message of a file, by its place.
 
     Confluent's readers count the messages of the schema's text. Some of its writers (Python, Go,
-    .NET, C++) also count the entries that protoc makes of ``map<>`` fields, if they did not
-    register the schema themselves. Where that leads to two messages, nothing in the record says
-    which it is. Source: ProtobufSchema.toMessageName of Confluent's schema registry,
-    confluent_kafka.schema_registry.common.protobuf.
+    .NET, C++) also count the entries of maps that are ``map<>`` fields in the text, each where
+    its own class has it, if they did not register that class. Where that leads to several
+    messages, nothing in the record says which it is. Source: ProtobufSchema.toMessageName of
+    Confluent's schema registry, confluent_kafka.schema_registry.common.protobuf.
 
     Args:
         compiled: the file.
         indexes: of the message in the file, of one in that message, and so on.
-        name: the message that the records are expected to be; it counts if it is one of the two.
+        name: the message that the records are expected to be; it counts if it is one of several.
 
     Raises:
-        Refused: there is none, or there are two.
+        Refused: there is none, or there are several.
     """
-    (by_text, by_descriptor) = (
-        _walk(compiled, indexes, compiled.counted),
-        _walk(compiled, indexes, list),
-    )
-    found = [message for message in (by_text, by_descriptor) if message is not None]
-    names = {message.full_name: message for message in found}
+    by_text = _at(compiled, indexes)
+    names = {message.full_name: message for message in _possible(compiled, indexes)}
     if name in names:
         return names[name]
-    if not found:
+    if not names:
         raise Refused("has the index of an unknown message")
     if by_text is None or len(names) > 1:
         raise Refused("has indexes of its message that writers count in two ways: set message")
     return by_text
 
 
-def _walk(
-    compiled: Compiled, indexes: tuple[int, ...], counted: Callable[[Iterable[Any]], list[Any]]
-) -> Any:
-    """Return the message at a place, None if there is none but the entry of a map."""
+def _at(compiled: Compiled, indexes: tuple[int, ...]) -> Any:
+    """Return the message at a place of the text, None if there is none but the entry of a map."""
     message = None
-    messages = counted(compiled.messages)
+    messages = compiled.counted(compiled.messages)
     for index in indexes:
         if not 0 <= index < len(messages):
             return None
         message = messages[index]
-        messages = counted(message.nested_types)
+        messages = compiled.counted(message.nested_types)
     return None if message is None or message.GetOptions().map_entry else message
+
+
+def _possible(compiled: Compiled, indexes: tuple[int, ...]) -> list[Any]:
+    """Return all messages that may be meant: an index may have counted any of the entries of maps
+    that the text does not have, before its message.
+    """
+    found: list[Any] = []
+    scopes = [list(compiled.messages)]
+    for index in indexes:
+        found = []
+        for messages in scopes:
+            counted = compiled.counted(messages)
+            most = len(messages) - len(counted)
+            found += counted[max(index - most, 0) : max(index + 1, 0)]
+        scopes = [list(message.nested_types) for message in found]
+    return [message for message in found if not message.GetOptions().map_entry]

@@ -37,6 +37,10 @@ _OPTION: Final = re.compile(
 """A string or comment, or the option that says that a message is the entry of a map."""
 
 
+class NoMessage(UnusableSchema):
+    """A file has no message of a name."""
+
+
 class Compiled:
     """The types of one file and of its imports.
 
@@ -77,12 +81,12 @@ class Compiled:
         """Return the descriptor of a message.
 
         Raises:
-            UnusableSchema: there is none of this name.
+            NoMessage: there is none of this name.
         """
         try:
             return self.pool.FindMessageTypeByName(name)
         except KeyError:
-            raise UnusableSchema(f"has no message {name}") from None
+            raise NoMessage(f"has no message {name}") from None
 
 
 def compile_file(file: Path, imports: Path | None = None) -> Compiled:

@@ -14,7 +14,8 @@ their format, so that a topic whose schema evolved has one set of columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -32,7 +33,7 @@ from logwright.decode.json_values import JsonDecoder
 from logwright.decode.make import Made, Making
 from logwright.decode.model import Part
 from logwright.decode.protobuf import ProtobufDecoder, message_at
-from logwright.decode.protoc import Compiled, compile_file
+from logwright.decode.protoc import Compiled, NoMessage, compile_file
 from logwright.decode.refusal import Refused
 from logwright.decode.schema_sources import (
     SchemaDirectory,
@@ -62,6 +63,14 @@ class UnknownSchema(UnusableSchema):
     """The source has no schema of an id."""
 
 
+class OtherType(UnusableSchema):
+    """A schema has none of the types that the columns have."""
+
+
+class _LeftOut(Exception):
+    """Data are of a type that the columns do not have."""
+
+
 def make(spec: RegistrySpec, making: Making) -> Made:
     """Return the decoder of a spec. Effects: reads schema files, or asks a registry; may read the
     first records, may start protoc.
@@ -77,14 +86,14 @@ def make(spec: RegistrySpec, making: Making) -> Made:
         source, place = SchemaDirectory(directory), str(directory)
     used: dict[int, tuple[int, ...]] = {}
     if spec.schema_id is None or spec.message is None:
-        used = used_schemas(making.columns())
+        used = used_schemas(making.columns(has_ids=True))
     ids = list(used) if spec.schema_id is None else [spec.schema_id]
     for schema_id in ids:
-        indexes = used.get(schema_id, _FIRST)
         try:
-            decoder = RegistryDecoder(source, schema_id, message=spec.message, indexes=indexes)
+            decoder = decoder_of(spec, source, schema_id, used.get(schema_id, _FIRST))
         except UnusableSchema as error:
-            if isinstance(error, UnknownSchema) and schema_id != ids[-1]:
+            is_other = isinstance(error, UnknownSchema | OtherType)
+            if is_other and schema_id != ids[-1]:
                 continue
             raise PolicyError(f"{place}: schema {schema_id} {error.problem}.") from None
         done = {"schema_id": schema_id, "message": decoder.message}
@@ -94,6 +103,31 @@ def make(spec: RegistrySpec, making: Making) -> Made:
         " the first ones.",
         remedy="Set schema_id.",
     )
+
+
+def decoder_of(
+    spec: RegistrySpec, source: SchemaSource, schema_id: int, indexes: tuple[int, ...]
+) -> RegistryDecoder:
+    """Return the decoder of a spec with the columns of a schema. Effects: may read schemas.
+
+    Args:
+        indexes: the place of Protobuf's message, if the spec does not name it.
+
+    Raises:
+        OtherType: the schema has none of the types of `records`.
+        UnknownSchema, UnusableSchema, SchemaUnavailable: as `RegistryDecoder`.
+    """
+    names = (spec.message,) if spec.message is not None else spec.records or (None,)
+    for name in names:
+        with suppress(NoMessage):
+            decoder = RegistryDecoder(
+                source, schema_id, message=name, indexes=indexes, records=spec.records
+            )
+            if not spec.records or decoder.name in spec.records:
+                return decoder
+    if spec.message is not None:
+        raise NoMessage(f"has no message {spec.message}")
+    raise OtherType("has none of the types of records")
 
 
 class _Values(Protocol):
@@ -152,7 +186,8 @@ class _Avro:
         return self.schema.is_named(written.schema)
 
     def decoder(self, written: _Avro) -> _Values:
-        return AvroDecoder(written.schema, self.schema)
+        known = self.schema if self.takes(written) else self.schema.also_named(written.schema.name)
+        return AvroDecoder(written.schema, known)
 
 
 class _Json:
@@ -246,6 +281,8 @@ class RegistryDecoder:
         schema_id: of the schema whose columns the values get.
         message: the name of its message, of Protobuf.
         indexes: the place of its message, without a name.
+        records: names of types that are one to the columns; records of other types are left out.
+            Without them they are refused.
 
     Raises:
         UnknownSchema: the source does not have it.
@@ -260,8 +297,10 @@ class RegistryDecoder:
         *,
         message: str | None = None,
         indexes: tuple[int, ...] = _FIRST,
+        records: Collection[str] = (),
     ) -> None:
         self._source = source
+        self._records = frozenset(records)
         self._schemas: dict[int | str, _Schema | str] = {}
         self._unusable = 0
         reader = self._schema(schema_id)
@@ -320,16 +359,22 @@ class RegistryDecoder:
             group[1].append(content[start:])
         parts = [pa.nulls(1, self.type)]
         order = np.zeros(count, np.int64)
+        left_out = np.zeros(count, np.bool_)
         position = 1
         for place, (rows, data) in groups.items():
-            part = self._group(place, data)
+            try:
+                part = self._group(place, data)
+            except _LeftOut:
+                left_out[rows] = True
+                continue
             reasons.update({rows[number]: reason for number, reason in part.reasons.items()})
             if len(rows) == count:
                 return Part(part.values, reasons)
             parts.append(part.values)
             order[rows] = np.arange(position, position + len(rows))
             position += len(rows)
-        return Part(pa.concat_arrays(parts).take(pa.array(order)), reasons)
+        values = pa.concat_arrays(parts).take(pa.array(order))
+        return Part(values, reasons, messages=pa.array(left_out) if left_out.any() else None)
 
     def _frame(self, content: bytes) -> _Frame:
         """Return the header of a value.
@@ -373,7 +418,11 @@ class RegistryDecoder:
         return schema
 
     def _group(self, place: _Place, values: list[bytes]) -> Part:
-        """Decode data of one type."""
+        """Decode data of one type.
+
+        Raises:
+            _LeftOut: they are of a type that the columns do not have.
+        """
         try:
             return self._decoder(place).decode_values(list(values))
         except Refused as refused:
@@ -388,6 +437,7 @@ class RegistryDecoder:
         Raises:
             Refused: they are of another type than the columns.
             UnusableSchema: the type cannot be columns.
+            _LeftOut: see `_group`.
         """
         if place not in self._decoders:
             (schema_id, indexes) = place
@@ -395,7 +445,11 @@ class RegistryDecoder:
             if isinstance(schema, str):
                 raise Refused(schema)
             written = schema.type_at(indexes, self._reader.name)
-            if type(written) is not type(self._reader) or not self._reader.takes(written):
+            if self._records and written.name not in self._records:
+                raise _LeftOut
+            if type(written) is not type(self._reader):
+                raise Refused(_OTHER_TYPE)
+            if not self._records and not self._reader.takes(written):
                 raise Refused(_OTHER_TYPE)
             self._decoders[place] = self._reader.decoder(written)
         return self._decoders[place]

@@ -20,7 +20,7 @@ _MAP_ENTRY: Final = 2
 def renamed_fields(
     before: SchemaText, after: SchemaText, message: str | None = None
 ) -> dict[str, str]:
-    """Return earlier name → newer name of the fields. The earlier name is behind the newer names of
+    """Return earlier name → newer name of the fields. The earlier name follows the newer names of
     the fields that it is in, with ``element`` of a list and ``value`` of a map. Effects: of
     Protobuf starts protoc.
 

@@ -46,7 +46,7 @@ class Placeholder:
         self._entry = (text, text)
 
     def test_of(self, kind: pa.DataType) -> Test | None:
-        """Return what tells which values of a column are the placeholder: null if they are null, or
+        """Return what shows which values of a column are the placeholder: null if they are null, or
         False; None: none can be. In a text it may be base64 or JSON, too: a column of bytes, or of
         lists, can be configured as such a text.
         """

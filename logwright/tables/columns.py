@@ -37,7 +37,7 @@ _ORIGIN: Final = 4
 """Number of a decoder's first columns, which say where a record is from."""
 _OWN: Final = (PARTITION, BUCKET, OFFSET, TIMESTAMP, RAW_KEY)
 _PLACES: Final = (pa.field(PARTITION, pa.int32()), pa.field(BUCKET, pa.int32()))
-READ_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
+READ_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 """What is read of a log."""
 
 

@@ -33,7 +33,7 @@ class Events:
         decoding = Decoding.model_validate_json(snapshot.form.decoding or "{}")
         spec = decoding.value
         self._decoder: Decoder | None = None
-        if spec.use == "value":
+        if isinstance(spec, DebeziumSpec):
             self._decoder = make_decoder(decoding, base=base, topic=snapshot.form.topic)
         truncates = isinstance(spec, DebeziumSpec) and spec.truncate == "delete"
         self._truncates = truncates and snapshot.progress.keys() == {0}

@@ -70,7 +70,7 @@ def changes_of(
 
     Args:
         before, after: the columns.
-        renamed: earlier name → the name that the newer schema gives it. The earlier name is behind
+        renamed: earlier name → the name that the newer schema gives it. The earlier name follows
             the newer names of the fields that it is in: ``customer.old`` → ``new``.
     """
     return tuple(_Changes(renamed).fields(list(before), list(after), ""))

@@ -21,7 +21,6 @@ from logwright.tables.columns import (
     KEY,
     OFFSET,
     PARTITION,
-    READ_COLUMNS,
     TIMESTAMP,
     TIMESTAMP_TYPE,
     VALUE,
@@ -61,15 +60,15 @@ class KeyIdentity:
             batch: the records, `READ_COLUMNS`; their keys are not null.
             decoded: what became of them.
         """
-        known = [(decoded.positions, identities(decoded.rows[KEY]))]
+        keys = batch[KEY].cast(pa.binary())
+        known = [(decoded.positions, _of_rows(decoded, keys))]
         rest = np.setdiff1d(np.arange(len(batch)), decoded.positions.to_numpy())
         if len(rest):
             again = decoder.decode(without_values(batch.take(pa.array(rest))))
             positions = pa.array(rest).take(again.positions)
-            known.append((positions, identities(again.rows[KEY])))
+            known.append((positions, _of_rows(again, keys.take(pa.array(rest)))))
             rest = np.setdiff1d(rest, positions.to_numpy())
-            raw = batch[KEY].take(pa.array(rest)).cast(pa.binary())
-            known.append((pa.array(rest), pc.binary_join_element_wise(_UNKNOWN, raw, b"")))
+            known.append((pa.array(rest), _of_bytes(keys.take(pa.array(rest)))))
         order = np.argsort(np.concatenate([one.to_numpy() for one, _ in known]))
         whole = pa.concat_arrays([one.cast(pa.binary()) for _, one in known])
         return self._placed(whole.take(pa.array(order)), partition)
@@ -80,7 +79,9 @@ class KeyIdentity:
         return self.of_records(decoder, bare, partition, decoder.decode(bare))
 
     def of_raw(self, decoder: Decoder, keys: pa.Array, partition: int) -> pa.Array:
-        """Return the identity of keys as they are in the log."""
+        """Return the identity of keys as they are in the log. If a header has the id of a key's
+        schema, the key cannot be decoded without it: its identity is its bytes.
+        """
         count = len(keys)
         columns = {
             KEY: keys,
@@ -90,8 +91,7 @@ class KeyIdentity:
             OFFSET: pa.array(np.zeros(count, np.int64)),
             TIMESTAMP: pa.array(np.zeros(count, np.int64)).cast(TIMESTAMP_TYPE),
         }
-        batch = pa.RecordBatch.from_arrays([columns[name] for name in READ_COLUMNS], READ_COLUMNS)
-        return self.of_keys(decoder, batch, partition)
+        return self.of_keys(decoder, pa.RecordBatch.from_pydict(columns), partition)
 
     def _placed(self, known: pa.Array, partition: int) -> pa.Array:
         if not self.by_partition:
@@ -100,10 +100,30 @@ class KeyIdentity:
 
 
 def without_values(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return records, of `READ_COLUMNS`, as tombstones: only their keys are decoded."""
-    values = pa.nulls(len(batch), batch.schema.field(VALUE).type)
-    columns = [values if name == VALUE else batch[name] for name in READ_COLUMNS]
-    return pa.RecordBatch.from_arrays(columns, names=list(READ_COLUMNS))
+    """Return records as tombstones: only their keys are decoded."""
+    at = batch.schema.get_field_index(VALUE)
+    values = batch.schema.field(at)
+    return batch.set_column(at, values, pa.nulls(len(batch), values.type))
+
+
+def _of_rows(decoded: Decoded, keys: pa.Array) -> pa.Array:
+    """Return the identity of the keys of rows. A key of a type that the table does not have is left
+    out, and not decoded.
+
+    Args:
+        decoded: has the rows; keys: of all records.
+    """
+    known = identities(decoded.rows[KEY])
+    if not decoded.left_out:
+        return known
+    is_left_out = np.isin(np.arange(len(known)), list(decoded.left_out))
+    bare = pc.and_(pa.array(is_left_out), decoded.rows[KEY].is_null())
+    return pc.if_else(bare, _of_bytes(keys.take(decoded.positions)), known)
+
+
+def _of_bytes(keys: pa.Array) -> pa.Array:
+    """Return the identity of keys that are not decoded."""
+    return pc.binary_join_element_wise(_UNKNOWN, keys, b"")
 
 
 def identities(keys: pa.Array) -> pa.Array:

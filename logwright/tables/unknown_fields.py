@@ -29,9 +29,9 @@ _NEWEST: Final = 2048
 _PARTS: Final = ("key", "value")
 
 
-def inferred_parts(asked: Decoding) -> tuple[str, ...]:
+def inferred_parts(decoding: Decoding) -> tuple[str, ...]:
     """Return which of key and value have inferred fields."""
-    specs = (asked.key, asked.value)
+    specs = (decoding.key, decoding.value)
     return tuple(
         part
         for part, spec in zip(_PARTS, specs, strict=True)
@@ -60,12 +60,12 @@ def unknown_fields(
         known = {field.name for field in (_json(spec) or JsonSpec()).fields or ()}
         is_event = isinstance(spec, DebeziumSpec)
         with suppress(UnusableSchema):
-            found = infer_fields(
+            fields = infer_fields(
                 [batch[part].cast(pa.binary()) for batch in batches],
                 is_event=is_event,
                 inside=AFTER if is_event else None,
             )
-            names |= dict.fromkeys(field.name for field in found if field.name not in known)
+            names |= dict.fromkeys(field.name for field in fields if field.name not in known)
     return tuple(names)
 
 

@@ -426,6 +426,7 @@ def together(
             end_offset=step.end_offset,
             reason=step.reason if _is_again(step) else why,
             forgets=step.forgets,
+            has_other_columns=step.has_other_columns,
             erased=step.erased,
             deletes=True,
         )

@@ -120,8 +120,22 @@ DECODING = (
     Fault(
         family="decode: an operation d keeps its row",
         file="decode/debezium.py",
-        right="mask=deletes",
-        wrong="mask=deletes & False",
+        right="mask=gone",
+        wrong="mask=gone & False",
+        tests=_DEBEZIUM,
+    ),
+    Fault(
+        family="decode: a value that the source left out is taken for one",
+        file="decode/debezium.py",
+        right="fields, unavailable = without_placeholders(kept, self._placeholder)",
+        wrong="fields, unavailable = kept.flatten(), {}",
+        tests=_DEBEZIUM,
+    ),
+    Fault(
+        family="decode: a truncation is left out",
+        file="decode/debezium.py",
+        right="reasons.update(dict.fromkeys(truncations, _STAYS))",
+        wrong="reasons.update({})",
         tests=_DEBEZIUM,
     ),
     Fault(

@@ -257,9 +257,9 @@ class _Judge:
         unknown = world.unknown()
         (columns, whole) = _rows(world)
         expected = [
-            (*one, *world.more_of(one[:2], one[3].decode(), columns))
-            for one in world.expected()
-            if one[2] not in unknown
+            (*row, *world.more_of(row[:2], row[3].decode(), columns))
+            for row in world.expected()
+            if row[2] not in unknown
         ]
         newest = max((world.written.get(one[:2], 0) for one in expected), default=0)
         if columns != list(range(1, len(columns) + 1)) or len(columns) < newest - 1:

@@ -48,6 +48,15 @@ _IN_BUCKET: Final = "delta"
 """The format of tables in a bucket."""
 
 
+_NOTED: Final = (
+    ("keyless", "without a key, and so without a row"),
+    ("messages", "messages, and records of types that the table does not have"),
+    ("truncations", "truncations, which emptied the table"),
+    ("unknown", "unavailable values that are not known, rows with null"),
+)
+"""Counts of a partition, and what they are."""
+
+
 def write_table(
     request: Request,
     given: Given,
@@ -337,15 +346,8 @@ def _show(
 
 def _noted(results: Sequence[PartitionResult]) -> str:
     """Return what records came to that are neither rows, deletions nor refused."""
-    sums = {
-        "without a key, and so without a row": sum(one.keyless for one in results),
-        "messages, which say nothing of a row": sum(one.messages for one in results),
-        "truncations, which emptied the table": sum(one.truncations for one in results),
-        "unavailable values that are not known, rows with null": sum(
-            one.unknown for one in results
-        ),
-    }
-    return "; ".join(f"{name}: {count}" for name, count in sums.items() if count)
+    sums = {text: sum(getattr(each, name) for each in results) for name, text in _NOTED}
+    return "; ".join(f"{text}: {count}" for text, count in sums.items() if count)
 
 
 def _show_reasons(request: Request, reasons: Sequence[Reason]) -> None:

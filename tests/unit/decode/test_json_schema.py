@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from jsonschema import Draft202012Validator
 
 from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.json_schema import JsonSchema
@@ -177,6 +178,35 @@ def test_whole_numbers(content: str, expected: int | None) -> None:
     (row, refused) = decoded(schema_of(of({"n": {"type": "integer"}})), f'{{"n": {content}}}')
     assert {"n": expected} == row
     assert (expected is None) == bool(refused)
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "string"}, False),
+        ({"type": ["string", "null"]}, True),
+        ({}, True),
+        ({"enum": ["a", None]}, True),
+        ({"enum": ["a"]}, False),
+        ({"type": ["string", "null"], "enum": ["a"]}, False),
+        ({"const": None}, True),
+        ({"const": "a"}, False),
+        ({"allOf": [{"type": ["integer", "null"]}]}, True),
+        ({"allOf": [{"type": ["integer", "null"]}, {"type": "integer"}]}, False),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, False),
+        ({"anyOf": [{"type": "integer"}, {"type": ["string", "null"]}]}, True),
+        ({"oneOf": [{"type": "null"}, {"type": "integer"}]}, True),
+        ({"oneOf": [{"$ref": "#/definitions/n"}, {"type": "integer"}]}, True),
+        ({"$ref": "#/definitions/n"}, True),
+        ({"properties": {"a": {"type": "string"}}}, True),
+    ],
+)
+def test_null_in_a_required_property(schema: object, expected: bool) -> None:
+    """It is a value where a validator accepts it."""
+    whole = of({"x": schema}, required=["x"], definitions={"n": {"enum": ["a", None]}})
+    assert expected == Draft202012Validator(whole).is_valid({"x": None})
+    assert expected == (not decoded(schema_of(whole), '{"x": null}')[1])
+    assert decoded(schema_of(whole), '{"y": null}')[1]
 
 
 def test_nothing_used() -> None:

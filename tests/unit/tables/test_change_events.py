@@ -60,7 +60,8 @@ def table(tmp_path: Path, form: str, unique: str = "partition", **spec: object) 
 
 def rows_of(where: LocatedTable) -> dict[int, Row]:
     assert where.directory is not None
-    rows = read_table(where.table.format, where.directory).select(COLUMNS).to_pylist()
+    read = read_table(where.table.format, where.directory)
+    rows = read.select(COLUMNS).to_pylist() if len(read) else []  # Iceberg without a file
     by_id = {row["id"]: row for row in rows}
     assert len(rows) == len(by_id)
     return by_id
@@ -77,13 +78,13 @@ def require_equal(where: LocatedTable, log_dir: Path) -> None:
     logs = topic_logs(log_dir)
     if where.table.unique == "topic":
         hidden = hidden_in(where.files)
-        found = compare_topic(store, snapshot, quarantine, logs, hidden, events=events)
+        compared = compare_topic(store, snapshot, quarantine, logs, hidden, events=events)
     else:
         (log,) = logs
-        one = compare(store, snapshot, quarantine, log, events=events)
-        assert one is not None
-        found = (one,)
-    assert [True] == [one.equal for one in found], found
+        comparison = compare(store, snapshot, quarantine, log, events=events)
+        assert comparison is not None
+        compared = (comparison,)
+    assert [True] == [one.equal for one in compared], compared
 
 
 class World:
@@ -150,7 +151,7 @@ def write(log_dir: Path, pairs: Sequence[Pair], offsets: Sequence[int], **option
 
 def cuts(draw: random.Random, count: int) -> list[int]:
     end = count - count % SIZE
-    return [*sorted(draw.sample(range(SIZE, end, SIZE), 3)), end]
+    return [*sorted(draw.sample(range(SIZE, end, SIZE), 2)), end]
 
 
 @pytest.mark.parametrize("unique", ["partition", "topic"])
@@ -160,7 +161,7 @@ def test_a_table_is_the_source(tmp_path: Path, form: str, unique: str, seed: int
     left out, and nothing of before a truncation.
     """
     world = World(random.Random(seed))
-    for _ in range(120):
+    for _ in range(70):
         world.change(truncates=True)
     where = table(tmp_path, form, unique, truncate="delete")
     keyless = 0
@@ -181,10 +182,10 @@ def test_a_table_is_the_source(tmp_path: Path, form: str, unique: str, seed: int
 def test_a_cleaned_log(tmp_path: Path, form: str, seed: int) -> None:
     """A value that the log has lost is null, and counted; never an older one."""
     world = World(random.Random(seed))
-    for _ in range(150):
+    for _ in range(80):
         world.change(truncates=False)
     end = len(world.pairs) - len(world.pairs) % SIZE
-    for number, first in enumerate(world.draw.sample(range(SIZE, end, SIZE), 4)):
+    for number, first in enumerate(world.draw.sample(range(SIZE, end, SIZE), 2)):
         where = table(tmp_path / str(number), form)
         update(where, write(tmp_path / f"{number}-a", world.pairs, range(first)))
         cleaned_to = world.draw.choice(range(SIZE, end + 1, SIZE))
@@ -210,7 +211,7 @@ def require_true(source: dict[int, Row], rows: dict[int, Row]) -> int:
 
 
 def test_the_record_before_was_cleaned(tmp_path: Path) -> None:
-    """The table has the value of an older record, and nothing says that it is still the one."""
+    """The table has the value of an older record, and it is unknown whether it still is."""
     where = table(tmp_path, "delta")
     old = [(key(number), event("c", {**ROW, "id": number})) for number in (1, 2, 3, 4, 5)]
     new = [

@@ -5,6 +5,7 @@ made again, by other readers; and what is refused leaves it as it was.
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,14 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
+from logwright.assets.tables.report import update_metadata
 from logwright.errors import LogwrightError
 from logwright.tables.evolution import OtherColumns
 from logwright.tables.parquet import manifest_of
 from logwright.tables.topic import LocatedTable, open_store
 from tests.table_rows import FORMATS, read_table, version_of
 from tests.table_schemas import ID, LEVEL, NAME, Schemas, record
-from tests.table_world import update
+from tests.table_world import NOW_MS, topic_logs, update
 
 OWN = ["partition", "offset"]
 
@@ -30,8 +32,8 @@ def rows(where: LocatedTable) -> list[dict[str, Any]]:
     """The rows of a table, by another reader."""
     table = read_table(where.table.format, Path(str(where.table.path)))
     columns = [name for name in table.column_names if name not in ("bucket", "timestamp", "_key")]
-    found = table.select(columns).to_pylist()
-    return sorted(found, key=lambda row: [row[name] for name in OWN])
+    rows_of_table = table.select(columns).to_pylist()
+    return sorted(rows_of_table, key=lambda row: [row[name] for name in OWN])
 
 
 def columns_of(where: LocatedTable) -> list[str]:
@@ -174,15 +176,46 @@ def test_a_newer_schema_with_the_same_columns_is_an_ordinary_update(
 
 
 def test_another_type_of_record_is_not_a_newer_schema(schemas: Schemas) -> None:
+    """It is refused, or left out where the type is named: then a table made again is the same."""
     schemas.add(9, record(ID, name="Order"))
     first = [("a", schemas.value(1, id=1))]
     where = schemas.table("parquet")
     update(where, schemas.logs("logs-1", first))
     done = update(where, schemas.logs("logs-2", [*first, ("b", schemas.value(9, id=2))]))
     assert (() == done.changes, done.quarantined) == (True, 1)
-    again = schemas.table("parquet", "again")
-    update(again, schemas.logs("logs-3", [*first, ("b", schemas.value(9, id=2))]))
+    named = {"format": "registry", "schemas": "schemas", "records": ["shop.Customer"]}
+    again = schemas.table("parquet", "again", value=named)
+    logs = schemas.logs("logs-3", [*first, ("b", schemas.value(9, id=2))])
+    assert 0 == update(again, logs).quarantined
     assert rows(again) == rows(where)
+
+
+@BOTH
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_was_refused_is_decoded_with_newer_columns(
+    schemas: Schemas, form: str, unique: str
+) -> None:
+    """The quarantine table has what is refused now, as that of a table made again."""
+
+    def kind(*symbols: str) -> dict[str, Any]:
+        return {"name": "e", "type": {"type": "enum", "name": "E", "symbols": list(symbols)}}
+
+    schemas.add(4, record(ID, kind("a", "z")))
+    schemas.add(5, record(ID, kind("a")))
+    schemas.add(6, record(ID, kind("z", "a", "b")))
+    first = [
+        ("k", schemas.value(4, id=1, e="z")),
+        ("l", schemas.value(5, id=2, e="a")),
+        ("m", b"not in the wire format"),
+    ]
+    where = schemas.table(form, unique=unique)
+    assert 2 == update(where, schemas.logs("logs-1", first)).quarantined
+    logs = schemas.logs("logs-2", [*first, ("n", schemas.value(6, id=3, e="b"))])
+    done = update(where, logs)
+    again = schemas.table(form, "again", unique=unique)
+    assert (1, 1) == (done.quarantined, update(again, logs).quarantined)
+    assert rows(again) == rows(where)
+    assert ["z", "a", "b"] == [row["e"] for row in rows(where)]
 
 
 def test_a_field_without_a_default_would_refuse_older_records(schemas: Schemas) -> None:
@@ -324,3 +357,102 @@ def test_columns_of_an_earlier_version_of_logwright(schemas: Schemas) -> None:
     done = update(where, logs)
     assert [("widened", "id")] == [(each.kind, each.name) for each in done.changes]
     assert {"int64"} == {str(pq.read_schema(file).field("id").type) for file in files}
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_renamed_field_keeps_its_values(schemas: Schemas, form: str) -> None:
+    """The records of the older schema have theirs by the alias."""
+    schemas.add(3, record({"name": "number", "type": "long", "aliases": ["id"]}))
+    first = [("a", schemas.value(1, id=1))]
+    where = schemas.table(form)
+    update(where, schemas.logs("logs-1", first))
+    done = update(where, schemas.logs("logs-2", [*first, ("b", schemas.value(3, number=2))]))
+    assert [("renamed", "number", "id"), ("widened", "number", "int32")] == [
+        (each.kind, each.name, each.before) for each in done.changes
+    ]
+    assert [("a", 1), ("b", 2)] == [(row["key"], row["number"]) for row in rows(where)]
+    assert "id" not in columns_of(where)
+
+
+def test_a_message_of_protobuf_grows_by_numbers(schemas: Schemas, tmp_path: Path) -> None:
+    messages = {
+        31: "message C { string customer_name = 1; int32 n = 2; }",
+        32: "message C { string customer = 1; int64 n = 2; optional string more = 3; }",
+    }
+    for schema_id, message in messages.items():
+        text = f'syntax = "proto3"; package shop; message A {{ int32 x = 1; }} {message}'
+        (tmp_path / "schemas" / f"{schema_id}.proto").write_text(text)
+
+    def value(schema_id: int, content: bytes) -> bytes:
+        return b"\0" + struct.pack(">i", schema_id) + b"\x02\x02" + content  # the second message
+
+    first = [("a", value(31, b"\x0a\x03Ada\x10\x05"))]
+    where = schemas.table("delta")
+    update(where, schemas.logs("logs-1", first))
+    more = [*first, ("b", value(32, b"\x0a\x03Bob\x1a\x01z"))]
+    done = update(where, schemas.logs("logs-2", more))
+    assert ["renamed", "widened", "added"] == [each.kind for each in done.changes]
+    values = [(row["customer"], row["n"], row["more"]) for row in rows(where)]
+    assert [("Ada", 5, None), ("Bob", 0, "z")] == values
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_unions_enums_and_nullable_records(schemas: Schemas, form: str) -> None:
+    """A further branch is a field, a further symbol a value; a record may be null now."""
+    color = {"type": "enum", "name": "Color", "symbols": ["RED"]}
+    more_colors = {**color, "symbols": ["RED", "BLUE"]}
+    place = {"type": "record", "name": "Place", "fields": [{"name": "city", "type": "string"}]}
+    schemas.add(
+        3,
+        record(
+            {"name": "color", "type": color},
+            {"name": "x", "type": ["null", "int", "string"]},
+            {"name": "place", "type": place},
+        ),
+    )
+    schemas.add(
+        4,
+        record(
+            {"name": "color", "type": more_colors},
+            {"name": "x", "type": ["null", "int", "string", "boolean"]},
+            {"name": "place", "type": ["null", place]},
+        ),
+    )
+    first = [("a", schemas.value(3, color="RED", x=5, place={"city": "c"}))]
+    more = [*first, ("b", schemas.value(4, color="BLUE", x=True, place=None))]
+    where = schemas.table(form)
+    update(where, schemas.logs("logs-1", first))
+    done = update(where, schemas.logs("logs-2", more))
+    assert [("added", "x.boolean")] == [(each.kind, each.name) for each in done.changes]
+    expected = [
+        ("RED", {"int": 5, "string": None, "boolean": None}, {"city": "c"}),
+        ("BLUE", {"int": None, "string": None, "boolean": True}, None),
+    ]
+    assert expected == [(row["color"], row["x"], row["place"]) for row in rows(where)]
+    again = schemas.table(form, "again")
+    update(again, schemas.logs("logs-3", more))
+    assert rows(again) == rows(where)
+
+
+def test_an_unknown_schema_is_of_its_records_alone(schemas: Schemas) -> None:
+    first = [("a", schemas.value(1, id=1))]
+    where = schemas.table("parquet")
+    update(where, schemas.logs("logs-1", first))
+    unknown = [("b", b"\0" + struct.pack(">i", 77) + b"\x02"), ("c", schemas.value(1, id=3))]
+    done = update(where, schemas.logs("logs-2", [*first, *unknown]))
+    assert (1, "upsert") == (done.quarantined, done.result.partitions[0].step.kind)
+    assert ["a", "c"] == [row["key"] for row in rows(where)]
+
+
+def test_the_metadata_have_the_columns_as_they_are_then(schemas: Schemas) -> None:
+    first = [("a", schemas.value(1, id=1))]
+    where = schemas.table("delta")
+    update(where, schemas.logs("logs-1", first))
+    logs = schemas.logs("logs-2", [*first, ("b", schemas.value(2, id=2, level="z"))])
+    done = update(where, logs)
+    by_number = {each.partition: each for each in topic_logs(logs)}
+    shown = update_metadata(where, done, by_number, now_ms=NOW_MS)
+    changes = "id is widened from int32 to int64; name is added, string; level is added, string"
+    assert changes == shown["column changes"] == shown["why rebuilt"]
+    columns = {column.name: column.type for column in shown["dagster/column_schema"].columns}
+    assert ("string", "int64") == (columns["level"], columns["id"])
