@@ -81,9 +81,9 @@ def _add(target: Target, spill: Spill, tables: Iterable[pa.Table]) -> None:
         raw = raw_keys(heads)
         known = pa.nulls(len(heads), pa.binary())
         for number in pc.unique(heads[PARTITION]).to_pylist():
-            here = pc.equal(heads[PARTITION], number).combine_chunks()
-            found = identity.of_raw(target.decoder, raw.filter(here), number)
-            known = pc.replace_with_mask(known, here, found)
+            is_of = pc.equal(heads[PARTITION], number).combine_chunks()
+            new = identity.of_raw(target.decoder, raw.filter(is_of), number)
+            known = pc.replace_with_mask(known, is_of, new)
         columns = {name: heads[name] for name in HEADS.names} | {KEY: known, RAW: raw}
         for batch in pa.table(columns, schema=HEADS).combine_chunks().to_batches():
             spill.add(batch)
