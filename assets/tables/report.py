@@ -22,6 +22,7 @@ from logwright.tables.columns import (
 )
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
+from logwright.tables.quarantine import Reason
 from logwright.tables.store import Store
 from logwright.tables.topic import LocatedTable, TopicUpdate, read_rows
 from logwright.tables.work import PartitionResult
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN_PARTITIONS: Final = 500
+SHOWN_REASONS: Final = 20
 PREVIEW_ROWS: Final = 10
 _LONGEST_CELL: Final = 100
 _MS: Final = 1000
@@ -87,6 +89,8 @@ def update_metadata(
     if as_of_ms:
         shown["as of"] = instant(min(as_of_ms))
         shown["at most seconds old"] = max(now_ms - min(as_of_ms), 0) / _MS
+    if update.reasons:
+        shown["why refused"] = _reasons(update.reasons)
     waits = [one.partition for one in result.partitions if one.waits]
     if waits:
         shown["partitions that wait"] = str(waits)
@@ -108,6 +112,14 @@ def update_metadata(
             "buckets": str(snapshot.form.buckets),
         }
     return shown
+
+
+def _reasons(reasons: Sequence[Reason]) -> dg.TableMetadataValue:
+    records = [
+        dg.TableRecord({"records": each.records, "part": each.part, "reason": each.reason})
+        for each in reasons[:SHOWN_REASONS]
+    ]
+    return dg.MetadataValue.table(records)
 
 
 def _columns(update: TopicUpdate) -> Metadata:

@@ -253,8 +253,9 @@ def differences(known: Form, wanted: Form) -> str | None:
         return f"it is of topic {known.topic}"
     if known.buckets != wanted.buckets:
         return f"it has {known.buckets} buckets, not {wanted.buckets}"
-    if known.unique != wanted.unique:
-        return f"it was made with unique: {known.unique}"
+    for name in ("unique", "unique_by"):
+        if getattr(known, name) != getattr(wanted, name):
+            return f"it was made with {name}: {getattr(known, name)}"
     if known.asked != wanted.asked:
         return "its keys or values were decoded with other settings"
     if known.columns != wanted.columns:

@@ -215,7 +215,7 @@ def form_of(target: Target, before: Snapshot | None, sources: Iterable[Partition
     buckets = target.buckets
     if buckets is None:
         sizes = [source.log_bytes for source in sources]
-        sizes = [sum(sizes)] if target.unique == "topic" else sizes  # a bucket's keys are in memory
+        sizes = [sum(sizes)] if target.remembers else sizes  # a bucket's keys are in memory
         buckets = bucket_count(sizes) if before is None else before.form.buckets
     form = Form(
         topic=target.topic,
@@ -224,6 +224,7 @@ def form_of(target: Target, before: Snapshot | None, sources: Iterable[Partition
         asked=target.asked,
         decoding=target.decoding,
         unique=target.unique,
+        unique_by=target.unique_by,
     )
     if before is None:
         return form

@@ -22,6 +22,7 @@ from logwright.errors import LogwrightError
 from logwright.tables.evolution import OtherColumns
 from logwright.tables.parquet import manifest_of
 from logwright.tables.topic import LocatedTable, open_store
+from tests.log_builder import LogBuilder, Pair
 from tests.table_rows import FORMATS, read_table, version_of
 from tests.table_schemas import ID, LEVEL, NAME, Schemas, record
 from tests.table_world import NOW_MS, topic_logs, update
@@ -482,3 +483,63 @@ def test_polars_and_earlier_snapshots(schemas: Schemas, monkeypatch: pytest.Monk
         assert [(1.0, "basic"), (2.5, "z")] == rows_of_frame
     earlier = table.scan(snapshot_id=table.snapshots()[0].snapshot_id).to_arrow()
     assert [None] == earlier["id"].to_pylist()
+
+
+@BOTH
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_newer_schema_of_decoded_keys(tmp_path: Path, form: str, unique: str) -> None:
+    """What the table knows of deleted keys is found again with the columns of the newer schema:
+    also of a key whose tombstone the cleaner has removed, and an older way to write it has stayed.
+    """
+    schemas = Schemas(tmp_path)
+    for number in (1, 2):
+        schemas.add(number, record(ID))
+    schemas.add(3, record({"name": "id", "type": "long"}, LEVEL))
+    key = schemas.value
+    settings = {
+        "key": {"format": "registry", "schemas": "schemas"},
+        "value": {"format": "string"},
+        "unique": unique,
+        "unique_by": "decoded",
+        "buckets": 4,
+    }
+    where = schemas.table(form, **settings)
+    old: list[Pair] = [(key(1, id=n), f"old {n}") for n in range(8)]
+    gone: list[Pair] = [(key(2, id=n), None) for n in range(4)]
+    new: list[Pair] = [(key(2, id=n), f"new {n}") for n in range(4, 6)]
+    update(where, schemas.logs("logs-1", [*old, *gone, *new]))
+    before = {4: "new 4", 5: "new 5", 6: "old 6", 7: "old 7"}
+    assert before == {row["key"]["id"]: row["value"] for row in rows(where)}
+    more: list[Pair] = [(key(3, id=5, level="basic"), None), (key(3, id=6, level="high"), "high 6")]
+    more += [(key(1, id=7), "newest 7")]
+    done = update(where, without_tombstones(tmp_path / "logs-2", old, new, more))
+    assert {"rebuild"} == {each.step.kind for each in done.result.partitions}
+    assert [("widened", "key.id"), ("added", "key.level")] == [
+        (each.kind, each.name) for each in done.changes
+    ]
+    now = {(4, "basic"): "new 4", (6, "basic"): "old 6", (7, "basic"): "newest 7"}
+    now[6, "high"] = "high 6"
+    assert now == by_key(where)
+    assert not update(where, tmp_path / "logs-2").result.changed
+    last = [*more, (key(2, id=6), None), (key(3, id=0, level="basic"), "back")]
+    done = update(where, without_tombstones(tmp_path / "logs-3", old, new, last))
+    assert {"upsert"} == {each.step.kind for each in done.result.partitions}
+    del now[6, "basic"]
+    assert {**now, (0, "basic"): "back"} == by_key(where)
+
+
+def by_key(where: LocatedTable) -> dict[tuple[int, str], str]:
+    """Key → value, of a table whose keys have a level."""
+    return {(row["key"]["id"], row["key"]["level"]): row["value"] for row in rows(where)}
+
+
+def without_tombstones(log_dir: Path, old: list[Pair], new: list[Pair], more: list[Pair]) -> Path:
+    """A log that the cleaner has taken the tombstones of the offsets 8 to 11 from."""
+    log = LogBuilder(log_dir, "t-0")
+    log.segment(0).batch(0, old)
+    log.segment(12).batch(12, new)
+    segment = log.segment(14)
+    for offset, pair in enumerate(more, 14):
+        segment.batch(offset, [pair])
+    log.write(cleaner_checkpoint=12)
+    return log_dir
