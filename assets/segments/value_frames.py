@@ -175,7 +175,7 @@ def _decoded(form: str, column: pa.Array) -> list[dict[str, Any] | None]:
     if form == "json":
         parsed = parse(column.to_pylist(), {}, exact=False)
         return [value if isinstance(value, dict) else None for value in parsed]
-    (cells, _, _) = ScalarDecoder(form).decode(column)
+    cells = ScalarDecoder(form).decode(column)[0]
     return [None if value is None else {"value": value} for value in cells.to_pylist()]
 
 

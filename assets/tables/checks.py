@@ -5,6 +5,7 @@ count the keys that are in several partitions. They run once a day, or when they
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Final
@@ -26,6 +27,7 @@ from logwright.tables.compare import (
     keys_in_several,
     largest_offsets,
 )
+from logwright.tables.events import Events
 from logwright.tables.files import DirectoryFiles, hidden_in
 from logwright.tables.local_files import WORK
 from logwright.tables.logs import TopicLog
@@ -220,18 +222,20 @@ def _compared(
     """
     work = Path(gettempdir()) if place.directory is None else place.directory / WORK
     quarantine = Quarantine(store=open_store(place, quarantine=True), topic=place.topic, work=work)
+    events = Events(snapshot, place.base)
     if place.table.remembers_keys:
         try:
             hidden = hidden_in(place.files or DirectoryFiles(place.base))
             decoder = decoder_of(place, snapshot) if place.table.unique_by == "decoded" else None
-            return compare_topic(store, snapshot, quarantine, logs, hidden, decoder=decoder), []
+            whole = partial(compare_topic, events=events, decoder=decoder)
+            return whole(store, snapshot, quarantine, logs, hidden), []
         except PointNotHeld:
             return [], [str(log.partition) for log in logs]
     comparisons: list[Comparison] = []
     skipped: list[str] = []
     for log in logs:
         try:
-            comparison = compare(store, snapshot, quarantine, log)
+            comparison = compare(store, snapshot, quarantine, log, events=events)
         except PointNotHeld:
             skipped.append(str(log.partition))
             continue

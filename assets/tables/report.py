@@ -74,6 +74,7 @@ def update_metadata(
         "records read": sum(one.records for one in result.partitions),
         "bytes read": sum(one.bytes_read for one in result.partitions),
         "records refused": sum(one.refused for one in result.partitions),
+        **_noted(result.partitions),
         "rows in quarantine": update.quarantined,
         "files written": sum(one.buckets for one in result.partitions),
         "files of old versions removed": update.removed_files,
@@ -88,14 +89,13 @@ def update_metadata(
     if as_of_ms:
         shown["as of"] = instant(min(as_of_ms))
         shown["at most seconds old"] = max(now_ms - min(as_of_ms), 0) / _MS
-    if update.reasons:
-        shown["why refused"] = _reasons(update.reasons)
     waits = [one.partition for one in result.partitions if one.waits]
     if waits:
         shown["partitions that wait"] = str(waits)
     if rebuilt:
         reasons = dict.fromkeys(one.step.reason for one in rebuilt)
         shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
+    shown |= _columns(update)
     if result.gone:
         shown["partitions of an earlier topic removed"] = str(list(result.gone))
     if result.left:
@@ -118,6 +118,28 @@ def _reasons(reasons: Sequence[Reason]) -> dg.TableMetadataValue:
         for each in reasons[:SHOWN_REASONS]
     ]
     return dg.MetadataValue.table(records)
+
+
+def _columns(update: TopicUpdate) -> Metadata:
+    """Return what became of the columns, which fields have none, and why records were refused."""
+    shown: Metadata = {}
+    if update.reasons:
+        shown["why refused"] = _reasons(update.reasons)
+    if update.changes:
+        shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
+    if update.unknown:
+        shown["fields without a column"] = str(list(islice(update.unknown, SHOWN_PARTITIONS)))
+    return shown
+
+
+def _noted(results: Sequence[PartitionResult]) -> Metadata:
+    """Return what records came to that are neither rows, deletions nor refused."""
+    return {
+        "records without a key": sum(one.keyless for one in results),
+        "messages": sum(one.messages for one in results),
+        "truncations": sum(one.truncations for one in results),
+        "rows with unknown values": sum(one.unknown for one in results),
+    }
 
 
 def preview(store: Store, snapshot: Snapshot, schema: "pa.Schema") -> dg.TableMetadataValue:
@@ -166,6 +188,7 @@ def _row(result: PartitionResult, log: TopicLog, now_ms: int) -> dict[str, Any]:
         "rows upserted": result.written,
         "rows deleted": result.deleted,
         "records refused": result.refused,
+        "records without a key": result.keyless,
         "why rebuilt": result.step.reason,
         "as of": "" if log.bound is None else str(instant(log.bound.recorded_ms)),
     }

@@ -18,10 +18,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from logwright.config.json_fields import JsonField, read_fields
 from logwright.config.marked import MAX_FILE_BYTES, Entries, Marked, read_marked_text
@@ -37,7 +45,7 @@ from logwright.config.spec import (
     read_spec,
     with_paths,
 )
-from logwright.config.values import Int32, contradiction, plain_message
+from logwright.config.values import Int32, Int64, contradiction, plain_message
 from logwright.errors import PolicyError
 
 _ENVELOPES: Final = frozenset({"json", "avro", "registry"})
@@ -123,15 +131,19 @@ class ProtobufSpec(Spec):
 @decoded_by("logwright.decode.registry")
 class RegistrySpec(Spec):
     """The wire format of Confluent's schema registry: a zero byte, the schema's id (int32), the
-    datum. Exactly one of schemas and url is set.
+    datum; or the datum alone, with the rest in a header. Exactly one of schemas and url is set.
 
     Attributes:
-        schemas: a directory with a file for each id: ``7.avsc``, ``9.proto`` or ``11.json``.
+        schemas: a directory with a file for each id: ``7.avsc``, ``9.proto`` or ``11.json``, and
+            files that these refer to.
         url: of a registry; ``GET /schemas/ids/{id}``.
         schema_id: the id of the schema that the columns are made of; records of other ids are
             converted to it. None: the highest id that the first records use.
         message: the name of Protobuf's message that the columns are made of. None: that of the
             first record with this id, or the first message of the schema.
+        records: names of the types of records that the columns have: Avro's and Protobuf's full
+            names, JSON Schema's titles; several of them are one type. Records of other types are
+            left out. Without names there is one type, and records of others are refused.
     """
 
     format: Literal["registry"] = "registry"
@@ -139,6 +151,7 @@ class RegistrySpec(Spec):
     url: Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_url)] | None = None
     schema_id: Annotated[Int32, Field(ge=0)] | None = None
     message: MessageName | None = None
+    records: tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...] = ()
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:
@@ -147,13 +160,24 @@ class RegistrySpec(Spec):
         return self
 
 
+UNAVAILABLE: Final = "__debezium_unavailable_value"
+"""The default of the connectors' setting ``unavailable.value.placeholder``."""
+
+
 @decoded_by("logwright.decode.debezium")
 class DebeziumSpec(Spec):
     """A change event of Debezium: op, before, after, ts_ms, source. The columns are those of
-    ``after``, and `_op`, `_source_time`.
+    ``after``, and `_op`, `_source_time`; of a flattened event those of the row.
 
     Attributes:
         of: how the envelope is encoded. The fields of a JSON spec are those of the row.
+        flattened: the value is the row itself, as ExtractNewRecordState makes it; a field
+            ``__deleted`` says whether it was deleted.
+        documents: ``after`` is a text, the document of a MongoDB collection as JSON, which is the
+            column ``document``.
+        truncate: what a truncation does: it is refused, or deletes all rows of earlier records;
+            the latter only of topics with one partition.
+        unavailable: the placeholder of values that the source left out.
     """
 
     use = "value"
@@ -162,6 +186,100 @@ class DebeziumSpec(Spec):
     )
     format: Literal["debezium"] = "debezium"
     of: JsonSpec | AvroSpec | RegistrySpec = Field(default_factory=JsonSpec, discriminator="format")
+    flattened: bool = False
+    documents: bool = False
+    truncate: Literal["refuse", "delete"] = "refuse"
+    unavailable: Annotated[str, Field(min_length=1, max_length=1000)] = UNAVAILABLE
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is as it always was: tables know their spec by its JSON."""
+        given: dict[str, Any] = serialize(self)
+        return {
+            name: value
+            for name, value in given.items()
+            if name in {"format", "of"} or value != type(self).model_fields[name].default
+        }
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Self:
+        if self.flattened and self.documents:
+            raise contradiction("flattened events have no documents", "documents", "flattened")
+        if self.flattened and self.truncate == "delete":
+            rule = "ExtractNewRecordState drops truncations"
+            raise contradiction(rule, "truncate", "flattened")
+        return self
+
+
+_INNER: Final = frozenset(
+    {"binary", "string", "int", "long", "double", "uuid", "json", "avro", "protobuf", "registry"}
+)
+
+
+def _inner(checker: Checker, node: Marked) -> Spec | None:
+    return read_spec(checker, node, _INNER)
+
+
+def _is_inner(spec: Spec) -> Spec:
+    if spec.format not in _INNER:
+        raise ValueError(f"must have a format of {', '.join(sorted(_INNER))}")
+    return spec
+
+
+InnerSpec = Annotated[DecoderSpec, AfterValidator(_is_inner)]
+"""A spec of a value that another one has around it."""
+
+
+@decoded_by("logwright.decode.streams")
+class TimestampedSpec(Spec):
+    """A value with its timestamp before it, as Kafka Streams' ValueAndTimestampSerde writes it: 8
+    bytes of ms since the epoch, and the value.
+
+    Attributes:
+        of: how the value is encoded.
+    """
+
+    use = "value"
+    options: ClassVar[Mapping[str, Option]] = MappingProxyType({"of": Option("of", _inner)})
+    format: Literal["timestamped"] = "timestamped"
+    of: InnerSpec = Field(default_factory=ScalarSpec)
+
+
+@decoded_by("logwright.decode.streams")
+class WindowedSpec(Spec):
+    """A key of Kafka Streams with its window after it.
+
+    Attributes:
+        of: how the key is encoded.
+        size_ms: of the windows, which the bytes do not have: the key is that of a time window;
+            None: its end is not known.
+        session: the window is one of a session: 8 bytes of its end, 8 of its start.
+        store: the topic is the changelog of a window store: a number of 4 bytes is at the end.
+    """
+
+    options: ClassVar[Mapping[str, Option]] = MappingProxyType({"of": Option("of", _inner)})
+    format: Literal["windowed"] = "windowed"
+    of: InnerSpec = Field(default_factory=ScalarSpec)
+    size_ms: Annotated[Int64, Field(gt=0)] | None = None
+    session: bool = False
+    store: bool = False
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Self:
+        if self.session and self.size_ms is not None:
+            raise contradiction("windows of sessions have no size", "size_ms", "session")
+        if self.session and self.store:
+            raise contradiction("windows of sessions have no number", "store", "session")
+        return self
+
+
+@decoded_by("logwright.decode.mirror")
+class MirrorSpec(Spec):
+    """The keys and values of MirrorMaker's own topics: offset syncs, checkpoints, heartbeats. Which
+    of them is known by the topic's name.
+    """
+
+    format: Literal["mirror-maker"] = "mirror-maker"
 
 
 @decoded_by("logwright.decode.internal")

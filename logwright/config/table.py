@@ -72,6 +72,7 @@ Unique = Literal["partition", "topic"]
 UniqueBy = Literal["bytes", "decoded"]
 _ONE_WAY: Final = frozenset({"binary", "string", "int", "long"})
 """Formats of keys that write each value in one way."""
+SchemaChanges = Literal["grow", "follow", "fixed"]
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
@@ -112,6 +113,10 @@ class TopicTable(BaseModel):
             the whole ``topic``, also after its number of partitions has grown.
         unique_by: what makes two keys the same: their ``bytes``, as for compaction, or their
             ``decoded`` values, which a format may write in several ways.
+        schema_changes: what the table does if records have a newer schema of a registry. With
+            ``grow`` columns are added, widened and renamed, and any other change is refused; with
+            ``follow`` columns that the newest schema does not have go, too; with ``fixed`` the
+            columns stay.
         preview: show a few rows in the asset's page.
         keep_versions_ms: how long the files of earlier versions are kept, and rows in the files
             that are only marked as deleted (Delta, Iceberg).
@@ -132,6 +137,7 @@ class TopicTable(BaseModel):
     update_mode: UpdateMode = "merge-on-read"
     unique: Unique = "partition"
     unique_by: UniqueBy = "bytes"
+    schema_changes: SchemaChanges = "grow"
     preview: Boolean = False
     keep_versions_ms: Annotated[Int64, Field(ge=0)] = 604_800_000
     identifier: Annotated[str, AfterValidator(_identifier)] | None = None

@@ -26,7 +26,7 @@ from logwright.decode.internal_messages import (
     RecordType,
 )
 from logwright.decode.make import Making
-from logwright.decode.model import ORIGIN, TIMESTAMP, Decoded
+from logwright.decode.model import ORIGIN, TIMESTAMP, Decoded, Keyless
 from logwright.decode.refusal import Refused
 from logwright.decode.rows import refused_rows
 from logwright.errors import PolicyError
@@ -167,6 +167,8 @@ class InternalDecoder:
         PolicyError: the topic is not one of them.
     """
 
+    reads_keyless: Final = False
+
     def __init__(self, topic: str, decoding: Decoding) -> None:
         if topic not in _TOPICS:
             names = ", ".join(_TOPICS)
@@ -180,6 +182,10 @@ class InternalDecoder:
         """Decode a batch."""
         with rare_collections():
             return self._decode(batch)
+
+    def keyless(self, batch: pa.RecordBatch) -> Keyless:  # noqa: ARG002 - as every decoder's
+        """Return nothing: Kafka does not write such records to these topics."""
+        return Keyless()
 
     def _decode(self, batch: pa.RecordBatch) -> Decoded:
         reasons: dict[str, dict[int, str]] = {"key": {}, "value": {}}

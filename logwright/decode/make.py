@@ -13,8 +13,9 @@ from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
-from logwright.config.decoding import Decoding
+from logwright.config.decoding import DebeziumSpec, Decoding
 from logwright.config.spec import Spec, resolve
+from logwright.decode.ids_in_headers import with_ids
 from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.model import Decoder, PartDecoder
 from logwright.decode.rows import RowsDecoder
@@ -45,7 +46,7 @@ def make_decoder(
         SchemaUnavailable: a file cannot be read, or a registry does not answer.
     """
     first = _Sample(sample, topic)
-    is_event = decoding.value.use == "value"
+    is_event = isinstance(decoding.value, DebeziumSpec)
     making = {
         part: Making(base=base, sample=first, part=part, is_event=is_event)
         for part in ("key", "value")
@@ -66,10 +67,10 @@ class _Sample:
         self._batches = iter(batches)
         self._taken: list[pa.RecordBatch] = []
 
-    def columns(self, part: str) -> Iterator[pa.Array]:
-        """Yield the keys or values."""
+    def columns(self, part: str, *, has_ids: bool) -> Iterator[pa.Array]:
+        """Yield the keys or values; if they have ids of schemas, those of the headers, too."""
         for batch in self._all():
-            yield batch.column(part).cast(pa.binary())
+            yield with_ids(batch, part) if has_ids else batch.column(part).cast(pa.binary())
 
     def topic(self) -> str | None:
         """Return the topic, that of the first record if it is not known. None: there is none."""
@@ -106,9 +107,18 @@ class Making:
         is_event: the topic's values are change events.
     """
 
-    def __init__(self, *, base: Path, sample: _Sample, part: str, is_event: bool) -> None:
+    def __init__(
+        self,
+        *,
+        base: Path,
+        sample: _Sample,
+        part: str,
+        is_event: bool,
+        change: Callable[[pa.Array], pa.Array] | None = None,
+    ) -> None:
         self._base = base
         self._sample = sample
+        self._change = change
         self.part = part
         self.is_event = is_event
 
@@ -119,9 +129,26 @@ class Making:
         made: Made = _make_of(spec)(spec, self)
         return made
 
-    def columns(self) -> Iterator[pa.Array]:
-        """Yield the first keys or values. Effects: reads them."""
-        return self._sample.columns(self.part)
+    def inside(self, change: Callable[[pa.Array], pa.Array]) -> Making:
+        """Return what a decoder is made from whose values are in others.
+
+        Args:
+            change: returns them, given a column of those that they are in.
+        """
+        return Making(
+            base=self._base,
+            sample=self._sample,
+            part=self.part,
+            is_event=self.is_event,
+            change=change,
+        )
+
+    def columns(self, *, has_ids: bool = False) -> Iterator[pa.Array]:
+        """Yield the first keys or values; if they have ids of schemas, those of the headers, too.
+        Effects: reads them.
+        """
+        columns = self._sample.columns(self.part, has_ids=has_ids)
+        return columns if self._change is None else map(self._change, columns)
 
     def topic(self) -> str | None:
         """Return the name of the topic, if it is known. Effects: may read the first records."""

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from logwright.config.decoding import Decoding
-from logwright.decode.model import ORIGIN, REFUSED, Decoded, PartDecoder
+from logwright.config.decoding import Decoding, RegistrySpec
+from logwright.config.spec import Spec
+from logwright.decode.ids_in_headers import with_ids
+from logwright.decode.model import (
+    ORIGIN,
+    REFUSED,
+    Decoded,
+    EventDecoder,
+    Keyless,
+    Part,
+    PartDecoder,
+)
 from logwright.garbage import rare_collections
+
+Flags = NDArray[np.bool_]
 
 _KEY: Final = "key"
 _VALUE: Final = "value"
@@ -39,35 +52,77 @@ class RowsDecoder:
         self._value = value
         self.decoding = decoding
         columns = value_columns(value.type)
+        self._columns = [field.name for field in columns]
         self.schema = pa.schema([*ORIGIN, pa.field(_KEY, key.type), *columns])
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """Decode a batch."""
         columns: dict[str, list[pa.Array]] = {name: [] for name in (_KEY, _VALUE, "deleted")}
         reasons: dict[str, dict[int, str]] = {_KEY: {}, _VALUE: {}}
+        values: list[Part] = []
         for start, chunk in _chunks(batch):
             with rare_collections():
-                key = self._key.decode(chunk.column(_KEY).cast(pa.binary()))
-                value = self._value.decode(chunk.column(_VALUE).cast(pa.binary()))
+                key = self._key.decode(_content(chunk, _KEY, self.decoding.key))
+                value = self._value.decode(_content(chunk, _VALUE, self.decoding.value))
             deleted = value.deleted
-            columns["deleted"].append(
-                chunk.column(_VALUE).is_null() if deleted is None else deleted
-            )
+            if deleted is None:
+                deleted = chunk.column(_VALUE).is_null()
+            value = _without_left_out(key, value)
+            left_out = value.messages
+            if left_out is not None:
+                deleted = pc.or_(deleted, pc.fill_null(left_out, False))  # noqa: FBT003 - a value
+            values.append(value)
+            columns["deleted"].append(deleted)
             for name, part in ((_KEY, key), (_VALUE, value)):
                 columns[name].append(part.values)
-                reasons[name].update({start + row: why for row, why in part.reasons.items()})
+                reasons[name].update(
+                    {
+                        start + row: why
+                        for row, why in part.reasons.items()
+                        if left_out is None or not left_out[row].as_py()
+                    }
+                )
         kinds = {_KEY: self._key.type, _VALUE: self._value.type, "deleted": pa.bool_()}
         arrays = {
             name: pa.concat_arrays([pa.array([], kinds[name]), *parts])
             for name, parts in columns.items()
         }
-        return self._rows(batch, arrays, reasons)
+        return self._rows(batch, arrays, reasons, values)
+
+    @property
+    def reads_keyless(self) -> bool:
+        """Whether records without a key may say something."""
+        return isinstance(self._value, EventDecoder)
+
+    def keyless(self, batch: pa.RecordBatch) -> Keyless:
+        """Return what records without a key say: those of most formats say nothing."""
+        decoder = self._value
+        if not isinstance(decoder, EventDecoder):
+            return Keyless()
+        messages = 0
+        truncated: list[int] = []
+        reasons: dict[str, dict[int, str]] = {_VALUE: {}}
+        for start, chunk in _chunks(batch):
+            with rare_collections():
+                part = decoder.keyless(chunk.column(_VALUE).cast(pa.binary()))
+            messages += part.messages
+            truncated += [start + row for row in part.truncations]
+            reasons[_VALUE].update({start + row: why for row, why in part.reasons.items()})
+        origin = [batch.column(field.name).cast(field.type) for field in ORIGIN]
+        return Keyless(
+            messages=messages,
+            truncations=tuple(
+                batch.column("offset").take(pa.array(truncated, pa.int64())).to_pylist()
+            ),
+            refused=refused_rows(origin, reasons),
+        )
 
     def _rows(
         self,
         batch: pa.RecordBatch,
         arrays: dict[str, pa.Array],
         reasons: dict[str, dict[int, str]],
+        values: Sequence[Part],
     ) -> Decoded:
         origin = [batch.column(field.name).cast(field.type) for field in ORIGIN]
         bad = reasons[_KEY].keys() | reasons[_VALUE].keys()
@@ -77,12 +132,52 @@ class RowsDecoder:
             arrays = {name: one.take(pa.array(kept)) for name, one in arrays.items()}
         rows = [one.take(pa.array(kept)) for one in origin] if bad else origin
         columns = [*rows, arrays[_KEY], *_flattened(arrays[_VALUE])]
+        messages = _joined([part.messages for part in values], values)
         return Decoded(
             rows=pa.RecordBatch.from_arrays(columns, schema=self.schema),
             positions=pa.array(kept),
             deleted=arrays["deleted"],
             refused=refused_rows(origin, reasons),
+            messages=int(messages[kept].sum()),
+            left_out=frozenset(np.flatnonzero(messages[kept]).tolist()),
+            unavailable={
+                column: pa.array(
+                    _joined([part.unavailable.get(name) for part in values], values)[kept]
+                )
+                for name, column in self._named()
+                if any(name in part.unavailable for part in values)
+            },
         )
+
+    def _named(self) -> list[tuple[str, str]]:
+        """Return the name of each field of a value, and of its column."""
+        kind = self._value.type
+        names = [field.name for field in kind] if pa.types.is_struct(kind) else [_VALUE]
+        return list(zip(names, self._columns, strict=True))
+
+
+def _without_left_out(key: Part, value: Part) -> Part:
+    """Return the values with what is left out by its key, too."""
+    if key.messages is None or value.messages is None:
+        return value._replace(messages=value.messages if key.messages is None else key.messages)
+    return value._replace(messages=pc.or_(key.messages, value.messages))
+
+
+def _joined(masks: Sequence[pa.Array | None], parts: Sequence[Part]) -> Flags:
+    """Return the masks of some parts as one; None: of no record."""
+    flags = [
+        np.zeros(len(part.values), np.bool_)
+        if mask is None
+        else pc.fill_null(mask, False).to_numpy(zero_copy_only=False)  # noqa: FBT003 - a value
+        for mask, part in zip(masks, parts, strict=True)
+    ]
+    return np.concatenate([np.zeros(0, np.bool_), *flags])
+
+
+def _content(chunk: pa.RecordBatch, part: str, spec: Spec) -> pa.Array:
+    """Return what a part's decoder decodes: of a schema registry with the ids of the headers."""
+    is_framed = isinstance(getattr(spec, "of", spec), RegistrySpec)
+    return with_ids(chunk, part) if is_framed else chunk.column(part).cast(pa.binary())
 
 
 def refused_rows(origin: list[pa.Array], reasons: dict[str, dict[int, str]]) -> pa.RecordBatch:

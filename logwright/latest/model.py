@@ -38,15 +38,18 @@ class LatestCounts:
         distinct_keys: keys in the range, those of tombstones included.
         map_reads: how many times the keys were read: 1 unless they outgrew the budget.
         map_bytes: size of the offset map.
+        keyless: records of the range without a key, which are left out.
     """
 
     rows: int = 0
     distinct_keys: int = 0
     map_reads: int = 0
     map_bytes: int = 0
+    keyless: int = 0
 
     def add(self, task: MapTask) -> None:
         """Add what the first pass came to."""
         self.distinct_keys += task.distinct_keys
         self.map_reads += task.passes
+        self.keyless += int(task.state.counters["null_keys"][0])
         self.map_bytes = max(self.map_bytes, task.state.table.entries.nbytes)

@@ -27,6 +27,7 @@ from logwright.tables.columns import (
     TIMESTAMP,
     VALUE,
 )
+from logwright.tables.events import Events
 from logwright.tables.files import TableFiles
 from logwright.tables.heads import DEAD, HEADS, Known, as_heads, decide, heads_table
 from logwright.tables.hidden import HiddenHeads
@@ -83,11 +84,19 @@ class Comparison:
 
 
 def compare(
-    store: Store, snapshot: Snapshot, quarantine: Quarantine, topic_log: TopicLog
+    store: Store,
+    snapshot: Snapshot,
+    quarantine: Quarantine,
+    topic_log: TopicLog,
+    *,
+    events: Events | None = None,
 ) -> Comparison | None:
     """Compare a partition; None if the table has nothing of it. Rows below the log start offset of
     a running broker's log do not count: the next update takes them away. Memory is bounded.
     Effects: reads the log and the table.
+
+    Args:
+        events: those of the topic; None: only tombstones delete keys.
 
     Raises:
         PointNotHeld: the log was cleaned since, above that offset.
@@ -100,8 +109,10 @@ def compare(
     refused_offsets = np.array(sorted(quarantine.offsets(partition)), dtype=np.int64)
     plan = plan_latest(topic_log.log, end_offset=progress.end_offset, cleaner=topic_log.cleaner)
     live = refused = OffsetSum(0, 0)
-    for batch in read_latest(plan, columns=(OFFSET,)):
-        offsets = _offsets(batch)
+    truncated = 0 if events is None else events.truncated_below(topic_log, progress.end_offset)
+    for batch in read_latest(plan, columns=(OFFSET,) if events is None else events.columns):
+        gone = None if events is None else events.no_row(batch, truncated)
+        offsets = _offsets(batch if gone is None else batch.filter(pc.invert(gone)))
         live += _sum(offsets)
         refused += _sum(offsets[np.isin(offsets, refused_offsets)])
     rows = OffsetSum(0, 0)
@@ -125,6 +136,7 @@ def compare_topic(
     topic_logs: Sequence[TopicLog],
     hidden: TableFiles,
     *,
+    events: Events | None = None,
     decoder: Decoder | None = None,
 ) -> tuple[Comparison, ...]:
     """Compare a table that has one row of a key in the whole topic, or of a decoded key. What it
@@ -134,6 +146,7 @@ def compare_topic(
     Args:
         topic_logs: of all partitions that the table has.
         hidden: where the hidden heads are.
+        events: those of the topic; None: only tombstones delete keys.
         decoder: of the table, if its keys are compared by their decoded values.
 
     Raises:
@@ -148,14 +161,14 @@ def compare_topic(
         number: np.array(sorted(quarantine.offsets(number)), dtype=np.int64) for number in numbers
     }
     live, held_back = ({number: OffsetSum(0, 0) for number in numbers} for _ in range(2))
-    with Spill(HEADS, KEY, buckets, quarantine.work) as spill, HiddenHeads(hidden, name) as known:
+    with Spill(HEADS, KEY, buckets, quarantine.work) as spill, HiddenHeads(hidden, name) as heads:
         for topic_log in topic_logs:
             if topic_log.partition in progress:
                 end_offset = progress[topic_log.partition].end_offset
-                for heads in _heads_below(topic_log, end_offset, identity, decoder):
-                    spill.add(heads)
+                for batch in _heads_below(topic_log, end_offset, identity, (events, decoder)):
+                    spill.add(batch)
         for bucket in range(buckets):
-            deleted = known.read(bucket).filter(pc.field(DEAD))
+            deleted = heads.read(bucket).filter(pc.field(DEAD))
             new = heads_table(spill.read(bucket))
             of_log = Known(hidden=deleted, rows=HEADS.empty_table(), new=new)
             shown = decide(of_log).written
@@ -165,9 +178,7 @@ def compare_topic(
                 held_back[number] += _sum(offsets[np.isin(offsets, refused[number])])
     comparisons = []
     for number in numbers:
-        rows = OffsetSum(0, 0)
-        for batch in read_rows(store, snapshot, [OFFSET], partition=number):
-            rows += _sum(_offsets(batch))
+        rows = _row_sum(store, snapshot, number)
         comparisons.append(
             Comparison(
                 partition=number,
@@ -180,21 +191,35 @@ def compare_topic(
     return tuple(comparisons)
 
 
+def _row_sum(store: Store, snapshot: Snapshot, partition: int) -> OffsetSum:
+    """Return the offsets of a partition's rows. Effects: reads the table."""
+    rows = OffsetSum(0, 0)
+    for batch in read_rows(store, snapshot, [OFFSET], partition=partition):
+        rows += _sum(_offsets(batch))
+    return rows
+
+
 def _heads_below(
     topic_log: TopicLog,
     end_offset: int | None,
     identity: KeyIdentity | None,
-    decoder: Decoder | None,
+    known: tuple[Events | None, Decoder | None],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the newest record of each key of a log, tombstones too, as heads. Effects: reads."""
     plan = plan_latest(topic_log.log, end_offset=end_offset, cleaner=topic_log.cleaner)
-    number = topic_log.partition
-    for batch in read_latest(plan, columns=READ_COLUMNS, tombstones=True):
-        known = None
+    number, (events, decoder) = topic_log.partition, known
+    truncated = 0 if events is None else events.truncated_below(topic_log, end_offset)
+    others = () if events is None else events.columns
+    others = others if identity is None else READ_COLUMNS
+    columns = tuple(dict.fromkeys((KEY, OFFSET, TIMESTAMP, VALUE, *others)))
+    for batch in read_latest(plan, columns=columns, tombstones=True):
+        no_row = batch[VALUE].is_null()
+        if events is not None:
+            no_row = pc.or_(no_row, events.no_row(batch, truncated))
+        keys = None
         if identity is not None and decoder is not None:
-            known = identity.of_keys(decoder, batch, number)
-        origin = [batch[name] for name in (KEY, OFFSET, TIMESTAMP)]
-        yield as_heads(origin, number, batch[VALUE].is_null(), 0, known)
+            keys = identity.of_keys(decoder, batch.select(list(READ_COLUMNS)), number)
+        yield as_heads([batch[name] for name in columns[:3]], number, no_row, 0, keys)
 
 
 class DecodedKeys(NamedTuple):

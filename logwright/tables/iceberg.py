@@ -47,6 +47,7 @@ from logwright.tables.iceberg_history import (
     used_files,
     version_of,
 )
+from logwright.tables.iceberg_schema import change_schema, other_columns
 from logwright.tables.local_files import refuse_others
 from logwright.tables.model import (
     FORM_KEY,
@@ -58,6 +59,7 @@ from logwright.tables.model import (
     UnknownTable,
     dump_form,
     dump_progress,
+    load_form,
 )
 from logwright.tables.store import MADE_AGAIN, Store, TableLocation
 
@@ -153,6 +155,8 @@ class IcebergStore(Store):
             )
         self._version = version_of(table)
         newest, in_doubt = newest_ours(table)
+        if newest is not None:
+            in_doubt = in_doubt or other_columns(table, newest)
         progress = None if newest is None else properties_of(newest).get(PROGRESS_KEY)
         files = self._files(table)
         self._deleted.clear()
@@ -251,7 +255,7 @@ class IcebergStore(Store):
             positions.append(known.get(file.path, positions[0]))
         return np.unique(np.concatenate(positions))
 
-    def commit(self, commit: Commit, schema: pa.Schema) -> None:  # noqa: ARG002 - it is the table's
+    def commit(self, commit: Commit, schema: pa.Schema) -> None:
         """See `Store.commit`.
 
         Raises:
@@ -268,7 +272,13 @@ class IcebergStore(Store):
             if (_number(task.file.partition[0]), _number(task.file.partition[1])) in lists
             for deletes in task.delete_files
         }
+        known = load_form(table.properties.get(FORM_KEY), table=self.name)
         with table.transaction() as change:
+            if known.columns != commit.form.columns:
+                change_schema(change, schema)
+            if known != commit.form:
+                named: dict[str, Any] = {FORM_KEY: dump_form(commit.form)}
+                change.set_properties(**named)
             files = RowDelta(change, {PROGRESS_KEY: dump_progress(commit.progress)})
             paths = iter([file.path for file in commit.added])
             for added in parquet_files_to_data_files(table.io, change.table_metadata, paths):

@@ -19,6 +19,7 @@ from logwright.format.checkpoints import parse_leader_epochs
 from logwright.format.names import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from logwright.format.scan import read_uint32
 from logwright.latest.missing import first_missing
+from logwright.latest.model import LatestCounts
 from logwright.latest.plan import plan_latest
 from logwright.latest.read import read_latest
 from logwright.log.model import ReadableLog
@@ -100,14 +101,16 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
             end_offset=step.end_offset,
             cleaner=topic_log.cleaner,
         )
+        counts = LatestCounts()
         batches = read_latest(
             plan,
             columns=READ_COLUMNS,
             tombstones=step.kind == "upsert" or step.deletes,
             runtime=Runtime(threads=available_cores()),
             progress=progress,
+            counts=counts,
         )
-        return Reading(0 if plan.records is None else plan.records.bytes, batches)
+        return Reading(0 if plan.records is None else plan.records.bytes, batches, counts)
 
     mark = read_mark(log.directory)
     return PartitionSource(
@@ -125,6 +128,7 @@ def source_of(topic_log: TopicLog, *, now_ms: int, progress: Progress = silent) 
         ),
         log_bytes=log.log_bytes,
         read=read,
+        records=lambda start, end: records_of(log, start, end),
         tail=lambda end: tail_of(log, end),
         batches=BatchesOf(log, lambda start, end: _pieces(log, start, end)).below,
         missing=lambda start, end: missing_offset(log, start, end),
@@ -191,6 +195,14 @@ def missing_offset(log: ReadableLog, start: int, end: int) -> int | None:
     Effects: reads the headers of the batches.
     """
     return first_missing(_pieces(log, start, end), start, end)
+
+
+def records_of(log: ReadableLog, start: int | None, end: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the committed records of the offsets [start, end), also those with a newer one of their
+    key, columns `READ_COLUMNS`; None: from the log's start, to its end. Effects: reads.
+    """
+    for part in plan_records(log, ReadRequest(start_offset=start, end_offset=end)):
+        yield from read_range(part, columns=READ_COLUMNS)
 
 
 def offsets_of(log: ReadableLog, end_offset: int) -> BitMap64:

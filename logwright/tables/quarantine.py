@@ -131,7 +131,7 @@ class Quarantine:
             return
         old = () if before is None else before.by_bucket(partition).get(_BUCKET, ())
         known = self._known(old)
-        lost = step.kind == "rebuild" and step.forgets
+        lost = step.kind == "rebuild" and (step.forgets or step.has_other_columns)
         new = _unknown(spill.read(_BUCKET), pa.array([], pa.int64()) if lost else known)
         first = next(new, None)
         if first is None and not (lost and old):

@@ -10,7 +10,7 @@ import errno
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from logwright.batches.runtime import Progress, silent
 from logwright.bucket.store import is_in_bucket
-from logwright.config.decoding import Decoding
+from logwright.config.decoding import DebeziumSpec, Decoding
 from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder
 from logwright.decode.model import Decoder
@@ -28,24 +28,26 @@ from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import Place
-from logwright.tables.columns import KEY, Columns, columns_of
+from logwright.tables.columns import KEY, Columns, key_of
+from logwright.tables.evolution import Chosen, Topic, choose
 from logwright.tables.files import (
     DirectoryFiles,
     TableFiles,
     files_at,
     hidden_in,
 )
+from logwright.tables.growth import ColumnChange
 from logwright.tables.local_files import WORK, lock_table
-from logwright.tables.logs import TopicLog, sample, source_of
+from logwright.tables.logs import TopicLog, source_of
 from logwright.tables.merge import MergeLimits
-from logwright.tables.model import Snapshot
+from logwright.tables.model import OtherForm, Snapshot
 from logwright.tables.quarantine import Quarantine, Reason
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.store import Store, TableLocation
 from logwright.tables.types import require_types
 from logwright.tables.update import update_table
 from logwright.tables.whole_topic import update_whole_topic
-from logwright.tables.work import Target, UpdateResult
+from logwright.tables.work import PartitionSource, Target, UpdateResult
 
 QUARANTINE: Final = "_quarantine"
 """What the name of the quarantine table has after that of the table."""
@@ -107,6 +109,8 @@ class TopicUpdate:
         quarantined: rows of the quarantine table afterwards.
         reasons: why they are there, with the most frequent reason first.
         removed_files: files of old versions that were removed.
+        changes: of the columns.
+        unknown: names of fields that new records have and the columns do not, see `Chosen`.
     """
 
     result: UpdateResult
@@ -115,6 +119,8 @@ class TopicUpdate:
     quarantined: int
     reasons: tuple[Reason, ...]
     removed_files: int
+    changes: tuple[ColumnChange, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def only_refused(self) -> bool:
@@ -154,7 +160,12 @@ def _store_of(place: LocatedTable) -> type[Store]:
 
 
 def update_topic(
-    place: LocatedTable, logs: Sequence[TopicLog], *, now_ms: int, progress: Progress = silent
+    place: LocatedTable,
+    logs: Sequence[TopicLog],
+    *,
+    now_ms: int,
+    progress: Progress = silent,
+    rebuild: bool = False,
 ) -> TopicUpdate:
     """Bring a topic's table up to date. Effects: reads the logs, writes the table and its
     quarantine table; removes files of old versions. No broker may start meanwhile.
@@ -164,8 +175,10 @@ def update_topic(
         logs: of the topic's partitions, as observed.
         now_ms: when they were observed.
         progress: of reading each log, see `read_latest`.
+        rebuild: make it again from its whole logs, with the columns of the newest schema.
 
     Raises:
+        OtherColumns: the newest schema has columns that the table does not take by itself.
         PreconditionError: it would be in a log directory.
         LogDirLocked: another process updates it.
         UnknownTable, OtherForm, InDoubt: there is another table at its place, or another program
@@ -179,78 +192,110 @@ def update_topic(
         store.recover()
         known = store.load()
         removed = store.remove_old(0) if known is not None and known.has_erased else 0
-        target = _target(place, (store, known), logs, work)
+        sources = [source_of(each, now_ms=now_ms, progress=progress) for each in logs]
+        chosen = choose(topic_of(place, store, known, (logs, sources)), rebuild=rebuild)
+        if chosen.refusal is not None:
+            raise chosen.refusal
+        _require_decoded_keys(place.table, known, chosen.columns)
+        require_types(store, chosen.columns.full, form=place.table.format)
+        quarantine = _quarantine_table(place, work)
+        held = () if known is None else known.progress
+        partitions = frozenset({*(each.partition for each in logs), *held})
+        target = _target(place, (store, quarantine, work), known, chosen)
+        target = replace(target, partitions=partitions)
         make = update_whole_topic if target.remembers else update_table
-        result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
+        result = make(target, sources)
         if result.snapshot is not None:
             keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
             removed += store.remove_old(keep_ms)
-        quarantined = target.quarantine.count()
+        quarantined = quarantine.count()
         return TopicUpdate(
             result=result,
             store=store,
-            columns=target.columns,
+            columns=chosen.columns,
+            changes=chosen.changes if result.changed else (),
+            unknown=chosen.unknown,
             quarantined=quarantined,
-            reasons=target.quarantine.reasons() if quarantined else (),
+            reasons=quarantine.reasons() if quarantined else (),
             removed_files=removed,
         )
 
 
-def _target(
+def topic_of(
     place: LocatedTable,
-    loaded: tuple[Store, Snapshot | None],
-    logs: Sequence[TopicLog],
-    work: Path,
-) -> Target:
-    """Return what is to be updated. Effects: reads schemas and some of the first records.
-
-    Args:
-        place: the table.
-        loaded: it, and what it has now.
-        logs: of the topic's partitions.
-        work: directory of temporary files.
-
-    Raises:
-        PolicyError, SchemaUnavailable: it cannot be decoded.
-        PreconditionError: the format cannot have one of the columns.
-    """
-    store, known = loaded
-    table, decoding = place.table, place.table.decoding
-    wanted = decoding.model_dump_json()
-    if known is not None and known.form.asked == wanted:
-        decoding = Decoding.model_validate_json(known.form.decoding)
-    decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
-    columns = columns_of(decoder.schema)
-    _require_decoded_keys(table, columns)
-    require_types(store, columns.full, form=table.format)
-    return Target(
+    store: Store,
+    known: Snapshot | None,
+    read: tuple[Sequence[TopicLog], Sequence[PartitionSource]],
+) -> Topic:
+    """Return what decides on the columns of a table. `read`: logs, and the same as sources."""
+    (logs, sources) = read
+    return Topic(
+        name=place.topic,
+        table=place.table,
+        base=place.base,
         store=store,
-        quarantine=_quarantine_table(place, work),
-        topic=place.topic,
-        decoder=decoder,
-        columns=columns,
-        asked=wanted,
-        decoding=decoder.decoding.model_dump_json(),
-        work=work,
-        buckets=table.buckets,
-        limits=place.limits if _marks_rows(table) else None,
-        keep_ms=table.keep_versions_ms,
-        unique=table.unique,
-        unique_by=table.unique_by,
-        hidden=hidden_in(place.files or DirectoryFiles(work)),
+        known=known,
+        logs=logs,
+        sources=sources,
     )
 
 
-def _require_decoded_keys(table: TopicTable, columns: Columns) -> None:
-    """Require that keys which are compared by their decoded values are decoded.
+def _target(
+    place: LocatedTable,
+    tables: tuple[Store, Quarantine, Path],
+    known: Snapshot | None,
+    chosen: Chosen,
+) -> Target:
+    """Return the table to update. `tables`: the table, its quarantine table, and a directory of
+    temporary files.
+    """
+    (store, quarantine, work) = tables
+    return Target(
+        store=store,
+        quarantine=quarantine,
+        topic=place.topic,
+        decoder=chosen.decoder,
+        columns=chosen.columns,
+        asked=place.table.decoding.model_dump_json(),
+        decoding=chosen.decoder.decoding.model_dump_json(),
+        work=work,
+        buckets=place.table.buckets,
+        limits=place.limits if _marks_rows(place.table) else None,
+        keep_ms=place.table.keep_versions_ms,
+        unique=place.table.unique,
+        unique_by=place.table.unique_by,
+        hidden=hidden_in(place.files or DirectoryFiles(work)),
+        again=chosen.again,
+        key_before="" if known is None else key_of(known.form),
+    )
+
+
+def _require_decoded_keys(table: TopicTable, known: Snapshot | None, columns: Columns) -> None:
+    """Require that keys which are compared by their decoded values are decoded, and as before.
 
     Raises:
-        PolicyError: they are not.
+        PolicyError: they are not, or values are change events, which may leave out values.
+        OtherForm: the table has keys of another type, and remembers these.
     """
-    if table.unique_by == "decoded" and (columns.key == KEY or KEY not in columns.decoded):
+    if table.unique_by == "bytes":
+        return
+    if columns.key == KEY or KEY not in columns.decoded:
         raise PolicyError(
             "unique_by: decoded compares the column key, and keys are not decoded to one.",
             remedy="Give a format of keys, such as key: json, or unique_by: bytes.",
+        )
+    if isinstance(table.value, DebeziumSpec):
+        raise PolicyError(
+            "unique_by: decoded is not for change events: values that they leave out are found by"
+            " the bytes of their keys.",
+            remedy="Give unique_by: bytes.",
+        )
+    kind = str(columns.stored.field(KEY).type)
+    before = None if known is None else dict(known.form.columns).get(KEY)
+    if before not in (None, kind):
+        raise OtherForm(
+            "the keys of the table have another type now, and it is unique_by: decoded.",
+            remedy="Remove the table; it is then made again from the log.",
         )
 
 

@@ -16,20 +16,22 @@ Memory is that of one bucket's changed keys in all partitions; of all its keys i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyroaring import BitMap64
 
 from logwright.errors import LogwrightError
 from logwright.tables.columns import KEY, OFFSET, PARTITION, TIMESTAMP
 from logwright.tables.heads import (
+    DEAD,
     HEADS,
     Decision,
     Known,
@@ -45,9 +47,9 @@ from logwright.tables.heads import (
     vanished,
 )
 from logwright.tables.hidden import HiddenHeads, HiddenWriter, remove_old, written
+from logwright.tables.intake import Files, Intake, NewSpill
 from logwright.tables.model import DataFile, Progress, Snapshot
-from logwright.tables.plan import PartitionStep
-from logwright.tables.quarantine import Refusals
+from logwright.tables.plan import PartitionStep, made_again
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.spill import BUFFER_BYTES, Spill
 from logwright.tables.update import (
@@ -60,13 +62,8 @@ from logwright.tables.update import (
     unchanged,
 )
 from logwright.tables.work import PartitionResult, PartitionSource, Target, UpdateResult
-from logwright.tables.write import FileChanges, NewRows, change_bucket, distribute, write_again
+from logwright.tables.write import FileChanges, NewRows, change_bucket, write_again
 from logwright.units import INT64_MAX
-
-if TYPE_CHECKING:
-    from pyroaring import BitMap64
-
-    from logwright.decode.model import Decoded
 
 _TOGETHER: Final = "another partition of the topic is made again"
 _FORGOTTEN: Final = "what the table knew of keys in several partitions is gone"
@@ -78,20 +75,24 @@ class _Read:
     """What was read of a partition.
 
     Attributes:
-        rows: the rows of its new heads; heads: all of them.
+        intake: has the rows of its new heads; heads: all of them.
         held: offsets of the records that the log has, if that is compared.
         vanishing: of a log that was read from its start.
     """
 
     source: PartitionSource
     step: PartitionStep
-    rows: Spill
+    intake: Intake
     heads: Spill
-    refused: Refusals
-    records: int
-    bytes: int
     held: BitMap64 | None
     vanishing: Vanishing | None = None
+
+    def new_heads(self, bucket: int) -> pa.Table:
+        """Return the new heads of a bucket: those before a truncation give their key no row."""
+        heads = heads_table(self.heads.read(bucket))
+        before = pc.less(heads[OFFSET], self.intake.truncated_below)
+        at = heads.schema.get_field_index(DEAD)
+        return heads.set_column(at, HEADS.field(at), pc.or_(heads[DEAD], before))
 
 
 class _Changed(NamedTuple):
@@ -202,7 +203,7 @@ class _Update:
             if self._is_made(number):
                 old = (file for files in self.files.get(number, {}).values() for file in files)
                 self._changes(number).removed.extend(old)
-            read.refused.commit()
+            read.intake.refused.commit()
 
     def _is_made(self, number: int) -> bool:
         """Whether all rows of a partition are made."""
@@ -231,7 +232,7 @@ class _Update:
         for number, read in self.reads.items():
             if read.held is not None:
                 new.append(self._vanished(read, self._heads(number, bucket)))
-            new.append(heads_table(read.heads.read(bucket)))
+            new.append(read.new_heads(bucket))
         changes = heads_table(new)
         return _Changed(heads_table(hidden), changes, None if self.again else changes[KEY])
 
@@ -264,10 +265,11 @@ class _Update:
         """Return the heads of a partition that have rows. Effects: reads."""
         target = self.target
         identity = target.identity
-        names = [target.columns.key, OFFSET, TIMESTAMP, *([] if identity is None else [KEY])]
         heads = []
         for file in self.files.get(number, {}).get(bucket, ()):
             with target.store.source(file) as opened:
+                key = target.key_before or target.columns.key
+                names = [key, OFFSET, TIMESTAMP, *([] if identity is None else [KEY])]
                 for batch in without(read_batches(opened, names), target.store.deleted(file)):
                     no_row = pa.array([False] * len(batch), pa.bool_())
                     known = None if identity is None else identity.of_rows(batch[KEY], number)
@@ -304,7 +306,7 @@ class _Update:
         """Yield the rows of some new records. Effects: reads what was spilled."""
         if not len(offsets):
             return
-        for batch in self.reads[number].rows.read(bucket):
+        for batch in self.reads[number].intake.rows.read(bucket):
             rows = batch.filter(pa.array(np.isin(batch[OFFSET].to_numpy(), offsets)))
             if len(rows):
                 yield rows
@@ -338,11 +340,13 @@ def update_whole_topic(target: Target, sources: Sequence[PartitionSource]) -> Up
             buckets=form.buckets,
             now_ms=max((one.observed.now_ms for one in sources), default=0),
         )
-        steps = _together(target, steps, pending.progress, why)
+        steps = _together(target, steps, pending.progress, target.again or why)
         done = _read_all(stack, update(), sources, (steps, failures))
         if not done.again and done.lacks():
             steps = _together(target, steps, pending.progress, _OLDER)
             done = _read_all(stack, update(), sources, (steps, failures))
+        if target.again and failures:  # all of it is made again, or nothing
+            return UpdateResult(snapshot=before, changed=False, partitions=(), failures=failures)
         erased = before is not None and before.has_erased
         if done.reads or done.is_due or pending.changed or erased:
             if before is None:
@@ -379,6 +383,7 @@ def _planned(
         number = source.partition
         try:
             step = plan_source(source, recorded.get(number), target.keep_ms)
+            step = made_again(step, target.again) if target.again else step
             # A row below a new log start can hide one of another partition.
             steps[number] = replace(step, compares=True) if step.trims_below is not None else step
         except LogwrightError as error:
@@ -409,6 +414,7 @@ def _together(
             end_offset=step.end_offset,
             reason=step.reason if _is_again(step) else why,
             forgets=step.forgets,
+            has_other_columns=step.has_other_columns,
             erased=step.erased,
             deletes=True,
         )
@@ -453,7 +459,8 @@ def _read_all(
         recorded = update.progress.get(source.partition)
         spill = partial(Spill, buckets=update.buckets, directory=update.target.work, limit=limit)
         try:
-            read = _read(stack, update.target, (source, step), spill)
+            files = update.files.get(source.partition, {})
+            read = _read(stack, update.target, (source, step), spill, files)
             if step.kind == "rebuild" and recorded is not None:
                 vanishing = _vanishing(source, recorded, step, erased=erased)
                 read = replace(read, vanishing=vanishing)
@@ -469,7 +476,8 @@ def _read(
     stack: ExitStack,
     target: Target,
     planned: tuple[PartitionSource, PartitionStep],
-    spill: Callable[[pa.Schema, str], Spill],
+    spill: NewSpill,
+    files: Files,
 ) -> _Read:
     """Read what is new of a log. Effects: reads; spills.
 
@@ -478,35 +486,31 @@ def _read(
     """
     source, step = planned
     columns, number = target.columns, source.partition
-    rows = stack.enter_context(spill(columns.stored, columns.key))
+    rows, waiting = (stack.enter_context(spill(columns.stored, columns.key)) for _ in range(2))
     heads = stack.enter_context(spill(HEADS, KEY))
-    refused = stack.enter_context(target.quarantine.opened(number, step))
-    reading = source.read(step)
-    identity = _identity(target, number)
-    records = 0
-    for batch in reading.batches:
-        records += len(batch)
-        no_row, known = distribute(target, batch, rows, refused.add, identity)
-        origin = (batch[KEY], batch[OFFSET], batch[TIMESTAMP])
-        heads.add(as_heads(origin, number, no_row, source.observed.now_ms, known))
-    return _Read(
+    intake = Intake(
+        target=target,
         source=source,
         step=step,
         rows=rows,
-        heads=heads,
-        refused=refused,
-        records=records,
-        bytes=reading.bytes,
-        held=source.held(step.start_offset or 0) if step.compares else None,
+        waiting=waiting,
+        new_spill=spill,
+        refused=stack.enter_context(target.quarantine.opened(number, step)),
     )
-
-
-def _identity(target: Target, number: int) -> Callable[[pa.RecordBatch, Decoded], pa.Array] | None:
-    """Return what gives the identity of a partition's keys; None: they are compared by bytes."""
-    identity = target.identity
-    if identity is None:
-        return None
-    return lambda batch, decoded: identity.of_records(target.decoder, batch, number, decoded)
+    for batch, no_row in intake.read():
+        origin = (batch[KEY], batch[OFFSET], batch[TIMESTAMP])
+        now_ms = source.observed.now_ms
+        heads.add(as_heads(origin, number, no_row, now_ms, intake.identities))
+    # A record of another partition may hide the row that this one had: the log has its values.
+    intake.complete(files if step.kind == "upsert" else {}, None)
+    held = source.held(step.start_offset or 0) if step.compares else None
+    return _Read(
+        source=source,
+        step=step,
+        intake=intake,
+        heads=heads,
+        held=BitMap64() if intake.truncated_below else held,
+    )
 
 
 def _vanishing(
@@ -554,13 +558,11 @@ def _account(
                 partition=number,
                 step=read.step,
                 held=read.step.end_offset,
-                bytes_read=read.bytes,
-                records=read.records,
                 written=done.counts.get(number, 0),
                 deleted=lost.deleted,
                 replaced=lost.replaced,
-                refused=read.refused.rows,
                 buckets=len(changes.added),
+                **read.intake.counts,
             )
             pending.add(source, result, changes)
             results.append(result)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
     from logwright.decode.model import Decoder
+    from logwright.latest.model import LatestCounts
 
 
 class Reading(NamedTuple):
@@ -34,10 +35,12 @@ class Reading(NamedTuple):
     Attributes:
         bytes: ``.log`` bytes that hold it.
         batches: the newest record of each key, columns `READ_COLUMNS`.
+        counts: complete when all batches were taken.
     """
 
     bytes: int
     batches: Iterator[pa.RecordBatch]
+    counts: LatestCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +51,7 @@ class PartitionSource:
         observed: the log as it is now.
         log_bytes: size of its ``.log`` files.
         read: reads the offsets of a step; tombstones only for an upsert.
+        records: reads all records of the offsets [start, end); None: from the log's start.
         tail: returns what is right below an offset; None if the offset before it is missing.
         batches: returns what is below an offset, see `BatchesOf.below`.
         missing: returns the first of the offsets [start, end) that has no record, None if all have.
@@ -60,6 +64,7 @@ class PartitionSource:
     observed: Observed
     log_bytes: int
     read: Callable[[PartitionStep], Reading]
+    records: Callable[[int | None, int], Iterator[pa.RecordBatch]]
     tail: Callable[[int], Tail | None]
     batches: Callable[[int, Batches | None], Batches | None]
     missing: Callable[[int, int], int | None]
@@ -82,6 +87,10 @@ class PartitionResult:
         replaced: rows that were there before, and are not any more: deleted ones too.
         refused: records that cannot be decoded.
         buckets: files that were written.
+        keyless: records without a key: they have no rows.
+        messages: records that say nothing of a row, as Debezium's op m; some may be `keyless`.
+        truncations: records that emptied the table.
+        unknown: rows with a null for a value that the source left out, and that is not known.
     """
 
     partition: int
@@ -94,6 +103,10 @@ class PartitionResult:
     replaced: int = 0
     refused: int = 0
     buckets: int = 0
+    keyless: int = 0
+    messages: int = 0
+    truncations: int = 0
+    unknown: int = 0
 
     @property
     def waits(self) -> bool:
@@ -149,6 +162,9 @@ class Target:
         keep_ms: how long rows that are marked as deleted stay in the files.
         unique: where a key has one row; unique_by: what makes two keys the same.
         hidden: where the hidden heads are, if there are any.
+        partitions: numbers of those that are known of the topic.
+        again: why the table is made again from its whole log, in one commit; empty: it is not.
+        key_before: the column of the raw key in the files that are there; empty: as in `columns`.
     """
 
     store: Store
@@ -165,6 +181,9 @@ class Target:
     unique: Unique = "partition"
     unique_by: UniqueBy = "bytes"
     hidden: TableFiles = field(default_factory=lambda: DirectoryFiles(Path()))
+    partitions: frozenset[int] = frozenset()
+    again: str = ""
+    key_before: str = ""
 
     @property
     def identity(self) -> KeyIdentity | None:

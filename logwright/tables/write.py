@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from logwright.decode.model import Decoded
-from logwright.tables.columns import KEY, OFFSET, READ_COLUMNS
+from logwright.tables.columns import KEY, OFFSET
+from logwright.tables.intake import Intake
 from logwright.tables.merge import FileChange, Positions, files_to_write_again
 from logwright.tables.model import DataFile, Form, Snapshot
 from logwright.tables.plan import PartitionStep
@@ -74,24 +74,34 @@ def update_partition(
 ) -> tuple[PartitionResult, FileChanges]:
     """Write the new files of a partition; return what was done, and what the commit changes."""
     old = {} if before is None else before.by_bucket(source.partition)
+    columns = target.columns
+    new_spill = partial(Spill, buckets=form.buckets, directory=target.work)
     with (
-        Spill(target.columns.stored, target.columns.key, form.buckets, target.work) as rows,
-        Spill(_KEYS, KEY, form.buckets, target.work) as dead,
+        new_spill(columns.stored, columns.key) as rows,
+        new_spill(columns.stored, columns.key) as waiting,
+        new_spill(_KEYS, KEY) as dead,
         target.quarantine.opened(source.partition, step) as refused,
     ):
-        records = 0
-        reading = source.read(step)
-        for batch in reading.batches:
-            records += len(batch)
-            no_row, _ = distribute(target, batch, rows, refused.add)
+        intake = Intake(
+            target=target,
+            source=source,
+            step=step,
+            rows=rows,
+            waiting=waiting,
+            new_spill=new_spill,
+            refused=refused,
+        )
+        for batch, no_row in intake.read():
             keys = batch[KEY].filter(no_row)
             dead.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS))
-        if step.compares or step.trims_below is not None:
-            _find_vanished(target, source, step, old, dead)
+        intake.complete(old if step.kind == "upsert" else {}, step.start_offset)
+        removal = intake.removal
+        if removal.compares or removal.trims_below is not None:
+            _find_vanished(target, source, removal, old, dead)
         changes = FileChanges(purges=step.purges)
         for bucket in _buckets(target.store, step, (rows, dead), old):
             place = (source.partition, bucket)
-            new = NewRows(partial(rows.read, bucket), _keys(dead.read(bucket), KEY))
+            new = NewRows(partial(intake.rows_of, bucket), _keys(dead.read(bucket), KEY))
             if step.kind == "upsert":
                 change_bucket(target, place, old.get(bucket, ()), new, changes)
             else:
@@ -103,13 +113,11 @@ def update_partition(
             partition=source.partition,
             step=step,
             held=step.end_offset,
-            bytes_read=reading.bytes,
-            records=records,
-            written=rows.rows,
+            written=intake.written,
             deleted=changes.lost.deleted,
             replaced=changes.lost.replaced,
-            refused=refused.rows,
             buckets=len(changes.added),
+            **intake.counts,
         )
     return result, changes
 
@@ -130,31 +138,6 @@ def _buckets(
     elif store.keeps_empty:
         buckets |= {0, *old}
     return sorted(buckets)
-
-
-def distribute(
-    target: Target,
-    batch: pa.RecordBatch,
-    rows: Spill,
-    refuse: Callable[[pa.RecordBatch], None],
-    identity: Callable[[pa.RecordBatch, Decoded], pa.Array] | None = None,
-) -> tuple[pa.BooleanArray, pa.Array | None]:
-    """Decode records; their rows go to the spill. Return which have none, and the identity of the
-    keys.
-
-    Args:
-        identity: of the decoded keys of a batch, which decides on the buckets; None: their bytes.
-    """
-    decoded = target.decoder.decode(batch.select(list(READ_COLUMNS)))
-    read = batch.take(decoded.positions)
-    lives = pc.invert(decoded.deleted)
-    known = None if identity is None else identity(batch, decoded)
-    keys = None if known is None else known.take(decoded.positions).filter(lives)
-    rows.add(target.columns.rows(decoded.rows.filter(lives), read.filter(lives)), keys)
-    stays = pc.is_in(batch["offset"], value_set=read["offset"].filter(lives))
-    if len(decoded.refused):
-        refuse(decoded.refused)
-    return pc.invert(stays), known
 
 
 def _find_vanished(

@@ -26,6 +26,7 @@ from logwright.log.model import ReadableLog
 from logwright.maintenance.scratch import temporary_directory
 from logwright.running.picture import Bound
 from logwright.tables.compare import DecodedKeys, decoded_keys
+from logwright.tables.dry_run import plan_update
 from logwright.tables.logs import TopicLog, sample, topic_log
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Reason
@@ -40,8 +41,20 @@ from logwright.tables.topic import (
 from logwright.tables.work import PartitionResult
 
 _SHOWN_REASONS: Final = 5
+_OPTIONS: Final = ("update_mode", "unique", "unique_by", "schema_changes")
+"""Settings of the policies that are options, too."""
+_MOST_NAMED: Final = 5
 _IN_BUCKET: Final = "delta"
 """The format of tables in a bucket."""
+
+
+_NOTED: Final = (
+    ("keyless", "without a key, and so without a row"),
+    ("messages", "messages, and records of types that the table does not have"),
+    ("truncations", "truncations, which emptied the table"),
+    ("unknown", "unavailable values that are not known, rows with null"),
+)
+"""Counts of a partition, and what they are."""
 
 
 def write_table(
@@ -68,7 +81,9 @@ def write_table(
         _require_new(place)
     read = [_topic_log(request, log, plan) for log, plan in logs]
     with request.output.progress(topic) as progress:
-        update = update_topic(place, read, now_ms=request.now_ms, progress=progress)
+        update = update_topic(
+            place, read, now_ms=request.now_ms, progress=progress, rebuild=given["rebuild"]
+        )
     keys = _decoded_keys(place, update)
     _show(request, place, update, ({each.partition: each.bound for each in read}, keys))
     if update.result.changed:
@@ -77,6 +92,66 @@ def write_table(
     for number, error in update.result.failures.items():
         request.failures.add(partitions[number], error)
     return QualityError.exit_status if update.only_refused else 0
+
+
+def plan_table(
+    request: Request, given: Given, logs: Sequence[tuple[ReadableLog, LatestPlan]]
+) -> int:
+    """Show what an update would do; return the exit status. Effects: reads; output.
+
+    Args:
+        logs: each partition's log and plan.
+
+    Raises:
+        LogwrightError: as `write_table`, also if the update would be refused.
+    """
+    (topic,) = given["topics"]
+    place = _place(request, topic, given)
+    read = [_topic_log(request, log, plan) for log, plan in logs]
+    planned = plan_update(place, read, now_ms=request.now_ms, rebuild=given["rebuild"])
+    request.output.show(
+        [
+            {
+                "topicPartition": f"{topic}-{each.partition}",
+                "step": each.step.kind,
+                "reason": each.step.reason,
+                "startOffset": each.step.start_offset,
+                "endOffset": each.step.end_offset,
+                "bytesToRead": each.bytes,
+            }
+            for each in planned.partitions
+        ],
+        {
+            "partition": "topicPartition",
+            "step": "step",
+            "from offset": "startOffset",
+            "end offset": "endOffset",
+            "bytes to read": "bytesToRead",
+        },
+    )
+    for change in planned.changes:
+        shown = {"change": change.kind, "before": change.before, "after": change.after}
+        request.output.result(f"column {change}", column=change.name, **shown)
+    if planned.again and planned.refusal is None:
+        size = human_bytes(sum(each.bytes for each in planned.partitions))
+        request.output.text(f"The table would be made again: {planned.again}. {size} to read.")
+    _say_unknown(request, planned.unknown)
+    partitions = {each.partition: each.log.partition for each in read}
+    for number, error in planned.failures.items():
+        request.failures.add(partitions[number], error)
+    if planned.refusal is not None:
+        raise planned.refusal
+    return 0
+
+
+def _say_unknown(request: Request, names: Sequence[str]) -> None:
+    """Say which fields of JSON have no column. Effects: output."""
+    if names:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        request.output.message(
+            f"{len(names)} fields of the first new records are not in the columns, which were"
+            f" inferred: {', '.join(names[:_MOST_NAMED])}{more}. --rebuild adds them."
+        )
 
 
 def _place(request: Request, topic: str, given: Given) -> LocatedTable:
@@ -90,14 +165,12 @@ def _place(request: Request, topic: str, given: Given) -> LocatedTable:
     entry = None if request.policies is None else tables_of(request.policies).get(topic)
     chosen: dict[str, Any] = {}
     if entry is not None:
-        names = ("format", "buckets", "keep_versions_ms", "update_mode", "unique", "unique_by")
+        names = ("format", "buckets", "keep_versions_ms", *_OPTIONS)
         chosen = {name: getattr(entry, name) for name in names}
         chosen |= _of_catalog(request, entry, given)
     if given["form_of_table"] is not None:
         chosen["format"] = given["form_of_table"]
-    for name in ("update_mode", "unique", "unique_by"):
-        if given[name] is not None:
-            chosen[name] = given[name]
+    chosen |= {name: given[name] for name in _OPTIONS if given[name] is not None}
     in_bucket = isinstance(given["to"], str)
     if in_bucket:
         _require_in_bucket(given["to"], given["form_of_table"])
@@ -247,21 +320,32 @@ def _show(
             f"{place.topic}-{number}: {request.place} has no log of it, so its rows stay as they"
             " were, also those that were deleted or erased since."
         )
+    _say_unknown(request, update.unknown)
+    for change in update.changes:
+        request.output.message(f"column {change}.")
     count, size = (0, 0) if snapshot is None else (snapshot.rows, snapshot.bytes)
     changed = "" if update.result.changed else " Nothing was new."
     refused = f", {update.quarantined} in quarantine" if update.quarantined else ""
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
-    _show_reasons(request, update.reasons)
-    if keys is not None and keys.in_several_rows:
-        request.output.message(
-            f"{keys.in_several_rows} of {keys.keys} decoded keys have several rows, a row for each"
-            " way to write the key: with --unique-by decoded each has one, in a new table."
-        )
+    _show_counts(request, update, keys)
     if update.only_refused:
         request.output.message(
             "No record could be decoded, and the table is not the state of the topic: the"
             f" quarantine table says why, {place.table.path}{QUARANTINE}. Give other formats of"
             " keys and values."
+        )
+
+
+def _show_counts(request: Request, update: TopicUpdate, keys: DecodedKeys | None) -> None:
+    """Show what was counted: reasons of refusals, other records, keys. Effects: output."""
+    _show_reasons(request, update.reasons)
+    noted = _noted(update.result.partitions)
+    if noted:
+        request.output.message(f"Of the new records: {noted}.")
+    if keys is not None and keys.in_several_rows:
+        request.output.message(
+            f"{keys.in_several_rows} of {keys.keys} decoded keys have several rows, a row for each"
+            " way to write the key: with --unique-by decoded each has one, in a new table."
         )
 
 
@@ -288,6 +372,12 @@ def _more(update: TopicUpdate, keys: DecodedKeys | None, partition: int) -> dict
     return {**more, "decodedKeysInSeveralRows": several}
 
 
+def _noted(results: Sequence[PartitionResult]) -> str:
+    """Return what records came to that are neither rows, deletions nor refused."""
+    sums = {text: sum(getattr(each, name) for each in results) for name, text in _NOTED}
+    return "; ".join(f"{text}: {count}" for text, count in sums.items() if count)
+
+
 def _limits(bound: Bound | None) -> dict[str, object]:
     """Return what limits a log that a broker has open, for JSON."""
     if bound is None:
@@ -309,6 +399,10 @@ def _as_object(topic: str, result: PartitionResult, snapshot: Snapshot | None) -
         "rowsWritten": result.written,
         "rowsDeleted": result.deleted,
         "recordsRefused": result.refused,
+        "recordsWithoutKey": result.keyless,
+        "messages": result.messages,
+        "truncations": result.truncations,
+        "rowsWithUnknownValues": result.unknown,
         "filesWritten": result.buckets,
         "bytesRead": result.bytes_read,
     }

@@ -1,0 +1,106 @@
+"""Former values: what a row had where the source of its newest record left a value out. Pure.
+
+A record may leave out values that it has not changed (`Decoded.unavailable`). The value is that of
+the record before, of the same key, and may be left out there, too. So the records of a key are
+folded, by offset: each value stays until a record has another one, or gives the key no row.
+
+The row that a table has of a key is one of these records. What the cleaner leaves of a key's
+records is always the last ones of them: as it removes a record, it removes those before. So a
+record that is there follows the one before it that is there; but a row of the table follows only
+if its record is still there, or if nothing was removed since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from logwright.tables.columns import OFFSET
+
+ENDS: Final = "\0ends"
+LEFT_OUT: Final = "\0left-out"
+"""Columns next to those of a table, none of whose names begins in this way."""
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Filled:
+    """Former values of some records.
+
+    Attributes:
+        columns: name → values, one of each record that was asked for; null if it is not known.
+        unknown: of which records a value is not known.
+    """
+
+    columns: dict[str, pa.ChunkedArray]
+    unknown: Flags
+
+
+def history_schema(stored: pa.Schema, key: str, names: Sequence[str]) -> pa.Schema:
+    """Return the columns of records whose values are folded: key, offset, those that may be left
+    out; whether the record gives its key no row; which values it left out, as `packed`.
+    """
+    fields = [stored.field(name) for name in (key, OFFSET, *names)]
+    return pa.schema([*fields, pa.field(ENDS, pa.bool_()), pa.field(LEFT_OUT, pa.binary())])
+
+
+def packed(masks: Flags) -> pa.Array:
+    """Return masks, bool[n, columns], as binary."""
+    if not masks.shape[1]:
+        return pa.array([b""] * len(masks), pa.binary())
+    bits = np.packbits(masks, axis=1)
+    content, width = np.ascontiguousarray(bits).tobytes(), bits.shape[1]
+    return pa.Array.from_buffers(pa.binary(width), len(masks), [None, pa.py_buffer(content)]).cast(
+        pa.binary()
+    )
+
+
+def unpacked(column: pa.Array | pa.ChunkedArray, count: int) -> Flags:
+    """Return the masks of `packed`, of this number of columns."""
+    content = b"".join(column.to_pylist())
+    bits = np.frombuffer(content, np.uint8).reshape(len(column), -1 if len(column) else 0)
+    return np.unpackbits(bits, axis=1, count=count).astype(np.bool_)
+
+
+def fill(history: pa.Table, key: str, wanted: NDArray[np.int64]) -> Filled:
+    """Return the values of some records, with the former ones where they are left out.
+
+    Args:
+        history: all known records of their keys, of `history_schema`; rows of a table before the
+            records of the log, if both have an offset.
+        key: the column of the key.
+        wanted: their offsets.
+    """
+    names = [name for name in history.schema.names if name not in {key, OFFSET, ENDS, LEFT_OUT}]
+    codes = pc.dictionary_encode(history[key]).combine_chunks().indices.to_numpy()
+    offsets = history[OFFSET].to_numpy()
+    order = np.lexsort((np.arange(len(history)), offsets, codes))
+    history, codes, offsets = history.take(pa.array(order)), codes[order], offsets[order]
+    left_out = unpacked(history[LEFT_OUT], len(names))
+    ends = history[ENDS].to_numpy()
+    first = np.ones(len(codes), np.bool_)
+    first[1:] = codes[1:] != codes[:-1]
+    places = np.arange(len(codes))
+    at = np.zeros(0, np.int64)
+    if len(codes):
+        last_of_offset = np.ones(len(codes), np.bool_)
+        last_of_offset[:-1] = offsets[1:] != offsets[:-1]
+        by_offset = places[last_of_offset][np.argsort(offsets[last_of_offset])]
+        at = by_offset[np.searchsorted(offsets[by_offset], wanted)]
+    columns = {}
+    unknown = np.zeros(len(wanted), np.bool_)
+    for number, name in enumerate(names):
+        has_value = ~left_out[:, number] & ~ends
+        decides = has_value | ends | first
+        since = np.maximum.accumulate(np.where(decides, places, 0))[at]
+        known = has_value[since]
+        columns[name] = history[name].take(pa.array(since, mask=~known))
+        unknown |= ~known
+    return Filled(columns=columns, unknown=unknown)
