@@ -158,6 +158,8 @@ def _values(message: Any, field: Any) -> list[Any]:
 
 def _equal(written: Any, parsed: Any) -> str | None:
     """Return where two values differ: nowhere, or here."""
+    if isinstance(written, Message) and isinstance(parsed, Message):
+        return None  # their fields are the same, or have checks
     if isinstance(written, Message) or isinstance(parsed, Message):
         return None if isinstance(written, bytes) or isinstance(parsed, bytes) else ""
     if isinstance(written, str) != isinstance(parsed, str):
