@@ -243,7 +243,7 @@ def _show(
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
     noted = _noted(update.result.partitions)
     if noted:
-        request.output.message(f"Of the new records: {noted}.")
+        request.output.text(f"Of the new records: {noted}.")
     if update.only_refused:
         request.output.message(
             "No record could be decoded, and the table is not the state of the topic: the"
