@@ -257,9 +257,8 @@ def test_a_lost_value_is_counted(tmp_path: Path, size: int) -> None:
         pairs += [(of, event("c", shown)), (of, before), (of, event("u", {**shown, **LEFT_OUT}))]
     unknown = 0
     for end in [*range(size, len(pairs), size), len(pairs)]:
-        unknown += sum(
-            one.unknown for one in updated(tmp_path, where, pairs[:end]).result.partitions
-        )
+        (result,) = updated(tmp_path, where, pairs[:end]).result.partitions
+        unknown += result.unknown
     null = {**ROW, **dict.fromkeys(LEFT_OUT)}
     assert 3 == unknown
     assert {number: {**null, "id": number} for number in (1, 2, 3)} == rows_of(where)
