@@ -90,7 +90,13 @@ def catalog_place(catalog: Mapping[str, str], base: Path, **settings: object) ->
 
 
 def update(
-    where: LocatedTable, log_dir: Path, *, now_ms: int = NOW_MS, topic_id: str | None = None
+    where: LocatedTable,
+    log_dir: Path,
+    *,
+    now_ms: int = NOW_MS,
+    topic_id: str | None = None,
+    rebuild: bool = False,
 ) -> TopicUpdate:
     """Update the table from the logs as they are."""
-    return update_topic(where, topic_logs(log_dir, topic_id=topic_id), now_ms=now_ms)
+    logs = topic_logs(log_dir, topic_id=topic_id)
+    return update_topic(where, logs, now_ms=now_ms, rebuild=rebuild)

@@ -22,6 +22,7 @@ from logwright.tables.columns import (
 )
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
+from logwright.tables.quarantine import Reason
 from logwright.tables.store import Store
 from logwright.tables.topic import LocatedTable, TopicUpdate, read_rows
 from logwright.tables.work import PartitionResult
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN_PARTITIONS: Final = 500
+SHOWN_REASONS: Final = 20
 PREVIEW_ROWS: Final = 10
 _LONGEST_CELL: Final = 100
 _MS: Final = 1000
@@ -87,12 +89,15 @@ def update_metadata(
     if as_of_ms:
         shown["as of"] = instant(min(as_of_ms))
         shown["at most seconds old"] = max(now_ms - min(as_of_ms), 0) / _MS
+    if update.reasons:
+        shown["why refused"] = _reasons(update.reasons)
     waits = [one.partition for one in result.partitions if one.waits]
     if waits:
         shown["partitions that wait"] = str(waits)
     if rebuilt:
         reasons = dict.fromkeys(one.step.reason for one in rebuilt)
         shown["why rebuilt"] = "; ".join(islice(reasons, SHOWN_PARTITIONS))
+    shown |= _columns(update)
     if result.gone:
         shown["partitions of an earlier topic removed"] = str(list(result.gone))
     if result.left:
@@ -106,6 +111,24 @@ def update_metadata(
             "version": str(snapshot.version),
             "buckets": str(snapshot.form.buckets),
         }
+    return shown
+
+
+def _reasons(reasons: Sequence[Reason]) -> dg.TableMetadataValue:
+    records = [
+        dg.TableRecord({"records": each.records, "part": each.part, "reason": each.reason})
+        for each in reasons[:SHOWN_REASONS]
+    ]
+    return dg.MetadataValue.table(records)
+
+
+def _columns(update: TopicUpdate) -> Metadata:
+    """Return what became of the columns, and which fields have none."""
+    shown: Metadata = {}
+    if update.changes:
+        shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
+    if update.unknown:
+        shown["fields without a column"] = str(list(islice(update.unknown, SHOWN_PARTITIONS)))
     return shown
 
 

@@ -131,15 +131,19 @@ class ProtobufSpec(Spec):
 @decoded_by("logwright.decode.registry")
 class RegistrySpec(Spec):
     """The wire format of Confluent's schema registry: a zero byte, the schema's id (int32), the
-    datum. Exactly one of schemas and url is set.
+    datum; or the datum alone, with the rest in a header. Exactly one of schemas and url is set.
 
     Attributes:
-        schemas: a directory with a file for each id: ``7.avsc``, ``9.proto`` or ``11.json``.
+        schemas: a directory with a file for each id: ``7.avsc``, ``9.proto`` or ``11.json``, and
+            files that these refer to.
         url: of a registry; ``GET /schemas/ids/{id}``.
         schema_id: the id of the schema that the columns are made of; records of other ids are
             converted to it. None: the highest id that the first records use.
         message: the name of Protobuf's message that the columns are made of. None: that of the
             first record with this id, or the first message of the schema.
+        records: names of the types of records that the columns have: Avro's and Protobuf's full
+            names, JSON Schema's titles; several of them are one type. Records of other types are
+            left out. Without names there is one type, and records of others are refused.
     """
 
     format: Literal["registry"] = "registry"
@@ -147,6 +151,7 @@ class RegistrySpec(Spec):
     url: Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_url)] | None = None
     schema_id: Annotated[Int32, Field(ge=0)] | None = None
     message: MessageName | None = None
+    records: tuple[Annotated[str, Field(min_length=1, max_length=1000)], ...] = ()
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Self:

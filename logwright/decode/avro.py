@@ -9,8 +9,11 @@ import pyarrow as pa
 
 from logwright.config.decoding import AvroSpec
 from logwright.decode.avro_read import read_datum
+from logwright.decode.avro_resolve import reading
 from logwright.decode.avro_schema import AvroSchema, parse_avro
-from logwright.decode.columns import Node, build
+from logwright.decode.cells import Cells
+from logwright.decode.columns import Node, build, is_empty
+from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.make import Made, Making
 from logwright.decode.model import MAX_VALUE_BYTES, TOO_LARGE, Part
 from logwright.decode.refusal import Refused
@@ -26,13 +29,23 @@ def make(spec: AvroSpec, making: Making) -> Made:
 
 
 class AvroDecoder:
-    """Decodes data of one schema."""
+    """Decodes data of one schema.
 
-    def __init__(self, schema: AvroSchema) -> None:
-        self._read = schema.read
-        self._cells = schema.cells
-        self.node: Node = schema.node
-        self.name = schema.name
+    Args:
+        schema: of the data.
+        columns: the schema whose columns they get; None: the same.
+
+    Raises:
+        UnusableSchema: there are no columns.
+    """
+
+    def __init__(self, schema: AvroSchema, columns: AvroSchema | None = None) -> None:
+        reader = schema if columns is None else columns
+        if is_empty(reader.node):
+            raise UnusableSchema("has no fields that can be columns")
+        self._cells = Cells()
+        self._read = reading(schema, reader, self._cells)
+        self.node: Node = reader.node
 
     @property
     def type(self) -> pa.DataType:

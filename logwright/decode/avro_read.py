@@ -129,15 +129,26 @@ def fixed_of(size: int) -> Read:
     return read
 
 
-def enum_of(symbols: Sequence[str]) -> Read:
-    """Return what reads the index of a symbol."""
+def converted(inner: Read, convert: Callable[[Any], Any]) -> Read:
+    """Return what reads a value and converts it."""
+
+    def read(content: bytes, position: int) -> tuple[Any, int]:
+        value, position = inner(content, position)
+        return convert(value), position
+
+    return read
+
+
+def enum_of(symbols: Sequence[str | Read]) -> Read:
+    """Return what reads the index of a symbol; one may be refused by what it is instead."""
     count = len(symbols)
 
-    def read(content: bytes, position: int) -> tuple[str, int]:
+    def read(content: bytes, position: int) -> tuple[Any, int]:
         index, position = long(content, position)
         if not 0 <= index < count:
             raise Refused("is not Avro: the index of an enum is out of range")
-        return symbols[index], position
+        symbol = symbols[index]
+        return (symbol, position) if isinstance(symbol, str) else symbol(content, position)
 
     return read
 
@@ -159,15 +170,34 @@ def choice_of(choices: Sequence[tuple[str | None, Read]]) -> Read:
     return read
 
 
-def record_of(fields: Sequence[tuple[str, Read]], cells: Cells) -> Read:
-    """Return what reads fields, one after the other."""
+def record_of(fields: Sequence[tuple[str | None, Read]], cells: Cells) -> Read:
+    """Return what reads fields, one after the other; one without a name is not kept."""
+    count = len(fields)
+    kept = [(name, inner) for name, inner in fields if name is not None]
+    if len(kept) < count:
+        return _part_of(fields, cells)
+
+    def read(content: bytes, position: int) -> tuple[dict[str, Any], int]:
+        cells.take(count)
+        record = {}
+        for name, inner in kept:
+            record[name], position = inner(content, position)
+        return record, position
+
+    return read
+
+
+def _part_of(fields: Sequence[tuple[str | None, Read]], cells: Cells) -> Read:
+    """Return what reads fields of which some are not kept."""
     count = len(fields)
 
     def read(content: bytes, position: int) -> tuple[dict[str, Any], int]:
         cells.take(count)
         record = {}
         for name, inner in fields:
-            record[name], position = inner(content, position)
+            value, position = inner(content, position)
+            if name is not None:
+                record[name] = value
         return record, position
 
     return read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -14,24 +14,16 @@ import pyarrow as pa
 from fastavro.schema import SchemaParseException, UnknownType
 
 from logwright.decode import leaves
-from logwright.decode.avro_read import (
-    Read,
-    array_of,
-    boolean,
-    bytes_of,
-    choice_of,
-    double,
-    enum_of,
-    fixed_of,
-    float_,
-    int_,
-    long,
-    map_of,
-    null,
-    record_of,
-    string,
+from logwright.decode.avro_defaults import default_of
+from logwright.decode.avro_names import (
+    RECORDS,
+    branch_names,
+    fits_by_name,
+    is_choice,
+    is_named,
+    name_of,
+    normal,
 )
-from logwright.decode.cells import Cells
 from logwright.decode.columns import (
     MISSING,
     Items,
@@ -55,44 +47,42 @@ _LARGEST_FIXED: Final = 1 << 20
 _FLOAT: Final = Leaf(type=pa.float32(), accepts=frozenset({float}), convert=lambda value: value)
 _NULL: Final = Leaf(type=pa.null(), accepts=frozenset(), convert=lambda _: None)
 
-
-class _Kind(NamedTuple):
-    """A type of Avro.
-
-    Attributes:
-        read: reads a value.
-        node: its column.
-        name: of a named type without namespace, else of the type.
-        least: fewest bytes of a value.
-    """
-
-    read: Read
-    node: Node
-    name: str
-    least: int = 1
-
-
-_PRIMITIVES: Final[Mapping[str, _Kind]] = MappingProxyType(
+_PRIMITIVES: Final[Mapping[str, Leaf]] = MappingProxyType(
     {
-        "null": _Kind(null, _NULL, "null", 0),
-        "boolean": _Kind(boolean, leaves.BOOLEAN, "boolean"),
-        "int": _Kind(int_, leaves.INT, "int"),
-        "long": _Kind(long, leaves.LONG, "long"),
-        "float": _Kind(float_, _FLOAT, "float", 4),
-        "double": _Kind(double, leaves.DOUBLE, "double", 8),
-        "bytes": _Kind(bytes_of, leaves.BINARY, "bytes"),
-        "string": _Kind(string, leaves.STRING, "string"),
+        "null": _NULL,
+        "boolean": leaves.BOOLEAN,
+        "int": leaves.INT,
+        "long": leaves.LONG,
+        "float": _FLOAT,
+        "double": leaves.DOUBLE,
+        "bytes": leaves.BINARY,
+        "string": leaves.STRING,
     }
 )
+_LEAST_BYTES: Final = MappingProxyType({"null": 0, "float": 4, "double": 8})
 
 
-def _time(kind: pa.DataType, numerator: int, denominator: int) -> Leaf:
-    """Return the leaf of a time, with what its values are multiplied by and divided by to have
-    microseconds; what is smaller is cut off.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What the values of a type stand for, beyond the type.
+
+    Attributes:
+        family: such as ``timestamp``; values of another family are never converted.
+        unit: in nanoseconds, of a time; else 0. Values of another unit are converted exactly.
     """
 
+    family: str
+    unit: int = 0
+
+
+_UNITS: Final = MappingProxyType({"millis": 1_000_000, "micros": 1_000, "nanos": 1})
+
+
+def _time(kind: pa.DataType, unit: int) -> Leaf:
+    """Return the leaf of a time of a unit (ns); what is less than a microsecond is cut off."""
+
     def convert(value: int) -> int:
-        return leaves.in_years(value * numerator // denominator)
+        return leaves.in_years(value * unit // 1000)
 
     return Leaf(type=kind, storage=pa.int64(), accepts=frozenset(), convert=convert)
 
@@ -102,36 +92,63 @@ def _days(value: int) -> int:
     return value
 
 
-_TIMES: Final[Mapping[tuple[str, str], Leaf]] = MappingProxyType(
+_DATE: Final = Leaf(type=pa.date32(), storage=pa.int32(), accepts=frozenset(), convert=_days)
+
+
+def _uuid_bytes(value: bytes) -> str:
+    text = value.hex()
+    return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
+
+
+_UUID_BYTES: Final = Leaf(type=pa.string(), accepts=frozenset(), convert=_uuid_bytes)
+_UUID_SIZE: Final = 16
+
+_TIMES: Final[Mapping[tuple[str, str], tuple[Leaf, Meaning]]] = MappingProxyType(
     {
-        ("int", "date"): Leaf(
-            type=pa.date32(), storage=pa.int32(), accepts=frozenset(), convert=_days
-        ),
+        ("int", "date"): (_DATE, Meaning(family="date")),
+        ("int", "time-millis"): (leaves.INT, Meaning(family="time", unit=_UNITS["millis"])),
+        ("long", "time-micros"): (leaves.LONG, Meaning(family="time", unit=_UNITS["micros"])),
         **{
-            ("long", f"{prefix}timestamp-{name}"): _time(kind, *scale)
-            for prefix, kind in (("", TIMESTAMP), ("local-", pa.timestamp("us")))
-            for name, scale in (("millis", (1000, 1)), ("micros", (1, 1)), ("nanos", (1, 1000)))
+            ("long", f"{family}-{name}"): (_time(kind, unit), Meaning(family=family, unit=unit))
+            for family, kind in (("timestamp", TIMESTAMP), ("local-timestamp", pa.timestamp("us")))
+            for name, unit in _UNITS.items()
         },
-        ("string", "uuid"): leaves.UUID,
     }
 )
-"""(type, logicalType) → column. Other logical types are as without one; a time of day too."""
+"""(type, logicalType) → column, and what its values stand for."""
 
 
 class AvroSchema(NamedTuple):
-    """A schema that is ready to read data.
+    """A schema of data.
 
     Attributes:
-        read: reads a datum.
-        node: its column.
-        name: the name of its type, without namespace.
-        cells: counts while it reads.
+        shape: as fastavro parses it.
+        named: its named types, and those that it refers to; full name → shape.
+        node: its column, which may be empty.
     """
 
-    read: Read
+    shape: Any
+    named: Mapping[str, Any]
     node: Node
-    name: str
-    cells: Cells
+
+    @property
+    def name(self) -> str:
+        """The full name of its type, or the type."""
+        return name_of(normal(self.shape, self.named))
+
+    def also_named(self, name: str) -> AvroSchema:
+        """Return the schema with another name of its type as an alias."""
+        shape = normal(self.shape, self.named)
+        if isinstance(shape, list):
+            return self
+        return self._replace(shape={**shape, "aliases": [*shape.get("aliases", ()), name]})
+
+    def is_named(self, other: AvroSchema) -> bool:
+        """Return whether data of another schema are of this type: by name, or by an alias."""
+        mine, others = normal(self.shape, self.named), normal(other.shape, other.named)
+        if not is_named(mine) or not is_named(others):
+            return True  # whether the types fit is a matter of each value
+        return fits_by_name(others, mine)
 
 
 def parse_avro(text: str | bytes, known: Mapping[str, Any] | None = None) -> AvroSchema:
@@ -142,17 +159,14 @@ def parse_avro(text: str | bytes, known: Mapping[str, Any] | None = None) -> Avr
         known: named schemas that it refers to; name → parsed by fastavro.
 
     Raises:
-        UnusableSchema: it is not a schema, is recursive, or cannot be columns.
+        UnusableSchema: it is not a schema, is recursive, or has types that cannot be columns.
     """
     (parsed, named) = parse_names(text, known)
     try:
-        parser = _Parser(named)
-        kind = parser.kind(parsed, ())
-        if is_empty(kind.node):
-            raise UnusableSchema("has no fields that can be columns")
+        node = _Parser(named).kind(parsed, ())[0]
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise UnusableSchema("is not an Avro schema") from None
-    return AvroSchema(kind.read, kind.node, kind.name, parser.cells)
+    return AvroSchema(parsed, named, node)
 
 
 def parse_names(
@@ -173,105 +187,93 @@ def parse_names(
 
 
 class _Parser:
-    """Builds readers and columns."""
+    """Builds columns; of each also the fewest bytes that a value has."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
         self._count = 0
-        self.cells = Cells()
 
-    def kind(self, schema: Any, path: tuple[str, ...]) -> _Kind:
-        """Return the kind of a schema. `path`: the named types that it is in."""
+    def kind(self, shape: Any, path: tuple[str, ...]) -> tuple[Node, int]:
+        """Return the column of a schema. `path`: the named types that it is in."""
         self._count += 1
         if self._count > MOST_FIELDS:
             raise UnusableSchema(f"has more than {MOST_FIELDS} fields")
         if len(path) > DEEPEST:
             raise UnusableSchema(f"is nested more than {DEEPEST} deep")
+        schema = normal(shape, self._named)
         if isinstance(schema, list):
             return self._union(schema, path)
-        if isinstance(schema, str):
-            if schema in _PRIMITIVES:
-                return _PRIMITIVES[schema]
-            if schema in path:
-                raise UnusableSchema(f"is recursive: {schema} contains itself")
-            return self.kind(self._named[schema], path)
         kind = schema["type"]
-        if not isinstance(kind, str) or (kind not in _PRIMITIVES and kind not in _COMPLEX):
-            return self.kind(kind, path)
         if kind in _PRIMITIVES:
-            return _logical(schema, _PRIMITIVES[kind])
+            return column_of(schema)[0], _LEAST_BYTES.get(kind, 1)
         return _COMPLEX[kind](self, schema, path)
 
-    def _union(self, schemas: list[Any], path: tuple[str, ...]) -> _Kind:
-        """Return the kind of a union: of null and one other the other, nullable; else a struct
+    def _union(self, shapes: list[Any], path: tuple[str, ...]) -> tuple[Node, int]:
+        """Return the column of a union: of null and one other the other, nullable; else a struct
         with a field for each, of which one is set.
         """
-        kinds = [self.kind(one, path) for one in schemas]
-        others = [one for one in kinds if one.name != "null"]
-        if len(others) == 1:
-            read = choice_of([(None, one.read) for one in kinds])
-            return others[0]._replace(read=read, node=optional(others[0].node), least=1)
-        if not others:
-            return _Kind(choice_of([(None, null) for _ in kinds]), _NULL, "null")
-        names = _distinct([one.name for one in kinds])
-        fields = {
-            name: optional(kind.node)
-            for name, kind in zip(names, kinds, strict=True)
-            if kind.name != "null" and not is_empty(kind.node)
-        }
-        tagged = [
-            (None if kind.name == "null" else name, kind.read)
-            for name, kind in zip(names, kinds, strict=True)
+        kinds = [self.kind(each, path)[0] for each in shapes]
+        normals = [normal(each, self._named) for each in shapes]
+        branches = [
+            (name, node)
+            for name, shape, node in zip(branch_names(normals), normals, kinds, strict=True)
+            if name_of(shape) != "null"
         ]
-        return _Kind(choice_of(tagged), Struct(fields=fields), "union")
+        if not is_choice(normals):
+            return (optional(branches[0][1]) if branches else _NULL), 1
+        fields = {name: optional(node) for name, node in branches if not is_empty(node)}
+        return Struct(fields=fields), 1
 
-    def record(self, schema: Any, path: tuple[str, ...]) -> _Kind:
-        """Return the kind of a record."""
+    def record(self, schema: dict[str, Any], path: tuple[str, ...]) -> tuple[Node, int]:
+        """Return the column of a record."""
+        if schema["name"] in path:
+            raise UnusableSchema(f"is recursive: {schema['name']} contains itself")
         inside = (*path, schema["name"])
-        kinds = {one["name"]: self.kind(one["type"], inside) for one in schema["fields"]}
+        kinds = [(each, *self.kind(each["type"], inside)) for each in schema["fields"]]
         fields: dict[str, Node] = {}
-        for field in schema["fields"]:
-            kind = kinds[field["name"]]
-            if is_empty(kind.node):
+        for field, kind, _ in kinds:
+            if is_empty(kind):
                 continue
-            node = _required(kind.node) if not _has_null(field["type"]) else kind.node
-            default = _default(field, node)
+            node = kind if self._has_null(field["type"]) else _required(kind)
+            default = default_of(field, self._named)
             fields[field["name"]] = node if default is MISSING else replace(node, default=default)
-        read = record_of([(name, kind.read) for name, kind in kinds.items()], self.cells)
-        least = sum(kind.least for kind in kinds.values())
-        node = _connect_leaf(schema, "struct") or Struct(fields=fields)
-        return _Kind(read, node, _short(schema["name"]), least)
+        least = sum(size for _, _, size in kinds)
+        return column_of(schema)[0] or Struct(fields=fields), least
 
-    def array(self, schema: Any, path: tuple[str, ...]) -> _Kind:
-        """Return the kind of an array."""
-        item = self.kind(schema["items"], (*path, "[]"))
-        if not item.least:
+    def array(self, schema: dict[str, Any], path: tuple[str, ...]) -> tuple[Node, int]:
+        """Return the column of an array."""
+        (item, least) = self.kind(schema["items"], (*path, "[]"))
+        if not least:
             raise UnusableSchema("has an array whose items have no bytes")
-        node = item.node if _has_null(schema["items"]) else _required(item.node)
-        return _Kind(array_of(item.read, self.cells), Items(item=node), "array")
+        return Items(item=item if self._has_null(schema["items"]) else _required(item)), 1
 
-    def map(self, schema: Any, path: tuple[str, ...]) -> _Kind:
-        """Return the kind of a map."""
-        value = self.kind(schema["values"], (*path, "{}"))
-        node = value.node if _has_null(schema["values"]) else _required(value.node)
-        return _Kind(
-            map_of(value.read, self.cells), Pairs(key=_required(leaves.STRING), value=node), "map"
-        )
+    def map(self, schema: dict[str, Any], path: tuple[str, ...]) -> tuple[Node, int]:
+        """Return the column of a map."""
+        (value, _) = self.kind(schema["values"], (*path, "{}"))
+        node = value if self._has_null(schema["values"]) else _required(value)
+        return Pairs(key=_required(leaves.STRING), value=node), 1
 
-    def enum(self, schema: Any, path: tuple[str, ...]) -> _Kind:  # noqa: ARG002 - as the others
-        """Return the kind of an enum: its symbols as strings."""
-        return _Kind(enum_of(schema["symbols"]), leaves.STRING, _short(schema["name"]))
+    def enum(self, schema: dict[str, Any], path: tuple[str, ...]) -> tuple[Node, int]:  # noqa: ARG002 - as the others
+        """Return the column of an enum: its symbols as strings."""
+        return column_of(schema)[0], 1
 
-    def fixed(self, schema: Any, path: tuple[str, ...]) -> _Kind:  # noqa: ARG002 - as the others
-        """Return the kind of a fixed."""
+    def fixed(self, schema: dict[str, Any], path: tuple[str, ...]) -> tuple[Node, int]:  # noqa: ARG002 - as the others
+        """Return the column of a fixed."""
         size = schema["size"]
         if type(size) is not int or not 0 <= size <= _LARGEST_FIXED:
             raise UnusableSchema(f"has a fixed of more than {_LARGEST_FIXED} bytes")
-        kind = _Kind(fixed_of(size), leaves.BINARY, _short(schema["name"]), size)
-        return _logical(schema, kind)
+        return column_of(schema)[0], size
+
+    def _has_null(self, shape: Any) -> bool:
+        """Return whether null is a value of a type."""
+        schema = normal(shape, self._named)
+        shapes = schema if isinstance(schema, list) else [schema]
+        return any(name_of(normal(each, self._named)) == "null" for each in shapes)
 
 
-_COMPLEX: Final[Mapping[str, Callable[[_Parser, Any, tuple[str, ...]], _Kind]]] = MappingProxyType(
+_COMPLEX: Final[
+    Mapping[str, Callable[[_Parser, dict[str, Any], tuple[str, ...]], tuple[Node, int]]]
+] = MappingProxyType(
     {
         "record": _Parser.record,
         "error": _Parser.record,
@@ -283,10 +285,16 @@ _COMPLEX: Final[Mapping[str, Callable[[_Parser, Any, tuple[str, ...]], _Kind]]] 
 )
 
 
-def _logical(schema: Any, kind: _Kind) -> _Kind:
-    """Return the kind of a schema with its logical type."""
-    logical = schema.get("logicalType")
-    if logical == "decimal" and kind.node is leaves.BINARY:
+def column_of(schema: dict[str, Any]) -> tuple[Any, Meaning | None]:
+    """Return the column of a type that has no other ones in it, and what its values stand for; of
+    a record None, unless Kafka Connect has named it as a single value.
+
+    Raises:
+        UnusableSchema: its unit is not known.
+    """
+    kind, logical = schema["type"], schema.get("logicalType")
+    plain = _plain(kind)
+    if logical == "decimal" and plain is leaves.BINARY:
         precision, scale = schema.get("precision"), schema.get("scale", 0)
         if (
             type(precision) is int
@@ -294,22 +302,51 @@ def _logical(schema: Any, kind: _Kind) -> _Kind:
             and 0 <= scale <= precision
             and 1 <= precision <= _LARGEST_PRECISION
         ):
-            return kind._replace(node=_decimal(precision, scale))
-    connect = _connect_leaf(schema, _BASES.get(schema["type"], ""))
-    if isinstance(logical, str) and (schema["type"], logical) in _TIMES:
-        unit = _UNITS.get(schema.get("connect.name"))
+            return _decimal(precision, scale), Meaning(family=f"decimal of scale {scale}")
+    connect = _connect_leaf(schema, _BASES.get(kind, ""))
+    if isinstance(logical, str) and (kind, logical) in _TIMES:
+        (leaf, meaning) = _TIMES[kind, logical]
+        unit = _CONNECT_UNITS.get(schema.get("connect.name"))
         if unit is not None and not logical.endswith(unit):
             raise UnusableSchema("has a field whose logicalType and connect.name contradict")
-        return kind._replace(node=_TIMES[schema["type"], logical])
-    return kind if connect is None else kind._replace(node=connect)
+        if meaning.family != "time" or connect is None:
+            return leaf, meaning
+    if connect is not None:
+        parameters = schema.get("connect.parameters")
+        return connect, Meaning(family=f"{schema.get('connect.name')} {parameters}")
+    return _uuid(schema, plain), None
+
+
+def _plain(kind: str) -> Leaf | None:
+    """Return the column of a type without a logical one."""
+    if kind in _PRIMITIVES:
+        return _PRIMITIVES[kind]
+    return {"enum": leaves.STRING, "fixed": leaves.BINARY}.get(kind)
+
+
+def _uuid(schema: dict[str, Any], plain: Leaf | None) -> Leaf | None:
+    """Return the column of a UUID, if the type is one: a text, or 16 bytes (Avro 1.12)."""
+    if schema.get("logicalType") == "uuid":
+        if schema["type"] == "string":
+            return leaves.UUID
+        if schema["type"] == "fixed" and schema["size"] == _UUID_SIZE:
+            return _UUID_BYTES
+    return plain
 
 
 _BASES: Final = MappingProxyType(
-    {"int": "int32", "long": "int64", "string": "string", "bytes": "bytes", "fixed": "bytes"}
+    {
+        "int": "int32",
+        "long": "int64",
+        "string": "string",
+        "bytes": "bytes",
+        "fixed": "bytes",
+        **dict.fromkeys(RECORDS, "struct"),
+    }
 )
 """Type of Avro → the plain type of Kafka Connect."""
 
-_UNITS: Final[Mapping[object, str]] = MappingProxyType(
+_CONNECT_UNITS: Final[Mapping[object, str]] = MappingProxyType(
     {
         "org.apache.kafka.connect.data.Date": "date",
         "org.apache.kafka.connect.data.Timestamp": "millis",
@@ -350,41 +387,5 @@ def _decimal(precision: int, scale: int) -> Leaf:
     return Leaf(type=pa.decimal128(precision, scale), accepts=frozenset(), convert=convert)
 
 
-def _default(field: Mapping[str, Any], node: Node) -> object:
-    """Return the default of a field as it is parsed from a datum; only null, numbers, booleans,
-    strings and empty lists and maps have one.
-    """
-    if "default" not in field:
-        return MISSING
-    default = field["default"]
-    if default is None or (isinstance(node, Leaf) and type(default) in node.accepts):
-        return default
-    if isinstance(node, Leaf) and float in node.accepts and type(default) is int:
-        return float(default)
-    return default if default in ([], {}) and not isinstance(node, Leaf | Struct) else MISSING
-
-
 def _required(node: Node) -> Node:
     return node if node is _NULL else required(node)
-
-
-def _has_null(schema: Any) -> bool:
-    """Return whether null is a value of a field's type."""
-    if isinstance(schema, dict) and not isinstance(schema.get("type"), str):
-        return _has_null(schema.get("type"))
-    return schema == "null" or (isinstance(schema, list) and any(map(_has_null, schema)))
-
-
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """Return names with a number after those that occur before."""
-    distinct: list[str] = []
-    for name in names:
-        number = 1
-        while (numbered := name if number == 1 else f"{name}_{number}") in distinct:
-            number += 1
-        distinct.append(numbered)
-    return distinct

@@ -49,7 +49,9 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struct:
-    """A column of records with fields, parsed as dictionaries."""
+    """A column of records with fields, parsed as dictionaries. In its type each field is nullable:
+    where the record is null, its fields are, too, and no file could have them otherwise.
+    """
 
     fields: Mapping[str, Node]
     nullable: bool = True
@@ -57,7 +59,7 @@ class Struct:
     type: pa.DataType = field(init=False)
 
     def __post_init__(self) -> None:
-        fields = [pa.field(name, one.type, one.nullable) for name, one in self.fields.items()]
+        fields = [pa.field(name, each.type) for name, each in self.fields.items()]
         object.__setattr__(self, "type", pa.struct(fields))
 
 
@@ -130,11 +132,6 @@ def build(node: Node, values: Sequence[Any], reasons: dict[int, str]) -> pa.Arra
         reasons: row → why it is refused; those that do not fit are added.
     """
     return _build(optional(node), values, _Place("", None, reasons))
-
-
-def struct_field(name: str, node: Node) -> pa.Field:
-    """Return the field of a column."""
-    return pa.field(name, node.type, node.nullable)
 
 
 def is_empty(node: Node) -> bool:

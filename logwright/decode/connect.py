@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from logwright.config.json_fields import STRUCT, JsonField
 from logwright.decode.columns import Node, Struct
-from logwright.decode.conform import DoesNotConform, conformed
 from logwright.decode.connect_schema import Contradiction, node_for, read_schema
 from logwright.decode.json_fields import UnusableSchema, node_of, struct_of
 from logwright.decode.json_values import NOT_AN_OBJECT, NULL, has_decimal, objects, parse
@@ -157,11 +156,7 @@ class ConnectDecoder:
 
     def _decoded(self, group: _Group) -> Part:
         """Decode payloads of one schema."""
-        reason = group.node
-        if not isinstance(reason, str):
-            try:
-                return conformed(objects(reason, group.payloads, {}), self.node)
-            except DoesNotConform as error:
-                reason = error.reason
+        if not isinstance(group.node, str):
+            return objects(group.node, group.payloads, {})
         count = len(group.rows)
-        return Part(pa.nulls(count, self.type), dict.fromkeys(range(count), reason))
+        return Part(pa.nulls(count, self.type), dict.fromkeys(range(count), group.node))

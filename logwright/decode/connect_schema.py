@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import orjson
@@ -31,7 +31,7 @@ from logwright.decode.columns import (
     required,
 )
 from logwright.decode.connect_types import Logical, UnknownUnit, leaf_of, logical_of
-from logwright.decode.json_fields import DEEPEST, LONGEST_NAME, MOST_FIELDS, UnusableSchema
+from logwright.decode.json_fields import DEEPEST, LONGEST_NAME, MOST_FIELDS, UnusableSchema, node_of
 from logwright.decode.refusal import Refused
 
 _ELEMENT: Final = "element"
@@ -170,7 +170,7 @@ def field_of(name: str, schema: Schema) -> JsonField:
 
 def node_for(schema: Schema, column: JsonField, path: str = "") -> Node:
     """Return what reads values of a schema for a column. Fields that the column does not have are
-    left out, and fields that the schema does not have are not in it.
+    left out, and fields that the schema does not have are null.
 
     Raises:
         Contradiction: the column has another type than the schema says.
@@ -209,10 +209,21 @@ def _struct(fields: Mapping[str, Schema], column: JsonField, path: str) -> Struc
             part.name: node_for(
                 fields[part.name], part, f"{path}.{part.name}" if path else part.name
             )
-            for part in column.fields
             if part.name in fields
+            else _absent(part)
+            for part in column.fields
         }
     )
+
+
+def _absent(column: JsonField) -> Leaf:
+    """Return what reads a column that a schema does not have: it is null."""
+
+    def convert(_: object) -> NoReturn:
+        raise Refused("is not in the schema of its record")
+
+    kind = node_of(column).type
+    return Leaf(type=kind, accepts=frozenset(), convert=convert, nullable=column.nullable)
 
 
 def _map(schema: Schema, column: JsonField, path: str) -> Node:

@@ -134,6 +134,8 @@ class DebeziumDecoder:
         after = pc.struct_field(envelope, AFTER)
         is_delete = _is(ops, _DELETE)
         is_message = _is(ops, _MESSAGE)
+        if part.messages is not None:
+            is_message = pc.or_(is_message, part.messages)
         has_no_row = pc.or_(is_delete, is_message)
         milliseconds = self._milliseconds(envelope)
         in_range = pc.and_(

@@ -2,7 +2,8 @@
 
 Records of Kafka's internal topics look as its own message formatters print them: type and data of
 the key, version and data of the value. Of any other topic a value with fields is an object. A
-record that cannot be decoded stays base64, and has why in ``keyRefused`` or ``valueRefused``.
+record that cannot be decoded stays base64, and has why in ``keyRefused`` or ``valueRefused``;
+one that says nothing of a row has ``leftOut``.
 """
 
 from __future__ import annotations
@@ -118,6 +119,8 @@ def batch_of(records: list[Line]) -> pa.RecordBatch:
     """Return the records of a line as a batch; topic, partition and timestamp are null."""
     import pyarrow as pa  # noqa: PLC0415 - as above
 
+    from logwright.records.schema import HEADERS_TYPE  # noqa: PLC0415 - as above
+
     count = len(records)
     return pa.record_batch(
         {
@@ -127,8 +130,16 @@ def batch_of(records: list[Line]) -> pa.RecordBatch:
             "partition": pa.nulls(count, pa.int32()),
             "offset": pa.array([one["offset"] for one in records], pa.int64()),
             "timestamp": pa.nulls(count, pa.timestamp("us", "UTC")),
+            "headers": pa.array([_headers(one) for one in records], HEADERS_TYPE),
         }
     )
+
+
+def _headers(record: Line) -> list[Line]:
+    return [
+        {"key": header["key"], "value": content(header["value"])}
+        for header in record.get("headers", ())
+    ]
 
 
 def _by_specs(decoder: Decoder, records: list[Line]) -> None:
@@ -138,6 +149,9 @@ def _by_specs(decoder: Decoder, records: list[Line]) -> None:
     names = decoder.schema.names[len(_ORIGIN) :]
     for number, position in enumerate(decoded.positions.to_pylist()):
         record = records[position]
+        if number in decoded.left_out:
+            record["leftOut"] = True
+            continue
         try:
             (row,) = decoded.rows.select(names).slice(number, 1).to_pylist()
         except (ValueError, OverflowError):

@@ -16,8 +16,8 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
-from logwright.decode.columns import Items, Leaf, Node, Pairs, build
-from logwright.decode.model import MAX_VALUE_BYTES, TOO_LARGE, Part
+from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build
+from logwright.decode.model import MAX_VALUE_BYTES, NOTHING_USED, TOO_LARGE, Part
 from logwright.units import INT64_MAX
 
 NOT_AN_OBJECT: Final = "is not a JSON object"
@@ -65,17 +65,22 @@ class JsonDecoder:
 
 
 def objects(node: Node, values: Sequence[Any], reasons: dict[int, str]) -> Part:
-    """Return parsed values as a column; those that are not objects are refused.
+    """Return parsed values as a column; those that are not objects, and objects that have none
+    of the fields, are refused.
 
     Args:
         node: the column of the objects.
         values: as `parse` returns them.
         reasons: row → why it is refused; more are added.
     """
+    names = frozenset(node.fields if isinstance(node, Struct) else ())
     dicts: list[Any] = []
     for row, value in enumerate(values):
         is_object = type(value) is dict
-        if value is not None and not is_object:
+        if is_object and value and names.isdisjoint(value):
+            reasons[row] = NOTHING_USED
+            is_object = False
+        elif value is not None and not is_object:
             reasons[row] = NOT_AN_OBJECT
         dicts.append(value if is_object else None)
     return Part(build(node, dicts, reasons), reasons)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from logwright.config.decoding import DebeziumSpec, Decoding
 from logwright.config.spec import Spec, resolve
+from logwright.decode.ids_in_headers import with_ids
 from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.model import Decoder, PartDecoder
 from logwright.decode.rows import RowsDecoder
@@ -66,10 +67,10 @@ class _Sample:
         self._batches = iter(batches)
         self._taken: list[pa.RecordBatch] = []
 
-    def columns(self, part: str) -> Iterator[pa.Array]:
-        """Yield the keys or values."""
+    def columns(self, part: str, *, has_ids: bool) -> Iterator[pa.Array]:
+        """Yield the keys or values; if they have ids of schemas, those of the headers, too."""
         for batch in self._all():
-            yield batch.column(part).cast(pa.binary())
+            yield with_ids(batch, part) if has_ids else batch.column(part).cast(pa.binary())
 
     def topic(self) -> str | None:
         """Return the topic, that of the first record if it is not known. None: there is none."""
@@ -142,9 +143,11 @@ class Making:
             change=change,
         )
 
-    def columns(self) -> Iterator[pa.Array]:
-        """Yield the first keys or values. Effects: reads them."""
-        columns = self._sample.columns(self.part)
+    def columns(self, *, has_ids: bool = False) -> Iterator[pa.Array]:
+        """Yield the first keys or values; if they have ids of schemas, those of the headers, too.
+        Effects: reads them.
+        """
+        columns = self._sample.columns(self.part, has_ids=has_ids)
         return columns if self._change is None else map(self._change, columns)
 
     def topic(self) -> str | None:

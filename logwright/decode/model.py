@@ -34,6 +34,9 @@ MAX_VALUE_BYTES: Final = 16 << 20
 
 TOO_LARGE: Final = f"is larger than {MAX_VALUE_BYTES >> 20} MiB"
 
+NOTHING_USED: Final = "has none of the fields of the columns"
+"""A value of which nothing would be kept: another type, not a row of nulls."""
+
 
 class SchemaUnavailable(PreconditionError):
     """A schema registry does not answer. The records are neither decoded nor refused."""
@@ -47,7 +50,8 @@ class Part(NamedTuple):
         reasons: row → why it is refused.
         deleted: boolean, of length n: the value is that of a deletion, or of a message; None: if
             it is null.
-        messages: boolean, of length n: the record says nothing of a row; None: none does.
+        messages: boolean, of length n: the record says nothing of a row, as it is a message of
+            Debezium's, or of a type that the columns do not have; None: none does.
         unavailable: field → boolean, of length n: the source left its value out, since it has not
             changed; the field is null there. Fields that have all their values are not in it.
     """
@@ -120,6 +124,7 @@ class Decoded:
             message).
         refused: of schema `REFUSED`; twice if neither key nor value can be decoded.
         messages: how many records say nothing of a row.
+        left_out: numbers of their rows.
         unavailable: column → boolean, for each row: see `Part`.
     """
 
@@ -128,6 +133,7 @@ class Decoded:
     deleted: pa.Array
     refused: pa.RecordBatch
     messages: int = 0
+    left_out: frozenset[int] = frozenset()
     unavailable: Mapping[str, pa.Array] = field(default_factory=dict)
 
 
@@ -148,7 +154,8 @@ class Decoder(Protocol):
         """Whether records without a key may say something."""
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
-        """Decode a batch with the columns key, value, topic, partition, offset, timestamp.
+        """Decode a batch with the columns key, value, topic, partition, offset, timestamp, and
+        headers, which is optional: without it an id of a schema is not found there.
 
         Raises:
             SchemaUnavailable: a schema registry does not answer.

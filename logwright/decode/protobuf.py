@@ -1,7 +1,10 @@
 """Messages of Protobuf, parsed by Google's library.
 
-A field with presence (a message, ``optional``, a member of a oneof) is null if it is not set; any
-other has Protobuf's default. Fields that the schema does not have are ignored, as Protobuf has it.
+A message is parsed by the type of the columns, so that its fields are known by their numbers. Where
+the type that it was written with has another type of a field, a value that is not the same is
+refused. A field with presence (a message, ``optional``, a member of a oneof) is null if it is not
+set; any other has Protobuf's default. Fields that the schema does not have are ignored, as Protobuf
+has it.
 """
 
 from __future__ import annotations
@@ -14,9 +17,10 @@ from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
-from google.protobuf import descriptor_pb2, message_factory
+from google.protobuf import descriptor_pb2, json_format, message_factory
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from logwright.config.decoding import ProtobufSpec
 from logwright.decode import leaves
@@ -24,8 +28,9 @@ from logwright.decode.cells import Cells
 from logwright.decode.columns import Items, Leaf, Node, Pairs, Struct, build, is_empty, required
 from logwright.decode.json_fields import DEEPEST, MOST_FIELDS, UnusableSchema
 from logwright.decode.make import Made, Making
-from logwright.decode.model import MAX_VALUE_BYTES, TIMESTAMP, TOO_LARGE, Part
-from logwright.decode.protoc import compile_file
+from logwright.decode.model import MAX_VALUE_BYTES, NOTHING_USED, TIMESTAMP, TOO_LARGE, Part
+from logwright.decode.protobuf_resolve import same_of
+from logwright.decode.protoc import Compiled, compile_file
 from logwright.decode.refusal import Refused
 
 Value = Callable[[Any], Any]
@@ -59,6 +64,9 @@ _WRAPPERS: Final = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
+_JSON: Final = frozenset(f"google.protobuf.{name}" for name in ("Struct", "Value", "ListValue"))
+"""Google's types of JSON, which contain themselves: columns of JSON text."""
+
 _TIMESTAMP_NAME: Final = "google.protobuf.Timestamp"
 _FIRST_SECOND: Final = -62_135_596_800
 _LAST_SECOND: Final = 253_402_300_799
@@ -77,12 +85,18 @@ def make(spec: ProtobufSpec, making: Making) -> Made:
 class ProtobufDecoder:
     """Decodes messages of one type.
 
+    Args:
+        descriptor: of the columns.
+        written: the type that the messages were written with; None: the same, as far as is known.
+
     Raises:
         UnusableSchema: the message contains itself, or has too many fields.
     """
 
-    def __init__(self, descriptor: Any) -> None:
+    def __init__(self, descriptor: Any, written: Any = None) -> None:
         self._message = message_factory.GetMessageClass(descriptor)
+        self._is_known = written is not None
+        self._require_same = None if written is None else same_of(written, descriptor)
         kinds = _Kinds()
         (self.node, self._value) = kinds.message(descriptor, ())
         if is_empty(self.node):
@@ -108,7 +122,11 @@ class ProtobufDecoder:
                 continue
             try:
                 self._cells.start()
-                values[row] = self._value(self._parse(content))
+                message = self._parse(content)
+                value = self._value(message)
+                if not self._is_known and not _has_more(value):
+                    _require_known(message)
+                values[row] = value
             except Refused as refused:
                 values[row] = None
                 reasons[row] = refused.reason
@@ -123,6 +141,8 @@ class ProtobufDecoder:
             raise Refused(f"is not a message {self.name}") from None
         if self._has_required and not message.IsInitialized():
             raise Refused("misses a required field")
+        if self._require_same is not None:
+            self._require_same(content, message)
         return message
 
 
@@ -143,6 +163,8 @@ class _Kinds:
             raise UnusableSchema(f"is nested more than {DEEPEST} deep")
         if name == _TIMESTAMP_NAME:
             return _TIMESTAMP, _microseconds
+        if name in _JSON:
+            return leaves.JSON, _json
         if name in _WRAPPERS:
             (node, value) = self._single(descriptor.fields_by_name["value"], path)
             return node, lambda message: value(message.value)
@@ -195,6 +217,21 @@ class _Kinds:
         return _LEAVES[kind], Decimal if kind == FieldDescriptor.CPPTYPE_UINT64 else _same
 
 
+def _has_more(value: Any) -> bool:
+    """Return whether a value has more than defaults."""
+    return any(value.values()) if type(value) is dict else True
+
+
+def _require_known(message: Any) -> None:
+    """Require that a message is not of unknown fields alone.
+
+    Raises:
+        Refused: it is, so it is most likely of another type.
+    """
+    if not message.ListFields() and len(UnknownFieldSet(message)):
+        raise Refused(NOTHING_USED)
+
+
 def _labels(descriptor: Any) -> dict[str, int]:
     """Return whether each field is optional, required or repeated."""
     copied = descriptor_pb2.DescriptorProto()
@@ -204,6 +241,14 @@ def _labels(descriptor: Any) -> dict[str, int]:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _json(message: Any) -> Any:
+    """Return what a value of one of Google's types of JSON stands for."""
+    try:
+        return json_format.MessageToDict(message)
+    except (ValueError, RecursionError):  # a value that is not finite, or is not set
+        raise Refused("has a value that is not JSON") from None
 
 
 def _reader(fields: list[tuple[str, bool, Value]], cells: Cells) -> Value:
@@ -233,39 +278,57 @@ _TIMESTAMP: Final = Leaf(
 )
 
 
-def message_at(file: Any, indexes: tuple[int, ...]) -> Any:
+def message_at(compiled: Compiled, indexes: tuple[int, ...], name: str | None = None) -> Any:
     """Return the descriptor of a message of a file, by its place.
 
+    Confluent's readers count the messages of the schema's text. Some of its writers (Python, Go,
+    .NET, C++) also count the entries of maps that are ``map<>`` fields in the text, each where
+    its own class has it, if they did not register that class. Where that leads to several
+    messages, nothing in the record says which it is. Source: ProtobufSchema.toMessageName of
+    Confluent's schema registry, confluent_kafka.schema_registry.common.protobuf.
+
     Args:
-        file: the file's descriptor.
+        compiled: the file.
         indexes: of the message in the file, of one in that message, and so on.
+        name: the message that the records are expected to be; it counts if it is one of several.
 
     Raises:
-        Refused: there is none.
+        Refused: there is none, or there are several.
     """
+    by_text = _at(compiled, indexes)
+    names = {message.full_name: message for message in _possible(compiled, indexes)}
+    if name in names:
+        return names[name]
+    if not names:
+        raise Refused("has the index of an unknown message")
+    if by_text is None or len(names) > 1:
+        raise Refused("has indexes of its message that writers count in two ways: set message")
+    return by_text
+
+
+def _at(compiled: Compiled, indexes: tuple[int, ...]) -> Any:
+    """Return the message at a place of the text, None if there is none but the entry of a map."""
     message = None
-    messages = list(file.message_types_by_name.values())
+    messages = compiled.counted(compiled.messages)
     for index in indexes:
         if not 0 <= index < len(messages):
-            raise Refused("has the index of an unknown message")
+            return None
         message = messages[index]
-        messages = list(message.nested_types)
-    if message is None:
-        raise Refused("has the index of an unknown message")
-    return message
+        messages = compiled.counted(message.nested_types)
+    return None if message is None or message.GetOptions().map_entry else message
 
 
-def message_indexes(file: Any, name: str) -> tuple[int, ...]:
-    """Return the indexes of a message, as for `message_at`.
-
-    Raises:
-        UnusableSchema: the file has none of this name.
+def _possible(compiled: Compiled, indexes: tuple[int, ...]) -> list[Any]:
+    """Return all messages that may be meant: an index may have counted any of the entries of maps
+    that the text does not have, before its message.
     """
-    pending: list[tuple[tuple[int, ...], Any]] = [((), file.message_types_by_name.values())]
-    while pending:
-        (above, messages) = pending.pop()
-        for index, message in enumerate(messages):
-            if message.full_name == name:
-                return (*above, index)
-            pending.append(((*above, index), message.nested_types))
-    raise UnusableSchema(f"has no message {name}")
+    found: list[Any] = []
+    scopes = [list(compiled.messages)]
+    for index in indexes:
+        found = []
+        for messages in scopes:
+            counted = compiled.counted(messages)
+            most = len(messages) - len(counted)
+            found += counted[max(index - most, 0) : max(index + 1, 0)]
+        scopes = [list(message.nested_types) for message in found]
+    return [message for message in found if not message.GetOptions().map_entry]

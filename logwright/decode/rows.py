@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from logwright.config.decoding import Decoding
+from logwright.config.decoding import Decoding, RegistrySpec
+from logwright.config.spec import Spec
+from logwright.decode.ids_in_headers import with_ids
 from logwright.decode.model import (
     ORIGIN,
     REFUSED,
@@ -60,16 +62,26 @@ class RowsDecoder:
         values: list[Part] = []
         for start, chunk in _chunks(batch):
             with rare_collections():
-                key = self._key.decode(chunk.column(_KEY).cast(pa.binary()))
-                value = self._value.decode(chunk.column(_VALUE).cast(pa.binary()))
-            values.append(value)
+                key = self._key.decode(_content(chunk, _KEY, self.decoding.key))
+                value = self._value.decode(_content(chunk, _VALUE, self.decoding.value))
             deleted = value.deleted
-            columns["deleted"].append(
-                chunk.column(_VALUE).is_null() if deleted is None else deleted
-            )
+            if deleted is None:
+                deleted = chunk.column(_VALUE).is_null()
+            value = _without_left_out(key, value)
+            left_out = value.messages
+            if left_out is not None:
+                deleted = pc.or_(deleted, pc.fill_null(left_out, False))  # noqa: FBT003 - a value
+            values.append(value)
+            columns["deleted"].append(deleted)
             for name, part in ((_KEY, key), (_VALUE, value)):
                 columns[name].append(part.values)
-                reasons[name].update({start + row: why for row, why in part.reasons.items()})
+                reasons[name].update(
+                    {
+                        start + row: why
+                        for row, why in part.reasons.items()
+                        if left_out is None or not left_out[row].as_py()
+                    }
+                )
         kinds = {_KEY: self._key.type, _VALUE: self._value.type, "deleted": pa.bool_()}
         arrays = {
             name: pa.concat_arrays([pa.array([], kinds[name]), *parts])
@@ -127,6 +139,7 @@ class RowsDecoder:
             deleted=arrays["deleted"],
             refused=refused_rows(origin, reasons),
             messages=int(messages[kept].sum()),
+            left_out=frozenset(np.flatnonzero(messages[kept]).tolist()),
             unavailable={
                 column: pa.array(
                     _joined([part.unavailable.get(name) for part in values], values)[kept]
@@ -143,6 +156,13 @@ class RowsDecoder:
         return list(zip(names, self._columns, strict=True))
 
 
+def _without_left_out(key: Part, value: Part) -> Part:
+    """Return the values with what is left out by its key, too."""
+    if key.messages is None or value.messages is None:
+        return value._replace(messages=value.messages if key.messages is None else key.messages)
+    return value._replace(messages=pc.or_(key.messages, value.messages))
+
+
 def _joined(masks: Sequence[pa.Array | None], parts: Sequence[Part]) -> Flags:
     """Return the masks of some parts as one; None: of no record."""
     flags = [
@@ -152,6 +172,12 @@ def _joined(masks: Sequence[pa.Array | None], parts: Sequence[Part]) -> Flags:
         for mask, part in zip(masks, parts, strict=True)
     ]
     return np.concatenate([np.zeros(0, np.bool_), *flags])
+
+
+def _content(chunk: pa.RecordBatch, part: str, spec: Spec) -> pa.Array:
+    """Return what a part's decoder decodes: of a schema registry with the ids of the headers."""
+    is_framed = isinstance(getattr(spec, "of", spec), RegistrySpec)
+    return with_ids(chunk, part) if is_framed else chunk.column(part).cast(pa.binary())
 
 
 def refused_rows(origin: list[pa.Array], reasons: dict[str, dict[int, str]]) -> pa.RecordBatch:

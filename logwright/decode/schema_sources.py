@@ -7,9 +7,9 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
@@ -20,6 +20,8 @@ from urllib3.util.retry import Retry
 
 from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.model import SchemaUnavailable
+from logwright.decode.protoc import marked
+from logwright.decode.schema_references import avro_references, json_references, stays_inside
 
 MAX_SCHEMA_BYTES: Final = 4 << 20
 _MOST_REFERENCES: Final = 100
@@ -61,9 +63,15 @@ class SchemaSource(Protocol):
             UnusableSchema: it is too large or malformed.
         """
 
+    def get_guid(self, guid: str) -> SchemaText | None:
+        """Return the schema of a GUID, as `get`."""
+
 
 class SchemaDirectory:
-    """A directory with a file for each id, such as ``7.avsc``."""
+    """A directory with a file for each id, such as ``7.avsc``, and files that these refer to:
+    a type of Avro ``shop.Address`` is in ``shop.Address.avsc``, a document of JSON Schema and an
+    import of Protobuf are files of the name that they are referred to by.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -75,12 +83,41 @@ class SchemaDirectory:
         self._files = {int(match[1]): match[0] for match in matches}
 
     def get(self, schema_id: int) -> SchemaText | None:
-        """Return a schema. Effects: reads its file."""
+        """Return a schema. Effects: reads its file, and those that it refers to."""
         name = self._files.get(schema_id)
         if name is None:
             return None
         text = read_schema_file(self._directory / name)
-        return SchemaText(_TYPES[name.rpartition(".")[2]], text, {}, self._directory)
+        kind = _TYPES[name.rpartition(".")[2]]
+        references: dict[str, bytes] = {}
+        if kind != "PROTOBUF":  # protoc finds imports itself
+            find = avro_references if kind == "AVRO" else json_references
+            self._add_references(find, text, references, ())
+        return SchemaText(kind, text, references, self._directory)
+
+    def get_guid(self, guid: str) -> SchemaText | None:  # noqa: ARG002 - as a registry's
+        """Return None: files have ids."""
+        return None
+
+    def _add_references(
+        self,
+        find: Callable[[bytes, Mapping[str, bytes]], Iterable[tuple[str, str]]],
+        text: bytes,
+        references: dict[str, bytes],
+        path: tuple[str, ...],
+    ) -> None:
+        """Add what a schema refers to, the deepest first. `path`: the names that lead to it."""
+        for name, file in find(text, references):
+            if name in references or name in path:
+                continue
+            if len(references) + len(path) >= _MOST_REFERENCES:
+                raise UnusableSchema(f"has more than {_MOST_REFERENCES} references")
+            place = self._directory / file
+            if not place.exists():
+                raise UnusableSchema(f"refers to {file}, which its directory does not have")
+            inner = read_schema_file(place)
+            self._add_references(find, inner, references, (*path, name))
+            references[name] = inner
 
 
 def read_schema_file(path: Path) -> bytes:
@@ -120,33 +157,54 @@ class SchemaRegistry:
 
     def get(self, schema_id: int) -> SchemaText | None:
         """Return a schema. Effects: asks the registry."""
-        answer = self._ask(f"/schemas/ids/{schema_id}")
+        return self._schema(f"/schemas/ids/{schema_id}")
+
+    def get_guid(self, guid: str) -> SchemaText | None:
+        """Return the schema of a GUID. Effects: asks the registry."""
+        return self._schema(f"/schemas/guids/{guid}")
+
+    def _schema(self, path: str) -> SchemaText | None:
+        answer = self._ask(path)
         if answer is None:
             return None
         references: dict[str, bytes] = {}
-        self._add_references(answer, references, set())
+        self._add_references(answer, references, {})
         kind = answer.get("schemaType", "AVRO")
         return SchemaText(str(kind), _text(answer), references)
 
     def _add_references(
-        self, answer: Mapping[str, Any], schemas: dict[str, bytes], seen: set[tuple[str, int]]
+        self,
+        answer: Mapping[str, Any],
+        schemas: dict[str, bytes],
+        seen: dict[tuple[str, int], bytes | None],
     ) -> None:
-        """Add what a schema refers to, the deepest first."""
+        """Add what a schema refers to, the deepest first.
+
+        Args:
+            schemas: name → text, of those that were added.
+            seen: subject and version → text; None: what it refers to is being added.
+        """
         references = answer.get("references", [])
         if not isinstance(references, list):
             raise UnusableSchema("has malformed references")
         for reference in references:
             (name, subject, version) = _reference(reference)
-            if name in schemas or (subject, version) in seen:
-                continue
-            seen.add((subject, version))
-            if len(seen) > _MOST_REFERENCES:
-                raise UnusableSchema(f"has more than {_MOST_REFERENCES} references")
-            inner = self._ask(f"/subjects/{quote(subject, safe='')}/versions/{version}")
-            if inner is None:
-                raise UnusableSchema("refers to a schema that the registry does not have")
-            self._add_references(inner, schemas, seen)
-            schemas[name] = _text(inner)
+            if (subject, version) not in seen:
+                seen[subject, version] = None
+                if len(seen) > _MOST_REFERENCES:
+                    raise UnusableSchema(f"has more than {_MOST_REFERENCES} references")
+                # A version that was deleted softly is still what other schemas refer to.
+                place = f"/subjects/{quote(subject, safe='')}/versions/{version}"
+                inner = self._ask(f"{place}?deleted=true")
+                if inner is None:
+                    raise UnusableSchema("refers to a schema that the registry does not have")
+                self._add_references(inner, schemas, seen)
+                seen[subject, version] = _text(inner)
+            text = seen[subject, version]
+            if text is None:
+                raise UnusableSchema("refers to itself")
+            if schemas.setdefault(name, text) != text:
+                raise UnusableSchema("refers to two schemas by one name")
 
     def _ask(self, path: str) -> dict[str, Any] | None:
         """Return the registry's answer, None if it has nothing there."""
@@ -213,11 +271,10 @@ def as_files(schema: SchemaText) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="logwright-schema-") as directory:
         top = Path(directory)
         for name, text in schema.references.items():
-            parts = PurePosixPath(name).parts
-            if not parts or ".." in parts or parts[0] == "/" or "\0" in name:
+            if not stays_inside(name):
                 raise UnusableSchema("refers to a file outside of its directory")
             (top / name).parent.mkdir(parents=True, exist_ok=True)
-            (top / name).write_bytes(text)
+            (top / name).write_bytes(marked(text))
         path = top / "logwright-schema.proto"
-        path.write_bytes(schema.text)
+        path.write_bytes(marked(schema.text))
         yield path

@@ -22,6 +22,8 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from logwright.tables.model import Form
+
 PARTITION: Final = "partition"
 BUCKET: Final = "bucket"
 OFFSET: Final = "offset"
@@ -35,7 +37,7 @@ _ORIGIN: Final = 4
 """Number of a decoder's first columns, which say where a record is from."""
 _OWN: Final = (PARTITION, BUCKET, OFFSET, TIMESTAMP, RAW_KEY)
 _PLACES: Final = (pa.field(PARTITION, pa.int32()), pa.field(BUCKET, pa.int32()))
-READ_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
+READ_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 """What is read of a log."""
 
 
@@ -79,6 +81,11 @@ class Columns:
         by_name |= {OFFSET: read[OFFSET], TIMESTAMP: read[TIMESTAMP], self.key: read[KEY]}
         columns = [by_name[name] for name in self.stored.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.stored)
+
+
+def key_of(form: Form) -> str:
+    """Return the column of the raw key of a table of this form."""
+    return RAW_KEY if RAW_KEY in dict(form.columns) else KEY
 
 
 def columns_of(decoded: pa.Schema) -> Columns:

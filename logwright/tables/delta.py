@@ -89,8 +89,18 @@ class DeltaStore(FilesStore):
     def __init__(self, location: TableLocation) -> None:
         super().__init__(location)
         self._version = -1
+        self._columns: tuple[tuple[str, str], ...] = ()
         self._vectors: dict[str, Mapping[str, Any]] = {}
         self._deleted: dict[str, NDArray[np.int64]] | None = None
+
+    @classmethod
+    def accepts(cls, field: pa.Field) -> bool:
+        """See `Store.accepts`."""
+        try:
+            Schema.from_arrow(pa.schema([field]))
+        except Exception:  # noqa: BLE001 -- the library raises no narrower one
+            return False
+        return super().accepts(field)
 
     def recover(self) -> None:
         """Remove what a killed commit left in the log. Files without a commit are not part of the
@@ -113,7 +123,7 @@ class DeltaStore(FilesStore):
         deleted: Counter[int] = Counter()
         for file in files:
             deleted[file.partition] += len(self.deleted(file))
-        return self._snapshot(
+        snapshot = self._snapshot(
             form=info[FORM_KEY],
             progress=info.get(PROGRESS_KEY),
             columns=[column.name for column in table.schema().fields],
@@ -122,6 +132,8 @@ class DeltaStore(FilesStore):
             deleted=deleted,
             in_doubt=in_doubt,
         )
+        self._columns = snapshot.form.columns
+        return snapshot
 
     @contextmanager
     def output(self, partition: int, bucket: int) -> Iterator[tuple[str, Any]]:
@@ -142,11 +154,15 @@ class DeltaStore(FilesStore):
         made: list[dict[str, Any]] = []
         if self._version < 0:
             made = _new_table(schema)
+        elif commit.form.columns != self._columns:
+            table = DeltaTable(self._files.location, version=self._version)
+            made = _with_schema(table, schema)
         elif any(commit.deleted.values()):
             table = DeltaTable(self._files.location, version=self._version)
             if FEATURE not in _features(table):
                 made = _with_vectors(table)
         self._write_commit(commit, metadata, made)
+        self._columns = commit.form.columns
 
     def remove_old(self, keep_ms: int) -> int:
         """See `Store.remove_old`. Effects: a checkpoint of the log, from time to time, too. If no
@@ -335,6 +351,28 @@ def _new_table(schema: pa.Schema) -> list[dict[str, Any]]:
         "configuration": {},
     }
     return [{"protocol": protocol}, {"metaData": metadata}]
+
+
+def _with_schema(table: DeltaTable, schema: pa.Schema) -> list[dict[str, Any]]:
+    """Return the actions by which a table has other columns: all else that it has stays."""
+    known, protocol = table.metadata(), table.protocol()
+    text = Schema.from_arrow(schema).to_json()
+    readers = {*(protocol.reader_features or ())}
+    writers = {*(protocol.writer_features or ())}
+    metadata = {
+        "id": str(known.id),
+        "name": known.name,
+        "description": known.description,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": text,
+        "partitionColumns": list(known.partition_columns),
+        "createdTime": known.created_time,
+        "configuration": dict(known.configuration),
+    }
+    actions: list[dict[str, Any]] = [{"metaData": metadata}]
+    if _NO_ZONE_TYPE in text and _NO_ZONE not in readers:
+        actions.insert(0, {"protocol": _protocol({*readers, _NO_ZONE}, {*writers, _NO_ZONE})})
+    return actions
 
 
 def _with_vectors(table: DeltaTable) -> list[dict[str, Any]]:

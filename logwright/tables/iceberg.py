@@ -25,7 +25,11 @@ from pydantic import ValidationError
 from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.io.pyarrow import (
+    UnsupportedPyArrowTypeException,
+    _pyarrow_to_schema_without_ids,
+    parquet_files_to_data_files,
+)
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask, Table
 from sqlalchemy.exc import SQLAlchemyError
@@ -43,6 +47,7 @@ from logwright.tables.iceberg_history import (
     used_files,
     version_of,
 )
+from logwright.tables.iceberg_schema import change_schema, other_columns
 from logwright.tables.local_files import refuse_others
 from logwright.tables.model import (
     FORM_KEY,
@@ -54,6 +59,7 @@ from logwright.tables.model import (
     UnknownTable,
     dump_form,
     dump_progress,
+    load_form,
 )
 from logwright.tables.store import MADE_AGAIN, Store, TableLocation
 
@@ -101,6 +107,15 @@ class IcebergStore(Store):
         self._version: int | None = None
         self._deleted: dict[str, dict[str, NDArray[np.int64]]] = {}
 
+    @classmethod
+    def accepts(cls, field: pa.Field) -> bool:
+        """See `Store.accepts`."""
+        try:
+            _pyarrow_to_schema_without_ids(pa.schema([field]))
+        except (UnsupportedPyArrowTypeException, NotImplementedError, ValueError):
+            return False
+        return super().accepts(field)
+
     @property
     def _catalog(self) -> Catalog:
         if self._opened is None:
@@ -140,6 +155,8 @@ class IcebergStore(Store):
             )
         self._version = version_of(table)
         newest, in_doubt = newest_ours(table)
+        if newest is not None:
+            in_doubt = in_doubt or other_columns(table, newest)
         progress = None if newest is None else properties_of(newest).get(PROGRESS_KEY)
         files = self._files(table)
         self._deleted.clear()
@@ -238,7 +255,7 @@ class IcebergStore(Store):
             positions.append(known.get(file.path, positions[0]))
         return np.unique(np.concatenate(positions))
 
-    def commit(self, commit: Commit, schema: pa.Schema) -> None:  # noqa: ARG002 - it is the table's
+    def commit(self, commit: Commit, schema: pa.Schema) -> None:
         """See `Store.commit`.
 
         Raises:
@@ -255,7 +272,13 @@ class IcebergStore(Store):
             if (_number(task.file.partition[0]), _number(task.file.partition[1])) in lists
             for deletes in task.delete_files
         }
+        known = load_form(table.properties.get(FORM_KEY), table=self.name)
         with table.transaction() as change:
+            if known.columns != commit.form.columns:
+                change_schema(change, schema)
+            if known != commit.form:
+                named: dict[str, Any] = {FORM_KEY: dump_form(commit.form)}
+                change.set_properties(**named)
             files = RowDelta(change, {PROGRESS_KEY: dump_progress(commit.progress)})
             paths = iter([file.path for file in commit.added])
             for added in parquet_files_to_data_files(table.io, change.table_metadata, paths):

@@ -109,6 +109,7 @@ class PartitionStep:
         end_offset: to here, exclusive.
         reason: why it is rebuilt or compared, waits, or loses rows; empty without a reason.
         forgets: what was said of the log's offsets before is about another log.
+        has_other_columns: what was refused before may not be refused now.
         compares: rows whose record the log does not have any more go, unless a newer one comes.
         purges: files with deleted rows are written again.
         erased: it takes out what was erased from the log, or may have been: a copy of the log
@@ -122,6 +123,7 @@ class PartitionStep:
     end_offset: int
     reason: str = ""
     forgets: bool = False
+    has_other_columns: bool = False
     compares: bool = False
     purges: bool = False
     erased: bool = False
@@ -195,6 +197,33 @@ def _continued(recorded: Progress, observed: Observed, keep_ms: int) -> Partitio
     return step if is_old or purges or moved else replace(step, kind="nothing")
 
 
+def made_again(step: PartitionStep, why: str) -> PartitionStep:
+    """Return the step of a partition that is made again with other columns.
+
+    Args:
+        step: what would be done for it with the columns that it has.
+        why: the columns are others.
+
+    Raises:
+        PreconditionError: it waits, and its log does not show all that the table holds.
+    """
+    if step.kind == "nothing" and step.reason:
+        raise PreconditionError(
+            f"the table has to be made again with other columns, and {step.reason}.",
+            remedy="The next update continues, when the last stable offset is there again.",
+        )
+    return PartitionStep(
+        kind="rebuild",
+        start_offset=None,
+        end_offset=step.end_offset,
+        reason=step.reason if step.kind == "rebuild" else why,
+        forgets=step.forgets,
+        has_other_columns=True,
+        erased=step.erased,
+        deletes=step.deletes,
+    )
+
+
 def gone_partitions(
     recorded: Mapping[int, Progress], topic_ids: frozenset[str | None], present: frozenset[int]
 ) -> tuple[int, ...]:
@@ -224,8 +253,9 @@ def differences(known: Form, wanted: Form) -> str | None:
         return f"it is of topic {known.topic}"
     if known.buckets != wanted.buckets:
         return f"it has {known.buckets} buckets, not {wanted.buckets}"
-    if known.unique != wanted.unique:
-        return f"it was made with unique: {known.unique}"
+    for name in ("unique", "unique_by"):
+        if getattr(known, name) != getattr(wanted, name):
+            return f"it was made with {name}: {getattr(known, name)}"
     if known.asked != wanted.asked:
         return "its keys or values were decoded with other settings"
     if known.columns != wanted.columns:

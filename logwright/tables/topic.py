@@ -22,28 +22,32 @@ from logwright.bucket.store import is_in_bucket
 from logwright.config.decoding import Decoding
 from logwright.config.table import TopicTable
 from logwright.decode.make import make_decoder
-from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
+from logwright.decode.model import Decoder
+from logwright.errors import DiskFull, LogwrightError, PolicyError, PreconditionError, StepFailed
 from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import Place
-from logwright.tables.columns import Columns, columns_of
+from logwright.tables.columns import KEY, Columns, key_of
+from logwright.tables.evolution import Chosen, Topic, choose
 from logwright.tables.files import (
     DirectoryFiles,
     TableFiles,
     files_at,
     hidden_in,
 )
+from logwright.tables.growth import ColumnChange
 from logwright.tables.local_files import WORK, lock_table
-from logwright.tables.logs import TopicLog, sample, source_of
+from logwright.tables.logs import TopicLog, source_of
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot
-from logwright.tables.quarantine import Quarantine
+from logwright.tables.quarantine import Quarantine, Reason
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.store import Store, TableLocation
+from logwright.tables.types import require_types
 from logwright.tables.update import update_table
 from logwright.tables.whole_topic import update_whole_topic
-from logwright.tables.work import Target, UpdateResult
+from logwright.tables.work import PartitionSource, Target, UpdateResult
 
 QUARANTINE: Final = "_quarantine"
 """What the name of the quarantine table has after that of the table."""
@@ -103,14 +107,20 @@ class TopicUpdate:
     Attributes:
         store: the table, loaded: as the result's snapshot has it.
         quarantined: rows of the quarantine table afterwards.
+        reasons: why they are there, with the most frequent reason first.
         removed_files: files of old versions that were removed.
+        changes: of the columns.
+        unknown: names of fields that new records have and the columns do not, see `Chosen`.
     """
 
     result: UpdateResult
     store: Store
     columns: Columns
     quarantined: int
+    reasons: tuple[Reason, ...]
     removed_files: int
+    changes: tuple[ColumnChange, ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def only_refused(self) -> bool:
@@ -150,7 +160,12 @@ def _store_of(place: LocatedTable) -> type[Store]:
 
 
 def update_topic(
-    place: LocatedTable, logs: Sequence[TopicLog], *, now_ms: int, progress: Progress = silent
+    place: LocatedTable,
+    logs: Sequence[TopicLog],
+    *,
+    now_ms: int,
+    progress: Progress = silent,
+    rebuild: bool = False,
 ) -> TopicUpdate:
     """Bring a topic's table up to date. Effects: reads the logs, writes the table and its
     quarantine table; removes files of old versions. No broker may start meanwhile.
@@ -160,9 +175,11 @@ def update_topic(
         logs: of the topic's partitions, as observed.
         now_ms: when they were observed.
         progress: of reading each log, see `read_latest`.
+        rebuild: make it again from its whole logs, with the columns of the newest schema.
 
     Raises:
-        PreconditionError: it would be in a log directory.
+        OtherColumns: the newest schema has columns that the table does not take by itself.
+        PreconditionError: it would be in a log directory, or a column is not for its format.
         LogDirLocked: another process updates it.
         UnknownTable, OtherForm, InDoubt: there is another table at its place, or another program
             has changed it so that it cannot be corrected.
@@ -175,52 +192,110 @@ def update_topic(
         store.recover()
         known = store.load()
         removed = store.remove_old(0) if known is not None and known.has_erased else 0
-        wanted = place.table.decoding.model_dump_json()
-        decoding = _decoding(place, known, wanted)
-        decoder = make_decoder(decoding, base=place.base, sample=sample(logs), topic=place.topic)
-        columns = columns_of(decoder.schema)
-        quarantine = _quarantine_table(place, work)
-        target = Target(
-            store=store,
-            quarantine=quarantine,
-            topic=place.topic,
-            decoder=decoder,
-            columns=columns,
-            asked=wanted,
-            decoding=decoder.decoding.model_dump_json(),
-            work=work,
-            buckets=place.table.buckets,
-            limits=place.limits if _marks_rows(place.table) else None,
-            keep_ms=place.table.keep_versions_ms,
-            unique=place.table.unique,
-            hidden=hidden_in(place.files or DirectoryFiles(work)),
-            partitions=_partitions(known, logs),
-        )
-        make = update_whole_topic if place.table.unique == "topic" else update_table
-        result = make(target, [source_of(one, now_ms=now_ms, progress=progress) for one in logs])
+        sources = [source_of(each, now_ms=now_ms, progress=progress) for each in logs]
+        chosen = choose(topic_of(place, store, known, (logs, sources)), rebuild=rebuild)
+        if chosen.refusal is not None:
+            raise chosen.refusal
+        require_columns(place, store, chosen.columns)
+        target = _target(place, (store, known), chosen, logs, work)
+        make = update_whole_topic if target.remembers else update_table
+        result = make(target, sources)
         if result.snapshot is not None:
             keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
             removed += store.remove_old(keep_ms)
+        quarantined = target.quarantine.count()
         return TopicUpdate(
             result=result,
             store=store,
-            columns=columns,
-            quarantined=quarantine.count(),
+            columns=chosen.columns,
+            changes=chosen.changes if result.changed else (),
+            unknown=chosen.unknown,
+            quarantined=quarantined,
+            reasons=target.quarantine.reasons() if quarantined else (),
             removed_files=removed,
         )
 
 
-def _decoding(place: LocatedTable, known: Snapshot | None, wanted: str) -> Decoding:
-    """Return how records are decoded: with what was inferred when the table was made."""
-    if known is not None and known.form.asked == wanted:
-        return Decoding.model_validate_json(known.form.decoding)
-    return place.table.decoding
+def _target(
+    place: LocatedTable,
+    loaded: tuple[Store, Snapshot | None],
+    chosen: Chosen,
+    logs: Sequence[TopicLog],
+    work: Path,
+) -> Target:
+    """Return what is to be updated. Effects: opens the quarantine table.
+
+    Args:
+        place: the table.
+        loaded: it, and what it has now.
+        chosen: how records are decoded.
+        logs: of the topic's partitions.
+        work: directory of temporary files.
+    """
+    store, known = loaded
+    table = place.table
+    recorded = () if known is None else known.progress
+    return Target(
+        store=store,
+        quarantine=_quarantine_table(place, work),
+        topic=place.topic,
+        decoder=chosen.decoder,
+        columns=chosen.columns,
+        asked=table.decoding.model_dump_json(),
+        decoding=chosen.decoder.decoding.model_dump_json(),
+        work=work,
+        buckets=table.buckets,
+        limits=place.limits if _marks_rows(table) else None,
+        keep_ms=table.keep_versions_ms,
+        unique=table.unique,
+        unique_by=table.unique_by,
+        hidden=hidden_in(place.files or DirectoryFiles(work)),
+        partitions=frozenset({*(one.partition for one in logs), *recorded}),
+        again=chosen.again,
+        key_before="" if known is None else key_of(known.form),
+    )
 
 
-def _partitions(known: Snapshot | None, logs: Sequence[TopicLog]) -> frozenset[int]:
-    """Return the partitions that are known of the topic."""
-    held = frozenset[int]() if known is None else frozenset(known.progress)
-    return held | {one.partition for one in logs}
+def topic_of(
+    place: LocatedTable,
+    store: Store,
+    known: Snapshot | None,
+    read: tuple[Sequence[TopicLog], Sequence[PartitionSource]],
+) -> Topic:
+    """Return what decides on the columns of a table. `read`: logs, and the same as sources."""
+    (logs, sources) = read
+    return Topic(
+        name=place.topic,
+        table=place.table,
+        base=place.base,
+        store=store,
+        known=known,
+        logs=logs,
+        sources=sources,
+    )
+
+
+def require_columns(place: LocatedTable, store: Store, columns: Columns) -> None:
+    """Require that a table can have these columns, and that keys which are compared by their
+    decoded values are decoded.
+
+    Raises:
+        PolicyError: keys are not decoded.
+        PreconditionError: the format cannot have one of the columns.
+    """
+    table = place.table
+    if table.unique_by == "decoded" and (columns.key == KEY or KEY not in columns.decoded):
+        raise PolicyError(
+            "unique_by: decoded compares the column key, and keys are not decoded to one.",
+            remedy="Give a format of keys, such as key: json, or unique_by: bytes.",
+        )
+    require_types(store, columns.full, form=table.format)
+
+
+def decoder_of(place: LocatedTable, snapshot: Snapshot) -> Decoder:
+    """Return the decoder that a table was made with. Effects, errors: as `make_decoder`."""
+    decoding = Decoding.model_validate_json(snapshot.form.decoding)
+    return make_decoder(decoding, base=place.base, topic=place.topic)
 
 
 def _quarantine_table(place: LocatedTable, work: Path) -> Quarantine:

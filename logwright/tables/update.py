@@ -25,12 +25,17 @@ from logwright.tables.plan import (
     are_comparable,
     differences,
     gone_partitions,
+    made_again,
     other_log,
     plan_partition,
 )
 from logwright.tables.work import PartitionResult, PartitionSource, Target, UpdateResult
 from logwright.tables.write import FileChanges, update_partition
 
+_REMOVE: Final = "Remove the table, or give another path; it is then made again from the log."
+_MADE_AGAIN: Final = (
+    "`latest --rebuild` makes it again from the log. Or remove the table, or give another path."
+)
 COMMIT_BYTES: Final = 1 << 30
 """At this number of bytes, files are committed before the next partition begins."""
 
@@ -95,6 +100,7 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
     for source in sources:
         try:
             step = plan_source(source, pending.progress.get(source.partition), target.keep_ms)
+            step = made_again(step, target.again) if target.again else step
             if step.kind == "nothing":
                 results.append(unchanged(source, step))
                 continue
@@ -106,8 +112,10 @@ def update_table(target: Target, sources: Sequence[PartitionSource]) -> UpdateRe
             failures[source.partition] = error.as_value()
             continue
         results.append(result)
-        if pending.bytes >= COMMIT_BYTES:
+        if pending.bytes >= COMMIT_BYTES and not target.again:
             commits += commit_pending(target, form, pending)
+    if target.again and failures:  # all of it is made again, or nothing
+        return UpdateResult(snapshot=before, changed=False, partitions=(), failures=failures)
     commits += commit_pending(target, form, pending)
     return UpdateResult(
         snapshot=store.load(),
@@ -207,7 +215,7 @@ def form_of(target: Target, before: Snapshot | None, sources: Iterable[Partition
     buckets = target.buckets
     if buckets is None:
         sizes = [source.log_bytes for source in sources]
-        sizes = [sum(sizes)] if target.unique == "topic" else sizes  # a bucket's keys are in memory
+        sizes = [sum(sizes)] if target.remembers else sizes  # a bucket's keys are in memory
         buckets = bucket_count(sizes) if before is None else before.form.buckets
     form = Form(
         topic=target.topic,
@@ -216,12 +224,17 @@ def form_of(target: Target, before: Snapshot | None, sources: Iterable[Partition
         asked=target.asked,
         decoding=target.decoding,
         unique=target.unique,
+        unique_by=target.unique_by,
     )
-    why = None if before is None else differences(before.form, form)
+    if before is None:
+        return form
+    known = before.form
+    lasting = differences(known, replace(form, asked=known.asked, columns=known.columns))
+    why = lasting if target.again else differences(known, form)
     if why is not None:
         raise OtherForm(
             f"the table {target.store.name} cannot be continued: {why}.",
-            remedy="Remove the table, or give another path; it is then made again from the log.",
+            remedy=_MADE_AGAIN if lasting is None else _REMOVE,
         )
     return form
 

@@ -6,6 +6,8 @@ from tests.mutation.fault import Fault
 
 _AVRO = ("tests/unit/decode/test_avro.py",)
 _REGISTRY = ("tests/unit/decode/test_registry.py",)
+_RESOLUTION = ("tests/unit/decode/test_avro_resolution.py",)
+_NUMBERS = ("tests/unit/decode/test_protobuf_numbers.py",)
 _INTERNAL = ("tests/unit/decode/test_internal.py",)
 _DEBEZIUM = ("tests/unit/decode/test_debezium.py",)
 
@@ -33,10 +35,66 @@ DECODING = (
     ),
     Fault(
         family="decode: a missing field of an older schema",
-        file="decode/conform.py",
-        right="        elif child.default is not MISSING:\n",
-        wrong="        elif child.default is MISSING:\n",
-        tests=_REGISTRY,
+        file="decode/avro_resolve.py",
+        right='if field["name"] not in present and "default" not in field:',
+        wrong='if False and field["name"] not in present:',
+        tests=_RESOLUTION,
+    ),
+    Fault(
+        family="decode: a field is known by its alias",
+        file="decode/avro_resolve.py",
+        right='field.get("aliases", ())',
+        wrong='field.get("alias", ())',
+        tests=_RESOLUTION,
+    ),
+    Fault(
+        family="decode: the type of a union by its name without namespace",
+        file="decode/avro_resolve.py",
+        right="for fitting in (exact, aliased, similar)",
+        wrong="for fitting in (similar, aliased, exact)",
+        tests=_RESOLUTION,
+    ),
+    Fault(
+        family="decode: a time of another unit",
+        file="decode/avro_resolve.py",
+        right="divmod(value * more, less)",
+        wrong="divmod(value, 1)",
+        tests=_RESOLUTION,
+    ),
+    Fault(
+        family="decode: what a parser of Protobuf loses",
+        file="decode/protobuf_resolve.py",
+        right="        if written.type != columns.type:\n            return _equal\n",
+        wrong="",
+        tests=_NUMBERS,
+    ),
+    Fault(
+        family="decode: fields of which only one can be set",
+        file="decode/protobuf_resolve.py",
+        right="    return is_repeated(field), others\n",
+        wrong="    return is_repeated(field), frozenset()\n",
+        tests=_NUMBERS,
+    ),
+    Fault(
+        family="decode: an object that has none of the fields",
+        file="decode/json_values.py",
+        right="is_object and value and names.isdisjoint(value)",
+        wrong="is_object and value and False",
+        tests=("tests/unit/decode/test_json_schema.py",),
+    ),
+    Fault(
+        family="decode: another JSON Schema by its title",
+        file="decode/registry.py",
+        right="return None in {self.name, written.name} or self.name == written.name",
+        wrong="return True",
+        tests=("tests/unit/tables/test_rows_as_written.py",),
+    ),
+    Fault(
+        family="decode: the unit of a number of another JSON Schema",
+        file="decode/json_schema.py",
+        right="    if _unit(value) != (",
+        wrong="    if False and _unit(value) != (",
+        tests=("tests/unit/decode/test_json_schema.py",),
     ),
     Fault(
         family="decode: the order of records of two schemas",

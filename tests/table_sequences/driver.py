@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -30,7 +30,7 @@ from logwright.tables.topic import TopicUpdate, update_topic
 from tests.differential.kafka_cleaner import KafkaCleaner
 from tests.differential.random_logs import scratch_directory
 from tests.table_deaths import Died, counted
-from tests.table_rows import files_with, table_rows
+from tests.table_rows import files_with, read_table, table_rows
 from tests.table_sequences import world as logs
 from tests.table_sequences.others import OTHERS, Act, parquet_by_spark
 from tests.table_sequences.world import World, form_of, make_world
@@ -48,6 +48,8 @@ _LOGS: Final[dict[str, tuple[int, Act]]] = {
     "erase": (4, logs.erase),
     "move": (2, logs.move),
 }
+_SCHEMAS: Final[dict[str, tuple[int, Act]]] = {"newer schema": (6, logs.newer_schema)}
+"""Where values are of schemas."""
 _UPDATE: Final = 18
 _OTHERS: Final = 14
 """Weights of an update, and of all acts of other programs together."""
@@ -118,7 +120,8 @@ def drawn(seed: int, setting: Setting) -> tuple[Operation, ...]:
     form = form_of(seed, bucket=setting.bucket)
     others = {**OTHERS[form], **setting.more.get(form, {})}
     whole = sum(weight for weight, _ in others.values())
-    weights = {name: float(weight) for name, (weight, _) in _LOGS.items()}
+    acts = {**_LOGS, **_SCHEMAS} if logs.has_schemas(seed) else _LOGS
+    weights = {name: float(weight) for name, (weight, _) in acts.items()}
     weights |= {f"other {name}": _OTHERS * one / whole for name, (one, _) in others.items()}
     weights["update"] = _UPDATE
     count = draw.randint(3, LONGEST)
@@ -169,8 +172,8 @@ class _Judge:
         self.figures.acts[name] += 1
         if name == "update":
             self.update(draw, dies=draw.random() < 0.25)
-        elif name in _LOGS:
-            _LOGS[name][1](world, draw)
+        elif name in _LOGS or name in _SCHEMAS:
+            {**_LOGS, **_SCHEMAS}[name][1](world, draw)
         else:
             acts = {**OTHERS[world.form], **setting.more.get(world.form, {})}
             self.changed = True
@@ -252,8 +255,15 @@ class _Judge:
     def _check(self, done: TopicUpdate) -> None:
         world = self.world
         unknown = world.unknown()
-        whole = table_rows(world.form, world.table)
-        expected = [one for one in world.expected() if one[2] not in unknown]
+        (columns, whole) = _rows(world)
+        expected = [
+            (*row, *world.more_of(row[:2], row[3].decode(), columns))
+            for row in world.expected()
+            if row[2] not in unknown
+        ]
+        newest = max((world.written.get(one[:2], 0) for one in expected), default=0)
+        if columns != list(range(1, len(columns) + 1)) or len(columns) < newest - 1:
+            raise Difference(f"it has the columns {columns}, a record has schema {newest}")
         rows = [one for one in whole if one[2] not in unknown]
         if expected != rows:
             steps = [one.step for one in done.result.partitions]
@@ -266,6 +276,17 @@ class _Judge:
         kept = {key for one in folders for key in _keys_in(one, world.orphans)} & world.erased
         if kept:
             raise Difference(f"files still have erased keys: {sorted(kept)}")
+
+
+def _rows(world: World) -> tuple[list[int], list[Any]]:
+    """The columns of newer schemas, and the rows: partition, offset, key, value and these."""
+    if world.schemas is None:
+        return [], table_rows(world.form, world.table)
+    table = read_table(world.form, world.table)
+    columns = sorted(int(name[1:]) for name in table.column_names if name[1:].isdecimal())
+    names = ["partition", "offset", "key", "value", *(f"f{one}" for one in columns)]
+    rows = zip(*(table[name].to_pylist() for name in names), strict=True)
+    return columns, sorted((*row[:3], row[3].encode(), *row[4:]) for row in rows)
 
 
 def _only(some: Sequence[object], others: Sequence[object]) -> list[object]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -34,6 +35,7 @@ from tests.erasing import PlainKeys
 from tests.log_builder import LogBuilder, SegmentBuilder
 from tests.plans import forced_plan
 from tests.table_rows import Rows
+from tests.table_schemas import Schemas, record
 from tests.table_world import place
 
 KEYS: Final = 30
@@ -45,6 +47,8 @@ _RETENTIONS: Final = ("0", "1", str(HOUR_MS), str(24 * HOUR_MS))
 _CLEANER: Final = "cleaner-offset-checkpoint"
 _START: Final = "log-start-offset-checkpoint"
 _ENDS_OF_LOGS: Final = (RECOVERY_POINT_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
+_IDS_APART: Final = 10
+"""A registry has schemas of other topics, too."""
 _IDS: Final = "AAAAAAAAAAAAAAAAAAAAA{}"
 
 _ENDS: Final[tuple[Literal["commit", "abort"] | None, ...]] = (None, None, "commit", "abort")
@@ -96,6 +100,10 @@ class World:
             be gone since before an update could read them: nobody can know of them.
         bucket: the table is in a bucket, which is a directory of this machine.
         orphans: files of killed updates that no version named: in a bucket they stay for 7 days.
+        schemas: of the values; None: they are texts. Each has the field of the one before it, and
+            one more.
+        schema: number of the newest one.
+        written: partition and offset → number of the schema.
     """
 
     root: Path
@@ -113,6 +121,9 @@ class World:
     unread: set[tuple[int, str, int]] = field(default_factory=set)
     bucket: bool = False
     orphans: set[str] = field(default_factory=set)
+    schemas: Schemas | None = None
+    schema: int = 0
+    written: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property
     def table(self) -> Path:
@@ -124,8 +135,36 @@ class World:
         """Its quarantine table's."""
         return self.root / "tables" / "t_quarantine"
 
+    def add_schema(self) -> None:
+        """A newer schema, which records have from now on."""
+        assert self.schemas is not None
+        fields = [
+            {"name": f"f{number}", "type": "string", "default": f"d{number}"}
+            for number in range(1, self.schema + 1)
+        ]
+        self.schema += 1
+        newest = record({"name": "value", "type": "string"}, *fields)
+        self.schemas.add(_IDS_APART * self.schema, newest)
+
+    def written_value(
+        self, place: tuple[int, int], value: str | None, draw: random.Random
+    ) -> str | bytes | None:
+        """What a record at a partition and offset has; a producer may be one of before."""
+        if self.schemas is None or value is None:
+            return value
+        number = self.schema if draw.random() < 0.8 else draw.randint(1, self.schema)
+        self.written[place] = number
+        more = {f"f{each}": f"{value}.{each}" for each in range(1, number)}
+        return self.schemas.value(_IDS_APART * number, value=value, **more)
+
+    def more_of(self, place: tuple[int, int], value: str, columns: Sequence[int]) -> list[str]:
+        """What a row must have in columns of newer schemas."""
+        number = self.written.get(place, 0)
+        return [f"{value}.{each}" if each < number else f"d{each}" for each in columns]
+
     def place(self, small_bytes: int, files: int) -> LocatedTable:
         """The table, with limits that delete rows of small files too."""
+        values = {"format": "registry", "schemas": str(self.root / "schemas")}
         where = place(
             self.form,
             f"file://{self.table}" if self.bucket else self.table,
@@ -133,6 +172,7 @@ class World:
             keep_versions_ms=self.keep_ms,
             update_mode=self.mode,
             unique=self.unique,
+            value={"format": "binary"} if self.schemas is None else values,
         )
         limits = MergeLimits(small_bytes=small_bytes, files=files, deleted_share=0.6)
         return LocatedTable(topic="t", table=where.table, catalog={}, base=self.root, limits=limits)
@@ -198,6 +238,11 @@ def form_of(seed: int, *, bucket: bool) -> str:
     return "delta" if bucket else ("parquet", "delta", "iceberg")[seed % 3]
 
 
+def has_schemas(seed: int) -> bool:
+    """Whether the values of a seed are of schemas."""
+    return seed % 4 == 1
+
+
 def make_world(
     seed: int,
     root: Path,
@@ -219,6 +264,9 @@ def make_world(
         kafka=kafka,
         bucket=bucket,
     )
+    if has_schemas(seed):
+        world.schemas = Schemas(root)
+        world.add_schema()
     (root / "tables").mkdir(parents=True)
     for name in ("a", "b"):
         (root / name).mkdir()
@@ -260,7 +308,7 @@ def _append(world: World, number: int, draw: random.Random, count: int) -> None:
     segment = builder.segment(log.end, modified_ms=world.now)
     size = draw.choice([1, 5, 20])
     for start in range(0, count, size):
-        _add_batch(world, log, segment, draw, min(size, count - start))
+        _add_batch(world, number, segment, draw, min(size, count - start))
     builder.write(producers=True)
     for path in builder.directory.iterdir():
         if path.suffix in _FILES:
@@ -269,20 +317,28 @@ def _append(world: World, number: int, draw: random.Random, count: int) -> None:
 
 
 def _add_batch(
-    world: World, log: Partition, segment: SegmentBuilder, draw: random.Random, count: int
+    world: World, number: int, segment: SegmentBuilder, draw: random.Random, count: int
 ) -> None:
     """Append a batch, perhaps as a transaction that ends with it."""
+    log = world.logs[number]
     records: list[Record] = []
     may_be_late = world.unique == "topic" and world.keep_ms > HOUR_MS
     time = world.now - (draw.choice([0, 0, 1, HOUR_MS, 20 * HOUR_MS]) if may_be_late else 0)
     for offset in range(log.end, log.end + count):
         key = f"key-{draw.randrange(KEYS):02}"
         value = None if draw.random() < 0.25 else f"v{offset}-{draw.randrange(100)}"
+        if world.schemas is not None and offset == 0:  # of tombstones alone no schema is known
+            value = "v0"
         records.append((offset, key, value, time))
     ends = draw.choice(_ENDS)
+    if world.schemas is not None and log.end == 0:
+        ends = None
     segment.batch(
         log.end,
-        [(key, value) for _, key, value, _ in records],
+        [
+            (key, world.written_value((number, offset), value, draw))
+            for offset, key, value, _ in records
+        ],
         timestamps=[time] * count,
         codec=draw.choice([0, 0, 4]),
         producer_id=-1 if ends is None else _PRODUCER,
@@ -394,6 +450,12 @@ def make_again(world: World, draw: random.Random) -> None:
             for log_dir in (world.root / "a", world.root / "b"):
                 _set_checkpoint(log_dir / name, number, None)
         _create(world, number, draw)
+
+
+def newer_schema(world: World, draw: random.Random) -> None:
+    """Producers get a newer schema."""
+    world.add_schema()
+    append(world, draw)
 
 
 def grow(world: World, draw: random.Random) -> None:

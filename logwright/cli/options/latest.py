@@ -12,7 +12,7 @@ from logwright.cli.options.common import declare, dry_run_option, topic_options
 from logwright.cli.options.parameters import LateChoice, TablePath, Time
 
 if TYPE_CHECKING:
-    from logwright.config.table import Unique, UpdateMode
+    from logwright.config.table import SchemaChanges, Unique, UniqueBy, UpdateMode
 
 COLUMNS: Final = (
     "key",
@@ -36,6 +36,9 @@ class Given(TypedDict):
     value: str | None
     update_mode: UpdateMode | None
     unique: Unique | None
+    unique_by: UniqueBy | None
+    schema_changes: SchemaChanges | None
+    rebuild: bool
     offsets: tuple[str, ...]
     time_ms: int | None
     columns: str | None
@@ -77,6 +80,22 @@ class Given(TypedDict):
     type=click.Choice(["partition", "topic"]),
     help="A key has one row in each partition, or in the topic [default: from --policies, else"
     " partition].",
+)
+@click.option(
+    "--unique-by",
+    type=click.Choice(["bytes", "decoded"]),
+    help="Keys are the same by their bytes, or decoded [default: from --policies, else bytes].",
+)
+@click.option(
+    "--schema-changes",
+    type=click.Choice(["grow", "follow", "fixed"]),
+    help="If records have a newer schema of a registry: add and widen columns; also let columns go;"
+    " keep the columns [default: from --policies, else grow].",
+)
+@click.option(
+    "--rebuild",
+    is_flag=True,
+    help="Make the table again from the whole log, with the columns of the newest schema.",
 )
 @click.option(
     "--as-of-offset",

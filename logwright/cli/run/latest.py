@@ -15,7 +15,7 @@ from logwright.batches.runtime import Runtime, available_cores
 from logwright.cli.options.latest import COLUMNS, Given
 from logwright.cli.output import human_bytes
 from logwright.cli.request import Request
-from logwright.cli.run.latest_table import write_table
+from logwright.cli.run.latest_table import plan_table, write_table
 from logwright.cli.run.replicas import say_not_committed
 from logwright.errors import NotALogDir, PreconditionError
 from logwright.format.names import TopicPartition
@@ -73,21 +73,27 @@ def run(request: Request, **given: Unpack[Given]) -> int:
         logs = [_plan(request, partition, point) for partition in partitions]
         plans = [plan for _, plan in logs]
         _say_before_all(request, logs, point.time_ms)
-        if request.dry_run:
+        is_past = bool(point.offsets) or point.time_ms is not None
+        if request.dry_run and (is_past or columns is not None):
             _show_plans(request, plans)
             return 0
+        if request.dry_run:
+            return plan_table(request, given, logs)
         if columns is not None and isinstance(to, Path):
             _show(request, plans, _write(request, plans, to, columns))
             return 0
-        is_past = bool(point.offsets) or point.time_ms is not None
         return write_table(request, given, logs, is_past=is_past)
 
 
 def _columns(text: str, given: Given) -> tuple[str, ...]:
     if given["form_of_table"] not in (None, "parquet") or given["key"] or given["value"]:
         raise click.UsageError("--columns is for --format parquet, and its columns are not decoded")
+    if given["rebuild"] or given["schema_changes"] is not None:
+        raise click.UsageError("--columns is not for --rebuild and --schema-changes")
     if given["unique"] == "topic":
         raise click.UsageError("--columns writes one row of a key for each partition")
+    if given["unique_by"] == "decoded":
+        raise click.UsageError("--columns writes keys that are not decoded")
     columns = tuple(name.strip() for name in text.split(","))
     if any(name not in COLUMNS for name in columns) or len(set(columns)) < len(columns):
         raise click.UsageError(

@@ -23,9 +23,13 @@ from logwright.decode.look import look_at
 from logwright.errors import PolicyError, PreconditionError, QualityError
 from logwright.latest.model import LatestPlan
 from logwright.log.model import ReadableLog
+from logwright.maintenance.scratch import temporary_directory
 from logwright.running.picture import Bound
+from logwright.tables.compare import DecodedKeys, decoded_keys
+from logwright.tables.dry_run import plan_update
 from logwright.tables.logs import TopicLog, sample, topic_log
 from logwright.tables.model import Snapshot
+from logwright.tables.quarantine import Reason
 from logwright.tables.topic import (
     QUARANTINE,
     LocatedTable,
@@ -36,13 +40,17 @@ from logwright.tables.topic import (
 )
 from logwright.tables.work import PartitionResult
 
+_OPTIONS: Final = ("update_mode", "unique", "unique_by", "schema_changes")
+"""Settings of the policies that are options, too."""
+_MOST_NAMED: Final = 5
+_SHOWN_REASONS: Final = 5
 _IN_BUCKET: Final = "delta"
 """The format of tables in a bucket."""
 
 
 _NOTED: Final = (
     ("keyless", "without a key, and so without a row"),
-    ("messages", "messages, which have no row"),
+    ("messages", "messages, and records of types that the table does not have"),
     ("truncations", "truncations, which emptied the table"),
     ("unknown", "unavailable values that are not known, rows with null"),
 )
@@ -73,14 +81,77 @@ def write_table(
         _require_new(place)
     read = [_topic_log(request, log, plan) for log, plan in logs]
     with request.output.progress(topic) as progress:
-        update = update_topic(place, read, now_ms=request.now_ms, progress=progress)
-    _show(request, place, update, {each.partition: each.bound for each in read})
+        update = update_topic(
+            place, read, now_ms=request.now_ms, progress=progress, rebuild=given["rebuild"]
+        )
+    keys = _decoded_keys(place, update)
+    _show(request, place, update, ({each.partition: each.bound for each in read}, keys))
     if update.result.changed:
         _suggest(request, place, read)
     partitions = {each.partition: each.log.partition for each in read}
     for number, error in update.result.failures.items():
         request.failures.add(partitions[number], error)
     return QualityError.exit_status if update.only_refused else 0
+
+
+def plan_table(
+    request: Request, given: Given, logs: Sequence[tuple[ReadableLog, LatestPlan]]
+) -> int:
+    """Show what an update would do; return the exit status. Effects: reads; output.
+
+    Args:
+        logs: each partition's log and plan.
+
+    Raises:
+        LogwrightError: as `write_table`, also if the update would be refused.
+    """
+    (topic,) = given["topics"]
+    place = _place(request, topic, given)
+    read = [_topic_log(request, log, plan) for log, plan in logs]
+    planned = plan_update(place, read, now_ms=request.now_ms, rebuild=given["rebuild"])
+    request.output.show(
+        [
+            {
+                "topicPartition": f"{topic}-{each.partition}",
+                "step": each.step.kind,
+                "reason": each.step.reason,
+                "startOffset": each.step.start_offset,
+                "endOffset": each.step.end_offset,
+                "bytesToRead": each.bytes,
+            }
+            for each in planned.partitions
+        ],
+        {
+            "partition": "topicPartition",
+            "step": "step",
+            "from offset": "startOffset",
+            "end offset": "endOffset",
+            "bytes to read": "bytesToRead",
+        },
+    )
+    for change in planned.changes:
+        shown = {"change": change.kind, "before": change.before, "after": change.after}
+        request.output.result(f"column {change}", column=change.name, **shown)
+    if planned.again and planned.refusal is None:
+        size = human_bytes(sum(each.bytes for each in planned.partitions))
+        request.output.text(f"The table would be made again: {planned.again}. {size} to read.")
+    _say_unknown(request, planned.unknown)
+    partitions = {each.partition: each.log.partition for each in read}
+    for number, error in planned.failures.items():
+        request.failures.add(partitions[number], error)
+    if planned.refusal is not None:
+        raise planned.refusal
+    return 0
+
+
+def _say_unknown(request: Request, names: Sequence[str]) -> None:
+    """Say which fields of JSON have no column. Effects: output."""
+    if names:
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        request.output.message(
+            f"{len(names)} fields of the first new records are not in the columns, which were"
+            f" inferred: {', '.join(names[:_MOST_NAMED])}{more}. --rebuild adds them."
+        )
 
 
 def _place(request: Request, topic: str, given: Given) -> LocatedTable:
@@ -94,14 +165,12 @@ def _place(request: Request, topic: str, given: Given) -> LocatedTable:
     entry = None if request.policies is None else tables_of(request.policies).get(topic)
     chosen: dict[str, Any] = {}
     if entry is not None:
-        names = ("format", "buckets", "keep_versions_ms", "update_mode", "unique")
+        names = ("format", "buckets", "keep_versions_ms", *_OPTIONS)
         chosen = {name: getattr(entry, name) for name in names}
         chosen |= _of_catalog(request, entry, given)
     if given["form_of_table"] is not None:
         chosen["format"] = given["form_of_table"]
-    for name in ("update_mode", "unique"):
-        if given[name] is not None:
-            chosen[name] = given[name]
+    chosen |= {name: given[name] for name in _OPTIONS if given[name] is not None}
     in_bucket = isinstance(given["to"], str)
     if in_bucket:
         _require_in_bucket(given["to"], given["form_of_table"])
@@ -206,16 +275,30 @@ def _topic_log(request: Request, log: ReadableLog, plan: LatestPlan) -> TopicLog
     return read if plan.end_offset == log.last_stable_offset else replace(read, bound=None)
 
 
+def _decoded_keys(place: LocatedTable, update: TopicUpdate) -> DecodedKeys | None:
+    """Return how many decoded keys have several rows; None: keys are not decoded, or written in one
+    way, or nothing is new. Effects: reads the column of keys.
+    """
+    snapshot = update.result.snapshot
+    if snapshot is None or not (update.result.changed and place.table.key_has_ways):
+        return None
+    with table_errors(place), temporary_directory() as work:
+        return decoded_keys(update.store, snapshot, work)
+
+
 def _show(
     request: Request,
     place: LocatedTable,
     update: TopicUpdate,
-    bounds: Mapping[int, Bound | None],
+    known: tuple[Mapping[int, Bound | None], DecodedKeys | None],
 ) -> None:
     snapshot = update.result.snapshot
+    bounds, keys = known
     request.output.show(
         [
-            _as_object(place.topic, result, snapshot) | _limits(bounds[result.partition])
+            _as_object(place.topic, result, snapshot)
+            | _limits(bounds[result.partition])
+            | _more(update, keys, result.partition)
             for result in update.result.partitions
         ],
         {
@@ -237,6 +320,9 @@ def _show(
             f"{place.topic}-{number}: {request.place} has no log of it, so its rows stay as they"
             " were, also those that were deleted or erased since."
         )
+    _say_unknown(request, update.unknown)
+    for change in update.changes:
+        request.output.message(f"column {change}.")
     count, size = (0, 0) if snapshot is None else (snapshot.rows, snapshot.bytes)
     changed = "" if update.result.changed else " Nothing was new."
     refused = f", {update.quarantined} in quarantine" if update.quarantined else ""
@@ -244,6 +330,12 @@ def _show(
     noted = _noted(update.result.partitions)
     if noted:
         request.output.text(f"Of the new records: {noted}.")
+    _show_reasons(request, update.reasons)
+    if keys is not None and keys.in_several_rows:
+        request.output.message(
+            f"{keys.in_several_rows} of {keys.keys} decoded keys have several rows, a row for each"
+            " way to write the key: with --unique-by decoded each has one, in a new table."
+        )
     if update.only_refused:
         request.output.message(
             "No record could be decoded, and the table is not the state of the topic: the"
@@ -256,6 +348,29 @@ def _noted(results: Sequence[PartitionResult]) -> str:
     """Return what records came to that are neither rows, deletions nor refused."""
     sums = {text: sum(getattr(each, name) for each in results) for name, text in _NOTED}
     return "; ".join(f"{text}: {count}" for text, count in sums.items() if count)
+
+
+def _show_reasons(request: Request, reasons: Sequence[Reason]) -> None:
+    """Show why records are in the quarantine table, the most frequent reasons. Effects: output."""
+    for each in reasons[:_SHOWN_REASONS]:
+        request.output.text(f"  {each.records} in quarantine: {each.part} {each.reason}")
+    rest = reasons[_SHOWN_REASONS:]
+    if rest:
+        records = sum(each.records for each in rest)
+        request.output.text(f"  {records} in quarantine: {len(rest)} other reasons")
+
+
+def _more(update: TopicUpdate, keys: DecodedKeys | None, partition: int) -> dict[str, object]:
+    """Return what JSON has of the whole table, and of its decoded keys."""
+    reasons = [each._asdict() for each in update.reasons[:_SHOWN_REASONS]]
+    more: dict[str, object] = {"quarantined": update.quarantined, "refusalReasons": reasons}
+    snapshot = update.result.snapshot
+    if keys is None or snapshot is None:
+        return more
+    several = keys.in_several_rows
+    if snapshot.form.unique == "partition":
+        several = keys.by_partition.get(partition, 0)
+    return {**more, "decodedKeysInSeveralRows": several}
 
 
 def _limits(bound: Bound | None) -> dict[str, object]:

@@ -16,6 +16,7 @@ class Registry:
 
     Attributes:
         answers: path → object, or bytes as they are.
+        deleted: paths of what was deleted softly: served with ``?deleted=true`` only.
         failures: path → answers with status 503 before the first good one.
         asked: how often each path was asked for.
         url: where it listens.
@@ -23,6 +24,7 @@ class Registry:
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
+        self.deleted: set[str] = set()
         self.failures: dict[str, int] = {}
         self.asked: Counter[str] = Counter()
         self.url = ""
@@ -40,10 +42,13 @@ def serving() -> Iterator[Registry]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            registry.asked[self.path] += 1
-            status, answer = 200, registry.answers.get(self.path)
-            if registry.failures.get(self.path, 0) > 0:
-                registry.failures[self.path] -= 1
+            path, _, query = self.path.partition("?")
+            registry.asked[path] += 1
+            status, answer = 200, registry.answers.get(path)
+            if path in registry.deleted and query != "deleted=true":
+                answer = None
+            if registry.failures.get(path, 0) > 0:
+                registry.failures[path] -= 1
                 status, answer = 503, {}
             elif answer is None:
                 status, answer = 404, {"error_code": 40403, "message": "Schema not found"}

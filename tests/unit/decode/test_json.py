@@ -16,8 +16,7 @@ from logwright.config.json_fields import JsonField
 from logwright.config.marked import read_marked_text
 from logwright.config.policy_checks import Checker
 from logwright.decode.infer import infer
-from logwright.decode.json_fields import UnusableSchema, of_json_schema, struct_of
-from logwright.decode.json_values import JsonDecoder
+from logwright.decode.json_fields import struct_of
 from logwright.errors import PolicyError
 from tests.unit.decode.records import by_value, columns, reasons, values
 
@@ -272,89 +271,3 @@ def test_too_deep_to_infer() -> None:
     while pa.types.is_struct(kind):
         kind, depth = kind.field("a").type, depth + 1
     assert (pa.string(), True) == (kind, depth <= 20)
-
-
-def test_json_schema() -> None:
-    """Types, required fields, null in unions, references within the document."""
-    schema = {
-        "type": "object",
-        "required": ["id", "address"],
-        "properties": {
-            "id": {"type": "integer"},
-            "name": {"type": ["null", "string"]},
-            "address": {"$ref": "#/definitions/address"},
-            "tags": {"type": "array", "items": {"type": "string"}},
-            "next": {"oneOf": [{"type": "null"}, {"$ref": "#"}]},
-            "either": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
-            "anything": {},
-            "map": {"type": "object"},
-            "elsewhere": {"$ref": "other.json#/x"},
-        },
-        "definitions": {"address": {"type": "object", "properties": {"zip": {"type": "number"}}}},
-    }
-    fields = {one.name: (shown(one), one.nullable) for one in of_json_schema(schema)}
-    recursive = fields.pop("next")
-    assert {
-        "id": ("long", False),
-        "name": ("string", True),
-        "address": ("struct(zip double)", False),
-        "tags": ("array(string)", True),
-        "either": ("json", True),
-        "anything": ("json", True),
-        "map": ("json", True),
-        "elsewhere": ("json", True),
-    } == fields
-    assert recursive[0].count("next json") == 1
-
-
-def test_json_schema_of_kafka_connect() -> None:
-    """The logical types that its converter writes as titles decide units, and texts of bytes."""
-    connect = "org.apache.kafka.connect.data."
-    micro = {"type": "integer", "title": "io.debezium.time.MicroTimestamp", "connect.type": "int64"}
-    fields = {
-        "at": {"oneOf": [{"type": "null"}, micro]},
-        "day": {"type": "integer", "title": f"{connect}Date", "connect.type": "int32"},
-        "price": {
-            "type": "number",
-            "title": f"{connect}Decimal",
-            "connect.type": "bytes",
-            "connect.parameters": {"scale": "2"},
-        },
-        "blob": {"type": "string", "connect.type": "bytes"},
-        "titled": {"type": "integer", "title": "Time of the order"},
-    }
-    node = struct_of(of_json_schema({"type": "object", "properties": fields}))
-    content = (
-        b'{"at": 5097600000000, "day": 1, "price": 12345678901234567890.25, "blob": "AQ==",'
-        b' "titled": 5}'
-    )
-    part = JsonDecoder(node).decode(pa.array([content, b"{}"], pa.binary()))
-    expected = {
-        "at": dt.datetime(1970, 3, 1, tzinfo=dt.UTC),
-        "day": dt.date(1970, 1, 2),
-        "price": Decimal("12345678901234567890.25"),
-        "blob": b"\x01",
-        "titled": 5,
-    }
-    assert [expected, dict.fromkeys(expected)] == part.values.to_pylist()
-    assert {} == part.reasons
-    with pytest.raises(UnusableSchema, match="unit is not known"):
-        of_json_schema({"type": "object", "properties": {"x": {**micro, "connect.type": "int32"}}})
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        None,
-        True,
-        {},
-        {"type": "string"},
-        {"type": "object"},
-        {"type": "object", "properties": {}},
-        {"type": "object", "properties": {f"f{number}": {} for number in range(3000)}},
-    ],
-)
-def test_unusable_json_schema(schema: object) -> None:
-    """Only an object with properties, and not too many, has columns."""
-    with pytest.raises(UnusableSchema):
-        of_json_schema(schema)

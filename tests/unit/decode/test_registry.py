@@ -133,7 +133,7 @@ def test_evolved_schema(base: Path) -> None:
         ),
         (
             avro(5, LACKING, {"id": 1}),
-            "has a schema whose field score does not fit the columns",
+            "has a schema without field score, which has no default",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -18,6 +19,7 @@ from deltalake import DeltaTable
 from logwright.tables.topic import LocatedTable
 from tests.table_deaths import Died, counted
 from tests.table_rows import FORMATS, expected_rows, iceberg_files, read_table, table_rows
+from tests.table_schemas import ID, LEVEL, Schemas, record
 from tests.table_world import place, three_logs, update, write_logs
 
 BUCKETS = 2
@@ -113,6 +115,73 @@ def test_died_with_refused_records(
             break
     assert len(known) * stride > 10
     assert any(79 in found for found in known.values())
+
+
+@pytest.mark.crash
+@pytest.mark.rotates(6)
+@STRIDES
+@pytest.mark.parametrize("unique", ["partition", "topic"])
+@pytest.mark.parametrize("form", FORMATS)
+def test_died_while_columns_grow(
+    tmp_path: Path, form: str, unique: str, stride: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table has all rows with the earlier columns, or all with the newer ones; a reader of
+    Parquet files may see both, bucket by bucket. The next update makes it right.
+    """
+    schemas = Schemas(tmp_path)
+    schemas.add(1, record(ID))
+    schemas.add(2, record(ID, LEVEL))
+    pairs = [(f"k{number % 9}", schemas.value(1, id=number)) for number in range(30)]
+    newer = [(f"k{number}", schemas.value(2, id=number, level="x")) for number in (1, 20)]
+    logs = [schemas.logs("logs-1", pairs), schemas.logs("logs-2", [*pairs, *newer])]
+    settings = {"keep_versions_ms": 1, "unique": unique}
+    old, new = (seen_rows(schemas, form, f"as-{end}", logs[end], settings) for end in (0, 1))
+    died = set()
+    for at in range(1, 500, stride):
+        where = schemas.table(form, f"{at}/table", **settings)
+        update(where, logs[0])
+        with counted(monkeypatch) as effects:
+            effects.dies_at = at
+            try:
+                update(where, logs[1])
+            except Died:
+                died.add(at)
+        seen = grown_rows(form, tmp_path / str(at) / "table")
+        if form == "parquet":  # the columns that a part of the files does not have are null
+            known = [{"level": None, **row} for row in (*old, *new)]
+            assert all({"level": None, **row} in known for row in seen)
+            assert len({row["key"] for row in seen}) == len(seen)
+        else:
+            assert seen in (old, new)
+        update(where, logs[1])
+        assert new == grown_rows(form, tmp_path / str(at) / "table")
+        shutil.rmtree(tmp_path / str(at))
+        if at not in died:
+            break
+    assert len(died) * stride > 10
+
+
+def seen_rows(
+    schemas: Schemas, form: str, name: str, logs: Path, settings: dict[str, object]
+) -> list[dict[str, Any]]:
+    """The rows of a table that is made of some logs."""
+    where = schemas.table(form, f"{name}/table", **settings)
+    update(where, logs)
+    assert where.directory is not None
+    return grown_rows(form, where.directory)
+
+
+def grown_rows(form: str, path: Path) -> list[dict[str, Any]]:
+    """Offset, key and columns of the values of a table, by another reader."""
+    if form == "parquet":
+        with duckdb.connect() as connection:
+            files = f"{path}/partition=*/bucket=*/*.parquet"
+            table = connection.read_parquet(files, union_by_name=True).to_arrow_table()
+    else:
+        table = read_table(form, path)
+    names = [name for name in ("offset", "key", "id", "level") if name in table.column_names]
+    rows: list[dict[str, Any]] = table.select(names).to_pylist()
+    return sorted(rows, key=lambda row: int(row["offset"]))
 
 
 def refused_offsets(form: str, where: LocatedTable) -> list[int]:
