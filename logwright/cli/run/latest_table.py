@@ -329,7 +329,7 @@ def _show(
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
     noted = _noted(update.result.partitions)
     if noted:
-        request.output.message(f"Of the new records: {noted}.")
+        request.output.text(f"Of the new records: {noted}.")
     _show_reasons(request, update.reasons)
     if keys is not None and keys.in_several_rows:
         request.output.message(
