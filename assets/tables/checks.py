@@ -5,6 +5,7 @@ count the keys that are in several partitions. They run once a day, or when they
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Final
@@ -226,13 +227,10 @@ def _compared(
         try:
             hidden = hidden_in(place.files or DirectoryFiles(place.base))
             decoder = decoder_of(place, snapshot) if place.table.unique_by == "decoded" else None
-            found = compare_topic(
-                store, snapshot, quarantine, logs, hidden, events=events, decoder=decoder
-            )
+            whole = partial(compare_topic, events=events, decoder=decoder)
+            return whole(store, snapshot, quarantine, logs, hidden), []
         except PointNotHeld:
             return [], [str(log.partition) for log in logs]
-        else:
-            return found, []
     comparisons: list[Comparison] = []
     skipped: list[str] = []
     for log in logs:
