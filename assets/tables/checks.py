@@ -5,7 +5,6 @@ count the keys that are in several partitions. They run once a day, or when they
 """
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Final
@@ -227,10 +226,13 @@ def _compared(
         try:
             hidden = hidden_in(place.files or DirectoryFiles(place.base))
             decoder = decoder_of(place, snapshot) if place.table.unique_by == "decoded" else None
-            whole = partial(compare_topic, events=events, decoder=decoder)
-            return whole(store, snapshot, quarantine, logs, hidden), []
+            compared = compare_topic(
+                store, snapshot, quarantine, logs, hidden, events=events, decoder=decoder
+            )
         except PointNotHeld:
             return [], [str(log.partition) for log in logs]
+        else:
+            return compared, []
     comparisons: list[Comparison] = []
     skipped: list[str] = []
     for log in logs:

@@ -177,19 +177,17 @@ def compare_topic(
                 offsets = shown.filter(pc.field(PARTITION) == number)[OFFSET].to_numpy()
                 live[number] += _sum(offsets)
                 held_back[number] += _sum(offsets[np.isin(offsets, refused[number])])
-    comparisons = []
-    for number in numbers:
-        rows = _row_sum(store, snapshot, number)
-        comparisons.append(
-            Comparison(
-                partition=number,
-                live_keys=live[number].size,
-                rows=rows.size,
-                refused=held_back[number].size,
-                equal=rows + held_back[number] == live[number],
-            )
+    sums = ((number, _row_sum(store, snapshot, number)) for number in numbers)
+    return tuple(
+        Comparison(
+            partition=number,
+            live_keys=live[number].size,
+            rows=rows.size,
+            refused=held_back[number].size,
+            equal=rows + held_back[number] == live[number],
         )
-    return tuple(comparisons)
+        for number, rows in sums
+    )
 
 
 def _row_sum(store: Store, snapshot: Snapshot, partition: int) -> OffsetSum:

@@ -327,7 +327,15 @@ def _show(
     changed = "" if update.result.changed else " Nothing was new."
     refused = f", {update.quarantined} in quarantine" if update.quarantined else ""
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
-    _show_counts(request, update, keys)
+    noted = _noted(update.result.partitions)
+    if noted:
+        request.output.message(f"Of the new records: {noted}.")
+    _show_reasons(request, update.reasons)
+    if keys is not None and keys.in_several_rows:
+        request.output.message(
+            f"{keys.in_several_rows} of {keys.keys} decoded keys have several rows, a row for each"
+            " way to write the key: with --unique-by decoded each has one, in a new table."
+        )
     if update.only_refused:
         request.output.message(
             "No record could be decoded, and the table is not the state of the topic: the"
@@ -336,17 +344,10 @@ def _show(
         )
 
 
-def _show_counts(request: Request, update: TopicUpdate, keys: DecodedKeys | None) -> None:
-    """Show what was counted: reasons of refusals, other records, keys. Effects: output."""
-    _show_reasons(request, update.reasons)
-    noted = _noted(update.result.partitions)
-    if noted:
-        request.output.message(f"Of the new records: {noted}.")
-    if keys is not None and keys.in_several_rows:
-        request.output.message(
-            f"{keys.in_several_rows} of {keys.keys} decoded keys have several rows, a row for each"
-            " way to write the key: with --unique-by decoded each has one, in a new table."
-        )
+def _noted(results: Sequence[PartitionResult]) -> str:
+    """Return what records came to that are neither rows, deletions nor refused."""
+    sums = {text: sum(getattr(each, name) for each in results) for name, text in _NOTED}
+    return "; ".join(f"{text}: {count}" for text, count in sums.items() if count)
 
 
 def _show_reasons(request: Request, reasons: Sequence[Reason]) -> None:
@@ -370,12 +371,6 @@ def _more(update: TopicUpdate, keys: DecodedKeys | None, partition: int) -> dict
     if snapshot.form.unique == "partition":
         several = keys.by_partition.get(partition, 0)
     return {**more, "decodedKeysInSeveralRows": several}
-
-
-def _noted(results: Sequence[PartitionResult]) -> str:
-    """Return what records came to that are neither rows, deletions nor refused."""
-    sums = {text: sum(getattr(each, name) for each in results) for name, text in _NOTED}
-    return "; ".join(f"{text}: {count}" for text, count in sums.items() if count)
 
 
 def _limits(bound: Bound | None) -> dict[str, object]:

@@ -44,7 +44,7 @@ def test_reasons_are_counted(call: Call, tmp_path: Path) -> None:
     log_dir = logs(
         tmp_path / "logs",
         [('{"id":1}', "secret"), ('{"id":2}', '{"v":null,"w":"secret"}'), ('{"id":3}', '{"v":1}')],
-        [('{"id":4}', '{"v":null}'), ('{"id":"secret"}', '{"v":1}')],
+        [('{"id":4}', "{}"), ('{"id":"secret"}', '{"v":1}')],
     )
     words = ("latest", log_dir, "t", "--to", tmp_path / "table", *KEYS, *VALUES)
     answer = call(*words, *JSON)
