@@ -115,7 +115,7 @@ def test_a_null_record_with_required_fields(form: str, tmp_path: Path) -> None:
 def test_values_that_may_be_null_later(form: str, tmp_path: Path) -> None:
     """A table whose items and values could not be null has null ones, and is read."""
 
-    def schema(value: Any) -> dict[str, Any]:
+    def schema(value: object) -> dict[str, Any]:
         lists, maps = {"type": "array", "items": value}, {"type": "map", "values": value}
         return record(("list", ["null", lists]), ("map", ["null", maps]))
 
