@@ -18,9 +18,10 @@ from logwright.assets.history import maintenance_history
 from logwright.assets.ingest import ingested
 from logwright.assets.segments.segment_set import segment_set
 from logwright.assets.tables.checks import equal_check, one_partition_check
+from logwright.assets.tables.decoded_keys import one_decoded_key_check
 from logwright.assets.tables.latest_state import latest_state_assets, owner_of
 from logwright.config.policies import Policies
-from logwright.config.table import tables_of
+from logwright.config.table import TopicTable, tables_of
 from logwright.errors import PolicyError
 from logwright.pipelines.archive import archive_job, archive_schedules
 from logwright.pipelines.described import described
@@ -79,13 +80,8 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
             ],
         ),
         asset_checks=[
-            *(equal_check(topic) for topic in tables),
+            *_table_checks(tables),
             *(whole_check(topic) for topic in archives),
-            *(
-                one_partition_check(topic)
-                for topic, table in tables.items()
-                if table.unique == "partition"
-            ),
         ],
         jobs=[
             *(discover, sweep, sweep_range, retention, purge, purge_range, rescue, ingest, fleet),
@@ -105,6 +101,16 @@ def platform_definitions(resources: Mapping[str, Any]) -> dg.Definitions:
         # per step.
         executor=dg.in_process_executor,
     )
+
+
+def _table_checks(tables: Mapping[str, TopicTable]) -> Iterable[dg.AssetChecksDefinition]:
+    """Yield the checks that are not part of an update."""
+    for topic, table in tables.items():
+        yield equal_check(topic)
+        if table.unique == "partition":
+            yield one_partition_check(topic)
+        if table.key_has_ways:
+            yield one_decoded_key_check(topic)
 
 
 def _erasure_assets(owner: str | None) -> Iterable[dg.AssetsDefinition | dg.AssetSpec]:

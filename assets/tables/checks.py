@@ -4,27 +4,21 @@ Some are cheap and part of each update. Others read the whole topic: to find its
 count the keys that are in several partitions. They run once a day, or when they are asked for.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, Final
 
 import dagster as dg
-import pyarrow as pa
 
 from logwright.assets.lib.boundary import boundary
-from logwright.assets.segments.values import contracts_of
 from logwright.assets.tables.topic_logs import table_key, table_of, topic_logs
-from logwright.config.policies import Policies
-from logwright.config.topic_tests import ValueContract
 from logwright.errors import PointNotHeld
 from logwright.log.model import ReadableLog
 from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import is_running
 from logwright.resources.log_dirs import LogDirs
 from logwright.resources.policies import PolicyDirectory
-from logwright.tables.columns import OFFSET, VALUE, Columns
 from logwright.tables.compare import (
     Comparison,
     compare,
@@ -39,17 +33,19 @@ from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.store import Store
-from logwright.tables.topic import LocatedTable, TopicUpdate, open_store, read_rows, table_errors
+from logwright.tables.topic import (
+    LocatedTable,
+    TopicUpdate,
+    decoder_of,
+    open_store,
+    table_errors,
+)
 
 HELD: Final = "held_below_last_stable_offset"
 DECODED: Final = "records_decoded"
-CONTRACT: Final = "table_contract"
 EQUAL: Final = "rows_equal_live_keys"
 ONE_PARTITION: Final = "keys_in_one_partition"
 DAILY: Final = "0 3 * * *"
-
-_CHUNK: Final = 5_000
-_SHOWN_OFFSETS: Final = 10
 
 
 def held_result(
@@ -104,33 +100,6 @@ def decoded_result(update: TopicUpdate) -> dg.AssetCheckResult | None:
     )
 
 
-def contract_result(
-    store: Store, snapshot: Snapshot, columns: Columns, policies: Policies, topic: str
-) -> dg.AssetCheckResult | None:
-    """Check the topic's value contracts on the table's rows; None if it has no contract, or the
-    table no row. Effects: reads rows.
-    """
-    contracts = contracts_of(policies, topic)
-    if not contracts or not snapshot.rows:
-        return None
-    metadata: dict[str, Any] = {}
-    broken: set[str] = set()
-    checked = 0
-    for contract, severity in contracts:
-        count, failed = _broken_rules(store, snapshot, columns, contract)
-        checked = max(checked, count)
-        for rule, offsets in sorted(failed.items()):
-            shown = ", ".join(map(str, sorted(offsets)[:_SHOWN_OFFSETS]))
-            metadata[rule] = f"{severity}: rows {len(offsets)}, first offsets {shown}"
-            broken.add(severity)
-    return dg.AssetCheckResult(
-        check_name=CONTRACT,
-        passed=not broken,
-        severity=dg.AssetCheckSeverity.WARN if broken == {"WARN"} else dg.AssetCheckSeverity.ERROR,
-        metadata={"rows checked": checked, **metadata},
-    )
-
-
 def equal_check(topic: str) -> dg.AssetChecksDefinition:
     """Return the check that finds the state of the topic again."""
 
@@ -139,7 +108,7 @@ def equal_check(topic: str) -> dg.AssetChecksDefinition:
         name=EQUAL,
         description="The rows are the newest committed records of all keys, found again from the"
         " whole log below the offset that the table holds.",
-        automation_condition=_daily(),
+        automation_condition=daily(),
     )
     def rows_equal_live_keys(log_dirs: LogDirs, policies: PolicyDirectory) -> dg.AssetCheckResult:
         with boundary(f"{EQUAL} {topic}"):
@@ -164,7 +133,7 @@ def one_partition_check(topic: str) -> dg.AssetChecksDefinition:
         name=ONE_PARTITION,
         description="No key has records in several partitions, as after their number has grown: the"
         " table has a row for each, of keys that were deleted in another one, too.",
-        automation_condition=_daily(),
+        automation_condition=daily(),
     )
     def keys_in_one_partition(log_dirs: LogDirs, policies: PolicyDirectory) -> dg.AssetCheckResult:
         with boundary(f"{ONE_PARTITION} {topic}"):
@@ -199,7 +168,8 @@ def _one_partition_result(logs: Sequence[TopicLog], work: Path) -> dg.AssetCheck
     )
 
 
-def _daily() -> dg.AutomationCondition[Any]:
+def daily() -> dg.AutomationCondition[Any]:
+    """Return the condition of a check that runs once a day."""
     condition = dg.AutomationCondition
     return condition.cron_tick_passed(DAILY) & ~condition.in_progress()
 
@@ -210,7 +180,7 @@ def _equal_result(place: LocatedTable, logs: Sequence[TopicLog]) -> dg.AssetChec
     if snapshot is None:
         return _not_compared("There is no table yet.")
     absent = sorted(snapshot.progress.keys() - {log.partition for log in logs})
-    if absent and place.table.unique == "topic":
+    if absent and place.table.remembers_keys:
         return _not_compared(f"A key may be in partitions that have no log here: {absent}.")
     comparisons, skipped = _compared(place, store, snapshot, logs)
     wrong = [one for one in comparisons if not one.equal]
@@ -252,12 +222,17 @@ def _compared(
     work = Path(gettempdir()) if place.directory is None else place.directory / WORK
     quarantine = Quarantine(store=open_store(place, quarantine=True), topic=place.topic, work=work)
     events = Events(snapshot, place.base)
-    if place.table.unique == "topic":
+    if place.table.remembers_keys:
         try:
             hidden = hidden_in(place.files or DirectoryFiles(place.base))
-            return compare_topic(store, snapshot, quarantine, logs, hidden, events=events), []
+            decoder = decoder_of(place, snapshot) if place.table.unique_by == "decoded" else None
+            compared = compare_topic(
+                store, snapshot, quarantine, logs, hidden, events=events, decoder=decoder
+            )
         except PointNotHeld:
             return [], [str(log.partition) for log in logs]
+        else:
+            return compared, []
     comparisons: list[Comparison] = []
     skipped: list[str] = []
     for log in logs:
@@ -279,41 +254,3 @@ def _not_compared(why: str) -> dg.AssetCheckResult:
         description=f"Nothing was compared. {why}",
         metadata={"partitions compared": 0},
     )
-
-
-def _rows(
-    store: Store, snapshot: Snapshot, columns: Columns
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the offset and the decoded columns of the rows."""
-    names = [OFFSET, *(name for name in columns.decoded if name != OFFSET)]
-    for batch in read_rows(store, snapshot, names):
-        for row in batch.to_pylist():
-            yield row[OFFSET], row
-
-
-def _broken_rules(
-    store: Store, snapshot: Snapshot, columns: Columns, contract: ValueContract
-) -> tuple[int, dict[str, list[int]]]:
-    """Return how many rows were checked, and rule → offsets of the rows that break it. Bytes that
-    are not decoded are checked as for the output of a cleaning, else the columns. Effects: reads.
-    """
-    from logwright.assets.segments.value_frames import (  # noqa: PLC0415 - pandera takes a second
-        failures,
-        row_failures,
-        schemas_of,
-    )
-
-    schemas = schemas_of(contract)
-    rows = islice(_rows(store, snapshot, columns), contract.max_records)
-    raw = VALUE in columns.decoded and columns.stored.field(VALUE).type == pa.binary()
-    failed: dict[str, list[int]] = {}
-    count = 0
-    while chunk := list(islice(rows, _CHUNK)):
-        count += len(chunk)
-        if raw:
-            failed_rows = failures(schemas, [(offset, row[VALUE]) for offset, row in chunk])
-        else:
-            failed_rows = row_failures(schemas, chunk)
-        for failure in failed_rows:
-            failed.setdefault(failure.rule, []).append(failure.offset)
-    return count, failed

@@ -17,14 +17,8 @@ from logwright.assets.ingest import INGESTED
 from logwright.assets.lib.automation import after_changes
 from logwright.assets.lib.boundary import boundary, dagster_failure
 from logwright.assets.lib.partitions import SEGMENT_SET
-from logwright.assets.tables.checks import (
-    CONTRACT,
-    DECODED,
-    HELD,
-    contract_result,
-    decoded_result,
-    held_result,
-)
+from logwright.assets.tables.checks import DECODED, HELD, decoded_result, held_result
+from logwright.assets.tables.contract import CONTRACT, contract_result
 from logwright.assets.tables.report import preview, update_metadata
 from logwright.assets.tables.topic_logs import LATEST_STATE, table_key, table_of, topic_logs
 from logwright.config.policies import Policies
@@ -45,7 +39,8 @@ _CHECKS: Final = {
     " not above the log's last stable offset.",
     DECODED: "Not all records were refused. Those that cannot be decoded are in the quarantine"
     " table, and their keys have no row.",
-    CONTRACT: "The value contracts of the topic's entry, on the rows.",
+    CONTRACT: "The value contracts of the topic's entry, on the rows. A rule of a column that the"
+    " table does not have is not looked at, and has not passed.",
 }
 
 

@@ -22,6 +22,7 @@ from logwright.tables.columns import (
 )
 from logwright.tables.logs import TopicLog
 from logwright.tables.model import Snapshot
+from logwright.tables.quarantine import Reason
 from logwright.tables.store import Store
 from logwright.tables.topic import LocatedTable, TopicUpdate, read_rows
 from logwright.tables.work import PartitionResult
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN_PARTITIONS: Final = 500
+SHOWN_REASONS: Final = 20
 PREVIEW_ROWS: Final = 10
 _LONGEST_CELL: Final = 100
 _MS: Final = 1000
@@ -110,9 +112,19 @@ def update_metadata(
     return shown
 
 
+def _reasons(reasons: Sequence[Reason]) -> dg.TableMetadataValue:
+    records = [
+        dg.TableRecord({"records": each.records, "part": each.part, "reason": each.reason})
+        for each in reasons[:SHOWN_REASONS]
+    ]
+    return dg.MetadataValue.table(records)
+
+
 def _columns(update: TopicUpdate) -> Metadata:
-    """Return what became of the columns, and which fields have none."""
+    """Return what became of the columns, which fields have none, and why records were refused."""
     shown: Metadata = {}
+    if update.reasons:
+        shown["why refused"] = _reasons(update.reasons)
     if update.changes:
         shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
     if update.unknown:

@@ -131,10 +131,11 @@ class ProtobufSpec(Spec):
 @decoded_by("logwright.decode.registry")
 class RegistrySpec(Spec):
     """The wire format of Confluent's schema registry: a zero byte, the schema's id (int32), the
-    datum. Exactly one of schemas and url is set.
+    datum; or the datum alone, with the rest in a header. Exactly one of schemas and url is set.
 
     Attributes:
-        schemas: a directory with a file for each id: ``7.avsc``, ``9.proto`` or ``11.json``.
+        schemas: a directory with a file for each id: ``7.avsc``, ``9.proto`` or ``11.json``, and
+            files that these refer to.
         url: of a registry; ``GET /schemas/ids/{id}``.
         schema_id: the id of the schema that the columns are made of; records of other ids are
             converted to it. None: the highest id that the first records use.

@@ -70,6 +70,9 @@ FORMATS: Final = {
 UpdateMode = Literal["merge-on-read", "copy-on-write"]
 Unique = Literal["partition", "topic"]
 SchemaChanges = Literal["grow", "follow", "fixed"]
+UniqueBy = Literal["bytes", "decoded"]
+_ONE_WAY: Final = frozenset({"binary", "string", "int", "long"})
+"""Formats of keys that write each value in one way."""
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SECRET: Final = re.compile(r"token|credential|password|secret|access-key|sas", re.IGNORECASE)
 _PASSWORD: Final = re.compile(r"://[^/@]*:[^/@]*@")
@@ -108,6 +111,8 @@ class TopicTable(BaseModel):
             again, for readers that do not know deleted rows.
         unique: where a key has one row: in each ``partition`` that has it, as for compaction, or in
             the whole ``topic``, also after its number of partitions has grown.
+        unique_by: what makes two keys the same: their ``bytes``, as for compaction, or their
+            ``decoded`` values, which a format may write in several ways.
         schema_changes: what the table does if records have a newer schema of a registry. With
             ``grow`` columns are added, widened and renamed, and any other change is refused; with
             ``follow`` columns that the newest schema does not have go, too; with ``fixed`` the
@@ -131,6 +136,7 @@ class TopicTable(BaseModel):
     log_dir: str | None = Field(None, min_length=1)
     update_mode: UpdateMode = "merge-on-read"
     unique: Unique = "partition"
+    unique_by: UniqueBy = "bytes"
     schema_changes: SchemaChanges = "grow"
     preview: Boolean = False
     keep_versions_ms: Annotated[Int64, Field(ge=0)] = 604_800_000
@@ -149,8 +155,9 @@ class TopicTable(BaseModel):
                     raise contradiction(f"{name} is for the format {others}", name)
         if self.path is None and not self.catalog:
             raise contradiction("path is required", "format")
-        if self.path is None and self.unique == "topic":
-            raise contradiction("topic needs a path", "unique")
+        if self.path is None and self.remembers_keys:
+            name = "unique" if self.unique == "topic" else "unique_by"
+            raise contradiction(f"{getattr(self, name)} needs a path", name)
         problem = self._problem_in_bucket()
         if problem is not None:
             raise contradiction(problem, "path")
@@ -186,12 +193,22 @@ class TopicTable(BaseModel):
         """
         if self.path is None or (self.of_format.in_catalog and is_in_bucket(self.path)):
             return None
-        if self.unique == "topic" and not at_once:  # deleted keys are remembered
+        if self.remembers_keys and not at_once:
             return updated_ms + 2 * self.keep_versions_ms
         if at_once or not self.of_format.keeps_versions:
             return updated_ms
         marked = self.keep_versions_ms if self.update_mode == "merge-on-read" else 0
         return updated_ms + marked + self.keep_versions_ms
+
+    @property
+    def remembers_keys(self) -> bool:
+        """Whether the table remembers deleted keys, since other records may be of the same key."""
+        return self.unique == "topic" or self.unique_by == "decoded"
+
+    @property
+    def key_has_ways(self) -> bool:
+        """Whether two keys of other bytes can have the same decoded value."""
+        return self.key.format not in _ONE_WAY
 
     @property
     def of_format(self) -> TableFormat:
@@ -206,7 +223,7 @@ class TopicTable(BaseModel):
 
 def hidden_of(directory: Path) -> Path:
     """Return where a table in this directory keeps the keys that are in several partitions, and
-    those that were deleted, if a key has one row in the whole topic.
+    those that were deleted, if a key has one row in the whole topic, or by its decoded value.
     """
     return directory.parent / f".{directory.name}.logwright-keys"
 
@@ -227,6 +244,10 @@ def read_table(checker: Checker, entry: Entries) -> TopicTable | None:
     decoding = read_decoding(checker, given)
     good = _has_no_secrets(checker, given)
     if table is None or decoding is None or not good or "name" not in entry.entries:
+        return None
+    if table.unique_by == "decoded" and decoding.key == ScalarSpec():
+        rule = "decoded needs a key that is decoded, such as key: json"
+        checker.report(given.entries["unique_by"][1], rule, value=False)
         return None
     return table.model_copy(update={"key": decoding.key, "value": decoding.value})
 

@@ -27,6 +27,12 @@ def with_fields(spec: JsonSpec, making: Making, *, inside: str | None = None) ->
     if spec.fields is not None:
         return spec
     fields = infer_fields(making.columns(), is_event=making.is_event, inside=inside)
+    if not fields and all(column.null_count == len(column) for column in making.columns()):
+        raise PolicyError(
+            f"The fields of the {making.part} cannot be inferred: no record that was looked at has"
+            f" a {making.part}, as tombstones have no value.",
+            remedy=f"Set schema, or run it again when there are records with a {making.part}.",
+        )
     if not fields:
         raise PolicyError(
             f"The fields of the {making.part} cannot be inferred: no JSON object with fields"

@@ -167,7 +167,7 @@ class _Reader:
         nullable = _allows_null(schema)
         reference = schema.get("$ref")
         if isinstance(reference, str):
-            step = f"{id(document)} {reference}"
+            step = f"{self._name_of(document)} {reference}"
             if step in path:
                 return _Value(kind=_ANY)
             (target, within) = self._target(reference, document)
@@ -233,6 +233,10 @@ class _Reader:
     ) -> _Value:
         value = self._value(schema, document, path)
         return value if needed else replace(value, nullable=True)
+
+    def _name_of(self, document: object) -> str:
+        """Return the name of a reference's document; empty: the schema itself."""
+        return next((name for name, each in self._others.items() if each is document), "")
 
     def _target(self, reference: str, document: object) -> tuple[object, object]:
         """Return what a reference refers to, and the document that it is in; None if it is not

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from logwright.config.decoding import DebeziumSpec, Decoding
 from logwright.config.spec import Spec, resolve
-from logwright.decode.header_ids import with_ids
+from logwright.decode.ids_in_headers import with_ids
 from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.model import Decoder, PartDecoder
 from logwright.decode.rows import RowsDecoder

@@ -55,13 +55,13 @@ class _Pairs:
     """Compares types; each pair once."""
 
     def __init__(self) -> None:
-        self._same: set[tuple[int, int]] = set()
+        self._same: set[tuple[str, str]] = set()
 
     def message(self, written: Any, columns: Any, inside: tuple[Any, ...]) -> Check | None:
         """Return the check of two message types, None if there is nothing to check. `inside`: the
         pairs that they are in.
         """
-        pair = (id(written), id(columns))
+        pair = (written.full_name, columns.full_name)
         if pair in self._same or pair in inside:
             return None
         checks: list[tuple[str, Check]] = []
@@ -158,8 +158,10 @@ def _values(message: Any, field: Any) -> list[Any]:
 
 def _equal(written: Any, parsed: Any) -> str | None:
     """Return where two values differ: nowhere, or here."""
+    if isinstance(written, Message) and isinstance(parsed, Message):
+        return None  # their fields are the same, or have checks
     if isinstance(written, Message) or isinstance(parsed, Message):
-        return None if isinstance(written, Message | bytes) else ""
+        return None if isinstance(written, bytes) or isinstance(parsed, bytes) else ""
     if isinstance(written, str) != isinstance(parsed, str):
         written = written.encode() if isinstance(written, str) else written
         parsed = parsed.encode() if isinstance(parsed, str) else parsed

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from logwright.config.decoding import Decoding, RegistrySpec
 from logwright.config.spec import Spec
-from logwright.decode.header_ids import with_ids
+from logwright.decode.ids_in_headers import with_ids
 from logwright.decode.model import (
     ORIGIN,
     REFUSED,

@@ -185,7 +185,7 @@ def _search_table(topic: str, table: TopicTable, erasure: Erasure[Place]) -> Ite
     if result.findings:
         # After an erasure at once all earlier versions go with the next update; else rows are
         # marked as deleted first, and their files are kept as an earlier version then.
-        keeps = table.of_format.keeps_versions or table.unique == "topic"
+        keeps = table.of_format.keeps_versions or table.remembers_keys
         is_late = keeps and not erasure.at_once
         yield LeftInTable(
             topic=topic,

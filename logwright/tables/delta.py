@@ -93,6 +93,15 @@ class DeltaStore(FilesStore):
         self._vectors: dict[str, Mapping[str, Any]] = {}
         self._deleted: dict[str, NDArray[np.int64]] | None = None
 
+    @classmethod
+    def accepts(cls, field: pa.Field) -> bool:
+        """See `Store.accepts`."""
+        try:
+            Schema.from_arrow(pa.schema([field]))
+        except Exception:  # noqa: BLE001 -- the library raises no narrower one
+            return False
+        return super().accepts(field)
+
     def recover(self) -> None:
         """Remove what a killed commit left in the log. Files without a commit are not part of the
         table; `remove_old` removes them.

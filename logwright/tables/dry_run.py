@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -17,11 +17,13 @@ from logwright.tables.plan import PartitionStep, made_again
 from logwright.tables.topic import (
     LocatedTable,
     open_store,
+    require_columns,
     require_outside,
     table_errors,
     topic_of,
 )
 from logwright.tables.update import plan_source, recorded_of
+from logwright.tables.whole_topic import together
 from logwright.tables.work import PartitionSource
 
 
@@ -73,6 +75,8 @@ def plan_update(
         known = store.load()
         sources = [source_of(each, now_ms=now_ms) for each in logs]
         chosen = choose(topic_of(place, store, known, (logs, sources)), rebuild=rebuild)
+        if chosen.refusal is None:
+            require_columns(place, store, chosen.columns)
         (steps, failures) = _steps(place, known, sources, chosen)
     changes = chosen.changes
     if known is None:
@@ -107,15 +111,8 @@ def _steps(
             steps[number] = made_again(step, chosen.again) if chosen.again else step
         except LogwrightError as error:
             failures[number] = error.as_value()
-    again = [
-        step for number, step in steps.items() if step.kind == "rebuild" and number in recorded
-    ]
-    if place.table.unique == "topic" and again:
-        why = again[0].reason
-        steps = {
-            number: replace(step, kind="rebuild", start_offset=None, reason=step.reason or why)
-            for number, step in steps.items()
-        }
+    if place.table.remembers_keys:
+        steps = together(place.table.unique, steps, recorded, "")
     return steps, failures
 
 

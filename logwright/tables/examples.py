@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from logwright.decode.ids_in_headers import with_ids
 from logwright.decode.newest import header_ids
 from logwright.errors import LogwrightError
 from logwright.records.model import ReadRequest
@@ -38,8 +39,8 @@ class Example:
 
     @property
     def value(self) -> bytes:
-        """The key or value, with its header."""
-        return bytes(self.record[self.part][0].as_py())
+        """The key or value, with what a record's header has before it."""
+        return bytes(with_ids(self.record, self.part)[0].as_py())
 
     @property
     def place(self) -> str:
@@ -78,9 +79,10 @@ def _records(topic_log: TopicLog, start: int | None) -> Iterator[pa.RecordBatch]
 
 
 def _note(known: dict[int, Example], part: str, partition: int, batch: pa.RecordBatch) -> None:
-    ids, rows = np.unique(header_ids(batch[part]), return_index=True)
+    content = with_ids(batch, part)
+    ids, rows = np.unique(header_ids(content), return_index=True)
     for row in sorted(rows[ids >= 0].tolist()):
-        schema_id = int(header_ids(batch[part].slice(row, 1))[0])
+        schema_id = int(header_ids(content.slice(row, 1))[0])
         if schema_id not in known and len(known) < _MOST:
             record = batch.take(pa.array([row]))  # a slice would keep the batch
             offset = int(record["offset"][0].as_py())

@@ -8,6 +8,11 @@ The row that a table has of a key is one of these records. What the cleaner leav
 records is always the last ones of them: as it removes a record, it removes those before. So a
 record that is there follows the one before it that is there; but a row of the table follows only
 if its record is still there, or if nothing was removed since.
+
+A key that is written in several ways (`logwright.tables.identity`) is several keys for the cleaner.
+Of each way it leaves the last records. So between two records of one way that follow each other
+none was removed. Between two records of different ways one of the second way may have been, or of a
+third one: there a value stays only if the log has all offsets between them.
 """
 
 from __future__ import annotations
@@ -23,11 +28,20 @@ from numpy.typing import NDArray
 
 from logwright.tables.columns import OFFSET
 
+SAME: Final = "\0same"
 ENDS: Final = "\0ends"
 LEFT_OUT: Final = "\0left-out"
+WAY: Final = "\0way"
+GAPS: Final = "\0gaps"
 """Columns next to those of a table, none of whose names begins in this way."""
 
+UNKNOWN_GAPS: Final = -1
+"""In `GAPS`, of a row of the table, of which it is not known."""
+
 Flags = NDArray[np.bool_]
+
+
+_OWN: Final = frozenset({SAME, OFFSET, ENDS, LEFT_OUT, WAY, GAPS})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,12 +57,31 @@ class Filled:
     unknown: Flags
 
 
-def history_schema(stored: pa.Schema, key: str, names: Sequence[str]) -> pa.Schema:
-    """Return the columns of records whose values are folded: key, offset, those that may be left
-    out; whether the record gives its key no row; which values it left out, as `packed`.
+class Gaps:
+    """Counts where the offsets of a log have gaps, from record to record."""
+
+    def __init__(self) -> None:
+        self._last = -1
+        self._count = 0
+
+    def before(self, offsets: NDArray[np.int64]) -> pa.Array:
+        """Return how many gaps precede each of the next offsets."""
+        steps = np.diff(offsets, prepend=self._last)
+        counts = self._count + np.cumsum(steps != 1)
+        if len(offsets):
+            self._last, self._count = int(offsets[-1]), int(counts[-1])
+        return pa.array(counts.astype(np.int64))
+
+
+def history_schema(stored: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """Return the columns of records whose values are folded: what their keys are compared by,
+    offset, those that may be left out; whether the record gives its key no row; which values it
+    left out, as `packed`; the key as it is in the log; how many gaps the log has before it.
     """
-    fields = [stored.field(name) for name in (key, OFFSET, *names)]
-    return pa.schema([*fields, pa.field(ENDS, pa.bool_()), pa.field(LEFT_OUT, pa.binary())])
+    own = (ENDS, pa.bool_()), (LEFT_OUT, pa.binary()), (WAY, pa.binary()), (GAPS, pa.int64())
+    values = [stored.field(name) for name in (OFFSET, *names)]
+    fields = [pa.field(name, kind) for name, kind in own]
+    return pa.schema([pa.field(SAME, pa.binary()), *values, *fields])
 
 
 def packed(masks: Flags) -> pa.Array:
@@ -69,24 +102,22 @@ def unpacked(column: pa.Array | pa.ChunkedArray, count: int) -> Flags:
     return np.unpackbits(bits, axis=1, count=count).astype(np.bool_)
 
 
-def fill(history: pa.Table, key: str, wanted: NDArray[np.int64]) -> Filled:
+def fill(history: pa.Table, wanted: NDArray[np.int64]) -> Filled:
     """Return the values of some records, with the former ones where they are left out.
 
     Args:
         history: all known records of their keys, of `history_schema`; rows of a table before the
             records of the log, if both have an offset.
-        key: the column of the key.
         wanted: their offsets.
     """
-    names = [name for name in history.schema.names if name not in {key, OFFSET, ENDS, LEFT_OUT}]
-    codes = pc.dictionary_encode(history[key]).combine_chunks().indices.to_numpy()
+    names = [name for name in history.schema.names if name not in _OWN]
+    codes = _codes(history[SAME])
     offsets = history[OFFSET].to_numpy()
     order = np.lexsort((np.arange(len(history)), offsets, codes))
     history, codes, offsets = history.take(pa.array(order)), codes[order], offsets[order]
     left_out = unpacked(history[LEFT_OUT], len(names))
     ends = history[ENDS].to_numpy()
-    first = np.ones(len(codes), np.bool_)
-    first[1:] = codes[1:] != codes[:-1]
+    first = _is_first(history, codes)
     places = np.arange(len(codes))
     at = np.zeros(0, np.int64)
     if len(codes):
@@ -104,3 +135,18 @@ def fill(history: pa.Table, key: str, wanted: NDArray[np.int64]) -> Filled:
         columns[name] = history[name].take(pa.array(since, mask=~known))
         unknown |= ~known
     return Filled(columns=columns, unknown=unknown)
+
+
+def _is_first(history: pa.Table, codes: NDArray[np.int64]) -> Flags:
+    """Return which records, sorted, have none before them that is known to precede them."""
+    ways, gaps = _codes(history[WAY]), history[GAPS].to_numpy()
+    first = np.ones(len(codes), np.bool_)
+    another_way = (ways[1:] != ways[:-1]) & (gaps[1:] != gaps[:-1])
+    first[1:] = (codes[1:] != codes[:-1]) | another_way
+    return first
+
+
+def _codes(keys: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Return a number for each key."""
+    encoded = pc.dictionary_encode(keys).combine_chunks()
+    return np.asarray(encoded.indices.to_numpy(), dtype=np.int64)

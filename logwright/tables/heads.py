@@ -6,6 +6,9 @@ partition, by offset.
 
 1. Of the heads of a key the one with the latest timestamp is the newest; of equal ones the one with
    the higher offset, then with the higher partition. If it is a tombstone, the key has no row.
+   If keys are the same by their decoded values (`logwright.tables.identity`), each way to write one
+   has a head of its own, since a cleaner keeps them separately: of those of one partition the one
+   with the higher offset counts.
 2. A table has the rows of such heads only. The others are *hidden*: the table keeps them without
    their values (`logwright.tables.hidden`), since nothing else says that an older record of another
    partition is not the state of its key: the cleaner removes tombstones.
@@ -32,6 +35,7 @@ from logwright.tables.columns import KEY, OFFSET, PARTITION
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+RAW: Final = "raw"
 TIME: Final = "time"
 DEAD: Final = "dead"
 SEEN: Final = "seen"
@@ -45,10 +49,12 @@ HEADS: Final = pa.schema(
         pa.field(TIME, pa.int64()),
         pa.field(DEAD, pa.bool_()),
         pa.field(SEEN, pa.int64()),
+        pa.field(RAW, pa.binary()),
     ]
 )
-"""A head: its timestamp in µs; whether it gives its key no row, being a tombstone or a record that
-cannot be decoded; when an update has seen it first, in ms.
+"""A head: its key, or the identity of its decoded key; its timestamp in µs; whether it gives its
+key no row, being a tombstone or a record that cannot be decoded; when an update has seen it first,
+in ms; the key as it is in the log, null if that is `KEY`.
 """
 
 Flags = NDArray[np.bool_]
@@ -113,7 +119,11 @@ class Vanishing:
 
 
 def as_heads(
-    origin: Sequence[pa.Array], number: int, no_row: pa.BooleanArray, now_ms: int
+    origin: Sequence[pa.Array],
+    number: int,
+    no_row: pa.BooleanArray,
+    now_ms: int,
+    identity: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Return records as heads.
 
@@ -122,17 +132,19 @@ def as_heads(
         number: of their partition.
         no_row: which give their key none.
         now_ms: when they were seen.
+        identity: of their decoded keys; None: keys are compared by their bytes.
     """
     key, offset, timestamp = origin
     count = len(key)
     return pa.RecordBatch.from_arrays(
         [
-            key,
+            key if identity is None else identity,
             pa.array(np.full(count, number, dtype=np.int32)),
             offset,
             timestamp.cast(pa.int64()),
             no_row,
             pa.array(np.full(count, now_ms, dtype=np.int64)),
+            pa.nulls(count, pa.binary()) if identity is None else key,
         ],
         schema=HEADS,
     )
@@ -147,18 +159,24 @@ def heads_table(batches: Iterable[pa.RecordBatch | pa.Table]) -> pa.Table:
     return pa.concat_tables([HEADS.empty_table(), *tables]).combine_chunks()
 
 
+def raw_keys(heads: pa.Table) -> pa.Array:
+    """Return the keys of heads as they are in the log."""
+    return pc.coalesce(heads[RAW], heads[KEY]).combine_chunks()
+
+
 def decide(known: Known) -> Decision:
     """Return which heads have rows. All heads of each key must be among those that are known."""
     table = pa.concat_tables([known.hidden, known.rows, known.new]).combine_chunks()
     sizes = [len(one) for one in (known.hidden, known.rows, known.new)]
     origin = np.repeat([_HIDDEN, _ROW, _NEW], sizes)
-    key = _codes(table)
+    key, raw = _codes(table[KEY]), _codes(table[RAW])
     partition, offset, time = (_numbers(table, name) for name in (PARTITION, OFFSET, TIME))
-    heads = _last_of_each((key, partition), (origin, offset))
-    newest = _last_of_each((key[heads],), (time[heads], offset[heads], partition[heads]))
+    heads = _last_of_each((key, partition, raw), (origin, offset))
+    last = heads[_last_of_each((key[heads], partition[heads]), (offset[heads],))]
+    newest = last[_last_of_each((key[last],), (time[last], offset[last], partition[last]))]
     is_head, is_newest = (np.zeros(len(table), dtype=np.bool_) for _ in range(2))
     is_head[heads] = True
-    is_newest[heads[newest]] = True
+    is_newest[newest] = True
     shown = is_newest & ~_flags(table)
 
     def some(which: Flags) -> pa.Table:
@@ -238,9 +256,9 @@ def of_keys(heads: pa.Table, keys: pa.Array | pa.ChunkedArray) -> Flags:
     return np.asarray(flags, dtype=np.bool_)
 
 
-def _codes(table: pa.Table) -> NDArray[np.int64]:
+def _codes(keys: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return a number for each key."""
-    encoded = pc.dictionary_encode(table[KEY]).combine_chunks()
+    encoded = pc.dictionary_encode(keys, null_encoding="encode").combine_chunks()
     return np.asarray(encoded.indices.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 

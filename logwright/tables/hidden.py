@@ -17,13 +17,24 @@ from contextlib import contextmanager
 from typing import IO, Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from logwright.tables.columns import BUCKET
+from logwright.tables.columns import BUCKET, KEY
 from logwright.tables.files import Listed, TableFiles
-from logwright.tables.heads import HEADS, SEEN, forgettable
+from logwright.tables.heads import HEADS, RAW, SEEN, forgettable, raw_keys
 
-_STORED: Final = pa.schema([pa.field(BUCKET, pa.int32()), *HEADS])
+_IDENTITY: Final = "identity"
+_STORED: Final = pa.schema(
+    [
+        pa.field(BUCKET, pa.int32()),
+        *(field for field in HEADS if field.name != RAW),
+        pa.field(_IDENTITY, pa.binary()),
+    ]
+)
+"""The column `KEY` has keys as they are in the log, where searches for erasures find them,
+`identity` what they are compared by, null if that is the same.
+"""
 _SUFFIX: Final = ".parquet"
 _FIRST: Final = b"logwright.first"
 
@@ -69,7 +80,7 @@ class HiddenHeads:
         """Return those of a bucket. Effects: reads."""
         if self._file is None or bucket not in self._groups:
             return HEADS.empty_table()
-        return self._file.read_row_group(self._groups[bucket], columns=HEADS.names)
+        return _loaded(self._file.read_row_group(self._groups[bucket], columns=_STORED.names))
 
 
 class HiddenWriter:
@@ -100,13 +111,31 @@ class HiddenWriter:
         """Take the heads of a bucket. Effects: writes a row group, if there are some."""
         if not len(heads):
             return
-        heads = heads.select(HEADS.names)
-        places = pa.array([bucket] * len(heads), pa.int32())
-        self._writer.write_table(
-            pa.table([places, *heads.columns], schema=_STORED), row_group_size=len(heads)
-        )
+        self._writer.write_table(_stored(bucket, heads), row_group_size=len(heads))
         self._firsts += forgettable(heads)[SEEN].to_pylist()
         self.has_heads = True
+
+
+def _stored(bucket: int, heads: pa.Table) -> pa.Table:
+    """Return heads as they are stored."""
+    none = pa.scalar(None, pa.binary())
+    columns = {name: heads[name] for name in HEADS.names} | {
+        BUCKET: pa.array([bucket] * len(heads), pa.int32()),
+        KEY: raw_keys(heads),
+        _IDENTITY: pc.if_else(heads[RAW].is_valid(), heads[KEY], none),
+    }
+    return pa.table([columns[name] for name in _STORED.names], schema=_STORED)
+
+
+def _loaded(stored: pa.Table) -> pa.Table:
+    """Return heads from what is stored; earlier versions have no identity."""
+    columns = {name: stored[name] for name in stored.column_names}
+    columns[RAW] = pa.nulls(len(stored), pa.binary())
+    if _IDENTITY in columns:
+        known, key = columns[_IDENTITY], columns[KEY]
+        columns[RAW] = pc.if_else(known.is_valid(), key, pa.scalar(None, pa.binary()))
+        columns[KEY] = pc.coalesce(known, key)
+    return pa.table([columns[name] for name in HEADS.names], schema=HEADS)
 
 
 @contextmanager

@@ -25,7 +25,11 @@ from pydantic import ValidationError
 from pyiceberg import exceptions
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import CommitFailedException, NoSuchTableError, TableAlreadyExistsError
-from pyiceberg.io.pyarrow import parquet_files_to_data_files
+from pyiceberg.io.pyarrow import (
+    UnsupportedPyArrowTypeException,
+    _pyarrow_to_schema_without_ids,
+    parquet_files_to_data_files,
+)
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.table import FileScanTask, Table
 from sqlalchemy.exc import SQLAlchemyError
@@ -102,6 +106,15 @@ class IcebergStore(Store):
         self._loaded: Table | None = None
         self._version: int | None = None
         self._deleted: dict[str, dict[str, NDArray[np.int64]]] = {}
+
+    @classmethod
+    def accepts(cls, field: pa.Field) -> bool:
+        """See `Store.accepts`."""
+        try:
+            _pyarrow_to_schema_without_ids(pa.schema([field]))
+        except (UnsupportedPyArrowTypeException, NotImplementedError, ValueError):
+            return False
+        return super().accepts(field)
 
     @property
     def _catalog(self) -> Catalog:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logwright.config.table import Unique
+from logwright.config.table import Unique, UniqueBy
 from logwright.errors import PreconditionError
 from logwright.tables.batches import Batches
 
@@ -112,6 +112,7 @@ class Form:
         asked: the decoding of the policies, as JSON.
         decoding: the same with what was inferred from the first records.
         unique: where a key has one row: in its partition, or in the whole topic.
+        unique_by: what makes two keys the same: their bytes, or their decoded values.
     """
 
     topic: str
@@ -120,6 +121,7 @@ class Form:
     asked: str = ""
     decoding: str = ""
     unique: Unique = "partition"
+    unique_by: UniqueBy = "bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,6 +253,7 @@ def load_form(text: str | None, *, table: str) -> Form:
             asked=str(content["asked"]),
             decoding=str(content["decoding"]),
             unique="topic" if content.get("unique") == "topic" else "partition",
+            unique_by="decoded" if content.get("unique_by") == "decoded" else "bytes",
         )
     except (KeyError, TypeError, ValueError) as error:
         raise _unknown(table) from error

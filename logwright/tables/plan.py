@@ -109,6 +109,7 @@ class PartitionStep:
         end_offset: to here, exclusive.
         reason: why it is rebuilt or compared, waits, or loses rows; empty without a reason.
         forgets: what was said of the log's offsets before is about another log.
+        has_other_columns: what was refused before may not be refused now.
         compares: rows whose record the log does not have any more go, unless a newer one comes.
         purges: files with deleted rows are written again.
         erased: it takes out what was erased from the log, or may have been: a copy of the log
@@ -122,6 +123,7 @@ class PartitionStep:
     end_offset: int
     reason: str = ""
     forgets: bool = False
+    has_other_columns: bool = False
     compares: bool = False
     purges: bool = False
     erased: bool = False
@@ -216,6 +218,7 @@ def made_again(step: PartitionStep, why: str) -> PartitionStep:
         end_offset=step.end_offset,
         reason=step.reason if step.kind == "rebuild" else why,
         forgets=step.forgets,
+        has_other_columns=True,
         erased=step.erased,
         deletes=step.deletes,
     )
@@ -250,8 +253,9 @@ def differences(known: Form, wanted: Form) -> str | None:
         return f"it is of topic {known.topic}"
     if known.buckets != wanted.buckets:
         return f"it has {known.buckets} buckets, not {wanted.buckets}"
-    if known.unique != wanted.unique:
-        return f"it was made with unique: {known.unique}"
+    for name in ("unique", "unique_by"):
+        if getattr(known, name) != getattr(wanted, name):
+            return f"it was made with {name}: {getattr(known, name)}"
     if known.asked != wanted.asked:
         return "its keys or values were decoded with other settings"
     if known.columns != wanted.columns:

@@ -8,11 +8,12 @@ topic of the same name, and of offsets that the log has lost, are removed with t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,7 +36,22 @@ STORED: Final = pa.schema(
 """The columns of its files; partition and bucket are in their paths."""
 FULL: Final = pa.schema([*_PLACES, *STORED])
 _OFFSET: Final = "offset"
+_WHY: Final = ("part", "reason")
 _BUCKET: Final = 0
+
+
+class Reason(NamedTuple):
+    """Why records are in the table.
+
+    Attributes:
+        part: ``key`` or ``value``.
+        reason: with names of the schema, and no bytes of a record.
+        records: how many; a record whose key and value were refused counts for both.
+    """
+
+    part: str
+    reason: str
+    records: int
 
 
 @dataclass(slots=True)
@@ -86,6 +102,19 @@ class Quarantine:
         snapshot = self.store.load()
         return 0 if snapshot is None else snapshot.rows
 
+    def reasons(self) -> tuple[Reason, ...]:
+        """Return why records are in the table, the most frequent reason first. Effects: reads."""
+        snapshot = self.store.load()
+        counts: Counter[tuple[str, str]] = Counter()
+        for batch in self._read(() if snapshot is None else snapshot.files, list(_WHY)):
+            counted = (
+                pa.Table.from_batches([batch]).group_by(list(_WHY)).aggregate([([], "count_all")])
+            )
+            for row in counted.to_pylist():
+                counts[row["part"], row["reason"]] += row["count_all"]
+        ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+        return tuple(Reason(part, why, count) for (part, why), count in ranked)
+
     def offsets(self, partition: int) -> frozenset[int]:
         """Return the offsets of a partition's rows. Effects: reads."""
         snapshot = self.store.load()
@@ -102,7 +131,7 @@ class Quarantine:
             return
         old = () if before is None else before.by_bucket(partition).get(_BUCKET, ())
         known = self._known(old)
-        lost = step.kind == "rebuild" and step.forgets
+        lost = step.kind == "rebuild" and (step.forgets or step.has_other_columns)
         new = _unknown(spill.read(_BUCKET), pa.array([], pa.int64()) if lost else known)
         first = next(new, None)
         if first is None and not (lost and old):

@@ -78,8 +78,12 @@ class Spill:
         """The buckets that have rows."""
         return frozenset(self._parts) | frozenset(self._waiting)
 
-    def add(self, batch: pa.RecordBatch) -> None:
+    def add(self, batch: pa.RecordBatch, keys: pa.Array | None = None) -> None:
         """Take a batch. Effects: may write to the temporary file.
+
+        Args:
+            batch: rows.
+            keys: what the bucket of each is made of; None: the column `key`.
 
         Raises:
             OSError: it cannot be written.
@@ -88,7 +92,7 @@ class Spill:
             return
         self.rows += len(batch)
         self._bytes += batch.nbytes
-        chosen = buckets_of(batch[self._key], self._buckets)
+        chosen = buckets_of(batch[self._key] if keys is None else keys, self._buckets)
         order = np.argsort(chosen, kind="stable")
         numbers, starts = np.unique(chosen[order], return_index=True)
         if len(numbers) > 1:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from logwright.tables.files import DirectoryFiles, TableFiles
@@ -73,6 +74,15 @@ class Store(ABC):
 
     def __init__(self, location: TableLocation) -> None:
         self.name = ".".join(location.identifier)
+
+    @classmethod
+    def accepts(cls, field: pa.Field) -> bool:
+        """Return whether a table can have a column of this type; the library is asked."""
+        try:
+            pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([field])).close()
+        except (OSError, pa.ArrowException):
+            return False
+        return True
 
     def recover(self) -> None:  # noqa: B027 - most formats need nothing
         """Complete or remove what a killed process left. Effects: changes files. The caller is the

@@ -10,7 +10,7 @@ import errno
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Final
@@ -19,13 +19,16 @@ import pyarrow as pa
 
 from logwright.batches.runtime import Progress, silent
 from logwright.bucket.store import is_in_bucket
+from logwright.config.decoding import Decoding
 from logwright.config.table import TopicTable
-from logwright.errors import DiskFull, LogwrightError, PreconditionError, StepFailed
+from logwright.decode.make import make_decoder
+from logwright.decode.model import Decoder
+from logwright.errors import DiskFull, LogwrightError, PolicyError, PreconditionError, StepFailed
 from logwright.extras import require
 from logwright.log.enclosing import enclosing_log_dir
 from logwright.maintenance.scratch import temporary_directory
 from logwright.place.model import Place
-from logwright.tables.columns import Columns, key_of
+from logwright.tables.columns import KEY, Columns, key_of
 from logwright.tables.evolution import Chosen, Topic, choose
 from logwright.tables.files import (
     DirectoryFiles,
@@ -38,9 +41,10 @@ from logwright.tables.local_files import WORK, lock_table
 from logwright.tables.logs import TopicLog, source_of
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot
-from logwright.tables.quarantine import Quarantine
+from logwright.tables.quarantine import Quarantine, Reason
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.store import Store, TableLocation
+from logwright.tables.types import require_types
 from logwright.tables.update import update_table
 from logwright.tables.whole_topic import update_whole_topic
 from logwright.tables.work import PartitionSource, Target, UpdateResult
@@ -103,6 +107,7 @@ class TopicUpdate:
     Attributes:
         store: the table, loaded: as the result's snapshot has it.
         quarantined: rows of the quarantine table afterwards.
+        reasons: why they are there, with the most frequent reason first.
         removed_files: files of old versions that were removed.
         changes: of the columns.
         unknown: names of fields that new records have and the columns do not, see `Chosen`.
@@ -112,6 +117,7 @@ class TopicUpdate:
     store: Store
     columns: Columns
     quarantined: int
+    reasons: tuple[Reason, ...]
     removed_files: int
     changes: tuple[ColumnChange, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -173,7 +179,7 @@ def update_topic(
 
     Raises:
         OtherColumns: the newest schema has columns that the table does not take by itself.
-        PreconditionError: it would be in a log directory.
+        PreconditionError: it would be in a log directory, or a column is not for its format.
         LogDirLocked: another process updates it.
         UnknownTable, OtherForm, InDoubt: there is another table at its place, or another program
             has changed it so that it cannot be corrected.
@@ -190,25 +196,64 @@ def update_topic(
         chosen = choose(topic_of(place, store, known, (logs, sources)), rebuild=rebuild)
         if chosen.refusal is not None:
             raise chosen.refusal
-        quarantine = _quarantine_table(place, work)
-        held = () if known is None else known.progress
-        partitions = frozenset({*(each.partition for each in logs), *held})
-        target = _target(place, (store, quarantine, work), known, chosen)
-        target = replace(target, partitions=partitions)
-        make = update_whole_topic if place.table.unique == "topic" else update_table
+        require_columns(place, store, chosen.columns)
+        target = _target(place, (store, known), chosen, logs, work)
+        make = update_whole_topic if target.remembers else update_table
         result = make(target, sources)
         if result.snapshot is not None:
             keep_ms = 0 if result.snapshot.has_erased else place.table.keep_versions_ms
             removed += store.remove_old(keep_ms)
+        quarantined = target.quarantine.count()
         return TopicUpdate(
             result=result,
             store=store,
             columns=chosen.columns,
             changes=chosen.changes if result.changed else (),
             unknown=chosen.unknown,
-            quarantined=quarantine.count(),
+            quarantined=quarantined,
+            reasons=target.quarantine.reasons() if quarantined else (),
             removed_files=removed,
         )
+
+
+def _target(
+    place: LocatedTable,
+    loaded: tuple[Store, Snapshot | None],
+    chosen: Chosen,
+    logs: Sequence[TopicLog],
+    work: Path,
+) -> Target:
+    """Return what is to be updated. Effects: opens the quarantine table.
+
+    Args:
+        place: the table.
+        loaded: it, and what it has now.
+        chosen: how records are decoded.
+        logs: of the topic's partitions.
+        work: directory of temporary files.
+    """
+    store, known = loaded
+    table = place.table
+    recorded = () if known is None else known.progress
+    return Target(
+        store=store,
+        quarantine=_quarantine_table(place, work),
+        topic=place.topic,
+        decoder=chosen.decoder,
+        columns=chosen.columns,
+        asked=table.decoding.model_dump_json(),
+        decoding=chosen.decoder.decoding.model_dump_json(),
+        work=work,
+        buckets=table.buckets,
+        limits=place.limits if _marks_rows(table) else None,
+        keep_ms=table.keep_versions_ms,
+        unique=table.unique,
+        unique_by=table.unique_by,
+        hidden=hidden_in(place.files or DirectoryFiles(work)),
+        partitions=frozenset({*(one.partition for one in logs), *recorded}),
+        again=chosen.again,
+        key_before="" if known is None else key_of(known.form),
+    )
 
 
 def topic_of(
@@ -230,33 +275,27 @@ def topic_of(
     )
 
 
-def _target(
-    place: LocatedTable,
-    tables: tuple[Store, Quarantine, Path],
-    known: Snapshot | None,
-    chosen: Chosen,
-) -> Target:
-    """Return the table to update. `tables`: the table, its quarantine table, and a directory of
-    temporary files.
+def require_columns(place: LocatedTable, store: Store, columns: Columns) -> None:
+    """Require that a table can have these columns, and that keys which are compared by their
+    decoded values are decoded.
+
+    Raises:
+        PolicyError: keys are not decoded.
+        PreconditionError: the format cannot have one of the columns.
     """
-    (store, quarantine, work) = tables
-    return Target(
-        store=store,
-        quarantine=quarantine,
-        topic=place.topic,
-        decoder=chosen.decoder,
-        columns=chosen.columns,
-        asked=place.table.decoding.model_dump_json(),
-        decoding=chosen.decoder.decoding.model_dump_json(),
-        work=work,
-        buckets=place.table.buckets,
-        limits=place.limits if _marks_rows(place.table) else None,
-        keep_ms=place.table.keep_versions_ms,
-        unique=place.table.unique,
-        hidden=hidden_in(place.files or DirectoryFiles(work)),
-        again=chosen.again,
-        key_before="" if known is None else key_of(known.form),
-    )
+    table = place.table
+    if table.unique_by == "decoded" and (columns.key == KEY or KEY not in columns.decoded):
+        raise PolicyError(
+            "unique_by: decoded compares the column key, and keys are not decoded to one.",
+            remedy="Give a format of keys, such as key: json, or unique_by: bytes.",
+        )
+    require_types(store, columns.full, form=table.format)
+
+
+def decoder_of(place: LocatedTable, snapshot: Snapshot) -> Decoder:
+    """Return the decoder that a table was made with. Effects, errors: as `make_decoder`."""
+    decoding = Decoding.model_validate_json(snapshot.form.decoding)
+    return make_decoder(decoding, base=place.base, topic=place.topic)
 
 
 def _quarantine_table(place: LocatedTable, work: Path) -> Quarantine:

@@ -32,6 +32,10 @@ from logwright.tables.plan import (
 from logwright.tables.work import PartitionResult, PartitionSource, Target, UpdateResult
 from logwright.tables.write import FileChanges, update_partition
 
+_REMOVE: Final = "Remove the table, or give another path; it is then made again from the log."
+_MADE_AGAIN: Final = (
+    "`latest --rebuild` makes it again from the log. Or remove the table, or give another path."
+)
 COMMIT_BYTES: Final = 1 << 30
 """At this number of bytes, files are committed before the next partition begins."""
 
@@ -211,7 +215,7 @@ def form_of(target: Target, before: Snapshot | None, sources: Iterable[Partition
     buckets = target.buckets
     if buckets is None:
         sizes = [source.log_bytes for source in sources]
-        sizes = [sum(sizes)] if target.unique == "topic" else sizes  # a bucket's keys are in memory
+        sizes = [sum(sizes)] if target.remembers else sizes  # a bucket's keys are in memory
         buckets = bucket_count(sizes) if before is None else before.form.buckets
     form = Form(
         topic=target.topic,
@@ -220,16 +224,17 @@ def form_of(target: Target, before: Snapshot | None, sources: Iterable[Partition
         asked=target.asked,
         decoding=target.decoding,
         unique=target.unique,
+        unique_by=target.unique_by,
     )
-    like = form
-    if before is not None and target.again:
-        like = replace(form, asked=before.form.asked, columns=before.form.columns)
-    why = None if before is None else differences(before.form, like)
+    if before is None:
+        return form
+    known = before.form
+    lasting = differences(known, replace(form, asked=known.asked, columns=known.columns))
+    why = lasting if target.again else differences(known, form)
     if why is not None:
         raise OtherForm(
             f"the table {target.store.name} cannot be continued: {why}.",
-            remedy="`latest --rebuild` makes it again from the log. Or remove the table, or give"
-            " another path.",
+            remedy=_MADE_AGAIN if lasting is None else _REMOVE,
         )
     return form
 

@@ -1,4 +1,5 @@
-"""Update a table that has one row of a key in the whole topic (`logwright.tables.heads`).
+"""Update a table that has one row of a key in the whole topic, or of a decoded key
+(`logwright.tables.heads`).
 
 1. What is new is read of all partitions, with its tombstones.
 2. Bucket by bucket it is decided which heads have rows: a key has the same bucket in all
@@ -7,14 +8,15 @@
 
 If one partition has to be made again, all are: a record of another one may be the newest of its key
 now, and only its log has the value. The same if an older record than its predecessor becomes the
-newest of its partition, since that may make one of another partition the newest of its key.
+newest of its partition, since that may make one of another partition the newest of its key. Where a
+key has one row in its partition, that partition alone is made again.
 
 Memory is that of one bucket's changed keys in all partitions; of all its keys if it is made again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,6 +28,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyroaring import BitMap64
 
+from logwright.config.table import Unique
 from logwright.errors import LogwrightError
 from logwright.tables.columns import KEY, OFFSET, PARTITION, TIMESTAMP
 from logwright.tables.heads import (
@@ -40,6 +43,7 @@ from logwright.tables.heads import (
     expired,
     heads_table,
     of_keys,
+    raw_keys,
     remembered,
     vanished,
 )
@@ -47,6 +51,7 @@ from logwright.tables.hidden import HiddenHeads, HiddenWriter, remove_old, writt
 from logwright.tables.intake import Files, Intake, NewSpill
 from logwright.tables.model import DataFile, Progress, Snapshot
 from logwright.tables.plan import PartitionStep, made_again
+from logwright.tables.renewal import Renewed, renewed
 from logwright.tables.rewrite import read_batches, without
 from logwright.tables.spill import BUFFER_BYTES, Spill
 from logwright.tables.update import (
@@ -119,6 +124,7 @@ class _Update:
     Attributes:
         progress: what the table holds of each partition; files: those of each, by bucket.
         hidden: its hidden heads until now.
+        renewed: all heads until now, if their keys are decoded in another way; None: they are not.
         buckets: of the table.
         now_ms: when the logs were observed.
         reads: partition → what was read of it.
@@ -130,6 +136,7 @@ class _Update:
     progress: Mapping[int, Progress]
     files: Mapping[int, Mapping[int, Sequence[DataFile]]]
     hidden: HiddenHeads
+    renewed: Renewed | None
     buckets: int
     now_ms: int
     reads: dict[int, _Read] = field(default_factory=dict)
@@ -153,11 +160,12 @@ class _Update:
         first_ms = self.hidden.first_ms
         return first_ms is not None and first_ms <= self.now_ms - self.target.keep_ms
 
-    def noted(self, number: int, progress: Progress, name: str | None) -> Progress:
-        """Return what is known of a partition afterwards, with the name of its hidden heads."""
-        if number not in self.lacking:
-            return replace(progress, heads=name)
-        return replace(progress, heads=name, in_doubt=_TOGETHER)
+    def note(self, pending: Pending, name: str | None) -> None:
+        """Note what is known of each partition afterwards, with the name of the hidden heads."""
+        for number, progress in pending.progress.items():
+            doubt = _TOGETHER if number in self.lacking else progress.in_doubt
+            pending.progress[number] = replace(progress, heads=name, in_doubt=doubt)
+        pending.changed = True
 
     def lacks(self) -> bool:
         """Return whether a hidden head needs a row. Effects: may read keys of the table."""
@@ -215,7 +223,8 @@ class _Update:
         that are compared with their log.
         """
         hidden, new = [], []
-        for number, heads in _by_partition(self.hidden.read(bucket)):
+        known = self.hidden.read(bucket) if self.renewed is None else self.renewed.hidden(bucket)
+        for number, heads in _by_partition(known):
             read = self.reads.get(number)
             if number not in self.progress:
                 continue
@@ -260,15 +269,21 @@ class _Update:
 
     def _heads(self, number: int, bucket: int) -> pa.Table:
         """Return the heads of a partition that have rows. Effects: reads."""
+        if self.renewed is not None:
+            return self.renewed.rows(number, bucket)
         target = self.target
+        identity = target.identity
+        key = target.key_before or target.columns.key
+        names = [key, OFFSET, TIMESTAMP, *([] if identity is None else [KEY])]
         heads = []
         for file in self.files.get(number, {}).get(bucket, ()):
             with target.store.source(file) as opened:
-                key = target.key_before or target.columns.key
-                batches = read_batches(opened, [key, OFFSET, TIMESTAMP])
+                batches = read_batches(opened, names)
                 for batch in without(batches, target.store.deleted(file)):
                     no_row = pa.array([False] * len(batch), pa.bool_())
-                    heads.append(as_heads(batch.columns, number, no_row, self.now_ms))
+                    known = None if identity is None else identity.of_rows(batch[KEY], number)
+                    origin = batch.columns[:3]
+                    heads.append(as_heads(origin, number, no_row, self.now_ms, known))
         return heads_table(heads)
 
     def _write_rows(self, number: int, bucket: int, decision: Decision) -> None:
@@ -282,7 +297,7 @@ class _Update:
         self.counts[number] = self.counts.get(number, 0) + len(chosen)
         new = NewRows(
             partial(self._new_rows, number, bucket, chosen[OFFSET].to_numpy()),
-            gone[KEY].combine_chunks(),
+            raw_keys(gone),
         )
         changes = self._changes(number)
         if self._is_made(number):
@@ -325,19 +340,21 @@ def update_whole_topic(target: Target, sources: Sequence[PartitionSource]) -> Up
     commits = 0
     with ExitStack() as stack:
         hidden, why = _opened(stack, target, name)
+        files = _files(before, {*pending.progress, *steps})
         update = partial(
             _Update,
             target=target,
             progress=dict(pending.progress),
-            files=_files(before, {*pending.progress, *steps}),
+            files=files,
             hidden=hidden,
+            renewed=renewed(stack, target, files, hidden, form.buckets),
             buckets=form.buckets,
             now_ms=max((one.observed.now_ms for one in sources), default=0),
         )
-        steps = _together(steps, pending.progress, target.again or why)
+        steps = together(target.unique, steps, pending.progress, target.again or why)
         done = _read_all(stack, update(), sources, (steps, failures))
         if not done.again and done.lacks():
-            steps = _together(steps, pending.progress, _OLDER)
+            steps = together(target.unique, steps, pending.progress, _OLDER)
             done = _read_all(stack, update(), sources, (steps, failures))
         if target.again and failures:  # all of it is made again, or nothing
             return UpdateResult(snapshot=before, changed=False, partitions=(), failures=failures)
@@ -349,11 +366,7 @@ def update_whole_topic(target: Target, sources: Sequence[PartitionSource]) -> Up
             with written(target.hidden) as writer:
                 done.write(writer)
             results = _account(pending, done, sources, steps)
-            pending.progress = {
-                number: done.noted(number, progress, writer.name)
-                for number, progress in pending.progress.items()
-            }
-            pending.changed = True
+            done.note(pending, writer.name)
             commits += commit_pending(target, form, pending)
             keep_ms = 0 if done.erased or erased else target.keep_ms
             remove_old(target.hidden, writer.name, keep_ms, passed)
@@ -385,16 +398,23 @@ def _planned(
     return steps, failures
 
 
-def _together(
-    steps: Mapping[int, PartitionStep], recorded: Mapping[int, Progress], why: str
+def together(
+    unique: Unique,
+    steps: Mapping[int, PartitionStep],
+    recorded: Collection[int],
+    why: str,
 ) -> dict[int, PartitionStep]:
     """Return the steps of a whole topic: if one partition is made again, or its log start moved, so
-    that rows go which may have hidden others, all are.
+    that rows go which may have hidden others, all are whose rows may be of the same keys.
 
     Args:
-        why: they are in any case; empty: not.
+        unique: where a key has one row.
+        recorded: partitions that the table has.
+        why: all are in any case; empty: not.
     """
-    if any(_is_again(step) and number in recorded for number, step in steps.items()):
+    if unique == "topic" and any(
+        _is_again(step) and number in recorded for number, step in steps.items()
+    ):
         why = why or _TOGETHER
     return {
         number: PartitionStep(
@@ -403,10 +423,11 @@ def _together(
             end_offset=step.end_offset,
             reason=step.reason if _is_again(step) else why,
             forgets=step.forgets,
+            has_other_columns=step.has_other_columns,
             erased=step.erased,
             deletes=True,
         )
-        if why or step.kind == "rebuild"
+        if why or _is_again(step)
         else step
         for number, step in steps.items()
     }
@@ -485,9 +506,9 @@ def _read(
         new_spill=spill,
         refused=stack.enter_context(target.quarantine.opened(number, step)),
     )
-    for batch, no_row in intake.read():
+    for batch, no_row, known in intake.read():
         origin = (batch[KEY], batch[OFFSET], batch[TIMESTAMP])
-        heads.add(as_heads(origin, number, no_row, source.observed.now_ms))
+        heads.add(as_heads(origin, number, no_row, source.observed.now_ms, known))
     # A record of another partition may hide the row that this one had: the log has its values.
     intake.complete(files if step.kind == "upsert" else {}, None)
     held = source.held(step.start_offset or 0) if step.compares else None

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from logwright.config.table import Unique
+from logwright.config.table import Unique, UniqueBy
 from logwright.errors import LogwrightError
 from logwright.tables.batches import Batches
 from logwright.tables.columns import Columns
 from logwright.tables.files import DirectoryFiles, TableFiles
+from logwright.tables.identity import KeyIdentity
 from logwright.tables.merge import MergeLimits
 from logwright.tables.model import Snapshot, Tail
 from logwright.tables.plan import Observed, PartitionStep
@@ -159,8 +160,8 @@ class Target:
         work: directory of temporary files.
         limits: when files are written again; None: always.
         keep_ms: how long rows that are marked as deleted stay in the files.
-        unique: where a key has one row.
-        hidden: where the hidden heads are, if that is the whole topic.
+        unique: where a key has one row; unique_by: what makes two keys the same.
+        hidden: where the hidden heads are, if there are any.
         partitions: numbers of those that are known of the topic.
         again: why the table is made again from its whole log, in one commit; empty: it is not.
         key_before: the column of the raw key in the files that are there; empty: as in `columns`.
@@ -178,7 +179,23 @@ class Target:
     limits: MergeLimits | None = None
     keep_ms: int = INT64_MAX
     unique: Unique = "partition"
+    unique_by: UniqueBy = "bytes"
     hidden: TableFiles = field(default_factory=lambda: DirectoryFiles(Path()))
     partitions: frozenset[int] = frozenset()
     again: str = ""
     key_before: str = ""
+
+    @property
+    def identity(self) -> KeyIdentity | None:
+        """How keys are compared by their decoded values; None: by their bytes."""
+        return identity_of(self.unique, self.unique_by)
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the table has hidden heads, since a row may hide other records."""
+        return self.unique == "topic" or self.unique_by == "decoded"
+
+
+def identity_of(unique: Unique, unique_by: UniqueBy) -> KeyIdentity | None:
+    """Return how keys are compared by their decoded values; None: by their bytes."""
+    return None if unique_by == "bytes" else KeyIdentity(by_partition=unique == "partition")

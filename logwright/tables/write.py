@@ -91,8 +91,8 @@ def update_partition(
             new_spill=new_spill,
             refused=refused,
         )
-        for batch, no_row in intake.read():
-            keys = batch[KEY].filter(no_row)
+        for taken in intake.read():
+            keys = taken.batch[KEY].filter(taken.no_row)
             dead.add(pa.RecordBatch.from_arrays([keys], schema=_KEYS))
         intake.complete(old if step.kind == "upsert" else {}, step.start_offset)
         removal = intake.removal

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import dagster as dg
 
-from logwright.assets.tables.checks import CONTRACT, DECODED, HELD
+from logwright.assets.tables.checks import DECODED, HELD
+from logwright.assets.tables.contract import CONTRACT
 from logwright.assets.tables.topic_logs import LATEST_STATE, table_key, topic_of
 from logwright.config.table import TopicTable, tables_of
 from logwright.errors import LogwrightError

@@ -242,7 +242,13 @@ def test_decoded_with_quarantine_and_contract(tmp_path: Path, form: str) -> None
     ]
     assert dg.AssetCheckSeverity.WARN == evaluation.severity
     shown = {name: value.value for name, value in evaluation.metadata.items()}
-    assert {"rows checked": 2, "id: at most 7": "WARN: rows 1, first offsets 1"} == shown
+    assert {
+        "rows checked": 2,
+        "rows": 2,
+        "columns looked at": 1,
+        "columns not looked at": 0,
+        "id: at most 7": "WARN: rows 1, first offsets 1",
+    } == shown
     rows = [(b"k2", b'{"id": 3}', [], platform.now_ms), (b"k0", b"{", [], platform.now_ms)]
     append(platform.log_dir, rows, {}, now_ms=platform.now_ms)
     done = update(platform)

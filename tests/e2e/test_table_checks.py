@@ -95,3 +95,36 @@ def test_one_row_of_a_key_in_the_whole_topic(tmp_path: Path, form: str) -> None:
     assert not metadata_of(update(platform))["new version"]
     shutil.rmtree(platform.log_dir / "t-1")
     assert {**expected, "rows_equal_live_keys": False} == results(update(platform))
+
+
+@pytest.mark.rotates(2)
+def test_decoded_keys_with_several_rows_are_counted(tmp_path: Path) -> None:
+    """A warning has their number; with ``unique_by: decoded`` there are none. The daily comparison
+    with the log agrees in both cases.
+    """
+    specs = ", key: {format: json, schema: {id: long}}, value: string"
+    log = [[('{"id":1}', "a"), ('{"id": 1}', "b"), ('{"id":2}', "c")], [('{"id":2}', "d")]]
+    name = "one_row_per_decoded_key"
+    for unique_by, expected in (("bytes", False), ("decoded", True)):
+        base = tmp_path / unique_by
+        base.mkdir()
+        more = f"{specs}, unique_by: {unique_by}"
+        platform, path = platform_with_table(base, "parquet", {"t-0": "basic-none"}, more)
+        done = update(with_log(platform, log))
+        assert {**CHECKS, name: expected} == results(done)
+        (check,) = [
+            event.asset_check_evaluation_data
+            for event in done.all_events
+            if event.event_type is dg.DagsterEventType.ASSET_CHECK_EVALUATION
+            and event.asset_check_evaluation_data.check_name == name
+        ]
+        counts = {key: value.value for key, value in check.metadata.items()}
+        rows = table_rows("parquet", path, ["value"])
+        if expected:
+            assert [(0, 1, "b"), (0, 3, "d")] == rows
+            assert {"decoded keys": 2, "decoded keys in several rows": 0, "rows": 2} == counts
+        else:
+            assert [(0, 0, "a"), (0, 1, "b"), (0, 3, "d")] == rows
+            assert 1 == counts["decoded keys in several rows"]
+            assert "0: 1" == counts["partitions with such keys"]
+            assert dg.AssetCheckSeverity.WARN == check.severity

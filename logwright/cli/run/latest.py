@@ -92,6 +92,8 @@ def _columns(text: str, given: Given) -> tuple[str, ...]:
         raise click.UsageError("--columns is not for --rebuild and --schema-changes")
     if given["unique"] == "topic":
         raise click.UsageError("--columns writes one row of a key for each partition")
+    if given["unique_by"] == "decoded":
+        raise click.UsageError("--columns writes keys that are not decoded")
     columns = tuple(name.strip() for name in text.split(","))
     if any(name not in COLUMNS for name in columns) or len(set(columns)) < len(columns):
         raise click.UsageError(

@@ -23,10 +23,13 @@ from logwright.decode.look import look_at
 from logwright.errors import PolicyError, PreconditionError, QualityError
 from logwright.latest.model import LatestPlan
 from logwright.log.model import ReadableLog
+from logwright.maintenance.scratch import temporary_directory
 from logwright.running.picture import Bound
+from logwright.tables.compare import DecodedKeys, decoded_keys
 from logwright.tables.dry_run import plan_update
 from logwright.tables.logs import TopicLog, sample, topic_log
 from logwright.tables.model import Snapshot
+from logwright.tables.quarantine import Reason
 from logwright.tables.topic import (
     QUARANTINE,
     LocatedTable,
@@ -37,9 +40,10 @@ from logwright.tables.topic import (
 )
 from logwright.tables.work import PartitionResult
 
-_OPTIONS: Final = ("update_mode", "unique", "schema_changes")
+_OPTIONS: Final = ("update_mode", "unique", "unique_by", "schema_changes")
 """Settings of the policies that are options, too."""
 _MOST_NAMED: Final = 5
+_SHOWN_REASONS: Final = 5
 _IN_BUCKET: Final = "delta"
 """The format of tables in a bucket."""
 
@@ -80,7 +84,8 @@ def write_table(
         update = update_topic(
             place, read, now_ms=request.now_ms, progress=progress, rebuild=given["rebuild"]
         )
-    _show(request, place, update, {each.partition: each.bound for each in read})
+    keys = _decoded_keys(place, update)
+    _show(request, place, update, ({each.partition: each.bound for each in read}, keys))
     if update.result.changed:
         _suggest(request, place, read)
     partitions = {each.partition: each.log.partition for each in read}
@@ -270,16 +275,30 @@ def _topic_log(request: Request, log: ReadableLog, plan: LatestPlan) -> TopicLog
     return read if plan.end_offset == log.last_stable_offset else replace(read, bound=None)
 
 
+def _decoded_keys(place: LocatedTable, update: TopicUpdate) -> DecodedKeys | None:
+    """Return how many decoded keys have several rows; None: keys are not decoded, or written in one
+    way, or nothing is new. Effects: reads the column of keys.
+    """
+    snapshot = update.result.snapshot
+    if snapshot is None or not (update.result.changed and place.table.key_has_ways):
+        return None
+    with table_errors(place), temporary_directory() as work:
+        return decoded_keys(update.store, snapshot, work)
+
+
 def _show(
     request: Request,
     place: LocatedTable,
     update: TopicUpdate,
-    bounds: Mapping[int, Bound | None],
+    known: tuple[Mapping[int, Bound | None], DecodedKeys | None],
 ) -> None:
     snapshot = update.result.snapshot
+    bounds, keys = known
     request.output.show(
         [
-            _as_object(place.topic, result, snapshot) | _limits(bounds[result.partition])
+            _as_object(place.topic, result, snapshot)
+            | _limits(bounds[result.partition])
+            | _more(update, keys, result.partition)
             for result in update.result.partitions
         ],
         {
@@ -310,7 +329,13 @@ def _show(
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
     noted = _noted(update.result.partitions)
     if noted:
-        request.output.message(f"Of the new records: {noted}.")
+        request.output.text(f"Of the new records: {noted}.")
+    _show_reasons(request, update.reasons)
+    if keys is not None and keys.in_several_rows:
+        request.output.message(
+            f"{keys.in_several_rows} of {keys.keys} decoded keys have several rows, a row for each"
+            " way to write the key: with --unique-by decoded each has one, in a new table."
+        )
     if update.only_refused:
         request.output.message(
             "No record could be decoded, and the table is not the state of the topic: the"
@@ -323,6 +348,29 @@ def _noted(results: Sequence[PartitionResult]) -> str:
     """Return what records came to that are neither rows, deletions nor refused."""
     sums = {text: sum(getattr(each, name) for each in results) for name, text in _NOTED}
     return "; ".join(f"{text}: {count}" for text, count in sums.items() if count)
+
+
+def _show_reasons(request: Request, reasons: Sequence[Reason]) -> None:
+    """Show why records are in the quarantine table, the most frequent reasons. Effects: output."""
+    for each in reasons[:_SHOWN_REASONS]:
+        request.output.text(f"  {each.records} in quarantine: {each.part} {each.reason}")
+    rest = reasons[_SHOWN_REASONS:]
+    if rest:
+        records = sum(each.records for each in rest)
+        request.output.text(f"  {records} in quarantine: {len(rest)} other reasons")
+
+
+def _more(update: TopicUpdate, keys: DecodedKeys | None, partition: int) -> dict[str, object]:
+    """Return what JSON has of the whole table, and of its decoded keys."""
+    reasons = [each._asdict() for each in update.reasons[:_SHOWN_REASONS]]
+    more: dict[str, object] = {"quarantined": update.quarantined, "refusalReasons": reasons}
+    snapshot = update.result.snapshot
+    if keys is None or snapshot is None:
+        return more
+    several = keys.in_several_rows
+    if snapshot.form.unique == "partition":
+        several = keys.by_partition.get(partition, 0)
+    return {**more, "decodedKeysInSeveralRows": several}
 
 
 def _limits(bound: Bound | None) -> dict[str, object]:

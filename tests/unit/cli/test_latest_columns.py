@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
+import pytest
 
 from tests.log_builder import START_MS, Pair
 from tests.table_schemas import ID, LEVEL, Schemas, record
@@ -112,3 +113,23 @@ def test_later_fields_of_inferred_json(call: Call, tmp_path: Path) -> None:
     assert "column new is added, string" in answer.err
     rows = duckdb.read_parquet(f"{tmp_path}/table/*/*/*.parquet", hive_partitioning=True)
     assert [(1, None), (None, "x")] == sorted(rows.project("id, new").fetchall(), key=str)
+
+
+@pytest.mark.parametrize("unique", ["partition", "topic"])
+def test_other_formats_of_keys_and_values(call: Call, tmp_path: Path, unique: str) -> None:
+    """`--rebuild` takes them, also a decoded key in place of a raw one; not another `--unique`."""
+    schemas = Schemas(tmp_path)
+    logs = schemas.logs("logs-1", [("a", '{"id": 1}')], [("b", '{"id": 2}'), ("a", '{"id": 3}')])
+    given = ("latest", logs, "t", "--to", tmp_path / "table", "--high-watermark", "end")
+    assert call(*given, "--unique", unique, *JSON).status == 0
+    formats = ("--key", "string", "--value", "{format: json, schema: {id: long}}")
+    refused = call(*given, "--unique", unique, *formats, *JSON)
+    assert (5, True) == (refused.status, "--rebuild" in refused.err)
+    done = call(*given, "--unique", unique, *formats, "--rebuild", *JSON)
+    assert done.status == 0, done.err
+    rows = duckdb.read_parquet(f"{tmp_path}/table/*/*/*.parquet", hive_partitioning=True)
+    expected = [("a", 1), ("a", 3), ("b", 2)] if unique == "partition" else [("a", 3), ("b", 2)]
+    assert expected == sorted(rows.project("key, id").fetchall())
+    other = {"partition": "topic", "topic": "partition"}[unique]
+    refused = call(*given, "--unique", other, *formats, "--rebuild", *JSON)
+    assert (5, True) == (refused.status, "Remove the table" in refused.err)

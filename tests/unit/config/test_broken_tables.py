@@ -41,6 +41,15 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         + "  - name: t\n    table: {format: iceberg, catalog: {type: rest}, unique: topic}\n",
         ["4:61: topics[t].table.unique: topic needs a path"],
     ),
+    "decoded keys without a path": (
+        TOPICS
+        + "  - name: t\n    table: {format: iceberg, catalog: {type: rest}, unique_by: decoded}\n",
+        ["4:64: topics[t].table.unique_by: decoded needs a path"],
+    ),
+    "decoded keys that are not decoded": (
+        TOPICS + "  - name: t\n    table: {format: delta, path: p, unique_by: decoded}\n",
+        ["4:48: topics[t].table.unique_by: decoded needs a key that is decoded, such as key: json"],
+    ),
     "unique elsewhere": (
         TOPICS + "  - name: t\n    table: {format: delta, path: p, unique: table}\n",
         ["4:45: topics[t].table.unique: must be 'partition' or 'topic' (got 'table')"],
@@ -175,6 +184,7 @@ def test_a_table_in_a_log_directory(tmp_path: Path, known: str | None) -> None:
         ({"format": "parquet"}, False, 1_000),
         ({"format": "parquet", "unique": "topic"}, False, 1_020),
         ({"format": "parquet", "unique": "topic"}, True, 1_000),
+        ({"format": "parquet", "unique_by": "decoded"}, False, 1_020),
         ({"format": "iceberg", "path": None, "catalog": {"type": "rest"}}, True, None),
     ],
 )

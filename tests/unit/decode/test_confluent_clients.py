@@ -27,7 +27,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import json_format, message_factory
 
 from logwright.config.decoding import Decoding, RegistrySpec
-from logwright.decode.header_ids import with_ids
+from logwright.decode.ids_in_headers import with_ids
 from logwright.decode.make import make_decoder
 from logwright.decode.protoc import Compiled, compile_file
 from logwright.records.schema import HEADERS_TYPE
@@ -290,7 +290,7 @@ def with_headers(pairs: list[Any], headers: list[list[Any]]) -> pa.RecordBatch:
 
 def test_ids_in_headers(registry: ConfluentRegistry, tmp_path: Path) -> None:
     """A schema's GUID, and the place of a message, are in the last header of the name; without the
-    headers nothing says that a datum has one, and it is not taken for a framed one.
+    headers a datum is not taken for a framed one.
     """
     types = compiled(tmp_path)
     name = "shop.Order.Deep.Deeper"

@@ -52,6 +52,11 @@ def type_of(directory: Path, name: str, text: str, syntax: str = "proto3") -> An
             {"n": [{"x": 1}, {}]},
         ),
         (
+            "message N { int64 x = 1; } message M { repeated N n = 1; }",
+            "message N { int64 x = 1; } message M { oneof c { N n = 1; } }",
+            {"n": [{"x": 1}]},
+        ),
+        (
             "message M { map<string, int64> m = 1; }",
             "message M { map<string, int32> m = 1; }",
             {"m": {"k": 5}},
@@ -162,3 +167,18 @@ def test_json_of_google(tmp_path: Path) -> None:
         part.reasons,
         {name: json.loads(each) for name, each in part.values[0].as_py().items()},
     )
+
+
+def test_types_of_the_same_names_are_compared_each_time(tmp_path: Path) -> None:
+    """What was found of some types is never taken for others, as of a collected object's number."""
+    for number in range(20):
+        theirs = type_of(
+            tmp_path, f"w{number}", "message N { double d = 1; } message M { N n = 1; }"
+        )
+        ours = type_of(tmp_path, f"c{number}", "message M { int64 n = 1; }")
+        made = message_factory.GetMessageClass(theirs)
+        for _ in range(3):
+            part = ProtobufDecoder(ours, theirs).decode_values(
+                [made(n={"d": 1.5}).SerializeToString()]
+            )
+            assert {0: LOST.format("n")} == part.reasons

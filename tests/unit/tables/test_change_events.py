@@ -6,17 +6,19 @@ import base64
 import json
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from logwright.config.decoding import UNAVAILABLE
+from logwright.config.decoding import UNAVAILABLE, JsonSpec
+from logwright.config.json_fields import JsonField
 from logwright.tables.compare import compare, compare_topic
 from logwright.tables.events import Events
 from logwright.tables.files import hidden_in
 from logwright.tables.quarantine import Quarantine
-from logwright.tables.topic import LocatedTable, TopicUpdate, open_store
+from logwright.tables.topic import LocatedTable, TopicUpdate, decoder_of, open_store
 from tests.log_builder import LogBuilder, Pair
 from tests.table_rows import FORMATS, read_table
 from tests.table_world import place, topic_logs, update
@@ -58,9 +60,16 @@ def table(tmp_path: Path, form: str, unique: str = "partition", **spec: object) 
     return place(form, where, key={"format": "string"}, value=value, unique=unique, buckets=3)
 
 
+def by_decoded(where: LocatedTable) -> LocatedTable:
+    """The table with one row of a decoded key."""
+    key = JsonSpec(fields=(JsonField(name="id", type="long", nullable=False),))
+    return replace(where, table=where.table.model_copy(update={"key": key, "unique_by": "decoded"}))
+
+
 def rows_of(where: LocatedTable) -> dict[int, Row]:
     assert where.directory is not None
-    rows = read_table(where.table.format, where.directory).select(COLUMNS).to_pylist()
+    read = read_table(where.table.format, where.directory)
+    rows = read.select(COLUMNS).to_pylist() if len(read) else []  # Iceberg without a file
     by_id = {row["id"]: row for row in rows}
     assert len(rows) == len(by_id)
     return by_id
@@ -75,9 +84,12 @@ def require_equal(where: LocatedTable, log_dir: Path) -> None:
     events = Events(snapshot, where.base)
     quarantine = Quarantine(store=refused, topic="t", work=where.base)
     logs = topic_logs(log_dir)
-    if where.table.unique == "topic":
+    if where.table.remembers_keys:
         hidden = hidden_in(where.files)
-        compared = compare_topic(store, snapshot, quarantine, logs, hidden, events=events)
+        decoder = decoder_of(where, snapshot) if where.table.unique_by == "decoded" else None
+        compared = compare_topic(
+            store, snapshot, quarantine, logs, hidden, events=events, decoder=decoder
+        )
     else:
         (log,) = logs
         comparison = compare(store, snapshot, quarantine, log, events=events)
@@ -134,6 +146,14 @@ class World:
         self.keyless.append(of is None)
 
 
+class Ways(World):
+    """A log in which keys are written in several ways."""
+
+    def _log(self, of: str | None, value: str | None) -> None:
+        space = self.draw.choice(["", " ", "  "])
+        super()._log(of if of is None else of.replace(" ", space), value)
+
+
 def write(log_dir: Path, pairs: Sequence[Pair], offsets: Sequence[int], **options: int) -> Path:
     """A log of records at these offsets, `SIZE` offsets in each batch."""
     log = LogBuilder(log_dir, "t-0")
@@ -177,15 +197,37 @@ def test_a_table_is_the_source(tmp_path: Path, form: str, unique: str, seed: int
     assert rows_of(where) == rows_of(again)
 
 
+@pytest.mark.parametrize("unique", ["partition", "topic"])
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_cleaned_log(tmp_path: Path, form: str, seed: int) -> None:
-    """A value that the log has lost is null, and counted; never an older one."""
-    world = World(random.Random(seed))
+def test_a_table_by_decoded_keys_is_the_source(
+    tmp_path: Path, form: str, unique: str, seed: int
+) -> None:
+    """However the keys are written: the row before has the values that were left out."""
+    world = Ways(random.Random(seed))
+    for _ in range(70):
+        world.change(truncates=True)
+    where = by_decoded(table(tmp_path, form, unique, truncate="delete"))
+    for at in cuts(world.draw, len(world.pairs)):
+        done = update(where, write(tmp_path / f"logs-{at}", world.pairs, range(at)))
+        assert world.rows[at - 1] == rows_of(where)
+        require_equal(where, tmp_path / f"logs-{at}")
+        assert (0, {}) == (done.quarantined, done.result.failures)
+        assert 0 == sum(one.unknown for one in done.result.partitions)
+
+
+@pytest.mark.parametrize("is_decoded", [False, True])
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_cleaned_log(tmp_path: Path, form: str, seed: int, *, is_decoded: bool) -> None:
+    """A value that the log has lost is null, and counted; never an older one. So with keys that are
+    written in several ways, of which the cleaner keeps a record each.
+    """
+    world = (Ways if is_decoded else World)(random.Random(seed))
     for _ in range(80):
         world.change(truncates=False)
     end = len(world.pairs) - len(world.pairs) % SIZE
     for number, first in enumerate(world.draw.sample(range(SIZE, end, SIZE), 2)):
         where = table(tmp_path / str(number), form)
+        where = by_decoded(where) if is_decoded else where
         update(where, write(tmp_path / f"{number}-a", world.pairs, range(first)))
         cleaned_to = world.draw.choice(range(SIZE, end + 1, SIZE))
         newest = {of: at for at, (of, _) in enumerate(world.pairs[:cleaned_to])}
@@ -235,19 +277,33 @@ ROW = {"id": 1, "doc": "d", "raw": b"r", "tags": ["t"], "plain": 1}
 
 
 def updated(tmp_path: Path, where: LocatedTable, pairs: Sequence[Pair]) -> TopicUpdate:
-    return update(where, write(tmp_path / f"logs-{len(pairs)}", pairs, range(len(pairs))))
+    """Update the table from a log with a batch for each record."""
+    log = LogBuilder(tmp_path / f"logs-{len(pairs)}", "t-0")
+    segment = log.segment(0)
+    for offset, pair in enumerate(pairs):
+        segment.batch(offset, [pair])
+    log.write()
+    return update(where, log.log_dir)
 
 
-def test_a_lost_value_is_counted(tmp_path: Path) -> None:
-    """The record before is of another key, or refused, or there is none."""
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_a_lost_value_is_counted(tmp_path: Path, size: int) -> None:
+    """The record before is refused, a deletion, of another key, or there is none: also if the key
+    had a value before that. So it is however updates are cut.
+    """
     where = table(tmp_path, "parquet")
-    shown = {**ROW, **LEFT_OUT}
     wrong = json.dumps({"op": "c", "after": {"id": "x"}, "source": {}})
-    pairs = [(key(1), event("u", shown)), (key(2), wrong), (key(2), event("u", {**shown, "id": 2}))]
-    done = updated(tmp_path, where, pairs)
-    assert [2] == [one.unknown for one in done.result.partitions]
-    null = dict.fromkeys(LEFT_OUT)
-    assert {1: {**ROW, **null}, 2: {**ROW, **null, "id": 2}} == rows_of(where)
+    pairs: list[Pair] = [(key(1), event("u", {**ROW, **LEFT_OUT}))]
+    for number, before in ((2, wrong), (3, event("d"))):
+        of, shown = key(number), {**ROW, "id": number}
+        pairs += [(of, event("c", shown)), (of, before), (of, event("u", {**shown, **LEFT_OUT}))]
+    unknown = 0
+    for end in [*range(size, len(pairs), size), len(pairs)]:
+        (result,) = updated(tmp_path, where, pairs[:end]).result.partitions
+        unknown += result.unknown
+    null = {**ROW, **dict.fromkeys(LEFT_OUT)}
+    assert 3 == unknown
+    assert {number: {**null, "id": number} for number in (1, 2, 3)} == rows_of(where)
 
 
 def test_another_placeholder(tmp_path: Path) -> None:
@@ -279,3 +335,24 @@ def test_a_truncation_that_is_refused(tmp_path: Path, partitions: int) -> None:
     assert partitions == len(rows_of(where))
     assert 1 == sum(one.keyless for one in done.result.partitions)
     assert 0 == sum(one.truncations for one in done.result.partitions)
+
+
+def test_a_value_between_two_ways(tmp_path: Path) -> None:
+    """The record before may be of another way, and be removed: then its value is not known, and the
+    one before that is not the value.
+    """
+    where = by_decoded(table(tmp_path, "parquet"))
+    spaced, plain = key(1), key(1).replace(" ", "")
+    pairs = [
+        (spaced, event("c", ROW)),
+        (plain, event("u", {**ROW, "doc": "new"})),
+        (plain, event("u", {**ROW, **LEFT_OUT, "plain": 2})),
+        (spaced, event("u", {**ROW, **LEFT_OUT, "plain": 3})),
+    ]
+    updated(tmp_path, where, pairs)
+    assert {1: {**ROW, "doc": "new", "plain": 3}} == rows_of(where)
+    cleaned = write(tmp_path / "cleaned", pairs[:3], [0, 2], cleaner_checkpoint=3)
+    again = by_decoded(table(tmp_path / "again", "parquet"))
+    done = update(again, cleaned)
+    assert [1] == [one.unknown for one in done.result.partitions]
+    assert {1: {**ROW, **dict.fromkeys(LEFT_OUT), "plain": 2}} == rows_of(again)

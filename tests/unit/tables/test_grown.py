@@ -10,19 +10,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
+from logwright.assets.tables.report import update_metadata
 from logwright.errors import LogwrightError
 from logwright.tables.evolution import OtherColumns
 from logwright.tables.parquet import manifest_of
 from logwright.tables.topic import LocatedTable, open_store
+from tests.log_builder import LogBuilder, Pair
 from tests.table_rows import FORMATS, read_table, version_of
 from tests.table_schemas import ID, LEVEL, NAME, Schemas, record
-from tests.table_world import update
+from tests.table_world import NOW_MS, topic_logs, update
 
 OWN = ["partition", "offset"]
 
@@ -187,6 +190,34 @@ def test_another_type_of_record_is_not_a_newer_schema(schemas: Schemas) -> None:
     logs = schemas.logs("logs-3", [*first, ("b", schemas.value(9, id=2))])
     assert 0 == update(again, logs).quarantined
     assert rows(again) == rows(where)
+
+
+@BOTH
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_was_refused_is_decoded_with_newer_columns(
+    schemas: Schemas, form: str, unique: str
+) -> None:
+    """The quarantine table has what is refused now, as that of a table made again."""
+
+    def kind(*symbols: str) -> dict[str, Any]:
+        return {"name": "e", "type": {"type": "enum", "name": "E", "symbols": list(symbols)}}
+
+    schemas.add(4, record(ID, kind("a", "z")))
+    schemas.add(5, record(ID, kind("a")))
+    schemas.add(6, record(ID, kind("z", "a", "b")))
+    first = [
+        ("k", schemas.value(4, id=1, e="z")),
+        ("l", schemas.value(5, id=2, e="a")),
+        ("m", b"not in the wire format"),
+    ]
+    where = schemas.table(form, unique=unique)
+    assert 2 == update(where, schemas.logs("logs-1", first)).quarantined
+    logs = schemas.logs("logs-2", [*first, ("n", schemas.value(6, id=3, e="b"))])
+    done = update(where, logs)
+    again = schemas.table(form, "again", unique=unique)
+    assert (1, 1) == (done.quarantined, update(again, logs).quarantined)
+    assert rows(again) == rows(where)
+    assert ["z", "a", "b"] == [row["e"] for row in rows(where)]
 
 
 def test_a_field_without_a_default_would_refuse_older_records(schemas: Schemas) -> None:
@@ -413,3 +444,102 @@ def test_an_unknown_schema_is_of_its_records_alone(schemas: Schemas) -> None:
     done = update(where, schemas.logs("logs-2", [*first, *unknown]))
     assert (1, "upsert") == (done.quarantined, done.result.partitions[0].step.kind)
     assert ["a", "c"] == [row["key"] for row in rows(where)]
+
+
+def test_the_metadata_have_the_columns_as_they_are_then(schemas: Schemas) -> None:
+    first = [("a", schemas.value(1, id=1))]
+    where = schemas.table("delta")
+    update(where, schemas.logs("logs-1", first))
+    logs = schemas.logs("logs-2", [*first, ("b", schemas.value(2, id=2, level="z"))])
+    done = update(where, logs)
+    by_number = {each.partition: each for each in topic_logs(logs)}
+    shown = update_metadata(where, done, by_number, now_ms=NOW_MS)
+    changes = "id is widened from int32 to int64; name is added, string; level is added, string"
+    assert changes == shown["column changes"] == shown["why rebuilt"]
+    columns = {column.name: column.type for column in shown["dagster/column_schema"].columns}
+    assert ("string", "int64") == (columns["level"], columns["id"])
+
+
+def test_polars_and_earlier_snapshots(schemas: Schemas, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A type that Iceberg does not let evolve is a column of another id: an earlier snapshot shows
+    null for it, and the newest one its values. Polars reads both formats with versions.
+    """
+    schemas.add(3, record({"name": "id", "type": "double"}, LEVEL))
+    first = [("a", schemas.value(1, id=1))]
+    logs = [
+        schemas.logs("logs-1", first),
+        schemas.logs("logs-2", [*first, ("b", schemas.value(3, id=2.5, level="z"))]),
+    ]
+    places = {form: schemas.table(form, form) for form in ("delta", "iceberg")}
+    for where in places.values():
+        for log_dir in logs:
+            update(where, log_dir)
+    uri = f"sqlite:///{places['iceberg'].table.path}/catalog.db"
+    table = load_catalog("logwright", type="sql", uri=uri).load_table("latest_state.t")
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    frames = [pl.scan_delta(str(places["delta"].table.path)), pl.scan_iceberg(table)]
+    for frame in frames:
+        rows_of_frame = frame.select("id", "level").sort("id").collect().rows()
+        assert [(1.0, "basic"), (2.5, "z")] == rows_of_frame
+    earlier = table.scan(snapshot_id=table.snapshots()[0].snapshot_id).to_arrow()
+    assert [None] == earlier["id"].to_pylist()
+
+
+@BOTH
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_newer_schema_of_decoded_keys(tmp_path: Path, form: str, unique: str) -> None:
+    """What the table knows of deleted keys is found again with the columns of the newer schema:
+    also of a key whose tombstone the cleaner has removed, and an older way to write it has stayed.
+    """
+    schemas = Schemas(tmp_path)
+    for number in (1, 2):
+        schemas.add(number, record(ID))
+    schemas.add(3, record({"name": "id", "type": "long"}, LEVEL))
+    key = schemas.value
+    settings = {
+        "key": {"format": "registry", "schemas": "schemas"},
+        "value": {"format": "string"},
+        "unique": unique,
+        "unique_by": "decoded",
+        "buckets": 4,
+    }
+    where = schemas.table(form, **settings)
+    old: list[Pair] = [(key(1, id=n), f"old {n}") for n in range(8)]
+    gone: list[Pair] = [(key(2, id=n), None) for n in range(4)]
+    new: list[Pair] = [(key(2, id=n), f"new {n}") for n in range(4, 6)]
+    update(where, schemas.logs("logs-1", [*old, *gone, *new]))
+    before = {4: "new 4", 5: "new 5", 6: "old 6", 7: "old 7"}
+    assert before == {row["key"]["id"]: row["value"] for row in rows(where)}
+    more: list[Pair] = [(key(3, id=5, level="basic"), None), (key(3, id=6, level="high"), "high 6")]
+    more += [(key(1, id=7), "newest 7")]
+    done = update(where, without_tombstones(tmp_path / "logs-2", old, new, more))
+    assert {"rebuild"} == {each.step.kind for each in done.result.partitions}
+    assert [("widened", "key.id"), ("added", "key.level")] == [
+        (each.kind, each.name) for each in done.changes
+    ]
+    now = {(4, "basic"): "new 4", (6, "basic"): "old 6", (7, "basic"): "newest 7"}
+    now[6, "high"] = "high 6"
+    assert now == by_key(where)
+    assert not update(where, tmp_path / "logs-2").result.changed
+    last = [*more, (key(2, id=6), None), (key(3, id=0, level="basic"), "back")]
+    done = update(where, without_tombstones(tmp_path / "logs-3", old, new, last))
+    assert {"upsert"} == {each.step.kind for each in done.result.partitions}
+    del now[6, "basic"]
+    assert {**now, (0, "basic"): "back"} == by_key(where)
+
+
+def by_key(where: LocatedTable) -> dict[tuple[int, str], str]:
+    """Key → value, of a table whose keys have a level."""
+    return {(row["key"]["id"], row["key"]["level"]): row["value"] for row in rows(where)}
+
+
+def without_tombstones(log_dir: Path, old: list[Pair], new: list[Pair], more: list[Pair]) -> Path:
+    """A log that the cleaner has taken the tombstones of the offsets 8 to 11 from."""
+    log = LogBuilder(log_dir, "t-0")
+    log.segment(0).batch(0, old)
+    log.segment(12).batch(12, new)
+    segment = log.segment(14)
+    for offset, pair in enumerate(more, 14):
+        segment.batch(offset, [pair])
+    log.write(cleaner_checkpoint=12)
+    return log_dir

@@ -24,7 +24,7 @@ Head = tuple[bytes, int, int, int, bool]
 
 
 def heads(*some: Head, seen: int = 0) -> pa.Table:
-    rows = [dict(zip(HEADS.names, (*one, seen), strict=True)) for one in some]
+    rows = [dict(zip(HEADS.names, (*one, seen, None), strict=True)) for one in some]
     return pa.Table.from_pylist(rows, HEADS)
 
 

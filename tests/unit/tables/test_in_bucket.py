@@ -31,6 +31,7 @@ from tests.bucket.servers import NAME, environment, in_a_process
 from tests.found import SECRET
 from tests.table_deaths import Died, counted
 from tests.table_rows import Rows, expected_rows, table_rows
+from tests.table_schemas import ID, LEVEL, Schemas, record
 from tests.table_world import catalog_place, place, random_pairs, update, write_logs
 from tests.two_writers import rows_of as rows_in_iceberg
 
@@ -426,3 +427,25 @@ def test_what_cannot_be_in_a_bucket(given: dict[str, object], match: str) -> Non
     """It is said, without the URL."""
     with refused(match):
         TopicTable.model_validate(given)
+
+
+def test_columns_grow_in_a_bucket(tmp_path: Path, url: str) -> None:
+    """One commit, as in a directory; the version before has the earlier columns."""
+    schemas = Schemas(tmp_path)
+    schemas.add(1, record(ID))
+    schemas.add(2, record(ID, LEVEL))
+    first = [("a", schemas.value(1, id=1))]
+    value = {"format": "registry", "schemas": str(tmp_path / "schemas")}
+    where = place("delta", url, value=value, buckets=1)
+    update(where, schemas.logs("logs-1", first))
+    earlier = versions(url)
+    more = [*first, ("b", schemas.value(2, id=2, level="x"))]
+    update(where, schemas.logs("logs-2", more))
+    assert [(0, 0, 1, "basic"), (0, 1, 2, "x")] == table_rows(
+        "delta",
+        url,  # type: ignore[arg-type]  # a text will do
+        ["id", "level"],
+    )
+    assert earlier + 1 == versions(url)
+    before = DeltaTable(url, version=earlier).schema()
+    assert "level" not in [field.name for field in before.fields]

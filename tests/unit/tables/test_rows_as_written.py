@@ -4,6 +4,7 @@ readers make of them, or refused alone.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import struct
@@ -15,7 +16,11 @@ import fastavro
 import pytest
 from google.protobuf import message_factory
 
+from logwright.config.decoding import Decoding
+from logwright.decode.dumped import decoded_records
 from logwright.decode.protoc import compile_file
+from logwright.format.record import RecordHeader
+from tests.log_builder import LogBuilder
 from tests.table_rows import read_table
 from tests.table_world import place, update, write_logs
 
@@ -107,6 +112,29 @@ def test_a_null_record_with_required_fields(form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
+def test_values_that_may_be_null_later(form: str, tmp_path: Path) -> None:
+    """A table whose items and values could not be null has null ones, and is read."""
+
+    def schema(value: object) -> dict[str, Any]:
+        lists, maps = {"type": "array", "items": value}, {"type": "map", "values": value}
+        return record(("list", ["null", lists]), ("map", ["null", maps]))
+
+    old, new = schema("float"), schema(["null", "float"])
+    schemas(tmp_path, avsc_1=old, avsc_2=new)
+    values = [
+        avro(1, old, {"list": None, "map": None}),
+        avro(1, old, {"list": [1.5], "map": {"a": 0.5}}),
+        avro(2, new, {"list": [None, 2.5], "map": {"k": None}}),
+    ]
+    rows, refused = outcome(tmp_path, values, form=form, ends=(1, 2))
+    assert {} == refused
+    assert [None, [1.5], [None, 2.5]] == [rows[at]["list"] for at in range(3)]
+    assert [None, {"a": 0.5}, {"k": None}] == [
+        None if rows[at]["map"] is None else dict(rows[at]["map"]) for at in range(3)
+    ]
+
+
+@pytest.mark.parametrize("form", FORMATS)
 def test_an_unset_message(form: str, tmp_path: Path) -> None:
     """A message of plain fields that is not set is null."""
     text = 'syntax = "proto3"; message M { int64 id = 1; A a = 2; } message A { string city = 1; }'
@@ -173,3 +201,45 @@ def test_another_type_in_the_topic(tmp_path: Path) -> None:
         0: "has another type than the schema of the columns",
         1: "has none of the fields of the columns",
     } == refused
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_id_of_a_schema_in_a_header(form: str, tmp_path: Path) -> None:
+    """Its value is the datum alone, which can begin like one in the wire format: without the header
+    it would be the row of another schema.
+    """
+    six = record(("a", "int"), *((name, "int") for name in "bcdef"))
+    for field in six["fields"]:
+        field["default"] = 9
+    schemas(tmp_path, avsc_1=record(("a", "int")), avsc_7=six)
+    value = avro(7, six, dict(zip("abcdef", (0, 0, 0, 0, -1, 3), strict=True)))[5:]
+    assert avro(1, record(("a", "int")), {"a": 3}) == value
+    header = RecordHeader(key=b"__value_schema_id", value=framed(7, b""))
+    log = LogBuilder(tmp_path / "logs", "t-0")
+    segment = log.segment(0)
+    segment.batch(0, [("k0", value)], headers=(RecordHeader(key=b"other", value=b"1"), header))
+    segment.batch(1, [("k1", value)])
+    segment.batch(2, [("k2", value[:5])], headers=(header,))
+    log.write()
+    update(place(form, tmp_path / "t", value=SPEC), tmp_path / "logs")
+    rows = read_table(form, tmp_path / "t").to_pylist()
+    assert {0: (0, -1, 3), 1: (3, 9, 9)} == {
+        row["offset"]: (row["a"], row["e"], row["f"]) for row in rows
+    }
+    (refused,) = read_table(form, tmp_path / "t_quarantine").to_pylist()
+    assert 2 == refused["offset"]
+
+
+def test_the_id_of_a_schema_in_a_header_that_is_shown(tmp_path: Path) -> None:
+    """`dump --decode` looks at the headers, too."""
+    schemas(tmp_path, avsc_7=record(("a", "int")))
+    line = {"offset": 5, "key": None, "value": base64.b64encode(b"\6").decode()}
+    header = {
+        "key": "__value_schema_id",
+        "value": base64.b64encode(framed(7, b"")).decode(),
+    }
+    given: list[dict[str, Any]] = [line | {"headers": [header]}, line | {"offset": 6}]
+    spec = Decoding.model_validate({"value": SPEC})
+    decoded_records("t", spec, tmp_path, [[dict(each) for each in given]])(given)
+    assert {"a": 3} == given[0]["value"]
+    assert "is not in the wire format of a schema registry" == given[1]["valueRefused"]
