@@ -13,7 +13,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,13 +61,8 @@ class Engine:
     @property
     def name(self) -> str:
         """Such as ``polars 2.1.0 with deltalake 1.6.6``."""
-        named = [one for one in (*self.packages, *_artifacts(self.jars)) if "==" in one]
-        first, *others = [
-            one.partition("[")[0] + " " + one.rpartition("==")[2]
-            if "[" in one
-            else one.replace("==", " ")
-            for one in named
-        ]
+        packages = (*self.packages, *_artifacts(self.jars))
+        first, *others = [_shown(each) for each in packages if "==" in each]
         return " with ".join([first, " and ".join(others)] if others else [first])
 
 
@@ -79,6 +74,12 @@ class Cell:
     table: str
     verdict: str
     detail: str = ""
+
+
+def _shown(package: str) -> str:
+    """Name and version of a package, without its extras."""
+    name, _, version = package.partition("==")
+    return f"{name.partition('[')[0]} {version}"
 
 
 _DELTALAKE = (
@@ -100,7 +101,17 @@ _ICEBERG_12 = "pyiceberg[sql-sqlite,pyarrow]==0.12.0"
 ENGINES: Final = (
     *(
         Engine((f"deltalake=={version}", "pyarrow>=16"), _DELTALAKE)
-        for version in ("1.6.6", "1.6.3", "1.6.0", "1.5.1", "1.4.2", "1.2.1", "1.0.2", "0.25.5")
+        for version in (
+            "1.6.6",
+            "1.6.3",
+            "1.6.0",
+            "1.5.1",
+            "1.4.2",
+            "1.3.3",
+            "1.2.1",
+            "1.0.2",
+            "0.25.5",
+        )
     ),
     Engine(("polars==2.1.0", "deltalake==1.6.6", _ICEBERG_12), _POLARS),
     Engine(("polars==2.1.0", "deltalake==1.5.1"), (_POLARS_DELTA,)),
@@ -152,14 +163,14 @@ ENGINES: Final = (
 )
 
 
-def judged(expected: Rows, found: Mapping[str, Any] | None) -> tuple[str, str]:
+def judged(expected: Rows, output: Mapping[str, Any] | None) -> tuple[str, str]:
     """Return verdict and detail of what reading.py wrote; None: it wrote nothing."""
-    if found is None:
+    if output is None:
         return "ended", ""
-    if "raised" in found:
-        return "refused", f"{found['raised']}: {found['message']}"
+    if "raised" in output:
+        return "refused", f"{output['raised']}: {output['message']}"
     wanted = Counter((one, two, key.hex(), value.hex()) for one, two, key, value in expected)
-    read = Counter(tuple(row) for row in found["rows"])
+    read = Counter(tuple(row) for row in output["rows"])
     missing, more = (wanted - read).total(), (read - wanted).total()
     if missing or more:
         return "wrong", f"of {wanted.total()} rows {missing} missing, {more} others"
@@ -169,11 +180,10 @@ def judged(expected: Rows, found: Mapping[str, Any] | None) -> tuple[str, str]:
 def with_control(cells: Sequence[Cell], form: str) -> list[Cell]:
     """Return the cells of a reader; without the control table of the format it refuses nothing."""
     reads = any(one.table == CONTROL[form] and one.verdict == "right" for one in cells)
+    if reads:
+        return list(cells)
     return [
-        one
-        if reads or one.verdict != "refused"
-        else Cell(one.reader, one.table, "not read", one.detail)
-        for one in cells
+        replace(cell, verdict="not read") if cell.verdict == "refused" else cell for cell in cells
     ]
 
 
@@ -196,8 +206,8 @@ def run(
             cells = []
             for title, (form, _) in TABLES.items():
                 if form == reader.form:
-                    found = read_by(python, reader.function, paths[title], root / "out.json", jars)
-                    cells.append(Cell(name, title, *judged(expected, found)))
+                    output = read_by(python, reader.function, paths[title], root / "out.json", jars)
+                    cells.append(Cell(name, title, *judged(expected, output)))
             for cell in with_control(cells, reader.form):
                 say(f"{cell.reader}; {cell.table}: {cell.verdict} {cell.detail}")
                 yield cell
@@ -212,7 +222,7 @@ def read_by(
     try:
         subprocess.run(
             [python, PROGRAM, function, path, out, *filter(None, [jars])],
-            cwd=out.parent,
+            cwd=path.parent,  # outside of which some engines read nothing
             capture_output=True,
             timeout=READ_SECONDS,
             check=False,
@@ -221,8 +231,8 @@ def read_by(
         return None
     if not out.exists():
         return None
-    found: Mapping[str, Any] = json.loads(out.read_text())
-    return found
+    output: Mapping[str, Any] = json.loads(out.read_text())
+    return output
 
 
 def _downloaded(artifact: str, directory: Path) -> Path:

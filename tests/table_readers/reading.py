@@ -106,9 +106,9 @@ def polars_plugin(path: str, _: str) -> list[tuple[Any, ...]]:
 def duckdb_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
     import duckdb
 
-    found = duckdb.read_parquet(f"{path}/*/*/*.parquet", hive_partitioning=True)
+    content = duckdb.read_parquet(f"{path}/*/*/*.parquet", hive_partitioning=True)
     return _rows(
-        zip(*found.project(", ".join(f'"{name}"' for name in NAMES)).fetchall(), strict=True)
+        zip(*content.project(", ".join(f'"{name}"' for name in NAMES)).fetchall(), strict=True)
     )
 
 
@@ -121,8 +121,8 @@ def pandas_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
 def pyarrow_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
     import pyarrow.dataset as ds
 
-    found = ds.dataset(path, format="parquet", partitioning="hive")
-    return _of_arrow(found.to_table())
+    content = ds.dataset(path, format="parquet", partitioning="hive")
+    return _of_arrow(content.to_table())
 
 
 def datafusion_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
@@ -147,8 +147,8 @@ def datafusion_delta(path: str, _: str) -> list[tuple[Any, ...]]:
 def daft_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
     import daft
 
-    found = daft.read_parquet(f"{path}/*/*/*.parquet", hive_partitioning=True)
-    return _of_arrow(found.to_arrow())
+    content = daft.read_parquet(f"{path}/*/*/*.parquet", hive_partitioning=True)
+    return _of_arrow(content.to_arrow())
 
 
 def daft_delta(path: str, _: str) -> list[tuple[Any, ...]]:
@@ -215,11 +215,11 @@ def main(reader: str, path: str, out: str, jars: str = "") -> None:
     """Read the table, and write what came of it. Effects: as said."""
     read: Callable[[str, str], list[tuple[Any, ...]]] = globals()[reader]
     try:
-        found: Any = {"rows": read(path, jars)}
+        content: Any = {"rows": read(path, jars)}
     except BaseException as error:  # noqa: BLE001 -- engines of Rust panic with one that is not an Exception
         lines = str(error).replace(path, "PATH").strip().splitlines() or [""]
-        found = {"raised": type(error).__name__, "message": lines[0][:LONGEST]}
-    Path(out).write_text(json.dumps(found))
+        content = {"raised": type(error).__name__, "message": lines[0][:LONGEST]}
+    Path(out).write_text(json.dumps(content))
 
 
 if __name__ == "__main__":

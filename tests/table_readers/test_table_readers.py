@@ -32,11 +32,11 @@ BY_DAY = {
     "pyiceberg_scan": "iceberg",
     "polars_iceberg": "iceberg",
 }
-KEYS = 2_000
+KEYS = 1_000
 ROWS: Rows = [(0, 1, b"a", b"b"), (0, 2, b"c", b"")]
 
 
-def found(rows: Rows) -> dict[str, object]:
+def as_read(rows: Rows) -> dict[str, object]:
     return {"rows": [[one, two, key.hex(), value.hex()] for one, two, key, value in rows]}
 
 
@@ -51,7 +51,7 @@ def found(rows: Rows) -> dict[str, object]:
     ],
 )
 def test_rows_are_judged(rows: Rows, verdict: str, detail: str) -> None:
-    assert (verdict, detail) == judged(ROWS, found(rows))
+    assert (verdict, detail) == judged(ROWS, as_read(rows))
 
 
 def test_who_reads_nothing_refuses_nothing() -> None:
@@ -71,8 +71,8 @@ def test_the_engines_of_the_tests_read_all(tmp_path: Path) -> None:
     for title in TABLES:
         form, mode = TABLES[title]
         assert (mode == "merge-on-read") == any(deleted_rows(form, paths[title])), title
-        for function, one in BY_DAY.items():
-            if one == form:
+        for function, its_form in BY_DAY.items():
+            if its_form == form:
                 what = read_by(Path(sys.executable), function, paths[title], tmp_path / "out")
                 assert ("right", "") == judged(expected, what), (title, function)
 

@@ -35,9 +35,9 @@ read a file in parts must still know the number of each row.
 
 
 def written(root: Path, keys: int = KEYS) -> tuple[Rows, dict[str, Path]]:
-    """Write all tables: two updates after the first one, each with changed and deleted keys. Batches
-    have `keys` / 100 records, so that the end of a log is that of a batch of the next one.
-    Effects: makes them, with the logs of which they are.
+    """Write all tables: two updates after the first one, each with changed and deleted keys.
+    Effects: makes them, with the logs of which they are. Batches have `keys` / 100 records: the
+    end of a log is that of a batch of the next log.
 
     Returns:
         the rows that each must have, and title → its directory.
@@ -68,9 +68,8 @@ def deleted_rows(form: str, path: Path) -> Iterator[Path]:
     if form == "delta":
         yield from path.glob("deletion_vector_*.bin")
     elif form == "iceberg":
-        yield from (
-            one for one in path.rglob("*.parquet") if "file_path" in pq.read_schema(one).names
-        )
+        files = path.rglob("*.parquet")
+        yield from (file for file in files if "file_path" in pq.read_schema(file).names)
 
 
 def most_groups(path: Path) -> int:
