@@ -86,7 +86,7 @@ class IcebergStore(Store):
     """
 
     places_in_files: ClassVar[bool] = True
-    deletes_rows: ClassVar[bool] = True
+    deletes_rows: bool = True
     errors: ClassVar[tuple[type[Exception], ...]] = (
         *(kind for kind in vars(exceptions).values() if isinstance(kind, type)),
         NotImplementedError,
