@@ -67,6 +67,8 @@ from logwright.tables.model import (
     Snapshot,
     dump_form,
     dump_progress,
+    load_form,
+    require_columns,
 )
 from logwright.tables.store import MADE_AGAIN, FilesStore, TableLocation
 
@@ -133,6 +135,8 @@ class DeltaStore(FilesStore):
         table = self._opened()
         self._version = table.version()
         info = self._commit_info(table)
+        form = load_form(info[FORM_KEY], table=self.name)
+        require_columns(form, [one.name for one in table.schema().fields], table=self.name)
         self._require_rules(table)
         files = tuple(_files(table))
         in_doubt = self._load_vectors(table, info, files)

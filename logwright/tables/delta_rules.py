@@ -127,7 +127,9 @@ def asked_of_metadata(configuration: Mapping[str, str | None], schema: str) -> A
             return asked
     for column, name in _marks(json.loads(schema), ()):
         if name not in _PHYSICAL:
-            return Asked(f"its column {column} has {_short(name)}, which writers must follow.", _DROP)
+            return Asked(
+                f"its column {column} has {_short(name)}, which writers must follow.", _DROP
+            )
     return None
 
 
