@@ -3,8 +3,9 @@
 Prints how many, how long, what happened, and each difference with the shortest sequence that shows
 it; the exit status is 1 if there is one. With ``--kafka`` half of the cleanings are by Kafka's own
 cleaner, with ``--spark`` Spark writes to tables of Parquet, too, with ``--unique topic`` all tables
-have one row of a key in the whole topic, with ``--bucket`` all are of Delta in a bucket, with ``--form`` all are
-of one format.
+have one row of a key in the whole topic, with ``--bucket`` all are of Delta in a bucket, with
+``--form`` all are of one format. With ``--engines DIRECTORY`` programs of other environments take
+part, see `tests.table_sequences.engines`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
+from pathlib import Path
 
 from tests.table_sequences.driver import Figures, run_share
 
@@ -42,6 +44,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--kafka", action="store_true")
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--bucket", action="store_true")
+    parser.add_argument("--engines", type=Path)
     parser.add_argument("--form", choices=_FORMS)
     parser.add_argument("--unique", choices=["partition", "topic"])
     chosen = parser.parse_args(arguments)
@@ -59,6 +62,7 @@ def main(arguments: list[str]) -> int:
                 unique=chosen.unique,
                 bucket=chosen.bucket,
                 step=step,
+                engine=chosen.engines,
             )
             for chunk in _chunks(seed, chosen.count, step)
         ]

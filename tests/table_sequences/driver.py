@@ -33,6 +33,7 @@ from tests.differential.random_logs import scratch_directory
 from tests.table_deaths import Died, counted
 from tests.table_rows import files_with, read_table, table_rows
 from tests.table_sequences import world as logs
+from tests.table_sequences.engines import engines
 from tests.table_sequences.others import OTHERS as FILES
 from tests.table_sequences.others import Act, parquet_by_spark
 from tests.table_sequences.rules import RULES
@@ -102,7 +103,7 @@ class Setting:
 
     Attributes:
         kafka: Kafka's own cleaner; None: it does not.
-        more: acts of other programs, as `OTHERS`: of Spark.
+        more: acts of other programs, as `OTHERS`: of Spark and DuckDB.
         unique: where a key has one row in all tables; None: it is drawn.
         bucket: all tables are of Delta, in a bucket.
     """
@@ -393,21 +394,24 @@ def run_share(
     unique: Unique | None,
     bucket: bool = False,
     step: int = 1,
+    engine: Path | None = None,
 ) -> Figures:
-    """`run_many` of this number of seeds, each this `step` after the one before, by a process of its own. Effects: may start JVMs; prints
-    each difference.
+    """`run_many` of this number of seeds, each this `step` after the one before, by a process of
+    its own. Effects: may start JVMs; prints each difference.
     """
     logging.disable(logging.CRITICAL)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(scratch_directory()))
         cleaner = stack.enter_context(KafkaCleaner()) if kafka else None
-        more = {}
+        more: dict[str, dict[str, tuple[int, Act]]] = {}
+        if engine is not None:
+            more = stack.enter_context(engines(engine, scratch))
         if spark:
             from tests.spark_session import observed_session  # noqa: PLC0415 -- it costs time
 
             (scratch / "events").mkdir()
             session = stack.enter_context(observed_session(scratch / "events")).spark
-            more = {"parquet": {"Spark": (4, parquet_by_spark(session))}}
+            more["parquet"] = {"Spark": (4, parquet_by_spark(session))}
         setting = Setting(
             scratch=scratch / "work", kafka=cleaner, more=more, unique=unique, bucket=bucket
         )
