@@ -1,8 +1,8 @@
 """Programs of other environments that take part: DuckDB and Spark, which cannot be in this one.
 
 A directory has a file for each: ``duckdb.json``, ``spark.json``, with ``python``, the interpreter
-of an environment that has the program, and ``files``: DuckDB's extension delta, or the jars of Delta
-and Iceberg for Spark and a driver of SQLite. tests/README.md says how they are made.
+of an environment that has the program, and ``files``: DuckDB's extension delta, or the jars of
+Delta and Iceberg for Spark and a driver of SQLite. tests/README.md says how they are made.
 """
 
 from __future__ import annotations

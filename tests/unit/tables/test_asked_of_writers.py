@@ -5,7 +5,6 @@ update does it, or refuses the table by name, and the table stays as it was.
 from __future__ import annotations
 
 import json
-import random
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ from logwright.tables.delta_log import commit_path
 from logwright.tables.delta_rules import same_types
 from logwright.tables.model import OtherForm, UnknownTable
 from tests.table_rows import expected_rows, table_rows
-from tests.table_world import place, three_logs, update, write_logs
+from tests.table_world import place, update, write_logs
 from tests.unit.tables.test_others import PAIRS, Other, delta_rows, iceberg, two_updates
 
 MORE = [*PAIRS, ("k1", None), ("k2", "w")]
@@ -249,20 +248,20 @@ def vectors_added(path: Path, version: int) -> int:
 @pytest.mark.parametrize("value", ["false", None])
 def test_no_vectors_where_a_table_wants_none(tmp_path: Path, value: str | None) -> None:
     """Files are written again; vectors that are there go with them, or stay."""
-    draw = random.Random(3)
-    *logs, grown = three_logs(tmp_path, draw)
+    many = [(f"k{number}", "v") for number in range(400)]
     path = tmp_path / "table"
-    where = place("delta", path, buckets=2)
-    for log_dir in logs:
-        update(where, log_dir)
-    assert any(vectors_added(path, version) for version in range(2))
-    configuration = {} if value is None else {"delta.enableDeletionVectors": value}
+    where = place("delta", path, buckets=1)
+    update(where, write_logs(tmp_path / "1", {0: many}))
+    update(where, write_logs(tmp_path / "2", {0: [*many, *[("k1", "w")] * 10]}))
+    grown = write_logs(tmp_path / "3", {0: [*many, *[("k1", "w")] * 10, ("k2", None)]})
+    assert vectors_added(path, 1)
     table = DeltaTable(str(path))
+    configuration = {} if value is None else {"delta.enableDeletionVectors": value}
     act_of(path, properties=configuration)
     if value is None:
         commit = path / commit_path(table.version() + 1)
         commit.write_text(commit.read_text().replace('"delta.enableDeletionVectors": "true"', ""))
-    (done, _) = update(where, grown).result.partitions
+    (done,) = update(where, grown).result.partitions
     assert "upsert" == done.step.kind
     assert expected_rows(grown, "t") == table_rows("delta", path)
     assert not vectors_added(path, DeltaTable(str(path)).version())
