@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from tests import mysql_events
 from tests.connect_events import PROJECT
 from tests.e2e.servers import DATABASE_USER, postgres
 from tests.oracle_runner import JVM_OPTIONS, classpath_of, java
@@ -50,7 +51,7 @@ COLUMNS: Final[Mapping[str, Source]] = MappingProxyType(
         "f8": Source("double precision", "0.1", ("NaN", "-Infinity", "1e-300")),
         "n": Source("numeric", "123456789012345678901234567890.123", ("NaN", "0", "1e40")),
         "n102": Source("numeric(10,2)", "-12345678.90", ("NaN", "0.01")),
-        "n400": Source("numeric(40,0)", "1234567890123456789012345678901234567890", ("7",)),
+        "n400": Source("numeric(40,0)", "7", ("1234567890123456789012345678901234567890",)),
         "mo": Source("money", "-1234.56", ("92233720368547758.07",)),
         "bo": Source("boolean", "true", ("false",)),
         "b1": Source("bit", "1"),
@@ -236,20 +237,26 @@ def written() -> dict[str, Any]:
         "changes": changed(),
         "truncation": truncated(),
     }
-    lines = "\n".join(map(json.dumps, asked.values()))
-    level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    of_mysql = {name: mysql_events.asked(name) for name in mysql_events.SETTINGS}
     with (
         tempfile.TemporaryDirectory() as place,
         postgres(Path(place) / "postgres", wal_level="logical") as port,
     ):
-        command = [java(), *JVM_OPTIONS, level, "-cp", classpath_of(PROJECT), "connect.Postgres"]
-        done = subprocess.run(
-            [*command, str(port), DATABASE_USER],
-            input=lines.encode(),
-            stdout=subprocess.PIPE,
-            check=True,
-            timeout=400,
-        )
+        answers = answered("Postgres", asked, str(port), DATABASE_USER)
+    return answers | answered("MySql", of_mysql)
+
+
+def answered(name: str, asked: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
+    """What a class of the project answers. Effects: builds the project, a process."""
+    level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    command = [java(), *JVM_OPTIONS, level, "-cp", classpath_of(PROJECT), f"connect.{name}"]
+    done = subprocess.run(
+        [*command, *arguments],
+        input="\n".join(map(json.dumps, asked.values())).encode(),
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=400,
+    )
     answers = map(json.loads, done.stdout.splitlines())
     return dict(zip(asked, answers, strict=True))
 

@@ -16,10 +16,10 @@ final class Forms implements AutoCloseable {
     private final Avro avro = new Avro();
     private final JsonConverter[][] converters = {pair(true), pair(false)};
 
-    /** Puts lists of `json`, `plain` and `avro` into an object: each record's key and value in base64. */
+    /** Puts lists into an object: of `json`, `plain` and `avro` each record's key and value in base64. */
     Forms(ObjectNode made) {
         this.made = made;
-        for (String name : new String[] {"json", "plain", "avro", "schemas"}) {
+        for (String name : new String[] {"topics", "json", "plain", "avro", "schemas"}) {
             made.putArray(name);
         }
     }
@@ -34,6 +34,7 @@ final class Forms implements AutoCloseable {
     void add(SourceRecord record) throws IOException {
         Schema[] schemas = {record.keySchema(), record.valueSchema()};
         Object[] parts = {record.key(), record.value()};
+        made.withArray("topics").add(record.topic());
         ArrayNode json = made.withArray("json").addArray();
         ArrayNode plain = made.withArray("plain").addArray();
         ArrayNode binary = made.withArray("avro").addArray();
