@@ -44,8 +44,17 @@ from logwright.tables.delta_log import (
     forget_before,
     is_there,
     look_since,
+    newest_protocol,
     oldest_commit,
     write_checkpoint,
+)
+from logwright.tables.delta_rules import (
+    Asked,
+    asked_of_metadata,
+    asked_of_protocol,
+    same_types,
+    vectors_are_off,
+    with_metadata_of,
 )
 from logwright.tables.files import Changed, DirectoryFiles
 from logwright.tables.local_files import refuse_others
@@ -54,11 +63,14 @@ from logwright.tables.model import (
     PROGRESS_KEY,
     Commit,
     DataFile,
+    OtherForm,
     Snapshot,
     dump_form,
     dump_progress,
+    load_form,
+    require_columns,
 )
-from logwright.tables.store import FilesStore, TableLocation
+from logwright.tables.store import MADE_AGAIN, FilesStore, TableLocation
 
 VECTORS_KEY: Final = "logwright.deletionVectors"
 """Name of file → descriptor of its deletion vector, in the commit info."""
@@ -82,7 +94,7 @@ _NO_ZONE_TYPE: Final = '"timestamp_ntz"'
 class DeltaStore(FilesStore):
     """A table of Delta Lake, in a local directory or in a bucket."""
 
-    deletes_rows: ClassVar[bool] = True
+    deletes_rows: bool = True
     errors: ClassVar[tuple[type[Exception], ...]] = (DeltaError, Changed)
     conflicts: ClassVar[tuple[type[Exception], ...]] = (Changed,)
 
@@ -110,14 +122,22 @@ class DeltaStore(FilesStore):
             durable.remove_leftovers(self._files.directory / LOG, older_than_s=0)
 
     def load(self) -> Snapshot | None:
-        """See `Store.load`."""
+        """See `Store.load`.
+
+        Raises:
+            UnknownTable: it is not logwright's, or asks of writers what logwright does not do.
+            OtherForm: another program has changed the columns.
+        """
         self._version = -1
         if not is_there(self._files):
             refuse_others(self._files, _PARTS)
             return None
-        table = DeltaTable(self._files.location)
+        table = self._opened()
         self._version = table.version()
         info = self._commit_info(table)
+        form = load_form(info[FORM_KEY], table=self.name)
+        require_columns(form, [one.name for one in table.schema().fields], table=self.name)
+        self._require_rules(table)
         files = tuple(_files(table))
         in_doubt = self._load_vectors(table, info, files)
         deleted: Counter[int] = Counter()
@@ -245,6 +265,64 @@ class DeltaStore(FilesStore):
             "the Delta table was not made by logwright.", "Give another path, or remove the table."
         )
 
+    def _opened(self) -> DeltaTable:
+        """Return the newest version. Effects: reads the log.
+
+        Raises:
+            UnknownTable: it has a protocol that the library does not know.
+        """
+        try:
+            return DeltaTable(self._files.location)
+        except DeltaError as error:
+            protocol = newest_protocol(self._files) or {}
+            features = [*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())]
+            self._refuse(
+                asked_of_protocol(
+                    int(protocol.get("minReaderVersion", 0)),
+                    int(protocol.get("minWriterVersion", 0)),
+                    map(str, features),
+                ),
+                error,
+            )
+            raise
+
+    def _require_rules(self, table: DeltaTable) -> None:
+        """Require that logwright does what the table asks of its writers.
+
+        Raises:
+            UnknownTable: it asks for more, or is partitioned in another way.
+        """
+        protocol, metadata = table.protocol(), table.metadata()
+        features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
+        versions = protocol.min_reader_version, protocol.min_writer_version
+        self._refuse(asked_of_protocol(*versions, features))
+        self._refuse(asked_of_metadata(metadata.configuration, table.schema().to_json()))
+        if list(metadata.partition_columns) != [PARTITION, BUCKET]:
+            raise self._refused("another program has partitioned the table in another way.")
+        self.deletes_rows = not vectors_are_off(metadata.configuration, features)
+
+    def _refuse(self, asked: Asked | None, cause: Exception | None = None) -> None:
+        if asked is not None:
+            problem = f"the Delta table cannot be updated: {asked.problem}"
+            raise self._refused(problem, asked.remedy) from cause
+
+    def _require_types(self, table: DeltaTable, version: int) -> None:
+        """Require that columns have the types with which logwright left them in a version. Effects:
+        reads it.
+
+        Raises:
+            OtherForm: they have others, or that version is not there any more.
+        """
+        try:
+            ours = DeltaTable(self._files.location, version=version).schema().to_json()
+        except DeltaError:
+            ours = ""
+        if not ours or not same_types(ours, table.schema().to_json()):
+            raise OtherForm(
+                f"another program has changed the types of columns of the table {self.name}.",
+                remedy=MADE_AGAIN,
+            )
+
     def _load_vectors(
         self, table: DeltaTable, info: Mapping[str, Any], files: tuple[DataFile, ...]
     ) -> str | None:
@@ -260,6 +338,8 @@ class DeltaStore(FilesStore):
         deleted: dict[str, NDArray[np.int64]] = {}
         try:
             since = look_since(self._files, versions, _named(info))
+            if since.has_metadata:
+                self._require_types(table, versions.start - 1)
             named = since.vectors.keys() & set(paths.values())
             self._vectors = {path: since.vectors[path] for path in named}
             lost = self._files.first_lost(self._expected(files))
@@ -356,7 +436,7 @@ def _new_table(schema: pa.Schema) -> list[dict[str, Any]]:
 def _with_schema(table: DeltaTable, schema: pa.Schema) -> list[dict[str, Any]]:
     """Return the actions by which a table has other columns: all else that it has stays."""
     known, protocol = table.metadata(), table.protocol()
-    text = Schema.from_arrow(schema).to_json()
+    text = with_metadata_of(Schema.from_arrow(schema).to_json(), table.schema().to_json())
     readers = {*(protocol.reader_features or ())}
     writers = {*(protocol.writer_features or ())}
     metadata = {

@@ -39,10 +39,12 @@ class Since:
     Attributes:
         change: what may have changed rows; None: nothing.
         vectors: path → descriptor of its deletion vector, as commits have it, of all files.
+        has_metadata: the table may have another schema.
     """
 
     change: str | None
     vectors: Mapping[str, Mapping[str, Any]]
+    has_metadata: bool
 
 
 def look_since(
@@ -57,12 +59,14 @@ def look_since(
     """
     known = dict(vectors)
     change = None
+    has_metadata = False
     for version in versions:
         operation, changes = "commit", False
         try:
             for name, action in _actions(files.read(commit_path(version))):
                 if name == "commitInfo":
                     operation = str(action.get("operation", operation))
+                has_metadata |= name == "metaData"
                 if name not in ("add", "remove"):
                     continue
                 changes |= action.get("dataChange") is not False
@@ -72,9 +76,25 @@ def look_since(
                     known[path] = dict(action[_VECTOR])
         except _OTHER_FORM:
             operation, changes = "commit that cannot be read", True
+            has_metadata = True
         if changes and change is None:
             change = f"{operation[:40]} in version {version}"
-    return Since(change=change, vectors=known)
+    return Since(change=change, vectors=known, has_metadata=has_metadata)
+
+
+def newest_protocol(files: TableFiles) -> Mapping[str, Any] | None:
+    """Return the newest protocol that commits have; None: they have none, or cannot be read.
+    Effects: lists the log, reads commits.
+    """
+    numbers = {number for path, number in _versions(files) if path.endswith(".json")}
+    for version in sorted(numbers, reverse=True):
+        try:
+            for name, action in _actions(files.read(commit_path(version))):
+                if name == "protocol":
+                    return dict(action)
+        except _OTHER_FORM:
+            return None
+    return None
 
 
 def write_checkpoint(table: DeltaTable, files: TableFiles) -> None:

@@ -31,6 +31,7 @@ from pyiceberg.io.pyarrow import (
     parquet_files_to_data_files,
 )
 from pyiceberg.manifest import DataFile as IcebergFile
+from pyiceberg.manifest import FileFormat
 from pyiceberg.table import FileScanTask, Table
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -47,6 +48,7 @@ from logwright.tables.iceberg_history import (
     used_files,
     version_of,
 )
+from logwright.tables.iceberg_rules import NAME_MAPPING, asked_of, changed_columns, is_ours
 from logwright.tables.iceberg_schema import change_schema, other_columns
 from logwright.tables.local_files import refuse_others
 from logwright.tables.model import (
@@ -55,18 +57,17 @@ from logwright.tables.model import (
     Commit,
     DataFile,
     Form,
+    OtherForm,
     Snapshot,
     UnknownTable,
     dump_form,
     dump_progress,
     load_form,
+    require_columns,
 )
 from logwright.tables.store import MADE_AGAIN, Store, TableLocation
 
 CATALOG_FILE: Final = "catalog.db"
-_NAME_MAPPING: Final = "schema.name-mapping.default"
-"""Property by which readers find columns in files without field ids (Iceberg's specification,
-"Column Projection")."""
 _CATALOG_NAME: Final = "logwright"
 _FILE: Final = "file://"
 _S3: Final = {"s3.endpoint": "AWS_ENDPOINT_URL", "s3.region": "AWS_REGION"}
@@ -86,7 +87,7 @@ class IcebergStore(Store):
     """
 
     places_in_files: ClassVar[bool] = True
-    deletes_rows: ClassVar[bool] = True
+    deletes_rows: bool = True
     errors: ClassVar[tuple[type[Exception], ...]] = (
         *(kind for kind in vars(exceptions).values() if isinstance(kind, type)),
         NotImplementedError,
@@ -137,7 +138,12 @@ class IcebergStore(Store):
         return self._loaded
 
     def load(self) -> Snapshot | None:
-        """See `Store.load`."""
+        """See `Store.load`.
+
+        Raises:
+            UnknownTable: it is not logwright's, or asks of writers what logwright does not do.
+            OtherForm: another program has changed the columns.
+        """
         self._version = None
         place = self._place
         if place.directory and not place.catalog and not (place.directory / CATALOG_FILE).exists():
@@ -153,6 +159,7 @@ class IcebergStore(Store):
                 f"the Iceberg table {self.name} was not made by logwright.",
                 remedy="Give another name or catalog, or remove the table.",
             )
+        self._require_rules(table)
         self._version = version_of(table)
         newest, in_doubt = newest_ours(table)
         if newest is not None:
@@ -172,8 +179,30 @@ class IcebergStore(Store):
             version=str(self._version),
             deleted=deleted,
             in_doubt=in_doubt
+            or _other_format(files)
             or _first_lost(table, [*(_handle(file).file for file in files), *deletes]),
         )
+
+    def _require_rules(self, table: Table) -> None:
+        """Require that the table has logwright's columns, and asks of its writers what it does.
+
+        Raises:
+            UnknownTable, OtherForm: it does not.
+        """
+        form = load_form(table.properties[FORM_KEY], table=self.name)
+        require_columns(form, [one.name for one in table.schema().fields], table=self.name)
+        changed = changed_columns(table)
+        if changed is not None:
+            raise OtherForm(
+                f"another program has changed the column {changed} of the table {self.name}.",
+                remedy=MADE_AGAIN,
+            )
+        asked = asked_of(table)
+        if asked is not None:
+            raise UnknownTable(
+                f"the Iceberg table {self.name} cannot be updated: {asked.problem}",
+                remedy=asked.remedy,
+            )
 
     def _files(self, table: Table) -> tuple[DataFile, ...]:
         """Return the files of a table. Effects: reads its manifests.
@@ -182,17 +211,16 @@ class IcebergStore(Store):
             UnknownTable: another program has deleted rows by equality, or has files in other
                 places.
         """
-        fields = [PARTITION, BUCKET]
+        schema = table.schema()
+        ours = {number for number, spec in table.specs().items() if is_ours(spec, schema)}
         try:
-            files = tuple(_files(table))
+            tasks = list(table.scan().plan_files())
         except ValueError as error:  # pyiceberg knows no equality deletes
             raise self._changed("has deleted rows in a way that is not readable") from error
-        specs = {
-            number: [one.name for one in spec.fields] for number, spec in table.specs().items()
-        }
-        if any(specs.get(_handle(file).file.spec_id) != fields for file in files):
+        placed = (one for task in tasks for one in (task.file, *task.delete_files))
+        if any(file.spec_id not in ours for file in placed):
             raise self._changed("has partitioned it in another way")
-        return files
+        return tuple(_files(tasks))
 
     def _changed(self, how: str) -> UnknownTable:
         return UnknownTable(
@@ -221,7 +249,7 @@ class IcebergStore(Store):
                 spec.add_identity(PARTITION)
                 spec.add_identity(BUCKET)
             mapping = change.table_metadata.schema().name_mapping.model_dump_json()
-            named: dict[str, Any] = {_NAME_MAPPING: mapping}
+            named: dict[str, Any] = {NAME_MAPPING: mapping}
             change.set_properties(**named)
         self._load()
 
@@ -374,8 +402,17 @@ def _number(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def _files(table: Table) -> Iterator[DataFile]:
-    for task in table.scan().plan_files():
+def _other_format(files: Iterable[DataFile]) -> str | None:
+    """Return which of some files logwright cannot read: it writes Parquet."""
+    for file in files:
+        form = _handle(file).file.file_format
+        if form != FileFormat.PARQUET:
+            return f"it has a file of the format {form.value}"
+    return None
+
+
+def _files(tasks: Iterable[FileScanTask]) -> Iterator[DataFile]:
+    for task in tasks:
         file = task.file
         yield DataFile(
             partition=_number(file.partition[0]),

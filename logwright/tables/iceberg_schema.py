@@ -13,8 +13,11 @@ from pyiceberg.catalog import Catalog
 from pyiceberg.exceptions import ResolveError
 from pyiceberg.schema import Schema, promote
 from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import IcebergType, ListType, MapType, NestedField, PrimitiveType, StructType
+
+from logwright.tables.model import OtherForm
 
 _FORMAT_VERSION: Final = 2
 
@@ -25,6 +28,9 @@ def change_schema(change: Transaction, wanted: pa.Schema) -> None:
     Args:
         change: the transaction of the commit.
         wanted: the columns.
+
+    Raises:
+        OtherForm: a column would go by which another program has ordered or identified the rows.
     """
     known = {field.name: field for field in change.table_metadata.schema().fields}
     after = Catalog._convert_schema_if_needed(wanted, format_version=_FORMAT_VERSION)  # noqa: SLF001 - as `create_table` does
@@ -34,12 +40,29 @@ def change_schema(change: Transaction, wanted: pa.Schema) -> None:
         for name, field in known.items()
         if name not in fields or not _evolves(field, fields[name])
     ]
+    _require_unused(change.table_metadata, gone)
     if gone:
         with change.update_schema(allow_incompatible_changes=True) as update:
             for name in gone:
                 update.delete_column((name,))
     with change.update_schema(allow_incompatible_changes=True) as update:
         update.union_by_name(after)
+
+
+def _require_unused(table: TableMetadata, gone: list[str]) -> None:
+    """Require that no sort order and no identifier has one of these columns: a table cannot be read
+    whose order names a column that is not there.
+    """
+    schema = table.schema()
+    used = {*schema.identifier_field_ids, *(one.source_id for one in table.sort_order().fields)}
+    found = [name for name in gone if schema.find_field(name).field_id in used]
+    if found:
+        raise OtherForm(
+            f"the column {found[0]} gets another type or goes, and another program has made it a"
+            " sort order or an identifier of the table.",
+            remedy="Remove that order or identifier, or remove the table; it is then made again"
+            " from the log.",
+        )
 
 
 def other_columns(table: Table, snapshot: Snapshot) -> str | None:

@@ -68,7 +68,7 @@ class Store(ABC):
 
     places_in_files: ClassVar[bool] = False
     keeps_empty: ClassVar[bool] = False
-    deletes_rows: ClassVar[bool] = False
+    deletes_rows: bool = False
     errors: ClassVar[tuple[type[Exception], ...]] = ()
     conflicts: ClassVar[tuple[type[Exception], ...]] = ()
 

@@ -301,6 +301,7 @@ def decoder_of(place: LocatedTable, snapshot: Snapshot) -> Decoder:
 def _quarantine_table(place: LocatedTable, work: Path) -> Quarantine:
     refused = open_store(place, quarantine=True)
     refused.recover()
+    refused.load()  # what it asks that is not done is refused before the other table changes
     return Quarantine(store=refused, topic=place.topic, work=work)
 
 

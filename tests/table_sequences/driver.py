@@ -26,13 +26,17 @@ from logwright.errors import LogwrightError
 from logwright.format.names import TopicPartition
 from logwright.log.load import observe
 from logwright.tables.logs import TopicLog
+from logwright.tables.model import OtherForm, UnknownTable
 from logwright.tables.topic import TopicUpdate, update_topic
 from tests.differential.kafka_cleaner import KafkaCleaner
 from tests.differential.random_logs import scratch_directory
 from tests.table_deaths import Died, counted
 from tests.table_rows import files_with, read_table, table_rows
 from tests.table_sequences import world as logs
-from tests.table_sequences.others import OTHERS, Act, parquet_by_spark
+from tests.table_sequences.engines import engines
+from tests.table_sequences.others import OTHERS as FILES
+from tests.table_sequences.others import Act, parquet_by_spark
+from tests.table_sequences.rules import RULES
 from tests.table_sequences.world import World, form_of, make_world
 
 LONGEST: Final = 14
@@ -50,6 +54,7 @@ _LOGS: Final[dict[str, tuple[int, Act]]] = {
 }
 _SCHEMAS: Final[dict[str, tuple[int, Act]]] = {"newer schema": (6, logs.newer_schema)}
 """Where values are of schemas."""
+OTHERS: Final = {form: {**FILES[form], **RULES[form]} for form in FILES}
 _UPDATE: Final = 18
 _OTHERS: Final = 14
 """Weights of an update, and of all acts of other programs together."""
@@ -98,7 +103,7 @@ class Setting:
 
     Attributes:
         kafka: Kafka's own cleaner; None: it does not.
-        more: acts of other programs, as `OTHERS`: of Spark.
+        more: acts of other programs, as `OTHERS`: of Spark and DuckDB.
         unique: where a key has one row in all tables; None: it is drawn.
         bucket: all tables are of Delta, in a bucket.
     """
@@ -157,11 +162,13 @@ class _Judge:
 
     Attributes:
         changed: another program has changed the table since the last update that was right.
+        versions: of the table before the last update.
     """
 
     world: World
     figures: Figures
     changed: bool = False
+    versions: set[str] = field(default_factory=set)
 
     def act(self, name: str, choice: int, setting: Setting) -> None:
         """Do one."""
@@ -191,15 +198,15 @@ class _Judge:
         if dies:
             self._die(draw)
         limits = draw.choice([0, 0, 10**6]), draw.choice([2, 3, 8])
+        self.versions = _versions(self.world)
         try:
             done = self._update(*limits)
         except LogwrightError as error:
             if not self.changed:
                 raise
-            self.figures.refusals[f"{self.world.form}: {error.problem[:60]}"] += 1
-            self._follow(error)
-            done = self._update(*limits)
+            done = self._refused(error, limits, undone=draw.random() < 0.5)
         self.changed = False
+        self.world.undo = None
         for partition in done.result.partitions:
             why = partition.step.reason.partition(":")[0]
             self.figures.steps[
@@ -238,6 +245,28 @@ class _Judge:
         for error in done.result.failures.values():
             raise error
         return done
+
+    def _refused(
+        self, error: LogwrightError, limits: tuple[int, int], *, undone: bool
+    ) -> TopicUpdate:
+        """Update the table after a refusal: what is refused has not changed it. `undone`: what
+        another program did is taken back, if that is known.
+        """
+        world = self.world
+        self.figures.refusals[f"{world.form}: {_kind(error)}"] += 1
+        if isinstance(error, UnknownTable | OtherForm) and self.versions != _versions(world):
+            raise Difference(f"refused, and changed: {error}")
+        if undone and world.undo is not None:
+            self.figures.acts["undone"] += 1
+            try:
+                world.undo()
+                return self._update(*limits)
+            except LogwrightError as again:
+                error = again
+            except Exception as raised:  # noqa: BLE001 -- the other program's
+                self.figures.acts[f"undone raised {type(raised).__name__}"] += 1
+        self._follow(error)
+        return self._update(*limits)
 
     def _follow(self, error: LogwrightError) -> None:
         """Do what the message says."""
@@ -303,6 +332,19 @@ def _keys_in(table: Path, orphans: set[str]) -> set[str]:
     }
 
 
+def _versions(world: World) -> set[str]:
+    """The names of the files of versions of Delta and Iceberg."""
+    table = world.table
+    found = [*table.glob("_delta_log/*.json"), *table.glob("metadata/*.metadata.json")]
+    return {path.name for path in found}
+
+
+def _kind(error: LogwrightError) -> str:
+    """What a refusal says, without paths and numbers."""
+    words = [one for one in error.problem.split() if "/" not in one]
+    return "".join(one for one in " ".join(words) if not one.isdigit())[:110]
+
+
 def _files_in(world: World) -> set[str]:
     """The names of files with rows, or heads."""
     return {
@@ -351,25 +393,29 @@ def run_share(
     spark: bool,
     unique: Unique | None,
     bucket: bool = False,
+    step: int = 1,
+    engine: Path | None = None,
 ) -> Figures:
-    """`run_many` of this number of seeds, by a process of its own. Effects: may start JVMs; prints
-    each difference.
+    """`run_many` of this number of seeds, each this `step` after the one before, by a process of
+    its own. Effects: may start JVMs; prints each difference.
     """
     logging.disable(logging.CRITICAL)
     with ExitStack() as stack:
         scratch = Path(stack.enter_context(scratch_directory()))
         cleaner = stack.enter_context(KafkaCleaner()) if kafka else None
-        more = {}
+        more: dict[str, dict[str, tuple[int, Act]]] = {}
+        if engine is not None:
+            more = stack.enter_context(engines(engine, scratch))
         if spark:
             from tests.spark_session import observed_session  # noqa: PLC0415 -- it costs time
 
             (scratch / "events").mkdir()
             session = stack.enter_context(observed_session(scratch / "events")).spark
-            more = {"parquet": {"Spark": (4, parquet_by_spark(session))}}
+            more["parquet"] = {"Spark": (4, parquet_by_spark(session))}
         setting = Setting(
             scratch=scratch / "work", kafka=cleaner, more=more, unique=unique, bucket=bucket
         )
-        return run_many(range(first, first + count), setting, say=_say)
+        return run_many(range(first, first + step * count, step), setting, say=_say)
 
 
 def _say(text: str) -> None:

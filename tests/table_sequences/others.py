@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 Act = Callable[[World, random.Random], None]
 
 
-def _delta(world: World) -> DeltaTable:
+def delta_at(world: World) -> DeltaTable:
     return DeltaTable(str(world.table))
 
 
-def _delta_rows(world: World) -> pa.Table:
-    query = QueryBuilder().register("t", _delta(world)).execute("SELECT * FROM t")
+def delta_rows(world: World) -> pa.Table:
+    query = QueryBuilder().register("t", delta_at(world)).execute("SELECT * FROM t")
     return pa.table(query.read_all())
 
 
-def _iceberg(world: World) -> Table:
+def iceberg_at(world: World) -> Table:
     uri = f"sqlite:///{world.table}/catalog.db"
     return load_catalog("logwright", type="sql", uri=uri).load_table("latest_state.t")
 
@@ -45,25 +45,25 @@ def _offset(draw: random.Random) -> int:
 
 def delta_restore(world: World, draw: random.Random) -> None:
     """To some version, forgiving files that are gone or not."""
-    table = _delta(world)
+    table = delta_at(world)
     table.restore(draw.randint(0, table.version()), ignore_missing_files=draw.random() < 0.5)
 
 
 def delta_delete(world: World, draw: random.Random) -> None:
     """Some rows, or all."""
-    table = _delta(world)
+    table = delta_at(world)
     table.delete(draw.choice([None, f'"offset" < {_offset(draw)}', "bucket = 0"]))
 
 
 def delta_update(world: World, draw: random.Random) -> None:
     """Values of some rows; as many rows as before."""
-    _delta(world).update(updates={"value": "'hacked'"}, predicate=f'"offset" > {_offset(draw)}')
+    delta_at(world).update(updates={"value": "'hacked'"}, predicate=f'"offset" > {_offset(draw)}')
 
 
 def delta_merge(world: World, draw: random.Random) -> None:
     """Rows of another table, with other values."""
-    rows = _delta_rows(world).slice(0, draw.randint(1, 9))
-    merging = _delta(world).merge(
+    rows = delta_rows(world).slice(0, draw.randint(1, 9))
+    merging = delta_at(world).merge(
         source=rows,
         predicate='t."offset" = s."offset" AND t.partition = s.partition',
         source_alias="s",
@@ -74,27 +74,27 @@ def delta_merge(world: World, draw: random.Random) -> None:
 
 def delta_append(world: World, draw: random.Random) -> None:
     """Rows that are there already."""
-    rows = _delta_rows(world)
+    rows = delta_rows(world)
     write_deltalake(str(world.table), rows.slice(0, draw.randint(1, 9)), mode="append")
 
 
 def delta_overwrite(world: World, draw: random.Random) -> None:
     """With nothing, or with some or all of its rows."""
-    rows = _delta_rows(world)
+    rows = delta_rows(world)
     rows = rows.slice(0, draw.choice([0, len(rows) // 2, len(rows)]))
     write_deltalake(str(world.table), rows, mode="overwrite")
 
 
 def delta_column(world: World, draw: random.Random) -> None:
     """A column more."""
-    rows = _delta_rows(world).slice(0, draw.randint(0, 2))
+    rows = delta_rows(world).slice(0, draw.randint(0, 2))
     rows = rows.append_column("more", pa.array([None] * len(rows), pa.string()))
     write_deltalake(str(world.table), rows, mode="append", schema_mode="merge")
 
 
 def delta_compact(world: World, draw: random.Random) -> None:
     """The same rows in other files."""
-    optimizer = _delta(world).optimize
+    optimizer = delta_at(world).optimize
     if draw.random() < 0.5:
         optimizer.compact()
     else:
@@ -103,18 +103,18 @@ def delta_compact(world: World, draw: random.Random) -> None:
 
 def delta_vacuum(world: World, draw: random.Random) -> None:
     """Files without use; in full also deletion vectors, which the library takes for such."""
-    _delta(world).vacuum(
+    delta_at(world).vacuum(
         0, dry_run=False, enforce_retention_duration=False, full=draw.random() < 0.3
     )
 
 
 def delta_checkpoint(world: World, draw: random.Random) -> None:
     """A checkpoint; rarely the log below it is removed at once."""
-    table = _delta(world)
+    table = delta_at(world)
     if draw.random() < 0.2:
         table.alter.set_table_properties({"delta.logRetentionDuration": "interval 0 seconds"})
         time.sleep(0.01)
-        table = _delta(world)
+        table = delta_at(world)
     table.create_checkpoint()
     table.cleanup_metadata()
 
@@ -126,32 +126,34 @@ def delta_lost_commit(world: World, draw: random.Random) -> None:
 
 def iceberg_delete(world: World, draw: random.Random) -> None:
     """Some rows, or all."""
-    _iceberg(world).delete(draw.choice([f"offset < {_offset(draw)}", "offset >= 0", "bucket = 0"]))
+    iceberg_at(world).delete(
+        draw.choice([f"offset < {_offset(draw)}", "offset >= 0", "bucket = 0"])
+    )
 
 
 def iceberg_append(world: World, draw: random.Random) -> None:
     """Rows that are there already."""
-    table = _iceberg(world)
+    table = iceberg_at(world)
     table.append(table.scan().to_arrow().slice(0, draw.randint(1, 9)))
 
 
 def iceberg_overwrite(world: World, draw: random.Random) -> None:
     """With nothing, or with some or all of its rows."""
-    table = _iceberg(world)
+    table = iceberg_at(world)
     rows = table.scan().to_arrow()
     table.overwrite(rows.slice(0, draw.choice([0, len(rows) // 2, len(rows)])))
 
 
 def iceberg_rollback(world: World, draw: random.Random) -> None:
     """To some snapshot."""
-    table = _iceberg(world)
+    table = iceberg_at(world)
     snapshot = draw.choice(table.snapshots()).snapshot_id
     table.manage_snapshots().set_current_snapshot(snapshot).commit()
 
 
 def iceberg_expire(world: World, draw: random.Random) -> None:
     """Some old snapshots, or all that may be."""
-    table = _iceberg(world)
+    table = iceberg_at(world)
     current = table.current_snapshot()
     old = [one.snapshot_id for one in table.snapshots() if one != current]
     chosen = [one for one in old if draw.random() < 0.7]
@@ -164,7 +166,7 @@ def iceberg_column(world: World, draw: random.Random) -> None:
     from pyiceberg.types import StringType  # noqa: PLC0415 -- here only
 
     del draw
-    with _iceberg(world).update_schema() as change:
+    with iceberg_at(world).update_schema() as change:
         change.add_column("more", StringType())
 
 

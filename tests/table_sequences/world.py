@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -104,6 +104,7 @@ class World:
             one more.
         schema: number of the newest one.
         written: partition and offset → number of the schema.
+        undo: what takes back the last act for which an update is refused; None: there is nothing.
     """
 
     root: Path
@@ -124,6 +125,7 @@ class World:
     schemas: Schemas | None = None
     schema: int = 0
     written: dict[tuple[int, int], int] = field(default_factory=dict)
+    undo: Callable[[], object] | None = None
 
     @property
     def table(self) -> Path:
