@@ -8,6 +8,7 @@ Confluent's, which is in no public index). Next to them is what the source says 
 
 from __future__ import annotations
 
+import base64
 import json
 import lzma
 import subprocess
@@ -270,6 +271,19 @@ def kept() -> dict[str, Any]:
     """What is in the file."""
     made: dict[str, Any] = json.loads(lzma.decompress(FILE.read_bytes()))
     return made
+
+
+def in_bytes(pair: list[str | None]) -> tuple[bytes | None, bytes | None]:
+    """A key and a value that are kept in base64."""
+    key, value = (None if part is None else base64.b64decode(part) for part in pair)
+    return key, value
+
+
+def put_schemas(run: Mapping[str, Any], place: Path) -> None:
+    """Put the schemas of a run's Avro into a directory, by their ids. Effects: makes it."""
+    place.mkdir(exist_ok=True)
+    for number, schema in enumerate(run["schemas"], 1):
+        (place / f"{number}.avsc").write_text(schema)
 
 
 def main() -> None:
