@@ -122,9 +122,9 @@ def asked_of_metadata(configuration: Mapping[str, str | None], schema: str) -> A
         schema: as the log has it, JSON.
     """
     for name, value in sorted(configuration.items()):
-        asked = _asked_by(name, value or "")
-        if asked is not None:
-            return asked
+        demand = _asked_by(name, value or "")
+        if demand is not None:
+            return demand
     for column, name in _marks(json.loads(schema), ()):
         if name not in _PHYSICAL:
             return Asked(
@@ -162,8 +162,8 @@ def vectors_are_off(configuration: Mapping[str, str | None], features: Iterable[
     """Return whether the table wants no new deletion vectors: it knows them, or has the property,
     and that is not true. A table without both can have them switched on.
     """
-    found = {name.casefold(): value or "" for name, value in configuration.items()}
-    value = found.get(_VECTORS)
+    folded = {name.casefold(): value or "" for name, value in configuration.items()}
+    value = folded.get(_VECTORS)
     is_known = value is not None or FEATURE in features
     return is_known and (value or "").strip().casefold() != "true"
 
@@ -214,9 +214,9 @@ def _fits(before: Any, now: Any) -> bool:  # noqa: ANN401 -- JSON
 def _fields_fit(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> bool:
     known = {one["name"]: one for one in now}
     return known.keys() == {one["name"] for one in before} and all(
-        _loosens(one["nullable"], known[one["name"]]["nullable"])
-        and _fits(one["type"], known[one["name"]]["type"])
-        for one in before
+        _loosens(field["nullable"], known[field["name"]]["nullable"])
+        and _fits(field["type"], known[field["name"]]["type"])
+        for field in before
     )
 
 

@@ -177,7 +177,7 @@ REFUSED: dict[str, tuple[Other, str]] = {
 def files_of(path: Path) -> dict[str, bytes]:
     """All files of a table."""
     return {
-        str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()
+        str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()
     }
 
 
@@ -265,8 +265,8 @@ def test_no_vectors_where_a_table_wants_none(tmp_path: Path, value: str | None) 
     assert "upsert" == done.step.kind
     assert expected_rows(grown, "t") == table_rows("delta", path)
     assert not vectors_added(path, DeltaTable(str(path)).version())
-    found = DeltaTable(str(path)).metadata().configuration
-    assert value == found.get("delta.enableDeletionVectors")
+    properties = DeltaTable(str(path)).metadata().configuration
+    assert value == properties.get("delta.enableDeletionVectors")
 
 
 def test_the_quarantine_table_is_asked_first(tmp_path: Path) -> None:
