@@ -26,11 +26,16 @@ _KNOWN_FEATURES: Final = frozenset(
         "identityColumns",
         "invariants",
         "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
         "vacuumProtocolCheck",
+        "variantType",
+        "variantType-preview",
     }
 )
 """Those that are followed, or that ask for nothing until a property or a column switches them on:
-that is refused below. Domains of metadata stay as they are: no commit of logwright has one."""
+that is refused below. No column of logwright is a variant; `deltalake` lists that feature whenever
+it raises a protocol. Domains of metadata stay as they are: no commit of logwright has one."""
 _LISTED: Final = (3, 7)
 """The versions of reader and writer from which features are listed; there are none above."""
 _DELTA: Final = "delta."
@@ -51,6 +56,8 @@ _OFF: Final = {
     "delta.universalformat.enabledformats": "",
 }
 """Property → the value with which it asks for nothing of writers."""
+_SET_BACK: Final = ("false", "classic")
+"""What can be set again. A mapping of columns cannot be set back: its feature must be dropped."""
 _HINTS: Final = frozenset(
     {
         "delta.autooptimize",
@@ -150,7 +157,7 @@ def _asked_by(name: str, value: str) -> Asked | None:
         return Asked(
             f"its property {_short(name)} is set, which logwright does not follow.",
             f"Set it to {off!r}, or remove the table; it is then made again from the log."
-            if off
+            if off in _SET_BACK
             else _DROP,
         )
     if folded == "delta.columnmapping.maxcolumnid":  # means nothing without the mode

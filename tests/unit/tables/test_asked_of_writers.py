@@ -131,7 +131,16 @@ REFUSED: dict[str, tuple[Other, str]] = {
     ),
     "checkpoints": (of_features("v2Checkpoint", reads=True), "does not write: v2Checkpoint"),
     "clustering": (of_features("clustering", "domainMetadata"), "does not write: clustering"),
-    "widening": (of_features("typeWidening", reads=True), "does not write: typeWidening"),
+    "widening": (
+        of_features("typeWidening", reads=True, enableTypeWidening="true"),
+        "its property delta.enableTypeWidening is set",
+    ),
+    "widened": (
+        lambda path: act_of(
+            path, readers=("typeWidening",), marks={"delta.typeChanges": '[{"fromType":"short"}]'}
+        ),
+        "its column value has delta.typeChanges",
+    ),
     "mapping": (
         lambda path: act_of(
             path,
@@ -218,6 +227,7 @@ KEPT: dict[str, Other] = {
         [TableFeatures.AppendOnly, TableFeatures.ChangeDataFeed, TableFeatures.DomainMetadata],
         allow_protocol_versions_increase=True,
     ),
+    "variants": of_features("variantType", reads=True),
     "mapping that is off": of_features("columnMapping", reads=True, columnMapping_mode="none"),
 }
 
