@@ -8,6 +8,7 @@ Confluent's, which is in no public index). Next to them is what the source says 
 
 from __future__ import annotations
 
+import base64
 import json
 import lzma
 import subprocess
@@ -61,7 +62,9 @@ COLUMNS: Final[Mapping[str, Source]] = MappingProxyType(
         "vc": Source("varchar(20)", "größe€"),
         "tx": Source("text", "a 'quoted' \" text\u2028", ("", "__debezium")),
         "by": Source("bytea", "\\x00ff10", ("\\x",)),
-        "da": Source("date", "2026-01-02", (*INFINITE, "0001-01-01", "9999-12-31", "0044-03-15 BC")),
+        "da": Source(
+            "date", "2026-01-02", (*INFINITE, "0001-01-01", "9999-12-31", "0044-03-15 BC")
+        ),
         "ti": Source("time", "01:02:03.000004", ("24:00:00",)),
         "ti3": Source("time(3)", "01:02:03.004"),
         "tz": Source("timetz", "01:02:03.000004+02"),
@@ -184,7 +187,10 @@ def changed() -> dict[str, Any]:
         f"ALTER TABLE changes ALTER COLUMN {name} SET STORAGE EXTERNAL"
         for name in ("doc", "raw", "tags", "numbers", "ids", "pairs")
     ]
-    row = [", ".join([text, f"{text}::bytea", *(each.format(text) for each in lists)]) for text in large]
+    row = [
+        ", ".join([text, f"{text}::bytea", *(each.format(text) for each in lists)])
+        for text in large
+    ]
     return {
         "settings": {"hstore.handling.mode": "map", "table.include.list": "public.changes"},
         "before": [
@@ -265,6 +271,19 @@ def kept() -> dict[str, Any]:
     """What is in the file."""
     made: dict[str, Any] = json.loads(lzma.decompress(FILE.read_bytes()))
     return made
+
+
+def in_bytes(pair: list[str | None]) -> tuple[bytes | None, bytes | None]:
+    """A key and a value that are kept in base64."""
+    key, value = (None if part is None else base64.b64decode(part) for part in pair)
+    return key, value
+
+
+def put_schemas(run: Mapping[str, Any], place: Path) -> None:
+    """Put the schemas of a run's Avro into a directory, by their ids. Effects: makes it."""
+    place.mkdir(exist_ok=True)
+    for number, schema in enumerate(run["schemas"], 1):
+        (place / f"{number}.avsc").write_text(schema)
 
 
 def main() -> None:

@@ -301,10 +301,10 @@ class DeltaStore(FilesStore):
             raise self._refused("another program has partitioned the table in another way.")
         self.deletes_rows = not vectors_are_off(metadata.configuration, features)
 
-    def _refuse(self, asked: Asked | None, cause: Exception | None = None) -> None:
-        if asked is not None:
-            problem = f"the Delta table cannot be updated: {asked.problem}"
-            raise self._refused(problem, asked.remedy) from cause
+    def _refuse(self, demand: Asked | None, cause: Exception | None = None) -> None:
+        if demand is not None:
+            problem = f"the Delta table cannot be updated: {demand.problem}"
+            raise self._refused(problem, demand.remedy) from cause
 
     def _require_types(self, table: DeltaTable, version: int) -> None:
         """Require that columns have the types with which logwright left them in a version. Effects:

@@ -26,11 +26,16 @@ _KNOWN_FEATURES: Final = frozenset(
         "identityColumns",
         "invariants",
         "timestampNtz",
+        "typeWidening",
+        "typeWidening-preview",
         "vacuumProtocolCheck",
+        "variantType",
+        "variantType-preview",
     }
 )
 """Those that are followed, or that ask for nothing until a property or a column switches them on:
-that is refused below. Domains of metadata stay as they are: no commit of logwright has one."""
+that is refused below. No column of logwright is a variant; `deltalake` lists that feature whenever
+it raises a protocol. Domains of metadata stay as they are: no commit of logwright has one."""
 _LISTED: Final = (3, 7)
 """The versions of reader and writer from which features are listed; there are none above."""
 _DELTA: Final = "delta."
@@ -51,6 +56,8 @@ _OFF: Final = {
     "delta.universalformat.enabledformats": "",
 }
 """Property → the value with which it asks for nothing of writers."""
+_SET_BACK: Final = ("false", "classic")
+"""What can be set again. A mapping of columns cannot be set back: its feature must be dropped."""
 _HINTS: Final = frozenset(
     {
         "delta.autooptimize",
@@ -122,9 +129,9 @@ def asked_of_metadata(configuration: Mapping[str, str | None], schema: str) -> A
         schema: as the log has it, JSON.
     """
     for name, value in sorted(configuration.items()):
-        asked = _asked_by(name, value or "")
-        if asked is not None:
-            return asked
+        demand = _asked_by(name, value or "")
+        if demand is not None:
+            return demand
     for column, name in _marks(json.loads(schema), ()):
         if name not in _PHYSICAL:
             return Asked(
@@ -150,7 +157,7 @@ def _asked_by(name: str, value: str) -> Asked | None:
         return Asked(
             f"its property {_short(name)} is set, which logwright does not follow.",
             f"Set it to {off!r}, or remove the table; it is then made again from the log."
-            if off
+            if off in _SET_BACK
             else _DROP,
         )
     if folded == "delta.columnmapping.maxcolumnid":  # means nothing without the mode
@@ -162,8 +169,8 @@ def vectors_are_off(configuration: Mapping[str, str | None], features: Iterable[
     """Return whether the table wants no new deletion vectors: it knows them, or has the property,
     and that is not true. A table without both can have them switched on.
     """
-    found = {name.casefold(): value or "" for name, value in configuration.items()}
-    value = found.get(_VECTORS)
+    folded = {name.casefold(): value or "" for name, value in configuration.items()}
+    value = folded.get(_VECTORS)
     is_known = value is not None or FEATURE in features
     return is_known and (value or "").strip().casefold() != "true"
 
@@ -214,9 +221,9 @@ def _fits(before: Any, now: Any) -> bool:  # noqa: ANN401 -- JSON
 def _fields_fit(before: list[dict[str, Any]], now: list[dict[str, Any]]) -> bool:
     known = {one["name"]: one for one in now}
     return known.keys() == {one["name"] for one in before} and all(
-        _loosens(one["nullable"], known[one["name"]]["nullable"])
-        and _fits(one["type"], known[one["name"]]["type"])
-        for one in before
+        _loosens(field["nullable"], known[field["name"]]["nullable"])
+        and _fits(field["type"], known[field["name"]]["type"])
+        for field in before
     )
 
 

@@ -197,11 +197,11 @@ class IcebergStore(Store):
                 f"another program has changed the column {changed} of the table {self.name}.",
                 remedy=MADE_AGAIN,
             )
-        asked = asked_of(table)
-        if asked is not None:
+        demand = asked_of(table)
+        if demand is not None:
             raise UnknownTable(
-                f"the Iceberg table {self.name} cannot be updated: {asked.problem}",
-                remedy=asked.remedy,
+                f"the Iceberg table {self.name} cannot be updated: {demand.problem}",
+                remedy=demand.remedy,
             )
 
     def _files(self, table: Table) -> tuple[DataFile, ...]:

@@ -94,9 +94,9 @@ def asked_of(table: Table) -> Asked | None:
             f"Give it the partition fields {PARTITION} and {BUCKET} again, {_REMOVE}",
         )
     for name, value in sorted(table.properties.items()):
-        asked = _asked_by(name, value)
-        if asked is not None:
-            return asked
+        demand = _asked_by(name, value)
+        if demand is not None:
+            return demand
     if not _maps_all(table):
         return Asked(
             f"another program has changed the property {NAME_MAPPING}, by which readers find the"
@@ -125,7 +125,7 @@ def is_ours(spec: PartitionSpec, schema: Schema) -> bool:
     ids = {field.name: field.field_id for field in schema.fields}
     fields = [ids.get(PARTITION), ids.get(BUCKET)]
     return [one.source_id for one in spec.fields] == fields and all(
-        isinstance(one.transform, IdentityTransform) for one in spec.fields
+        isinstance(field.transform, IdentityTransform) for field in spec.fields
     )
 
 
@@ -164,13 +164,13 @@ def _fields_of(kind: StructType | ListType | MapType) -> tuple[NestedField, ...]
 
 
 def _names_all(kind: StructType | ListType | MapType, content: list[dict[str, object]]) -> bool:
-    found = {
-        str(name): (one.get("field-id"), one.get("fields", []))
-        for one in content
-        for name in list(one["names"])  # type: ignore[call-overload] # what is not a list is refused
+    fields = {
+        str(name): (field.get("field-id"), field.get("fields", []))
+        for field in content
+        for name in list(field["names"])  # type: ignore[call-overload] # what is not a list is refused
     }
     for field in _fields_of(kind):
-        number, inner = found.get(field.name, (None, []))
+        number, inner = fields.get(field.name, (None, []))
         if number != field.field_id:
             return False
         nested = field.field_type

@@ -55,10 +55,10 @@ def _require_unused(table: TableMetadata, gone: list[str]) -> None:
     """
     schema = table.schema()
     used = {*schema.identifier_field_ids, *(one.source_id for one in table.sort_order().fields)}
-    found = [name for name in gone if schema.find_field(name).field_id in used]
-    if found:
+    needed = [name for name in gone if schema.find_field(name).field_id in used]
+    if needed:
         raise OtherForm(
-            f"the column {found[0]} gets another type or goes, and another program has made it a"
+            f"the column {needed[0]} gets another type or goes, and another program has made it a"
             " sort order or an identifier of the table.",
             remedy="Remove that order or identifier, or remove the table; it is then made again"
             " from the log.",

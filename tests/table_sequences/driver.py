@@ -335,8 +335,8 @@ def _keys_in(table: Path, orphans: set[str]) -> set[str]:
 def _versions(world: World) -> set[str]:
     """The names of the files of versions of Delta and Iceberg."""
     table = world.table
-    found = [*table.glob("_delta_log/*.json"), *table.glob("metadata/*.metadata.json")]
-    return {path.name for path in found}
+    commits = [*table.glob("_delta_log/*.json"), *table.glob("metadata/*.metadata.json")]
+    return {path.name for path in commits}
 
 
 def _kind(error: LogwrightError) -> str:

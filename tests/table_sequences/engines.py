@@ -143,14 +143,14 @@ def engines(directory: Path, scratch: Path) -> Iterator[dict[str, dict[str, tupl
             if not file.exists():
                 continue
             content = json.loads(file.read_text())
-            said = stack.enter_context((scratch / f"{kind}.txt").open("w"))
+            output = stack.enter_context((scratch / f"{kind}.txt").open("w"))
             command = [content["python"], str(Path(foreign.__file__)), kind, *content["files"]]
             process = stack.enter_context(
                 subprocess.Popen(
                     command,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=said,
+                    stderr=output,
                     text=True,
                 )
             )

@@ -9,6 +9,7 @@ a line: how many statements were done, and the error of the first that was not.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -73,14 +74,20 @@ class Spark:
                 f"{prefix}.cache-enabled": "false",
             }.items():
                 session.conf.set(key, value)
-        session.sql(statement.replace("{t}", name)).collect()
+        try:
+            session.sql(statement.replace("{t}", name)).collect()
+        finally:
+            if form == "iceberg":  # its connection would lock the catalog
+                manager = session._jsparkSession.sessionState().catalogManager()
+                manager.catalog("logwright").icebergCatalog().close()
 
 
 def main(arguments: list[str]) -> None:
     """Do tasks until the input ends."""
     (kind, *files) = arguments
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the program, or its JVM, says
     engine: Any = {"duckdb": DuckDb, "spark": Spark}[kind](files)
-    answers, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
         task = json.loads(line)
         done, error = 0, ""

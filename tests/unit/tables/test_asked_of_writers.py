@@ -131,7 +131,16 @@ REFUSED: dict[str, tuple[Other, str]] = {
     ),
     "checkpoints": (of_features("v2Checkpoint", reads=True), "does not write: v2Checkpoint"),
     "clustering": (of_features("clustering", "domainMetadata"), "does not write: clustering"),
-    "widening": (of_features("typeWidening", reads=True), "does not write: typeWidening"),
+    "widening": (
+        of_features("typeWidening", reads=True, enableTypeWidening="true"),
+        "its property delta.enableTypeWidening is set",
+    ),
+    "widened": (
+        lambda path: act_of(
+            path, readers=("typeWidening",), marks={"delta.typeChanges": '[{"fromType":"short"}]'}
+        ),
+        "its column value has delta.typeChanges",
+    ),
     "mapping": (
         lambda path: act_of(
             path,
@@ -177,7 +186,7 @@ REFUSED: dict[str, tuple[Other, str]] = {
 def files_of(path: Path) -> dict[str, bytes]:
     """All files of a table."""
     return {
-        str(one.relative_to(path)): one.read_bytes() for one in path.rglob("*") if one.is_file()
+        str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()
     }
 
 
@@ -218,6 +227,7 @@ KEPT: dict[str, Other] = {
         [TableFeatures.AppendOnly, TableFeatures.ChangeDataFeed, TableFeatures.DomainMetadata],
         allow_protocol_versions_increase=True,
     ),
+    "variants": of_features("variantType", reads=True),
     "mapping that is off": of_features("columnMapping", reads=True, columnMapping_mode="none"),
 }
 
@@ -265,8 +275,8 @@ def test_no_vectors_where_a_table_wants_none(tmp_path: Path, value: str | None) 
     assert "upsert" == done.step.kind
     assert expected_rows(grown, "t") == table_rows("delta", path)
     assert not vectors_added(path, DeltaTable(str(path)).version())
-    found = DeltaTable(str(path)).metadata().configuration
-    assert value == found.get("delta.enableDeletionVectors")
+    properties = DeltaTable(str(path)).metadata().configuration
+    assert value == properties.get("delta.enableDeletionVectors")
 
 
 def test_the_quarantine_table_is_asked_first(tmp_path: Path) -> None:

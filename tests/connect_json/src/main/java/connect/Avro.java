@@ -3,6 +3,7 @@ package connect;
 import io.apicurio.registry.serde.avro.NonRecordContainer;
 import io.apicurio.registry.utils.converter.avro.AvroData;
 import io.apicurio.registry.utils.converter.avro.AvroDataConfig;
+import org.apache.avro.AvroRuntimeException;
 import org.apache.avro.generic.GenericDatumWriter;
 import org.apache.avro.io.BinaryEncoder;
 import org.apache.avro.io.EncoderFactory;
@@ -24,6 +25,10 @@ final class Avro {
         return schemas;
     }
 
+    /**
+     * Writes a value. A schema whose text is another schema cannot be registered: one with two different maps whose keys
+     * are not texts, since their entries have the same name, or with a default that JSON does not have.
+     */
     byte[] write(Schema schema, Object value) throws IOException {
         if (value == null) {
             return null;
@@ -32,6 +37,9 @@ final class Avro {
         Object datum = data.fromConnectData(schema, value);
         Object plain = datum instanceof NonRecordContainer contained ? contained.getValue() : datum;
         String text = type.toString();
+        if (!new org.apache.avro.Schema.Parser().parse(text).equals(type)) {
+            throw new AvroRuntimeException("two types have the same name");
+        }
         if (!schemas.contains(text)) {
             schemas.add(text);
         }

@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.debezium.data.Envelope;
+import org.apache.avro.AvroRuntimeException;
 import org.apache.kafka.connect.data.Schema;
 import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.data.Struct;
@@ -49,6 +50,7 @@ public final class Main {
         boolean isKey = request.path("key").asBoolean();
         boolean isAvro = request.path("avro").asBoolean();
         Avro avro = new Avro();
+        boolean isWritten = true;
         try (JsonConverter converter = new JsonConverter()) {
             Map<String, Object> settings = MAPPER.convertValue(request.get("converter"), Map.class);
             converter.configure(settings, isKey);
@@ -63,7 +65,13 @@ public final class Main {
                 byte[] content = isAvro ? avro.write(of, value) : converter.fromConnectData("t", of, value);
                 values.add(Base64.getEncoder().encodeToString(content));
             }
-            avro.schemas().forEach(answer.putArray("schemas")::add);
+        } catch (AvroRuntimeException refused) {
+            values.removeAll();
+            isWritten = false;
+        }
+        ArrayNode schemas = answer.putArray("schemas");
+        if (isWritten) {
+            avro.schemas().forEach(schemas::add);
         }
         return answer;
     }
