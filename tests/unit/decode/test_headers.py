@@ -164,8 +164,8 @@ def test_of_the_policies(tmp_path: Path) -> None:
 def test_wrong_names(text: str, problem: str, tmp_path: Path) -> None:
     """They are reported with their place."""
     (tmp_path / "p.yml").write_text(POLICIES + f"      headers: {text}\n")
-    (found,) = check_policies(tmp_path).problems
-    assert str(found).split("topics[t].table.")[1].startswith(problem)
+    (reported,) = check_policies(tmp_path).problems
+    assert str(reported).split("topics[t].table.")[1].startswith(problem)
     with pytest.raises(PolicyError, match="--decode is invalid"):
         decoding_of(f"{{value: string, headers: {text}}}", tmp_path)
 

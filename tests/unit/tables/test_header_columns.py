@@ -138,9 +138,9 @@ def test_a_person_in_a_header_is_found(form: str, tmp_path: Path) -> None:
     ]
     update(table(tmp_path, form), logs(tmp_path / "logs", records))
     keys = KeySet.of(SECRET, clear=[person])
-    found = search_table_files(tmp_path / "tables" / "t", keys, patterns=(b"bob@",))
-    assert [] == found.unsearched
-    assert {(0, "live")} == {(each.request, each.kind) for each in found.findings}
+    result = search_table_files(tmp_path / "tables" / "t", keys, patterns=(b"bob@",))
+    assert [] == result.unsearched
+    assert {(0, "live")} == {(each.request, each.kind) for each in result.findings}
     nobody = search_table_files(
         tmp_path / "tables" / "t", KeySet.of(SECRET, clear=[b"x"]), patterns=(b"alice@",)
     )
