@@ -119,6 +119,12 @@ def test_as_googles_parser(written: str, columns: str, value: Any, tmp_path: Pat
             {"m": {"k": 2**40}},
             "m.value",
         ),
+        (
+            "message N { int32 x = 1; } message M { N n = 1; }",
+            "message M { map<string, string> m = 1; }",
+            {"n": {}},
+            "m",
+        ),
     ],
 )
 def test_what_the_parser_loses_is_refused(
