@@ -135,6 +135,18 @@ ENGINES: Final = (
         ),
     ),
     *(Engine((f"duckdb=={version}",), _DUCKDB) for version in ("2.0.1", "1.4.5")),
+    Engine(
+        (
+            "duckdb==1.4.4",
+            "duckdb-ext-delta==1.4.4.20260205",
+            "duckdb-ext-iceberg==1.4.4.20260205",
+            "duckdb-ext-avro==1.4.4.20260205",
+        ),
+        (
+            Reader("`delta_scan`", "duckdb_delta", "delta"),
+            Reader("`iceberg_scan`", "duckdb_iceberg", "iceberg"),
+        ),
+    ),
     *(Engine((f"pandas=={version}", "pyarrow"), _PANDAS) for version in ("3.1.1", "2.3.3")),
     *(Engine((f"pyarrow=={version}",), _ARROW) for version in ("26.0.1", "18.1.0")),
     Engine(

@@ -112,6 +112,28 @@ def duckdb_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
     )
 
 
+def _by_duckdb(source: str, path: str, *extensions: str) -> list[tuple[Any, ...]]:
+    import duckdb
+    import duckdb_ext
+
+    directory = Path(next(iter(duckdb_ext.__path__)))
+    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
+        for extension in extensions:
+            (file,) = directory.rglob(f"{extension}.duckdb_extension")
+            connection.execute(f"LOAD '{file}'")
+        names = ", ".join(f'"{name}"' for name in NAMES)
+        rows = connection.execute(f"SELECT {names} FROM {source}(?)", [path]).fetchall()  # noqa: S608 - names of this file
+    return _rows(zip(*rows, strict=True))
+
+
+def duckdb_delta(path: str, _: str) -> list[tuple[Any, ...]]:
+    return _by_duckdb("delta_scan", path, "delta")
+
+
+def duckdb_iceberg(path: str, _: str) -> list[tuple[Any, ...]]:
+    return _by_duckdb("iceberg_scan", _metadata_of(path), "avro", "iceberg")
+
+
 def pandas_parquet(path: str, _: str) -> list[tuple[Any, ...]]:
     import pandas as pd
 
