@@ -62,7 +62,9 @@ COLUMNS: Final[Mapping[str, Source]] = MappingProxyType(
         "vc": Source("varchar(20)", "größe€"),
         "tx": Source("text", "a 'quoted' \" text\u2028", ("", "__debezium")),
         "by": Source("bytea", "\\x00ff10", ("\\x",)),
-        "da": Source("date", "2026-01-02", (*INFINITE, "0001-01-01", "9999-12-31", "0044-03-15 BC")),
+        "da": Source(
+            "date", "2026-01-02", (*INFINITE, "0001-01-01", "9999-12-31", "0044-03-15 BC")
+        ),
         "ti": Source("time", "01:02:03.000004", ("24:00:00",)),
         "ti3": Source("time(3)", "01:02:03.004"),
         "tz": Source("timetz", "01:02:03.000004+02"),

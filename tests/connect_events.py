@@ -157,9 +157,7 @@ def write(ask: Ask, draw: Random) -> Topic:
         with_defaults = {"replace.null.with.default": True}
         avro_rows = [expected(version, row, with_defaults) for row in made]
         in_avro.append((ask(request | {"avro": True}), version, avro_rows))
-    return Topic(
-        columns=columns, records=records, rows=rows, in_avro=in_avro, is_event=is_event
-    )
+    return Topic(columns=columns, records=records, rows=rows, in_avro=in_avro, is_event=is_event)
 
 
 def later(draw: Random, columns: list[Column]) -> list[Column]:

@@ -64,7 +64,10 @@ COLUMNS: Final[Mapping[str, tuple[str, tuple[Value, ...]]]] = MappingProxyType(
         "yr": ("YEAR", (Value({"year": "2026"}, 2026), Value({"year": "1901"}, 1901))),
         "da": (
             "DATE",
-            (Value({"date": "2026-01-02"}, TIME.date()), Value({"date": "1000-01-01"}, dt.date(1000, 1, 1))),
+            (
+                Value({"date": "2026-01-02"}, TIME.date()),
+                Value({"date": "1000-01-01"}, dt.date(1000, 1, 1)),
+            ),
         ),
         "dz": (
             "DATE NOT NULL DEFAULT '0000-00-00'",
@@ -77,12 +80,21 @@ COLUMNS: Final[Mapping[str, tuple[str, tuple[Value, ...]]]] = MappingProxyType(
         ),
         "dn": (
             "DATETIME NOT NULL DEFAULT '0000-00-00 00:00:00'",
-            (Value({"datetime": "9999-12-31T23:59:59"}, dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)), Value(None, EPOCH)),
+            (
+                Value(
+                    {"datetime": "9999-12-31T23:59:59"},
+                    dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
+                ),
+                Value(None, EPOCH),
+            ),
         ),
         "tm": (
             "TIME",
-            (Value({"duration": "PT1H2M3S"}, "01:02:03"), Value({"duration": LONG_TIME}, "-838:59:59"),
-             Value({"duration": "PT838H59M59S"}, "838:59:59")),
+            (
+                Value({"duration": "PT1H2M3S"}, "01:02:03"),
+                Value({"duration": LONG_TIME}, "-838:59:59"),
+                Value({"duration": "PT838H59M59S"}, "838:59:59"),
+            ),
         ),
         "t6": ("TIME(6)", (Value({"duration": "PT25H0.000001S"}, "25:00:00.000001"),)),
         "ts": ("TIMESTAMP NULL", (Value({"zoned": "2026-01-02T03:04:05Z"}, TIME),)),
@@ -91,11 +103,22 @@ COLUMNS: Final[Mapping[str, tuple[str, tuple[Value, ...]]]] = MappingProxyType(
             (Value({"zoned": "2026-01-02T03:04:05.000006Z"}, TIME.replace(microsecond=6)),),
         ),
         "dc": ("DECIMAL(10,2)", (plain("decimal", Decimal("-12345678.90")),)),
-        "dw": ("DECIMAL(65,30)", (plain("decimal", Decimal(f"0.{5:030}")), plain("decimal", Decimal(WIDE)))),
+        "dw": (
+            "DECIMAL(65,30)",
+            (plain("decimal", Decimal(f"0.{5:030}")), plain("decimal", Decimal(WIDE))),
+        ),
         "fl": ("FLOAT", (Value({"float": "0.1"}, struct.unpack("<f", struct.pack("<f", 0.1))[0]),)),
         "db": ("DOUBLE", (plain("double", 0.1),)),
         "js": ("JSON", (Value({"text": '{"a": [1, null]}'}, '{"a": [1, null]}'),)),
-        "pt": ("POINT", (of_bytes(struct.pack("<I", 4326) + POINT, {"x": 1.5, "y": -2.0, "wkb": POINT, "srid": 4326}),)),
+        "pt": (
+            "POINT",
+            (
+                of_bytes(
+                    struct.pack("<I", 4326) + POINT,
+                    {"x": 1.5, "y": -2.0, "wkb": POINT, "srid": 4326},
+                ),
+            ),
+        ),
         "ge": ("GEOMETRY", (of_bytes(struct.pack("<I", 0) + LINE, {"wkb": LINE, "srid": None}),)),
         "ve": ("VECTOR(3)", (of_bytes(struct.pack("<3f", 1.0, -2.5, 0.0), [1.0, -2.5, 0.0]),)),
         "bi": ("BINARY(4)", (of_bytes(b"\0\xff", b"\0\xff\0\0"),)),
