@@ -160,7 +160,7 @@ def typed(name: str) -> dict[str, Any]:
         "before": [*PREPARED, table, *first],
         "snapshot": len(rows),
         "after": second,
-        "rows": f"SELECT id::text AS id, {shown} FROM types ORDER BY types.id",
+        "rows": f"SELECT id::text AS id, {shown} FROM types ORDER BY types.id",  # noqa: S608 - our own words
     }
 
 
@@ -168,7 +168,7 @@ def inserted(number: int, row: Mapping[str, str]) -> str:
     """A statement that puts a row in."""
     names = "".join(f", {name}" for name in row)
     values = "".join(", '" + value.replace("'", "''") + "'" for value in row.values())
-    return f"INSERT INTO types (id{names}) VALUES ({number}{values})"
+    return f"INSERT INTO types (id{names}) VALUES ({number}{values})"  # noqa: S608 - our own words
 
 
 def changed() -> dict[str, Any]:
@@ -179,7 +179,7 @@ def changed() -> dict[str, Any]:
     lists = (
         "ARRAY[{0}, 'x']",
         f"ARRAY(SELECT generate_series(1, {LARGE})::bigint)",
-        f"ARRAY(SELECT md5(g::text)::uuid FROM generate_series(1, {LARGE // 10}) g)",
+        f"ARRAY(SELECT md5(g::text)::uuid FROM generate_series(1, {LARGE // 10}) g)",  # noqa: S608 - our own words
         "hstore('k', {0})",
     )
     columns = "doc text, raw bytea, tags text[], numbers bigint[], ids uuid[], pairs hstore"
@@ -198,13 +198,13 @@ def changed() -> dict[str, Any]:
             "DROP TABLE IF EXISTS changes",
             f"CREATE TABLE changes (id int PRIMARY KEY, n int NOT NULL DEFAULT 5, {columns})",
             *stored,
-            f"INSERT INTO changes VALUES (1, 1, {row[0]})",
+            f"INSERT INTO changes VALUES (1, 1, {row[0]})",  # noqa: S608 - our own words
         ],
         "snapshot": 1,
         "after": [
-            f"INSERT INTO changes VALUES (2, 2, {row[1]})",
+            f"INSERT INTO changes VALUES (2, 2, {row[1]})",  # noqa: S608 - our own words
             "UPDATE changes SET n = n + 10",
-            f"UPDATE changes SET doc = {large[1]} WHERE id = 1",
+            f"UPDATE changes SET doc = {large[1]} WHERE id = 1",  # noqa: S608 - our own words
             "UPDATE changes SET id = 3, doc = doc WHERE id = 2",
             "DELETE FROM changes WHERE id = 1",
             "SELECT pg_logical_emit_message(true, 'p', 'said')",

@@ -1,4 +1,5 @@
-"""Events that Debezium's connectors wrote (`tests.change_events`) are decoded to what the source has.
+"""Events that Debezium's connectors wrote (`tests.change_events`) are decoded to what the source
+has.
 
 What a connector itself changes or loses is listed here, by column and value: it is no longer in its
 events. What cannot be a value of its column is refused, and so is listed, too.
@@ -163,11 +164,15 @@ def as_source(name: str, column: str, value: Any) -> Any:
         return seconds(value)
     if column == "pt":
         return value["x"], value["y"]
-    if column == "hs":
-        return json.loads(value) if isinstance(value, str) else dict(value)
-    if column == "an":
-        return [each if each is None else Decimal(str(each)) for each in value]
-    return value.rstrip(" ") if column == "ch" else value
+    return OTHERS[column](value) if column in OTHERS else value
+
+
+OTHERS: Mapping[str, Callable[[Any], Any]] = {
+    "hs": lambda value: json.loads(value) if isinstance(value, str) else dict(value),
+    "an": lambda value: [each if each is None else Decimal(str(each)) for each in value],
+    "ch": lambda value: value.rstrip(" "),
+}
+"""Column → its value as the source has it, with any settings."""
 
 
 def meant(name: str, column: str, text: str) -> Any:
