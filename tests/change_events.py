@@ -239,7 +239,7 @@ def truncated() -> dict[str, Any]:
 
 def written() -> dict[str, Any]:
     """Ask the connector again. Effects: builds the project, runs PostgreSQL and the connector."""
-    asked = {name: typed(name) for name in SETTINGS} | {
+    requests = {name: typed(name) for name in SETTINGS} | {
         "changes": changed(),
         "truncation": truncated(),
     }
@@ -248,23 +248,23 @@ def written() -> dict[str, Any]:
         tempfile.TemporaryDirectory() as place,
         postgres(Path(place) / "postgres", wal_level="logical") as port,
     ):
-        answers = answered("Postgres", asked, str(port), DATABASE_USER)
+        answers = answered("Postgres", requests, str(port), DATABASE_USER)
     return answers | answered("MySql", of_mysql)
 
 
-def answered(name: str, asked: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
+def answered(name: str, requests: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
     """What a class of the project answers. Effects: builds the project, a process."""
     level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
     command = [java(), *JVM_OPTIONS, level, "-cp", classpath_of(PROJECT), f"connect.{name}"]
     done = subprocess.run(
         [*command, *arguments],
-        input="\n".join(map(json.dumps, asked.values())).encode(),
+        input="\n".join(map(json.dumps, requests.values())).encode(),
         stdout=subprocess.PIPE,
         check=True,
         timeout=400,
     )
     answers = map(json.loads, done.stdout.splitlines())
-    return dict(zip(asked, answers, strict=True))
+    return dict(zip(requests, answers, strict=True))
 
 
 def kept() -> dict[str, Any]:
