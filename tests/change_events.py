@@ -160,7 +160,7 @@ def typed(name: str) -> dict[str, Any]:
         "before": [*PREPARED, table, *first],
         "snapshot": len(rows),
         "after": second,
-        "rows": f"SELECT id::text AS id, {shown} FROM types ORDER BY types.id",
+        "rows": f"SELECT id::text AS id, {shown} FROM types ORDER BY types.id",  # noqa: S608 - our own words
     }
 
 
@@ -168,7 +168,7 @@ def inserted(number: int, row: Mapping[str, str]) -> str:
     """A statement that puts a row in."""
     names = "".join(f", {name}" for name in row)
     values = "".join(", '" + value.replace("'", "''") + "'" for value in row.values())
-    return f"INSERT INTO types (id{names}) VALUES ({number}{values})"
+    return f"INSERT INTO types (id{names}) VALUES ({number}{values})"  # noqa: S608 - our own words
 
 
 def changed() -> dict[str, Any]:
@@ -179,7 +179,7 @@ def changed() -> dict[str, Any]:
     lists = (
         "ARRAY[{0}, 'x']",
         f"ARRAY(SELECT generate_series(1, {LARGE})::bigint)",
-        f"ARRAY(SELECT md5(g::text)::uuid FROM generate_series(1, {LARGE // 10}) g)",
+        f"ARRAY(SELECT md5(g::text)::uuid FROM generate_series(1, {LARGE // 10}) g)",  # noqa: S608 - our own words
         "hstore('k', {0})",
     )
     columns = "doc text, raw bytea, tags text[], numbers bigint[], ids uuid[], pairs hstore"
@@ -198,13 +198,13 @@ def changed() -> dict[str, Any]:
             "DROP TABLE IF EXISTS changes",
             f"CREATE TABLE changes (id int PRIMARY KEY, n int NOT NULL DEFAULT 5, {columns})",
             *stored,
-            f"INSERT INTO changes VALUES (1, 1, {row[0]})",
+            f"INSERT INTO changes VALUES (1, 1, {row[0]})",  # noqa: S608 - our own words
         ],
         "snapshot": 1,
         "after": [
-            f"INSERT INTO changes VALUES (2, 2, {row[1]})",
+            f"INSERT INTO changes VALUES (2, 2, {row[1]})",  # noqa: S608 - our own words
             "UPDATE changes SET n = n + 10",
-            f"UPDATE changes SET doc = {large[1]} WHERE id = 1",
+            f"UPDATE changes SET doc = {large[1]} WHERE id = 1",  # noqa: S608 - our own words
             "UPDATE changes SET id = 3, doc = doc WHERE id = 2",
             "DELETE FROM changes WHERE id = 1",
             "SELECT pg_logical_emit_message(true, 'p', 'said')",
@@ -239,7 +239,7 @@ def truncated() -> dict[str, Any]:
 
 def written() -> dict[str, Any]:
     """Ask the connector again. Effects: builds the project, runs PostgreSQL and the connector."""
-    asked = {name: typed(name) for name in SETTINGS} | {
+    requests = {name: typed(name) for name in SETTINGS} | {
         "changes": changed(),
         "truncation": truncated(),
     }
@@ -248,23 +248,23 @@ def written() -> dict[str, Any]:
         tempfile.TemporaryDirectory() as place,
         postgres(Path(place) / "postgres", wal_level="logical") as port,
     ):
-        answers = answered("Postgres", asked, str(port), DATABASE_USER)
+        answers = answered("Postgres", requests, str(port), DATABASE_USER)
     return answers | answered("MySql", of_mysql)
 
 
-def answered(name: str, asked: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
+def answered(name: str, requests: Mapping[str, Any], *arguments: str) -> dict[str, Any]:
     """What a class of the project answers. Effects: builds the project, a process."""
     level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
     command = [java(), *JVM_OPTIONS, level, "-cp", classpath_of(PROJECT), f"connect.{name}"]
     done = subprocess.run(
         [*command, *arguments],
-        input="\n".join(map(json.dumps, asked.values())).encode(),
+        input="\n".join(map(json.dumps, requests.values())).encode(),
         stdout=subprocess.PIPE,
         check=True,
         timeout=400,
     )
     answers = map(json.loads, done.stdout.splitlines())
-    return dict(zip(asked, answers, strict=True))
+    return dict(zip(requests, answers, strict=True))
 
 
 def kept() -> dict[str, Any]:

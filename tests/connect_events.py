@@ -1,5 +1,5 @@
-"""Random topics as a Debezium connector writes them, with Kafka Connect's own JsonConverter and with
-AvroData, are decoded and compared with what was put in.
+"""Random topics as a Debezium connector writes them, with Kafka Connect's own JsonConverter and
+with AvroData, are decoded and compared with what was put in.
 ``python -m tests.connect_events --count N --seed S``.
 
 Each topic has a random table with any of the types, one or two schemas of it, settings of the
@@ -66,7 +66,8 @@ class Figures:
         times: timestamps among them.
         refused: topics with a column that contradicts the schema, all of whose rows were refused.
         in_avro: values of Avro that were compared, by type.
-        unwritten: schemas that AvroData cannot write: of two maps without texts as keys, of a default NaN.
+        unwritten: schemas that AvroData cannot write: of two maps without texts as keys, of a
+            default NaN.
         differences: descriptions, with the seed.
     """
 
@@ -218,7 +219,7 @@ def compare(ask: Ask, seed: int, figures: Figures) -> None:
         compare_avro(answer, columns, rows, is_event=topic.is_event, seed=seed, figures=figures)
 
 
-def compare_avro(  # noqa: PLR0913 - what is compared, and where that is noted
+def compare_avro(
     answer: Answer,
     columns: list[Column],
     rows: list[dict[str, Any]],
@@ -251,7 +252,7 @@ def compare_avro(  # noqa: PLR0913 - what is compared, and where that is noted
                 )
 
 
-def in_avro(schema: Schema, value: Any) -> Any:
+def in_avro(schema: Schema, value: Any) -> object:  # noqa: ANN401 - of any column
     """A value of a column as Avro has it: a map with keys other than texts is a list of records."""
     if value is None:
         return None
@@ -268,7 +269,7 @@ def in_avro(schema: Schema, value: Any) -> Any:
     return value
 
 
-def ordered(value: Any) -> Any:
+def ordered(value: object) -> object:
     """A value with its maps in the order of keys: AvroData has another one than was put in."""
     if isinstance(value, dict):
         return {name: ordered(each) for name, each in value.items()}
@@ -325,7 +326,8 @@ def main() -> None:
     figures = run(given.count, given.seed)
     summary = (
         f"{figures.topics} topics, {figures.values.total()} values of {len(figures.values)} types,"
-        f" {figures.in_avro.total()} of them in Avro, {figures.times} timestamps, {figures.refused} contradictions refused,"
+        f" {figures.in_avro.total()} of them in Avro, {figures.times} timestamps,"
+        f" {figures.refused} contradictions refused,"
         f" {len(figures.differences)} differences"
     )
     sys.stdout.write("\n".join([*figures.differences[:SHOWN], summary, ""]))

@@ -25,7 +25,7 @@ class Value(NamedTuple):
     meant: Any
 
 
-def of_bytes(content: bytes, meant: Any = None, kind: str = "bytes") -> Value:
+def of_bytes(content: bytes, meant: object = None, kind: str = "bytes") -> Value:
     """A value that the reader has as bytes."""
     text = base64.b64encode(content).decode()
     return Value({kind: text}, content if meant is None else meant)
@@ -36,7 +36,7 @@ def text(value: str, charset: str = "utf-8") -> Value:
     return of_bytes(value.encode(charset), value)
 
 
-def plain(kind: str, value: Any) -> Value:
+def plain(kind: str, value: object) -> Value:
     """A value whose text is that of Python."""
     return Value({kind: str(value)}, value)
 

@@ -56,6 +56,18 @@ VARIABLE = {
             b"\x01",
             Decimal("0.01"),
         ),
+        (
+            {
+                "type": "bytes",
+                "connect.name": f"{KAFKA}Decimal",
+                "connect.parameters": {"scale": "2", "connect.decimal.precision": "65"},
+                "logicalType": "decimal",
+                "precision": 65,
+                "scale": 2,
+            },
+            (10**60).to_bytes(26, "big"),
+            f"1{'0' * 58}.00",
+        ),
         (VARIABLE, {"scale": 3, "value": b"\xff"}, "-0.001"),
     ],
 )
@@ -85,3 +97,40 @@ def test_a_unit_that_is_not_known(schema: Any) -> None:
     """It is refused, and not taken for the number that it is stored as."""
     with pytest.raises(UnusableSchema, match=r"unit is not known|contradict"):
         parse_avro(json.dumps(schema))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "later", "scale", "later_scale", "refused"),
+    [
+        ({"scale": "2"}, {"scale": "2", "connect.decimal.precision": "65"}, 2, 2, {}),
+        ({"__debezium.source.column.length": "10"}, {}, 2, 2, {}),
+        ({"scale": "2"}, {"scale": "3"}, 2, 3, {0: "field n is not of the columns' type"}),
+    ],
+)
+def test_parameters_of_a_later_schema(
+    parameters: dict[str, str],
+    later: dict[str, str],
+    scale: int,
+    later_scale: int,
+    refused: dict[int, str],
+) -> None:
+    """Those of the source's column say nothing of a value: only the scale of a decimal does."""
+
+    def schema(given: dict[str, str], scale: int) -> str:
+        kind = {
+            "type": "bytes",
+            "connect.name": f"{KAFKA}Decimal",
+            "connect.parameters": given,
+            "logicalType": "decimal",
+            "precision": 64,
+            "scale": scale,
+        }
+        fields = [{"name": "n", "type": kind}]
+        return json.dumps({"type": "record", "name": "R", "fields": fields})
+
+    (before, after) = schema(parameters, scale), schema(later, later_scale)
+    decoder = AvroDecoder(parse_avro(after), parse_avro(before))
+    part = decoder.decode(pa.array([b"\x04\x01\x02"], pa.binary()))
+    assert refused.keys() == part.reasons.keys()
+    if not refused:
+        assert "2.58" == str(part.values.to_pylist()[0]["n"])

@@ -36,10 +36,10 @@ def events(name: str, form: str, topic: str, tmp_path: Path) -> tuple[list[Pair]
 def tables(
     pairs: list[Pair], settings: dict[str, Any], ends: list[int], tmp_path: Path
 ) -> tuple[list[Rows], list[Any]]:
-    """The rows after each of some updates, by id; and what the last partition said of each."""
+    """The rows after each of some updates, by id; and what the partition's update did each time."""
     where = place("parquet", tmp_path / "tables" / "t", **settings)
     assert where.directory is not None
-    shown, said = [], []
+    shown, results = [], []
     for end in ends:
         log = LogBuilder(tmp_path / f"logs-{end}", "t-0")
         segment = log.segment(0)
@@ -51,8 +51,8 @@ def tables(
         rows = read_table("parquet", where.directory).to_pylist()
         shown.append({row["id"]: row for row in rows})
         assert len(rows) == len(shown[-1])
-        said.extend(done.result.partitions)
-    return shown, said
+        results.extend(done.result.partitions)
+    return shown, results
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -61,7 +61,7 @@ def test_changes(tmp_path: Path, form: str) -> None:
     that is added, one that is dropped, one that is wider, and a wider key: as the source has it.
     """
     pairs, settings = events("changes", form, "public.changes", tmp_path)
-    (rows,), (said,) = tables(pairs, settings | {"unique_by": "decoded"}, [len(pairs)], tmp_path)
+    (rows,), (result,) = tables(pairs, settings | {"unique_by": "decoded"}, [len(pairs)], tmp_path)
     source = {int(row["id"]): row for row in kept()["changes"]["rows"]}
     assert {3, 4, 5, 5_000_000_000} == source.keys() == rows.keys()
     assert {at: int(row["n"]) for at, row in source.items()} == {
@@ -74,7 +74,7 @@ def test_changes(tmp_path: Path, form: str) -> None:
     assert added == {at: row["more"] for at, row in rows.items()}
     # The new key of a row has none of its large values, and what was before has another key.
     assert "b" * LARGE == source[3]["doc"]
-    assert (None, 1) == (rows[3]["doc"], said.unknown)
+    assert (None, 1) == (rows[3]["doc"], result.unknown)
 
 
 @pytest.mark.parametrize("form", FORMS)
