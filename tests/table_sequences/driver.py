@@ -277,6 +277,7 @@ class _Judge:
                     path.unlink()
         elif "emove the table" in remedy or "does not exist" in remedy:
             shutil.rmtree(self.world.table)
+            self.world.has_refs = False
             shutil.rmtree(self.world.quarantine, ignore_errors=True)
         else:
             raise Difference(f"no way out: {error}")
@@ -303,7 +304,7 @@ class _Judge:
             raise Difference(f"it says {snapshot and snapshot.rows} rows of {len(whole)}")
         folders = (world.table, hidden_of(world.table))
         kept = {key for one in folders for key in _keys_in(one, world.orphans)} & world.erased
-        if kept:
+        if kept and not world.has_refs:
             raise Difference(f"files still have erased keys: {sorted(kept)}")
 
 
