@@ -104,7 +104,7 @@ class World:
             one more.
         schema: number of the newest one.
         written: partition and offset → number of the schema.
-        has_refs: a branch or tag of another program keeps versions, also with erased records.
+        has_refs: another program has made branches or tags, which keep versions.
         undo: what takes back the last act for which an update is refused; None: there is nothing.
     """
 
