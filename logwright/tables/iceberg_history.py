@@ -48,8 +48,8 @@ def newest_ours(table: Table) -> tuple[Snapshot | None, str | None]:
 
 
 def kept_by_ref(table: Table) -> str | None:
-    """Return the name of a branch or tag that keeps a snapshot below logwright's newest, or beside
-    the current one; None: none does.
+    """Return the name of a branch or tag that keeps a snapshot below logwright's
+    newest, or not below the current one; None: none does.
     """
     stay = {snapshot.snapshot_id for snapshot in since_ours(table)}
     refs = sorted(table.metadata.refs.items())
