@@ -16,6 +16,7 @@ from benchmarks.bucket_costs import Prices, bucket_costs
 from benchmarks.buckets import CASES as BUCKET_CASES
 from benchmarks.buckets import bucket_sections
 from benchmarks.compare import compare
+from benchmarks.decoding import decoding_rows
 from benchmarks.erase import CASES as ERASE_CASES
 from benchmarks.erase import KEYS as ERASE_KEYS
 from benchmarks.erase import erasures
@@ -449,6 +450,13 @@ def find_command(
     """The search for 1, 1,000 and 1,000,000 keys, next to Kafka's dump piped to grep."""
     with _work(work_directory) as work:
         print(find_rows(cases, scale=scale, rounds=rounds, work=work, say=_progress))
+
+
+@main.command(name="decoding")
+@click.option("--rounds", type=click.IntRange(min=1), default=5, show_default=True)
+def decoding_command(*, rounds: int) -> None:
+    """How fast values become columns, and what schemas that evolved cost."""
+    print(decoding_rows(rounds=rounds))
 
 
 @main.command(name="schedule")

@@ -24,7 +24,7 @@ from google.protobuf.message import DecodeError
 from tests.proto_text import proto_text
 
 Answer = dict[str, Any]
-NOT_FOUND = (404, {"error_code": 40403, "message": "Schema not found"})
+NOT_FOUND = (404, {"error_code": 40403, "message": "Schema not answer"})
 
 
 class ConfluentRegistry:
@@ -58,30 +58,30 @@ class ConfluentRegistry:
         """Answer a request: status and object."""
         split = urlsplit(url)
         query = {name: each[0] for name, each in parse_qs(split.query).items()}
-        found: Answer | None = None
+        answer: Answer | None = None
         match [method, *(unquote(part) for part in split.path.strip("/").split("/"))]:
             case ["POST", "subjects", subject, "versions"]:
                 schema_id = self.register(subject, body, normal=query["normalize"] == "True")
-                found = self._named(subject, schema_id)
+                answer = self._named(subject, schema_id)
             case ["POST", "subjects", subject]:
                 kept = _kept(body, normal=query["normalize"] == "True")
                 for schema_id in self.subjects.get(subject, []):
                     if self.schemas[schema_id - 1] == kept:
-                        found = self._named(subject, schema_id)
+                        answer = self._named(subject, schema_id)
             case ["GET", "subjects", subject, "versions", version]:
                 if subject not in self.deleted or query.get("deleted") == "true":
-                    found = self._version(subject, version)
+                    answer = self._version(subject, version)
             case ["GET", "schemas", kind, name]:
                 for schema_id in range(1, len(self.schemas) + 1):
                     if name == (str(schema_id) if kind == "ids" else self.guid(schema_id)):
-                        found = self._whole(schema_id)
-        return (200, found) if found is not None else NOT_FOUND
+                        answer = self._whole(schema_id)
+        return (200, answer) if answer is not None else NOT_FOUND
 
     def _version(self, subject: str, version: str) -> Answer | None:
         versions = self.subjects.get(subject, [])
         number = len(versions) if version == "latest" else int(version)
-        found = 0 < number <= len(versions)
-        return self._named(subject, versions[number - 1]) if found else None
+        answer = 0 < number <= len(versions)
+        return self._named(subject, versions[number - 1]) if answer else None
 
     def guid(self, schema_id: int) -> str:
         """The GUID of a schema: of its content, as in Confluent's registry."""

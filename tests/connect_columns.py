@@ -241,6 +241,7 @@ def record(draw: Random, schema: dict[str, Any], depth: int) -> Built:
     """A struct in a struct."""
     inner = [column(draw, f"f{number}", depth + 1) for number in range(draw.randint(1, 4))]
     schema["fields"] = [without_default(one) for one in inner]
+    schema["record"] = f"shop.R{draw.getrandbits(64)}"
 
     def make(draw: Random) -> Made:
         made = [(one.name, one.value(draw)) for one in inner]

@@ -1,9 +1,10 @@
-"""Random topics as a Debezium connector writes them, with Kafka Connect's own JsonConverter, are
-decoded and compared with what was put in. ``python -m tests.connect_events --count N --seed S``.
+"""Random topics as a Debezium connector writes them, with Kafka Connect's own JsonConverter and with
+AvroData, are decoded and compared with what was put in.
+``python -m tests.connect_events --count N --seed S``.
 
 Each topic has a random table with any of the types, one or two schemas of it, settings of the
 converter, and is in Debezium's envelope or not. A value is put in as text of the calendar;
-Debezium's own classes make it a number.
+Debezium's own classes make it a number. In Avro each of the schemas is a topic of its own.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
-from logwright.config.decoding import DebeziumSpec, Decoding, JsonSpec
+from logwright.config.decoding import DebeziumSpec, Decoding, JsonSpec, RegistrySpec
 from logwright.config.json_fields import JsonField
 from logwright.decode.make import make_decoder
 from tests.connect_columns import Column, column, is_time
@@ -35,8 +37,23 @@ SHOWN = 20
 WRONG = {"date", "timestamp", "boolean", "long", "int", "binary", "double"}
 """Types that a column is configured with although its schema says another."""
 
+TEXT_KEYS = {"string", "Uuid"}
+"""Types of keys with which a map is one in Avro, too."""
+
 Schema = dict[str, Any]
 Ask = Any
+
+
+class Answer(NamedTuple):
+    """What a converter wrote.
+
+    Attributes:
+        values: of each row.
+        schemas: of Avro, in the order of their ids.
+    """
+
+    values: list[bytes]
+    schemas: list[str]
 
 
 @dataclass(slots=True)
@@ -48,6 +65,8 @@ class Figures:
         values: that were compared, by type.
         times: timestamps among them.
         refused: topics with a column that contradicts the schema, all of whose rows were refused.
+        in_avro: values of Avro that were compared, by type.
+        unwritten: schemas that AvroData cannot write: of two maps without texts as keys, of a default NaN.
         differences: descriptions, with the seed.
     """
 
@@ -55,6 +74,8 @@ class Figures:
     values: Counter[str] = field(default_factory=Counter)
     times: int = 0
     refused: int = 0
+    in_avro: Counter[str] = field(default_factory=Counter)
+    unwritten: int = 0
     differences: list[str] = field(default_factory=list)
 
 
@@ -72,12 +93,14 @@ def converter() -> Iterator[Ask]:
         assert process.stdout is not None
         lines, answers = process.stdin, process.stdout
 
-        def ask(request: dict[str, Any]) -> list[bytes]:
+        def ask(request: dict[str, Any]) -> Answer:
             lines.write(json.dumps(request) + "\n")
             lines.flush()
             answer = answers.readline()
             assert answer, "the converter stopped"
-            return [base64.b64decode(one) for one in json.loads(answer)["values"]]
+            made = json.loads(answer)
+            values = [base64.b64decode(value) for value in made["values"]]
+            return Answer(values, made["schemas"])
 
         try:
             yield ask
@@ -93,12 +116,14 @@ class Topic:
         columns: of the table, as decoded.
         records: what the converter wrote.
         rows: expected, by column.
+        in_avro: of each schema what AvroData wrote, and the rows expected.
         is_event: in Debezium's envelope.
     """
 
     columns: list[Column]
     records: list[bytes]
     rows: list[dict[str, Any]]
+    in_avro: list[tuple[Answer, list[Column], list[dict[str, Any]]]]
     is_event: bool
 
 
@@ -116,6 +141,7 @@ def write(ask: Ask, draw: Random) -> Topic:
     }
     records: list[bytes] = []
     rows: list[dict[str, Any]] = []
+    in_avro: list[tuple[Answer, list[Column], list[dict[str, Any]]]] = []
     for version in versions:
         made = [[one.value(draw) for one in version] for _ in range(ROWS)]
         request = {
@@ -126,9 +152,12 @@ def write(ask: Ask, draw: Random) -> Topic:
         }
         if is_event:
             request["type"]["optional"] = True
-        records += ask(request)
+        records += ask(request).values
         rows += [expected(version, row, settings) for row in made]
-    return Topic(columns=columns, records=records, rows=rows, is_event=is_event)
+        with_defaults = {"replace.null.with.default": True}
+        avro_rows = [expected(version, row, with_defaults) for row in made]
+        in_avro.append((ask(request | {"avro": True}), version, avro_rows))
+    return Topic(columns=columns, records=records, rows=rows, in_avro=in_avro, is_event=is_event)
 
 
 def later(draw: Random, columns: list[Column]) -> list[Column]:
@@ -185,6 +214,70 @@ def compare(ask: Ask, seed: int, figures: Figures) -> None:
                         f"seed {seed} {how} row {number} {described.schema}: {got!r}, not {value!r}"
                     )
     contradict(topic, draw, seed, figures)
+    for answer, columns, rows in topic.in_avro:
+        compare_avro(answer, columns, rows, is_event=topic.is_event, seed=seed, figures=figures)
+
+
+def compare_avro(  # noqa: PLR0913 - what is compared, and where that is noted
+    answer: Answer,
+    columns: list[Column],
+    rows: list[dict[str, Any]],
+    *,
+    is_event: bool,
+    seed: int,
+    figures: Figures,
+) -> None:
+    """One schema's records in Avro, if they can be written."""
+    if not answer.schemas:
+        figures.unwritten += 1
+        return
+    with TemporaryDirectory() as place:
+        for number, schema in enumerate(answer.schemas, 1):
+            (Path(place) / f"{number}.avsc").write_text(schema)
+        inner = RegistrySpec(schemas=place)
+        decoding = Decoding(value=DebeziumSpec(of=inner) if is_event else inner)
+        records = batch((b"k", value) for value in answer.values)
+        result = decode(make_decoder(decoding, base=Path("/"), sample=[records]), records)
+    if result.refused:
+        figures.differences.append(f"seed {seed} Avro: refused {result.refused[:3]}")
+        return
+    for number, (row, want) in enumerate(zip(result.rows, rows, strict=True)):
+        for described in columns:
+            got, value = row[described.name], want.get(described.name)
+            figures.in_avro[described.kind] += 1
+            if not same(ordered(got), ordered(in_avro(described.schema, value))):
+                figures.differences.append(
+                    f"seed {seed} Avro row {number} {described.schema}: {got!r}, not {value!r}"
+                )
+
+
+def in_avro(schema: Schema, value: Any) -> Any:
+    """A value of a column as Avro has it: a map with keys other than texts is a list of records."""
+    if value is None:
+        return None
+    match schema["type"]:
+        case "array":
+            return [in_avro(schema["items"], each) for each in value]
+        case "struct":
+            return {each["name"]: in_avro(each, value[each["name"]]) for each in schema["fields"]}
+        case "map":
+            pairs = [(key, in_avro(schema["values"], each)) for key, each in value]
+            if schema["keys"]["type"] in TEXT_KEYS:
+                return pairs
+            return [{"key": key, "value": each} for key, each in pairs]
+    return value
+
+
+def ordered(value: Any) -> Any:
+    """A value with its maps in the order of keys: AvroData has another one than was put in."""
+    if isinstance(value, dict):
+        return {name: ordered(each) for name, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    pairs = [isinstance(each, tuple) for each in value]
+    if not any(pairs):
+        return [ordered(each) for each in value]
+    return sorted(((key, ordered(each)) for key, each in value), key=lambda pair: str(pair[0]))
 
 
 def same(got: object, want: object) -> bool:
@@ -232,7 +325,7 @@ def main() -> None:
     figures = run(given.count, given.seed)
     summary = (
         f"{figures.topics} topics, {figures.values.total()} values of {len(figures.values)} types,"
-        f" {figures.times} timestamps, {figures.refused} contradictions refused,"
+        f" {figures.in_avro.total()} of them in Avro, {figures.times} timestamps, {figures.refused} contradictions refused,"
         f" {len(figures.differences)} differences"
     )
     sys.stdout.write("\n".join([*figures.differences[:SHOWN], summary, ""]))

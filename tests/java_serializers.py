@@ -22,8 +22,8 @@ def written() -> dict[str, Any]:
     """Serialize again. Effects: builds the project, a process."""
     command = [java(), *JVM_OPTIONS, "-cp", classpath_of(PROJECT), "serdes.Main"]
     done = subprocess.run(command, capture_output=True, check=True, timeout=120)
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    records: dict[str, Any] = json.loads(done.stdout)
+    return records
 
 
 def main() -> None:

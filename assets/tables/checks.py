@@ -226,13 +226,13 @@ def _compared(
         try:
             hidden = hidden_in(place.files or DirectoryFiles(place.base))
             decoder = decoder_of(place, snapshot) if place.table.unique_by == "decoded" else None
-            found = compare_topic(
+            compared = compare_topic(
                 store, snapshot, quarantine, logs, hidden, events=events, decoder=decoder
             )
         except PointNotHeld:
             return [], [str(log.partition) for log in logs]
         else:
-            return found, []
+            return compared, []
     comparisons: list[Comparison] = []
     skipped: list[str] = []
     for log in logs:

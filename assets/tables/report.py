@@ -89,8 +89,6 @@ def update_metadata(
     if as_of_ms:
         shown["as of"] = instant(min(as_of_ms))
         shown["at most seconds old"] = max(now_ms - min(as_of_ms), 0) / _MS
-    if update.reasons:
-        shown["why refused"] = _reasons(update.reasons)
     waits = [one.partition for one in result.partitions if one.waits]
     if waits:
         shown["partitions that wait"] = str(waits)
@@ -123,8 +121,10 @@ def _reasons(reasons: Sequence[Reason]) -> dg.TableMetadataValue:
 
 
 def _columns(update: TopicUpdate) -> Metadata:
-    """Return what became of the columns, and which fields have none."""
+    """Return what became of the columns, which fields have none, and why records were refused."""
     shown: Metadata = {}
+    if update.reasons:
+        shown["why refused"] = _reasons(update.reasons)
     if update.changes:
         shown["column changes"] = "; ".join(map(str, islice(update.changes, SHOWN_PARTITIONS)))
     if update.unknown:

@@ -5,6 +5,7 @@
     table:
       key: string
       value: {format: json, schema: {id: long not null, name: string, address: {city: string}}}
+      headers: [ce_id, ce_type]
 
 A spec is a format's name, or a mapping with the name in ``format`` and the format's options. Types
 of JSON have Spark's names. Paths are relative to the directory of the policies and stay inside it;
@@ -26,13 +27,14 @@ from pydantic import (
     BaseModel,
     Field,
     SerializerFunctionWrapHandler,
+    TypeAdapter,
     ValidationError,
     model_serializer,
     model_validator,
 )
 
 from logwright.config.json_fields import JsonField, read_fields
-from logwright.config.marked import MAX_FILE_BYTES, Entries, Marked, read_marked_text
+from logwright.config.marked import MAX_FILE_BYTES, Entries, Items, Marked, read_marked_text
 from logwright.config.policy_checks import Checker
 from logwright.config.spec import (
     FORMAT,
@@ -292,15 +294,51 @@ class InternalSpec(Spec):
     format: Literal["kafka-internal"] = "kafka-internal"
 
 
+HeaderName = Annotated[str, Field(min_length=1, max_length=1000)]
+"""The name of a header of records."""
+_NOT_IN_COLUMNS: Final = re.compile(r"\W")
+
+
 class Decoding(BaseModel):
-    """How the records of a topic are decoded."""
+    """How the records of a topic are decoded.
+
+    Attributes:
+        headers: names of headers that are columns, each once.
+    """
 
     model_config = FROZEN
     key: DecoderSpec = Field(default_factory=ScalarSpec)
     value: DecoderSpec = Field(default_factory=ScalarSpec)
+    headers: tuple[HeaderName, ...] = ()
+
+    @property
+    def header_columns(self) -> tuple[str, ...]:
+        """The column of each header: its name, with ``_`` for what is neither letter nor digit. A
+        later one that another has, in any case of the letters, gets a suffix ``_2``, ``_3`` ….
+        """
+        columns: dict[str, str] = {}
+        for name in self.headers:
+            stem = column = f"header_{_NOT_IN_COLUMNS.sub('_', name)}"
+            number = 1
+            while column.casefold() in columns:
+                number += 1
+                column = f"{stem}_{number}"
+            columns[column.casefold()] = column
+        return tuple(columns.values())
+
+    @model_serializer(mode="wrap")
+    def _without_default(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out headers if there are none: tables know their decoding by its JSON."""
+        given: dict[str, Any] = serialize(self)
+        return given if self.headers else {part: given[part] for part in ("key", "value")}
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
+        if len(set(self.headers)) < len(self.headers):
+            raise contradiction("must be different names", "headers")
+        if self.headers and "together" in {self.key.use, self.value.use}:
+            rule = f"headers are not for the format {self.value.format}"
+            raise contradiction(rule, "headers", "value")
         if self.key.use == "value":
             raise contradiction(f"the format {self.key.format} is for values", "key")
         for spec in (self.key, self.value):
@@ -328,22 +366,25 @@ def with_value(spec: Spec) -> Decoding:
 
 
 _STRING: Final = ScalarSpec(format="string")
+_HEADER_NAME: Final = TypeAdapter[str](HeaderName)
 
-DECODING_KEYS: Final = frozenset({"key", "value"})
+DECODING_KEYS: Final = frozenset({"key", "value", "headers"})
 """The keys of a mapping that `read_decoding` reads."""
 
 
 def read_decoding(checker: Checker, node: Entries) -> Decoding | None:
-    """Return the decoding of a mapping's ``key`` and ``value``, None if it is not valid; the
-    problems are reported to the checker. Effects: looks whether the files are there.
+    """Return the decoding of a mapping's ``key``, ``value`` and ``headers``, None if it is not
+    valid; the problems are reported to the checker. Effects: looks whether the files are there.
     """
     given = {name: value for name, (_, value) in node.entries.items() if name in DECODING_KEYS}
-    specs = {name: read_spec(checker, value) for name, value in given.items()}
-    known = {name: spec for name, spec in specs.items() if spec is not None}
-    if len(known) < len(specs) or not node.whole:
+    parts: dict[str, Any] = {
+        name: _header_names(checker, value) if name == "headers" else read_spec(checker, value)
+        for name, value in given.items()
+    }
+    if None in parts.values() or not node.whole:
         return None
     try:
-        return Decoding(**known)
+        return Decoding(**parts)
     except ValidationError as error:
         for broken in error.errors(include_url=False):
             at = next(value for name, value in given.items() if name in broken["ctx"]["names"])
@@ -351,10 +392,17 @@ def read_decoding(checker: Checker, node: Entries) -> Decoding | None:
     return None
 
 
+def _header_names(checker: Checker, node: Marked) -> tuple[str, ...] | None:
+    """Return the names of headers in a list, None if it is not valid, which is reported."""
+    names = [checker.scalar(_HEADER_NAME, item) for item in checker.items(node)]
+    known = tuple(name for name in names if name is not None)
+    return known if isinstance(node, Items) and len(known) == len(names) else None
+
+
 def decoding_of(text: str, base: Path) -> Decoding:
-    """Return the decoding of the SPEC of ``dump --decode``: YAML of a mapping of key and value, or
-    of a value's spec, with which keys are bytes; `string` alone is of keys, too. Effects: as
-    `_read`.
+    """Return the decoding of the SPEC of ``dump --decode``: YAML of a mapping of key, value and
+    headers, or of a value's spec, with which keys are bytes; `string` alone is of keys, too.
+    Effects: as `_read`.
 
     Args:
         text: such as ``json`` or ``{key: string, value: {format: avro, schema_file: v.avsc}}``, or
@@ -374,7 +422,10 @@ def decoding_of(text: str, base: Path) -> Decoding:
         decoding = Decoding(key=spec, value=spec) if spec == _STRING else with_value(spec)
     if decoding is None or checker.problems:
         raise _invalid("--decode", checker)
-    return Decoding(key=with_paths(decoding.key, base), value=with_paths(decoding.value, base))
+    parts = {"key": decoding.key, "value": decoding.value}
+    return decoding.model_copy(
+        update={part: with_paths(spec, base) for part, spec in parts.items()}
+    )
 
 
 def spec_of(text: str, base: Path, *, option: str) -> Spec:

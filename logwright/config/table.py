@@ -23,6 +23,7 @@ from logwright.bucket.store import is_in_bucket, is_url
 from logwright.config.decoding import (
     DECODING_KEYS,
     Decoding,
+    HeaderName,
     ScalarSpec,
     read_decoding,
 )
@@ -126,7 +127,7 @@ class TopicTable(BaseModel):
             ``${CATALOG_TOKEN}``.
         fresh_within_ms: the freshness policy of its asset: how long ago the last update may be; for
             topics of running brokers.
-        key, value: how records are decoded.
+        key, value, headers: how records are decoded.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -145,6 +146,7 @@ class TopicTable(BaseModel):
     fresh_within_ms: Annotated[Int64, Field(ge=60_000)] | None = None
     key: DecoderSpec = Field(default_factory=ScalarSpec)
     value: DecoderSpec = Field(default_factory=ScalarSpec)
+    headers: tuple[HeaderName, ...] = ()
 
     @model_validator(mode="after")
     def _has_a_place(self) -> Self:
@@ -218,7 +220,11 @@ class TopicTable(BaseModel):
     @property
     def decoding(self) -> Decoding:
         """How records are decoded."""
-        return Decoding(key=self.key, value=self.value)
+        return Decoding(key=self.key, value=self.value, headers=self.headers)
+
+    def decoded_by(self, decoding: Decoding) -> Self:
+        """Return the table with records that are decoded in another way."""
+        return self.model_copy(update=dict(decoding))
 
 
 def hidden_of(directory: Path) -> Path:
@@ -249,7 +255,7 @@ def read_table(checker: Checker, entry: Entries) -> TopicTable | None:
         rule = "decoded needs a key that is decoded, such as key: json"
         checker.report(given.entries["unique_by"][1], rule, value=False)
         return None
-    return table.model_copy(update={"key": decoding.key, "value": decoding.value})
+    return table.decoded_by(decoding)
 
 
 def report_paths(checker: Checker, entries: Iterable[Marked], log_dirs: Collection[Path]) -> None:

@@ -312,8 +312,7 @@ def column_of(schema: dict[str, Any]) -> tuple[Any, Meaning | None]:
         if meaning.family != "time" or connect is None:
             return leaf, meaning
     if connect is not None:
-        parameters = schema.get("connect.parameters")
-        return connect, Meaning(family=f"{schema.get('connect.name')} {parameters}")
+        return connect, Meaning(family=_connect_family(schema))
     return _uuid(schema, plain), None
 
 
@@ -363,16 +362,35 @@ def _connect_leaf(schema: Mapping[str, Any], base: str) -> Leaf | None:
     """Return the column of the name that Kafka Connect gave a schema, None if it says no more than
     Avro does.
     """
-    parameters = schema.get("connect.parameters")
-    given = parameters if isinstance(parameters, dict) else {}
-    scale = schema.get("scale", given.get("scale"))
+    given = _parameters(schema)
     try:
         logical = logical_of(
-            schema.get("connect.name"), base, scale=scale, precision=schema.get("precision")
+            schema.get("connect.name"),
+            base,
+            scale=_scale(schema),
+            precision=given.get("connect.decimal.precision"),
         )
     except UnknownUnit:
         raise UnusableSchema("has a field of a type whose unit is not known") from None
     return None if logical is None else leaf_of(logical, logical.column)
+
+
+def _parameters(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    parameters = schema.get("connect.parameters")
+    return parameters if isinstance(parameters, dict) else {}
+
+
+def _scale(schema: Mapping[str, Any]) -> object:
+    """Return the scale of a decimal of Kafka Connect, as its schema has it."""
+    return schema.get("scale", _parameters(schema).get("scale"))
+
+
+def _connect_family(schema: Mapping[str, Any]) -> str:
+    """Return what values of a name of Kafka Connect stand for. Of the parameters only the scale of
+    a decimal says something of them: others are of the source's column, and change with it.
+    """
+    name = str(schema.get("connect.name"))
+    return f"decimal of scale {_scale(schema)}" if name.endswith(".Decimal") else name
 
 
 def _decimal(precision: int, scale: int) -> Leaf:

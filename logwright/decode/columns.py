@@ -49,8 +49,10 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Struct:
-    """A column of records with fields, parsed as dictionaries. In its type each field is nullable:
-    where the record is null, its fields are, too, and no file could have them otherwise.
+    """A column of records with fields, parsed as dictionaries.
+
+    In types each field, item and value is nullable, whether null is allowed or not: where a record
+    is null its fields are, too, and a table's files stay as they are when null becomes allowed.
     """
 
     fields: Mapping[str, Node]
@@ -73,7 +75,7 @@ class Items:
     type: pa.DataType = field(init=False)
 
     def __post_init__(self) -> None:
-        element = pa.field(_ELEMENT, self.item.type, self.item.nullable)
+        element = pa.field(_ELEMENT, self.item.type)
         object.__setattr__(self, "type", pa.list_(element))
 
 
@@ -89,7 +91,7 @@ class Pairs:
     type: pa.DataType = field(init=False)
 
     def __post_init__(self) -> None:
-        value = pa.field("value", self.value.type, self.value.nullable)
+        value = pa.field("value", self.value.type)
         object.__setattr__(self, "type", pa.map_(self.key.type, value))
 
 

@@ -176,7 +176,8 @@ def _text(column: str, value: Convert = leaves.string) -> Logical:
 
 
 def _decimal(scale: object, precision: object) -> Logical:
-    """Return Connect's decimal of a scale: the unscaled number in bytes, or a number.
+    """Return Connect's decimal of a scale: the unscaled number in bytes, or a number. With a
+    precision that columns of decimals do not have, as MySQL's DECIMAL(65,30), it is a text.
 
     Raises:
         UnknownUnit: it has no scale.
@@ -184,7 +185,8 @@ def _decimal(scale: object, precision: object) -> Logical:
     digits = scale_of(scale)
     if digits is None:
         raise UnknownUnit
-    choices = [f"decimal({most},{digits})" for most in (scale_of(precision), LARGEST_PRECISION)]
+    most = scale_of(precision) or 0
+    choices = [f"decimal({size},{digits})" for size in (most, max(most, LARGEST_PRECISION))]
     column = next((one for one in choices if decimal_digits(one) is not None), "string")
     return Logical(
         base="bytes",

@@ -2,8 +2,9 @@
 
 Records of Kafka's internal topics look as its own message formatters print them: type and data of
 the key, version and data of the value. Of any other topic a value with fields is an object. A
-record that cannot be decoded stays base64, and has why in ``keyRefused`` or ``valueRefused``;
-one that says nothing of a row has ``leftOut``.
+record that cannot be decoded stays base64, and has why in ``keyRefused``, ``valueRefused`` or
+``headersRefused``; one that says nothing of a row has ``leftOut``. Headers of the decoding are
+next to key and value, with the names of their columns.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ def _by_specs(decoder: Decoder, records: list[Line]) -> None:
     """Decode records in place."""
     decoded = decoder.decode(batch_of(records))
     by_offset = {record["offset"]: record for record in records}
+    headers = decoder.decoding.header_columns
     names = decoder.schema.names[len(_ORIGIN) :]
+    plain = names == ["key", "value", *headers]
     for number, position in enumerate(decoded.positions.to_pylist()):
         record = records[position]
         if number in decoded.left_out:
@@ -158,8 +161,9 @@ def _by_specs(decoder: Decoder, records: list[Line]) -> None:
             record["valueRefused"] = "has a time that cannot be shown"
             continue
         record["key"] = _json(row.pop("key"))
+        record |= {name: row.pop(name) for name in headers}
         if record["value"] is not None:
-            record["value"] = _json(row["value"] if names == ["key", "value"] else row)
+            record["value"] = _json(row["value"] if plain else row)
     for refused in decoded.refused.select(["offset", "part", "reason"]).to_pylist():
         by_offset[refused["offset"]][f"{refused['part']}Refused"] = refused["reason"]
 

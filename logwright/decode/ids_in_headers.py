@@ -32,11 +32,11 @@ def with_ids(batch: pa.RecordBatch, part: str) -> pa.Array:
         return content
     headers = batch.column("headers")
     flat = pc.list_flatten(headers)
-    found = pc.indices_nonzero(pc.equal(flat.field("key"), _NAMES[part]))
-    if not len(found):
+    places = pc.indices_nonzero(pc.equal(flat.field("key"), _NAMES[part]))
+    if not len(places):
         return content
-    rows = pc.list_parent_indices(headers).take(found).to_pylist()
-    ids = flat.field("value").take(found).to_pylist()
+    rows = pc.list_parent_indices(headers).take(places).to_pylist()
+    ids = flat.field("value").take(places).to_pylist()
     values = content.to_pylist()
     for row, before in dict(zip(rows, ids, strict=True)).items():
         if before is not None and values[row] is not None:

@@ -55,7 +55,7 @@ def make_decoder(
         whole: Decoder = _make_of(decoding.value)(decoding.value, making["value"])
         return whole
     key, value = making["key"].make(decoding.key), making["value"].make(decoding.value)
-    done = Decoding(key=key.spec, value=value.spec)
+    done = Decoding(key=key.spec, value=value.spec, headers=decoding.headers)
     return RowsDecoder(key=key.decoder, value=value.decoder, decoding=done)
 
 

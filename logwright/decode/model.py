@@ -25,8 +25,8 @@ ORIGIN: Final = (
 REFUSED: Final = pa.schema(
     [*ORIGIN, pa.field("part", pa.string()), pa.field("reason", pa.string())]
 )
-"""Records that cannot be decoded. `part` is ``key`` or ``value``; a reason has names of the schema
-and no bytes of the record.
+"""Records that cannot be decoded. `part` is ``key``, ``value`` or ``headers``; a reason has
+names of the schema or of headers, and no bytes of the record.
 """
 
 MAX_VALUE_BYTES: Final = 16 << 20
@@ -122,7 +122,7 @@ class Decoded:
         positions: int64, for each row the number of its record in the batch.
         deleted: boolean, for each row: it gives its key no row (a tombstone, Debezium's op d, or a
             message).
-        refused: of schema `REFUSED`; twice if neither key nor value can be decoded.
+        refused: of schema `REFUSED`; once for each part that cannot be decoded.
         messages: how many records say nothing of a row.
         left_out: numbers of their rows.
         unavailable: column → boolean, for each row: see `Part`.
@@ -155,9 +155,11 @@ class Decoder(Protocol):
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """Decode a batch with the columns key, value, topic, partition, offset, timestamp, and
-        headers, which is optional: without it an id of a schema is not found there.
+        headers, which is optional unless the decoding has headers: without it an id of a schema is
+        not found there.
 
         Raises:
+            KeyError: the decoding has headers, and the batch has none.
             SchemaUnavailable: a schema registry does not answer.
         """
 

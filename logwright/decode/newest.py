@@ -8,9 +8,10 @@ producer was rolled back, changes nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,11 +25,20 @@ from logwright.decode.json_fields import UnusableSchema
 from logwright.decode.refusal import Refused
 from logwright.decode.registry import RegistryDecoder, decoder_of, read_indexes
 from logwright.decode.renames import renamed_fields
-from logwright.decode.schema_sources import SchemaDirectory, SchemaRegistry, SchemaSource
+from logwright.decode.schema_sources import (
+    SchemaDirectory,
+    SchemaRegistry,
+    SchemaSource,
+    SchemaText,
+)
 from logwright.errors import PolicyError
 
 _HEADER_BYTES: Final = 5
 _NONE: Final = -1
+_DEFAULT: Final = "default"
+_DOCS: Final = {"AVRO": frozenset({"doc"}), "JSON": frozenset({"description", "$comment"})}
+"""Kind of schema → names of its documentation."""
+
 _FIRST: Final = (0,)
 """The indexes of a file's first message."""
 
@@ -135,6 +145,11 @@ class Registry:
                 return schema_id, decoder.message
         return None
 
+    def is_same(self, before: int, after: int) -> bool:
+        """Return whether two schemas differ in their documentation at most."""
+        (old, new) = (self._source.get(each) for each in (before, after))
+        return old is not None and new is not None and _without_docs(old) == _without_docs(new)
+
     def renamed(self, before: int, after: int, message: str | None) -> dict[str, str]:
         """Return the renamed fields of two schemas, see `renamed_fields`."""
         (old, new) = (self._source.get(one) for one in (before, after))
@@ -156,6 +171,31 @@ class Registry:
             return decoder_of(spec, self._source, schema_id, _indexes_of(value))
         except UnusableSchema:
             return None
+
+
+def _without_docs(schema: SchemaText) -> tuple[object, ...]:
+    """Return what of a schema makes a difference to its data; of Protobuf all."""
+    parsed: object = schema.text
+    names = _DOCS.get(schema.kind)
+    if names is not None:
+        try:
+            parsed = _pruned(json.loads(schema.text), names)
+        except (ValueError, RecursionError):
+            parsed = schema.text
+    return schema.kind, parsed, *sorted(schema.references.items())
+
+
+def _pruned(value: Any, names: frozenset[str]) -> Any:
+    """Return a JSON value without texts of these names: a property of that name is an object."""
+    if isinstance(value, list):
+        return [_pruned(each, names) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: each if name == _DEFAULT else _pruned(each, names)
+        for name, each in value.items()
+        if name not in names or not isinstance(each, str)
+    }
 
 
 def _indexes_of(value: bytes | None) -> tuple[int, ...]:

@@ -189,11 +189,11 @@ class _Kinds:
             (key, read_key) = self._single(entry.fields_by_name["key"], path)
             (item, read) = self._single(entry.fields_by_name["value"], path)
             pairs = Pairs(key=required(key), value=required(item), nullable=False, default={})
-            return pairs, lambda found: {read_key(k): read(found[k]) for k in found}, False
+            return pairs, lambda entries: {read_key(k): read(entries[k]) for k in entries}, False
         (node, value) = self._single(field, path)
         if label == FieldDescriptor.LABEL_REPEATED:
             items = Items(item=required(node), nullable=False, default=[])
-            return items, lambda found: [value(one) for one in found], False
+            return items, lambda values: [value(one) for one in values], False
         self.has_required |= label == FieldDescriptor.LABEL_REQUIRED
         if field.has_presence:
             return node, value, True
@@ -322,13 +322,13 @@ def _possible(compiled: Compiled, indexes: tuple[int, ...]) -> list[Any]:
     """Return all messages that may be meant: an index may have counted any of the entries of maps
     that the text does not have, before its message.
     """
-    found: list[Any] = []
+    possible: list[Any] = []
     scopes = [list(compiled.messages)]
     for index in indexes:
-        found = []
+        possible = []
         for messages in scopes:
             counted = compiled.counted(messages)
             most = len(messages) - len(counted)
-            found += counted[max(index - most, 0) : max(index + 1, 0)]
-        scopes = [list(message.nested_types) for message in found]
-    return [message for message in found if not message.GetOptions().map_entry]
+            possible += counted[max(index - most, 0) : max(index + 1, 0)]
+        scopes = [list(message.nested_types) for message in possible]
+    return [message for message in possible if not message.GetOptions().map_entry]

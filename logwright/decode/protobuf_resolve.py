@@ -99,6 +99,8 @@ class _Pairs:
 
     def _values(self, written: Any, columns: Any, inside: tuple[Any, ...]) -> Check | None:
         """Return the check of two values."""
+        if _is_map(written) != _is_map(columns) and _form(written) != _form(columns):
+            return _never
         if written.cpp_type == columns.cpp_type == _MESSAGE:
             return self.message(written.message_type, columns.message_type, inside)
         if written.type != columns.type:
@@ -111,6 +113,16 @@ def is_repeated(field: Any) -> bool:
     """Return whether a field has several values. Older versions of the library have its label."""
     known = getattr(field, "is_repeated", None)
     return bool(field.label == FieldDescriptor.LABEL_REPEATED if known is None else known)
+
+
+def _is_map(field: Any) -> bool:
+    entry = field.message_type
+    return bool(entry is not None and entry.GetOptions().map_entry)
+
+
+def _never(_written: Any, _parsed: Any) -> str:
+    """Return that two values differ: a message is not an entry of a map."""
+    return ""
 
 
 def _numbers(field: Any) -> set[int]:
@@ -150,14 +162,15 @@ def _values(message: Any, field: Any) -> list[Any]:
     value = getattr(message, field.name)
     if not is_repeated(field):
         return [value] if not field.has_presence or message.HasField(field.name) else []
-    entry = field.message_type
-    if entry is not None and entry.GetOptions().map_entry:
+    if _is_map(field):
         return [_Entry(key, value[key]) for key in sorted(value)]
     return list(value)
 
 
 def _equal(written: Any, parsed: Any) -> str | None:
     """Return where two values differ: nowhere, or here."""
+    if isinstance(written, Message) and isinstance(parsed, Message):
+        return None  # their fields are the same, or have checks
     if isinstance(written, Message) or isinstance(parsed, Message):
         return None if isinstance(written, bytes) or isinstance(parsed, bytes) else ""
     if isinstance(written, str) != isinstance(parsed, str):

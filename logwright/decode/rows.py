@@ -1,8 +1,8 @@
-"""Decoded keys and values as rows."""
+"""Decoded keys, values and headers as rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from logwright.config.decoding import Decoding, RegistrySpec
 from logwright.config.spec import Spec
+from logwright.decode.headers import of_headers
 from logwright.decode.ids_in_headers import with_ids
 from logwright.decode.model import (
     ORIGIN,
@@ -28,6 +29,7 @@ Flags = NDArray[np.bool_]
 
 _KEY: Final = "key"
 _VALUE: Final = "value"
+_HEADERS: Final = "headers"
 _PREFIX: Final = "value_"
 _CHUNK_ROWS: Final = 8192
 _CHUNK_BYTES: Final = 4 << 20
@@ -40,20 +42,22 @@ RESERVED: Final = frozenset(
 
 
 class RowsDecoder:
-    """Decodes keys and values separately.
+    """Decodes keys, values and headers separately.
 
     A key is the column ``key``, a struct if it has fields. A value without fields is the column
     ``value``; of one with fields each is a column of its name, preceded by ``value_`` if another
-    column has the name, in any case of its letters.
+    column has the name, in any case of its letters. Headers are the columns
+    `Decoding.header_columns`, as text. A record that gives its key no row is not refused for them.
     """
 
     def __init__(self, *, key: PartDecoder, value: PartDecoder, decoding: Decoding) -> None:
         self._key = key
         self._value = value
         self.decoding = decoding
-        columns = value_columns(value.type)
+        headers = [pa.field(name, pa.string()) for name in decoding.header_columns]
+        columns = value_columns(value.type, taken=decoding.header_columns)
         self._columns = [field.name for field in columns]
-        self.schema = pa.schema([*ORIGIN, pa.field(_KEY, key.type), *columns])
+        self.schema = pa.schema([*ORIGIN, pa.field(_KEY, key.type), *columns, *headers])
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """Decode a batch."""
@@ -87,7 +91,22 @@ class RowsDecoder:
             name: pa.concat_arrays([pa.array([], kinds[name]), *parts])
             for name, parts in columns.items()
         }
-        return self._rows(batch, arrays, reasons, values)
+        headers = self._headers(batch, arrays["deleted"], reasons)
+        return self._rows(batch, arrays | headers, reasons, values)
+
+    def _headers(
+        self, batch: pa.RecordBatch, deleted: pa.Array, reasons: dict[str, dict[int, str]]
+    ) -> dict[str, pa.Array]:
+        """Return the columns of headers; add why records are refused for them, the first reason of
+        each.
+        """
+        wanted = pc.invert(pc.fill_null(deleted, False))  # noqa: FBT003 - a value
+        parts = of_headers(batch, self.decoding.headers, wanted)
+        reasons[_HEADERS] = {
+            row: why for part in reversed(parts) for row, why in part.reasons.items()
+        }
+        columns = zip(self.decoding.header_columns, parts, strict=True)
+        return {column: part.values for column, part in columns}
 
     @property
     def reads_keyless(self) -> bool:
@@ -125,13 +144,14 @@ class RowsDecoder:
         values: Sequence[Part],
     ) -> Decoded:
         origin = [batch.column(field.name).cast(field.type) for field in ORIGIN]
-        bad = reasons[_KEY].keys() | reasons[_VALUE].keys()
+        bad = set().union(*reasons.values())
         kept = np.arange(batch.num_rows)
         if bad:
             kept = kept[~np.isin(kept, list(bad))]
             arrays = {name: one.take(pa.array(kept)) for name, one in arrays.items()}
         rows = [one.take(pa.array(kept)) for one in origin] if bad else origin
-        columns = [*rows, arrays[_KEY], *_flattened(arrays[_VALUE])]
+        headers = [arrays[name] for name in self.decoding.header_columns]
+        columns = [*rows, arrays[_KEY], *_flattened(arrays[_VALUE]), *headers]
         messages = _joined([part.messages for part in values], values)
         return Decoded(
             rows=pa.RecordBatch.from_arrays(columns, schema=self.schema),
@@ -181,7 +201,7 @@ def _content(chunk: pa.RecordBatch, part: str, spec: Spec) -> pa.Array:
 
 
 def refused_rows(origin: list[pa.Array], reasons: dict[str, dict[int, str]]) -> pa.RecordBatch:
-    """Return the refused records, by row; a key before a value.
+    """Return the refused records, by row; of each the headers first, then the key.
 
     Args:
         origin: the columns of `ORIGIN`, of the batch.
@@ -198,11 +218,16 @@ def refused_rows(origin: list[pa.Array], reasons: dict[str, dict[int, str]]) -> 
     )
 
 
-def value_columns(kind: pa.DataType) -> list[pa.Field]:
-    """Return the columns of values of a type, all nullable: a tombstone has none of them."""
+def value_columns(kind: pa.DataType, *, taken: Collection[str] = ()) -> list[pa.Field]:
+    """Return the columns of values of a type, all nullable: a tombstone has none of them.
+
+    Args:
+        kind: of the values.
+        taken: names of other columns, besides those of `RESERVED`.
+    """
     if not pa.types.is_struct(kind):
         return [pa.field(_VALUE, kind)]
-    taken = set(RESERVED)
+    taken = {*RESERVED, *(name.lower() for name in taken)}
     columns = []
     for field in kind:
         name = field.name

@@ -24,7 +24,7 @@ def avro_references(text: bytes, known: Mapping[str, bytes]) -> Iterator[tuple[s
         text: the schema. A malformed one has nothing: who parses it says what is wrong.
         known: name → schema, of types that it may refer to; read again after each type.
     """
-    asked: set[str] = set()
+    tried: set[str] = set()
     while True:
         named: dict[str, Any] = {}
         try:
@@ -33,9 +33,9 @@ def avro_references(text: bytes, known: Mapping[str, bytes]) -> Iterator[tuple[s
             fastavro.parse_schema(json.loads(text), named_schemas=named)
         except UnknownType as unknown:
             name = str(unknown.name)
-            if name in asked or _AVRO_NAME.fullmatch(name) is None:
+            if name in tried or _AVRO_NAME.fullmatch(name) is None:
                 return
-            asked.add(name)
+            tried.add(name)
             yield name, f"{name}.avsc"
         except (SchemaParseException, KeyError, TypeError, ValueError, AttributeError):
             return

@@ -162,14 +162,14 @@ def compare_topic(
         number: np.array(sorted(quarantine.offsets(number)), dtype=np.int64) for number in numbers
     }
     live, held_back = ({number: OffsetSum(0, 0) for number in numbers} for _ in range(2))
-    with Spill(HEADS, KEY, buckets, quarantine.work) as spill, HiddenHeads(hidden, name) as known:
+    with Spill(HEADS, KEY, buckets, quarantine.work) as spill, HiddenHeads(hidden, name) as heads:
         for topic_log in topic_logs:
             if topic_log.partition in progress:
                 end_offset = progress[topic_log.partition].end_offset
-                for heads in _heads_below(topic_log, end_offset, events, keys):
-                    spill.add(heads)
+                for batch in _heads_below(topic_log, end_offset, events, keys):
+                    spill.add(batch)
         for bucket in range(buckets):
-            deleted = known.read(bucket).filter(pc.field(DEAD))
+            deleted = heads.read(bucket).filter(pc.field(DEAD))
             new = heads_table(spill.read(bucket))
             of_log = Known(hidden=deleted, rows=HEADS.empty_table(), new=new)
             shown = decide(of_log).written
@@ -177,21 +177,25 @@ def compare_topic(
                 offsets = shown.filter(pc.field(PARTITION) == number)[OFFSET].to_numpy()
                 live[number] += _sum(offsets)
                 held_back[number] += _sum(offsets[np.isin(offsets, refused[number])])
-    comparisons = []
-    for number in numbers:
-        rows = OffsetSum(0, 0)
-        for batch in read_rows(store, snapshot, [OFFSET], partition=number):
-            rows += _sum(_offsets(batch))
-        comparisons.append(
-            Comparison(
-                partition=number,
-                live_keys=live[number].size,
-                rows=rows.size,
-                refused=held_back[number].size,
-                equal=rows + held_back[number] == live[number],
-            )
+    sums = ((number, _row_sum(store, snapshot, number)) for number in numbers)
+    return tuple(
+        Comparison(
+            partition=number,
+            live_keys=live[number].size,
+            rows=rows.size,
+            refused=held_back[number].size,
+            equal=rows + held_back[number] == live[number],
         )
-    return tuple(comparisons)
+        for number, rows in sums
+    )
+
+
+def _row_sum(store: Store, snapshot: Snapshot, partition: int) -> OffsetSum:
+    """Return the offsets of a partition's rows. Effects: reads the table."""
+    rows = OffsetSum(0, 0)
+    for batch in read_rows(store, snapshot, [OFFSET], partition=partition):
+        rows += _sum(_offsets(batch))
+    return rows
 
 
 def _heads_below(

@@ -1,4 +1,6 @@
-"""Records with a value that give their key no row: deletions that are change events."""
+"""Records with a value that give their key no row: deletions that are change events, and records of
+types that a table does not have.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logwright.config.decoding import DebeziumSpec, Decoding
+from logwright.config.decoding import DebeziumSpec, Decoding, RegistrySpec
+from logwright.config.spec import Spec
 from logwright.decode.make import make_decoder
 from logwright.tables.columns import KEY, OFFSET, READ_COLUMNS
 from logwright.tables.logs import TopicLog, records_of
@@ -33,7 +36,7 @@ class Events:
         decoding = Decoding.model_validate_json(snapshot.form.decoding or "{}")
         spec = decoding.value
         self._decoder: Decoder | None = None
-        if isinstance(spec, DebeziumSpec):
+        if isinstance(spec, DebeziumSpec) or _leaves_out(decoding.key) or _leaves_out(spec):
             self._decoder = make_decoder(decoding, base=base, topic=snapshot.form.topic)
         truncates = isinstance(spec, DebeziumSpec) and spec.truncate == "delete"
         self._truncates = truncates and snapshot.progress.keys() == {0}
@@ -64,3 +67,9 @@ class Events:
                 keyless = self._decoder.keyless(batch.filter(batch[KEY].is_null()))
                 first = max(first, *keyless.truncations, 0)
         return first
+
+
+def _leaves_out(spec: Spec) -> bool:
+    """Whether records of other types than those that it names have no row."""
+    of = getattr(spec, "of", spec)
+    return isinstance(of, RegistrySpec) and bool(of.records)

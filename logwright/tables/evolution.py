@@ -1,14 +1,16 @@
 """Decide how the records of a topic are decoded now, and what that does to the table's columns.
 
 It is decided before anything is written: by the schema ids of what is new in the logs, the rules of
-`growth`, and the first record of each schema id, which both schemas decode.
+`growth`, and the first record of each schema id, which both schemas decode. With a newer schema the
+table is made again, also with the same columns: a default, a symbol, a required field or the
+presence of a field may be another, which only all records would show.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +37,7 @@ from logwright.tables.work import PartitionSource
 
 ASKED: Final = "it was asked for"
 _OTHER_VERSION: Final = "this version of logwright, or the schema, gives other columns"
-_OTHER_VALUES: Final = "a newer schema gives other values"
+_OTHER_VALUES: Final = "a newer schema may give other values"
 _PARTS: Final = ("key", "value")
 _REBUILD: Final = (
     "`latest --rebuild` makes the table again with the columns of the newest schema, and refuses"
@@ -160,6 +162,7 @@ def _continued(topic: Topic, known: Snapshot) -> Chosen:
     starts = _starts(topic, known) if registries or inferred else {}
     news = examples_of(topic.logs, starts, registries)
     decoding, renamed, first = current, dict[str, str](), list[tuple[int, Example]]()
+    is_same = True
     for part, examples in news.items():
         spec = spec_of(current, part)
         (schema_id, message) = chosen(spec)
@@ -169,6 +172,7 @@ def _continued(topic: Topic, known: Snapshot) -> Chosen:
         newest = registries[part].newest(values, (schema_id, message))
         if newest is None:
             continue
+        is_same = is_same and registries[part].is_same(schema_id, newest[0])
         names = registries[part].renamed(schema_id, newest[0], newest[1])
         renamed |= dict(as_columns(names, part, spec))
         first.append((newest[0], examples[newest[0]]))
@@ -179,7 +183,10 @@ def _continued(topic: Topic, known: Snapshot) -> Chosen:
         unknown = unknown_fields(current, inferred, topic.logs, starts)
         return Chosen(decoder=decoder, columns=columns, unknown=unknown)
     old = topic.decoder(current) if first else decoder
-    return _judged(topic, known, (old, decoder), renamed, first)
+    judged = _judged(topic, known, (old, decoder), renamed, first)
+    if is_same or judged.again or judged.refusal is not None:
+        return judged
+    return replace(judged, again=_OTHER_VALUES)
 
 
 def _judged(
@@ -210,8 +217,7 @@ def _judged(
         again = _OTHER_VERSION
     remedy = _FOLLOW if {each.kind for each in problems} == {"removed"} else _REBUILD
     if first and not why:
-        (again_too, why) = _compared(topic, old, decoder)
-        again = again or again_too
+        why = _refused_now(topic, old, decoder)
     refusal = None
     if why:
         refusal = OtherColumns(
@@ -232,23 +238,17 @@ def _origin(first: Sequence[tuple[int, Example]]) -> str:
     )
 
 
-def _compared(topic: Topic, old: Decoder, new: Decoder) -> tuple[str, str]:
-    """Compare what two decoders make of the first record of each schema id. Effects: reads the
-    logs.
-
-    Returns:
-        Why the table has to be made again, and why it cannot be; each empty if there is nothing.
+def _refused_now(topic: Topic, old: Decoder, new: Decoder) -> str:
+    """Return which first record of a schema id one decoder takes and the other does not; empty:
+    none. Effects: reads the logs.
     """
-    again = ""
     examples = topic.all_examples(topic.registries())
     for schema_id, example in (pair for found in examples.values() for pair in found.items()):
         before, after = old.decode(example.record), new.decode(example.record)
         if after.refused.num_rows and not before.refused.num_rows:
             reason = after.refused["reason"][0].as_py()
-            return "", f"a record of schema {schema_id}, at {example.place}, {reason}"
-        if before.rows.columns != after.rows.columns:
-            again = _OTHER_VALUES
-    return again, ""
+            return f"a record of schema {schema_id}, at {example.place}, {reason}"
+    return ""
 
 
 def _starts(topic: Topic, known: Snapshot) -> Mapping[int, int | None]:

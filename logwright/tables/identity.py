@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from logwright.records.schema import HEADERS, HEADERS_TYPE
 from logwright.tables.columns import (
     KEY,
     OFFSET,
@@ -90,6 +91,7 @@ class KeyIdentity:
             PARTITION: pa.array(np.full(count, partition, np.int32)),
             OFFSET: pa.array(np.zeros(count, np.int64)),
             TIMESTAMP: pa.array(np.zeros(count, np.int64)).cast(TIMESTAMP_TYPE),
+            HEADERS: pa.nulls(count, HEADERS_TYPE),
         }
         return self.of_keys(decoder, pa.RecordBatch.from_pydict(columns), partition)
 

@@ -160,11 +160,12 @@ class _Update:
         first_ms = self.hidden.first_ms
         return first_ms is not None and first_ms <= self.now_ms - self.target.keep_ms
 
-    def noted(self, number: int, progress: Progress, name: str | None) -> Progress:
-        """Return what is known of a partition afterwards, with the name of its hidden heads."""
-        if number not in self.lacking:
-            return replace(progress, heads=name)
-        return replace(progress, heads=name, in_doubt=_TOGETHER)
+    def note(self, pending: Pending, name: str | None) -> None:
+        """Note what is known of each partition afterwards, with the name of the hidden heads."""
+        for number, progress in pending.progress.items():
+            doubt = _TOGETHER if number in self.lacking else progress.in_doubt
+            pending.progress[number] = replace(progress, heads=name, in_doubt=doubt)
+        pending.changed = True
 
     def lacks(self) -> bool:
         """Return whether a hidden head needs a row. Effects: may read keys of the table."""
@@ -365,11 +366,7 @@ def update_whole_topic(target: Target, sources: Sequence[PartitionSource]) -> Up
             with written(target.hidden) as writer:
                 done.write(writer)
             results = _account(pending, done, sources, steps)
-            pending.progress = {
-                number: done.noted(number, progress, writer.name)
-                for number, progress in pending.progress.items()
-            }
-            pending.changed = True
+            done.note(pending, writer.name)
             commits += commit_pending(target, form, pending)
             keep_ms = 0 if done.erased or erased else target.keep_ms
             remove_old(target.hidden, writer.name, keep_ms, passed)

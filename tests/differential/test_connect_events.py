@@ -1,5 +1,5 @@
-"""Events that Kafka Connect's own converter wrote of Debezium's own types are decoded to the values
-that were put in.
+"""Events that Kafka Connect's own converters, of JSON and Avro, wrote of Debezium's own types are
+decoded to the values that were put in.
 """
 
 from __future__ import annotations
@@ -21,5 +21,8 @@ def test_values_are_those_that_were_put_in(count: int, seed: int) -> None:
     assert [] == figures.differences
     assert count == figures.topics == figures.refused
     assert 5 * count < figures.times
+    assert 10 * count < figures.in_avro.total()
+    assert figures.unwritten < count
     if count == NIGHTLY_COUNT:
         assert MAKE.keys() <= figures.values.keys()
+        assert MAKE.keys() <= figures.in_avro.keys()

@@ -33,8 +33,13 @@ def postgres_programs() -> Path | None:
 
 
 @contextmanager
-def postgres(directory: Path) -> Iterator[int]:
-    """A server on the loopback, with an empty database; its port. It refuses to run as root."""
+def postgres(directory: Path, **settings: str) -> Iterator[int]:
+    """A server on the loopback, with an empty database; its port. It refuses to run as root.
+
+    Args:
+        directory: of its files; made.
+        settings: of the server.
+    """
     programs = postgres_programs()
     assert programs is not None, "PostgreSQL is not installed: apt-get install postgresql"
     directory.mkdir(parents=True)
@@ -54,6 +59,7 @@ def postgres(directory: Path) -> Iterator[int]:
         cwd=directory,
     )
     words = ["-D", data, "-p", str(port), "-k", directory, "-c", "listen_addresses=127.0.0.1"]
+    words += [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     with process([*user, programs / "postgres", *words], directory / "said", {}, port):
         yield port
 

@@ -213,6 +213,8 @@ def _logical(schema: Any, logical: str, value: Any) -> Any:
             raise MustRefuse("text that is not a UUID")
         return value.lower()
     if logical == "decimal":
+        if isinstance(value, str):
+            raise MustRefuse("types do not match")
         number = int.from_bytes(value, "big", signed=True)
         if abs(number) >= 10 ** schema["precision"]:
             raise MustRefuse("more digits than the decimal has")

@@ -100,7 +100,7 @@ class _Columns:
         (inner, nullable) = self._without_null(schema)
         kind = _type_of(inner)
         if value is None:
-            if nullable or self._takes_null(inner):
+            if nullable or self._takes_null(schema):
                 return None
             raise MustRefuse("null, or missing")
         if kind == "object" and inner.get("properties"):
@@ -120,7 +120,8 @@ class _Columns:
 
     def _takes_null(self, schema: Any) -> bool:
         definitions = self._whole.get("definitions", {})
-        return bool(Draft7Validator({**schema, "definitions": definitions}).is_valid(None))
+        whole = {**schema, "definitions": definitions} if isinstance(schema, dict) else schema
+        return bool(Draft7Validator(whole).is_valid(None))
 
     def _object(self, schema: Any, value: Any) -> dict[str, Any]:
         if type(value) is not dict:

@@ -200,6 +200,8 @@ def _field(message: Any, field: Any) -> Any:
 
 
 def _single(field: Any, value: Any) -> Any:
+    if field.type == field.TYPE_STRING and isinstance(value, bytes):  # proto2 takes any bytes
+        raise MustRefuse("a text that is not UTF-8")
     if field.message_type is not None:
         name = field.message_type.full_name
         if name == "google.protobuf.Timestamp":

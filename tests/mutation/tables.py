@@ -14,6 +14,7 @@ MERGE: Final = ("tests/unit/tables/test_merge.py",)
 IN_BUCKET: Final = ("tests/unit/tables/test_in_bucket.py",)
 WRITERS: Final = ("tests/unit/tables/test_two_writers.py",)
 DURABLE: Final = ("tests/unit/test_durable.py",)
+EVENTS: Final = ("tests/unit/tables/test_change_events.py",)
 DIED: Final = ("tests/unit/tables/test_died.py",)
 
 TABLES: Final = (
@@ -72,6 +73,27 @@ TABLES: Final = (
         right="        tail=lambda end: tail_of(log, end),",
         wrong="        tail=lambda end: (0, 0),",
         tests=FORMATS,
+    ),
+    Fault(
+        family="table: a former value that outlives its row",
+        file="tables/former.py",
+        right="        decides = has_value | ends | first",
+        wrong="        decides = has_value | first",
+        tests=EVENTS,
+    ),
+    Fault(
+        family="table: a former value of an older record than the log had",
+        file="tables/intake.py",
+        right="        return pc.and_(kept, pa.array([one in held",
+        wrong="        return pc.and_(kept, pa.array([True or one in held",
+        tests=EVENTS,
+    ),
+    Fault(
+        family="table: rows before a truncation stay",
+        file="tables/intake.py",
+        right="        return replace(self.step, compares=False, trims_below=self.truncated_below)",
+        wrong="        return self.step",
+        tests=EVENTS,
     ),
     Fault(
         family="table: a tombstone that takes no row",

@@ -66,36 +66,37 @@ class Given(TypedDict):
 @click.option(
     "--value",
     metavar="SPEC",
-    help="How values are decoded: string, json, '{format: avro, schema_file: v.avsc}' …, or @FILE"
-    " with that. docs/decoding.md has all formats.",
+    help="How values are decoded: json, '{format: avro, schema_file: v.avsc}' …, or @FILE. All are"
+    " in docs/decoding.md.",
 )
 @click.option(
     "--update-mode",
+    metavar="MODE",
     type=click.Choice(["merge-on-read", "copy-on-write"]),
-    help="Of delta, iceberg: delete old rows, or rewrite files [default: from --policies, else "
-    "merge-on-read].",
+    help="merge-on-read [default], copy-on-write.",
 )
 @click.option(
     "--unique",
+    metavar="SCOPE",
     type=click.Choice(["partition", "topic"]),
-    help="A key has one row in each partition, or in the topic [default: from --policies, else"
-    " partition].",
+    help="Where a key has one row: partition [default], topic.",
 )
 @click.option(
     "--unique-by",
+    metavar="FORM",
     type=click.Choice(["bytes", "decoded"]),
-    help="Keys are the same by their bytes, or decoded [default: from --policies, else bytes].",
+    help="What makes keys the same: bytes [default], decoded.",
 )
 @click.option(
     "--schema-changes",
+    metavar="MODE",
     type=click.Choice(["grow", "follow", "fixed"]),
-    help="If records have a newer schema of a registry: add and widen columns; also let columns go;"
-    " keep the columns [default: from --policies, else grow].",
+    help="With a newer schema of a registry: grow [default], follow, fixed (docs/columns.md).",
 )
 @click.option(
     "--rebuild",
     is_flag=True,
-    help="Make the table again from the whole log, with the columns of the newest schema.",
+    help="Make the table again, with the newest columns.",
 )
 @click.option(
     "--as-of-offset",
@@ -109,7 +110,7 @@ class Given(TypedDict):
     "time_ms",
     metavar="TIME",
     type=Time(zone=UTC),
-    help="State before the first record after this time: ISO 8601, UTC without an offset, or ms.",
+    help="State before the first record after it (ISO 8601, ms).",
 )
 @click.option(
     "--columns",

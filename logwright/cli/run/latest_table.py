@@ -178,7 +178,7 @@ def _place(request: Request, topic: str, given: Given) -> LocatedTable:
         chosen.pop("identifier", None)
     table = TopicTable(path=str(given["to"]), **({"format": "parquet"} | chosen))
     decoding = _decoding(given, Decoding() if entry is None else entry.decoding)
-    table = table.model_copy(update={"key": decoding.key, "value": decoding.value})
+    table = table.decoded_by(decoding)
     base = request.policies_dir or Path()
     return LocatedTable(topic=topic, table=table, catalog={}, base=base)
 
@@ -232,7 +232,7 @@ def _decoding(given: Given, decoding: Decoding) -> Decoding:
     if given["value"] is not None and given["key"] is None and specs["value"].use == "together":
         specs["key"] = specs["value"]
     try:
-        return Decoding(key=specs["key"], value=specs["value"])
+        return Decoding(key=specs["key"], value=specs["value"], headers=decoding.headers)
     except ValidationError as error:
         (broken,) = error.errors(include_url=False)
         raise click.UsageError(f"--key and --value: {plain_message(broken)}") from None
@@ -329,7 +329,7 @@ def _show(
     request.output.text(f"{count} rows, {human_bytes(size)}{refused}.{changed}")
     noted = _noted(update.result.partitions)
     if noted:
-        request.output.message(f"Of the new records: {noted}.")
+        request.output.text(f"Of the new records: {noted}.")
     _show_reasons(request, update.reasons)
     if keys is not None and keys.in_several_rows:
         request.output.message(

@@ -69,7 +69,7 @@ def test_a_partition_without_a_log_is_named(call: Call, log_dir: Path, tmp_path:
     """Its disk may only be unmounted, so its rows stay; that they were not updated is said."""
     words = ("latest", log_dir, "t", "--to", tmp_path / "table")
     words = (*words, "--key", "string", "--value", "string")
-    assert "" == call(*words, *JSON).err
+    assert "without a key, and so without a row: 1" in call(*words, *JSON).err
     shutil.rmtree(log_dir / "t-1")
     answer = call(*words, *JSON)
     rows = [(0, "a", "3", 3), (0, "c", "4", 5), (1, "a", "5", 0)]
@@ -78,6 +78,25 @@ def test_a_partition_without_a_log_is_named(call: Call, log_dir: Path, tmp_path:
     errors = call(*words, "--now", NOW).err
     assert "t-1: " in errors
     assert "has no log of it, so its rows stay as they were" in errors
+
+
+def test_what_records_came_to(call: Call, tmp_path: Path) -> None:
+    """Counted in the summary and in JSON: records without a key, truncations, values that the
+    source left out and nobody knows.
+    """
+    left_out = '{"op": "u", "after": {"id": 1, "doc": "__debezium_unavailable_value"}}'
+    pairs = [(None, '{"op": "c", "after": {"id": 2}}'), (None, '{"op": "t"}'), ("a", left_out)]
+    log = LogBuilder(tmp_path / "logs")
+    log.segment(0).batch(0, pairs)
+    log.write()
+    spec = "{format: debezium, truncate: delete}"
+    words = ("latest", log.log_dir, "t", "--key", "string", "--value", spec, "--to")
+    (line,) = call(*words, tmp_path / "one", *JSON).lines
+    names = ("recordsWithoutKey", "truncations", "rowsWithUnknownValues", "messages", "rows")
+    assert [2, 1, 1, 0, 1] == [line[name] for name in names]
+    out = call(*words, tmp_path / "two").out
+    assert "Of the new records: without a key, and so without a row: 2; truncations" in out
+    assert "unavailable values that are not known, rows with null: 1." in out
 
 
 def test_each_format(call: Call, log_dir: Path, tmp_path: Path) -> None:

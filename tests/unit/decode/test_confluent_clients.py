@@ -290,7 +290,7 @@ def with_headers(pairs: list[Any], headers: list[list[Any]]) -> pa.RecordBatch:
 
 def test_ids_in_headers(registry: ConfluentRegistry, tmp_path: Path) -> None:
     """A schema's GUID, and the place of a message, are in the last header of the name; without the
-    headers nothing says that a datum has one, and it is not taken for a framed one.
+    headers a datum is not taken for a framed one.
     """
     types = compiled(tmp_path)
     name = "shop.Order.Deep.Deeper"

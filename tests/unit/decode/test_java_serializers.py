@@ -24,8 +24,8 @@ Written = dict[str, Any]
 @pytest.fixture(scope="module")
 def made() -> Written:
     """What was written."""
-    found: Written = json.loads(FILE.read_text())
-    return found
+    records: Written = json.loads(FILE.read_text())
+    return records
 
 
 @pytest.fixture

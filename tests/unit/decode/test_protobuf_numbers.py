@@ -52,6 +52,11 @@ def type_of(directory: Path, name: str, text: str, syntax: str = "proto3") -> An
             {"n": [{"x": 1}, {}]},
         ),
         (
+            "message N { int64 x = 1; } message M { repeated N n = 1; }",
+            "message N { int64 x = 1; } message M { oneof c { N n = 1; } }",
+            {"n": [{"x": 1}]},
+        ),
+        (
             "message M { map<string, int64> m = 1; }",
             "message M { map<string, int32> m = 1; }",
             {"m": {"k": 5}},
@@ -113,6 +118,12 @@ def test_as_googles_parser(written: str, columns: str, value: Any, tmp_path: Pat
             "message M { map<string, int32> m = 1; }",
             {"m": {"k": 2**40}},
             "m.value",
+        ),
+        (
+            "message N { int32 x = 1; } message M { N n = 1; }",
+            "message M { map<string, string> m = 1; }",
+            {"n": {}},
+            "m",
         ),
     ],
 )

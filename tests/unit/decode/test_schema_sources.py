@@ -82,9 +82,9 @@ def test_one_version_by_two_names(registry: Registry) -> None:
     """Each file of Protobuf imports by its own name; the version is asked for once."""
     registry.add(1, "", "PROTOBUF", references=[refer("a.proto", "s"), refer("x/b.proto", "s")])
     registry.answers["/subjects/s/versions/1"] = {"schema": "message A {}"}
-    found = SchemaRegistry(registry.url).get(1)
-    assert found is not None
-    assert {"a.proto": b"message A {}", "x/b.proto": b"message A {}"} == found.references
+    schema = SchemaRegistry(registry.url).get(1)
+    assert schema is not None
+    assert {"a.proto": b"message A {}", "x/b.proto": b"message A {}"} == schema.references
     assert 1 == registry.asked["/subjects/s/versions/1"]
 
 
@@ -108,9 +108,9 @@ def test_a_guid(registry: Registry) -> None:
     """The same answer as of an id."""
     guid = "6a5ae4a0-0a1c-4a0e-9d5c-3f7f2d6c2a11"
     registry.answers[f"/schemas/guids/{guid}"] = {"schema": '"long"'}
-    found = SchemaRegistry(registry.url).get_guid(guid)
-    assert found is not None
-    assert ("AVRO", b'"long"') == (found.kind, found.text)
+    schema = SchemaRegistry(registry.url).get_guid(guid)
+    assert schema is not None
+    assert ("AVRO", b'"long"') == (schema.kind, schema.text)
     assert SchemaRegistry(registry.url).get_guid("0") is None
 
 

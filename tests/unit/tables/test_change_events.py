@@ -277,19 +277,33 @@ ROW = {"id": 1, "doc": "d", "raw": b"r", "tags": ["t"], "plain": 1}
 
 
 def updated(tmp_path: Path, where: LocatedTable, pairs: Sequence[Pair]) -> TopicUpdate:
-    return update(where, write(tmp_path / f"logs-{len(pairs)}", pairs, range(len(pairs))))
+    """Update the table from a log with a batch for each record."""
+    log = LogBuilder(tmp_path / f"logs-{len(pairs)}", "t-0")
+    segment = log.segment(0)
+    for offset, pair in enumerate(pairs):
+        segment.batch(offset, [pair])
+    log.write()
+    return update(where, log.log_dir)
 
 
-def test_a_lost_value_is_counted(tmp_path: Path) -> None:
-    """The record before is of another key, or refused, or there is none."""
+@pytest.mark.parametrize("size", [1, 2, 8])
+def test_a_lost_value_is_counted(tmp_path: Path, size: int) -> None:
+    """The record before is refused, a deletion, of another key, or there is none: also if the key
+    had a value before that. So it is however updates are cut.
+    """
     where = table(tmp_path, "parquet")
-    shown = {**ROW, **LEFT_OUT}
     wrong = json.dumps({"op": "c", "after": {"id": "x"}, "source": {}})
-    pairs = [(key(1), event("u", shown)), (key(2), wrong), (key(2), event("u", {**shown, "id": 2}))]
-    done = updated(tmp_path, where, pairs)
-    assert [2] == [one.unknown for one in done.result.partitions]
-    null = dict.fromkeys(LEFT_OUT)
-    assert {1: {**ROW, **null}, 2: {**ROW, **null, "id": 2}} == rows_of(where)
+    pairs: list[Pair] = [(key(1), event("u", {**ROW, **LEFT_OUT}))]
+    for number, before in ((2, wrong), (3, event("d"))):
+        of, shown = key(number), {**ROW, "id": number}
+        pairs += [(of, event("c", shown)), (of, before), (of, event("u", {**shown, **LEFT_OUT}))]
+    unknown = 0
+    for end in [*range(size, len(pairs), size), len(pairs)]:
+        (result,) = updated(tmp_path, where, pairs[:end]).result.partitions
+        unknown += result.unknown
+    null = {**ROW, **dict.fromkeys(LEFT_OUT)}
+    assert 3 == unknown
+    assert {number: {**null, "id": number} for number in (1, 2, 3)} == rows_of(where)
 
 
 def test_another_placeholder(tmp_path: Path) -> None:

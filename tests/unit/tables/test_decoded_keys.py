@@ -14,13 +14,15 @@ from logwright.config.decoding import JsonSpec, ScalarSpec
 from logwright.config.json_fields import JsonField
 from logwright.config.table import hidden_of
 from logwright.errors import PolicyError
-from logwright.tables.compare import compare_topic, decoded_keys
+from logwright.tables.compare import compare, compare_topic, decoded_keys
+from logwright.tables.events import Events
 from logwright.tables.files import hidden_in
 from logwright.tables.model import OtherForm
 from logwright.tables.quarantine import Quarantine
 from logwright.tables.topic import LocatedTable, decoder_of, open_store
 from tests.log_builder import LogBuilder
 from tests.table_rows import FORMATS, table_rows
+from tests.table_schemas import ID, LEVEL, Schemas, record
 from tests.table_world import DAY_MS, NOW_MS, place, topic_logs, update
 
 Record = tuple[str | None, str | None]
@@ -90,6 +92,7 @@ def require_equal(where: LocatedTable, log_dir: Path) -> None:
         refused,
         topic_logs(log_dir),
         hidden_in(where.files),
+        events=Events(snapshot, where.base),
         decoder=decoder_of(where, snapshot),
     )
     assert sorted(snapshot.progress) == [one.partition for one in compared]
@@ -240,3 +243,46 @@ def test_what_cannot_be(tmp_path: Path) -> None:
     update(table(tmp_path), log_dir)
     with pytest.raises(OtherForm, match="unique_by: decoded"):
         update(table(tmp_path, unique_by="bytes"), log_dir)
+
+
+def test_records_of_types_that_the_table_does_not_have(tmp_path: Path) -> None:
+    """Such a record has no row, also of a decoded key, and the daily check agrees."""
+    schemas = Schemas(tmp_path)
+    schemas.add(1, record(ID))
+    schemas.add(2, record(ID, LEVEL, name="Order"))
+    other = [schemas.value(2, id=number, level="x") for number in (1, 2)]
+    named = {"format": "registry", "schemas": "schemas", "records": ["shop.Customer"]}
+    pairs = [(schemas.value(1, id=1), "a"), (other[0], "b"), (schemas.value(1, id=2), "c")]
+    log_dir = schemas.logs("logs-1", pairs)
+    where = schemas.table("parquet", key=named, value={"format": "string"}, unique_by="decoded")
+    update(where, log_dir)
+    assert [(0, 1, "a"), (0, 2, "c")] == rows(where)
+    require_equal(where, log_dir)
+    log_dir = schemas.logs("logs-2", [*pairs, (other[1], "d"), (pairs[0][0], "e")])
+    update(where, log_dir)
+    assert [(0, 1, "e"), (0, 2, "c")] == rows(where)
+    require_equal(where, log_dir)
+
+
+@pytest.mark.parametrize("is_newest", [False, True])
+def test_values_of_types_that_the_table_does_not_have(tmp_path: Path, *, is_newest: bool) -> None:
+    """A key whose newest record is of such a type has no row, and the daily check agrees."""
+    schemas = Schemas(tmp_path)
+    schemas.add(1, record(ID))
+    schemas.add(2, record(ID, LEVEL, name="Order"))
+    named = {"format": "registry", "schemas": "schemas", "records": ["shop.Customer"]}
+    pairs = [("a", schemas.value(1, id=1)), ("b", schemas.value(2, id=2, level="x"))]
+    if is_newest:
+        pairs.append(("a", schemas.value(2, id=3, level="x")))
+    log_dir = schemas.logs("logs", pairs)
+    where = schemas.table("parquet", value=named)
+    update(where, log_dir)
+    store = open_store(where)
+    snapshot = store.load()
+    assert snapshot is not None
+    assert (0 if is_newest else 1) == snapshot.rows
+    refused = Quarantine(store=open_store(where, quarantine=True), topic="t", work=tmp_path)
+    (log,) = topic_logs(log_dir)
+    compared = compare(store, snapshot, refused, log, events=Events(snapshot, where.base))
+    assert compared is not None
+    assert compared.equal

@@ -162,6 +162,32 @@ def test_another_default_is_another_value(schemas: Schemas, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
+def test_a_value_that_no_first_record_shows(schemas: Schemas, form: str) -> None:
+    """The columns are the same, the first record of each schema has the same row, and a later one
+    has another.
+    """
+
+    def kind(*symbols: str, **more: str) -> dict[str, Any]:
+        return {
+            "name": "e",
+            "type": {"type": "enum", "name": "E", "symbols": list(symbols), **more},
+        }
+
+    schemas.add(4, record(ID, kind("a", "z")))
+    schemas.add(5, record(ID, kind("a", "b", default="a")))
+    schemas.add(6, record(ID, kind("a", "b", default="b")))
+    first = [("k", schemas.value(4, id=1, e="a")), ("l", schemas.value(4, id=2, e="z"))]
+    some = [*first, ("m", schemas.value(5, id=3, e="a"))]
+    where = schemas.table(form)
+    update(where, schemas.logs("logs-1", some))
+    assert ["a", "a", "a"] == [row["e"] for row in rows(where)]
+    logs = schemas.logs("logs-2", [*some, ("n", schemas.value(6, id=4, e="b"))])
+    done = update(where, logs)
+    assert ["rebuild"] == [each.step.kind for each in done.result.partitions]
+    assert ["a", "b", "a", "b"] == [row["e"] for row in rows(where)]
+
+
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_newer_schema_with_the_same_columns_is_an_ordinary_update(
     schemas: Schemas, form: str
 ) -> None:

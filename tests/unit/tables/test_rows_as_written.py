@@ -112,6 +112,29 @@ def test_a_null_record_with_required_fields(form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", FORMATS)
+def test_values_that_may_be_null_later(form: str, tmp_path: Path) -> None:
+    """A table whose items and values could not be null has null ones, and is read."""
+
+    def schema(value: object) -> dict[str, Any]:
+        lists, maps = {"type": "array", "items": value}, {"type": "map", "values": value}
+        return record(("list", ["null", lists]), ("map", ["null", maps]))
+
+    old, new = schema("float"), schema(["null", "float"])
+    schemas(tmp_path, avsc_1=old, avsc_2=new)
+    values = [
+        avro(1, old, {"list": None, "map": None}),
+        avro(1, old, {"list": [1.5], "map": {"a": 0.5}}),
+        avro(2, new, {"list": [None, 2.5], "map": {"k": None}}),
+    ]
+    rows, refused = outcome(tmp_path, values, form=form, ends=(1, 2))
+    assert {} == refused
+    assert [None, [1.5], [None, 2.5]] == [rows[at]["list"] for at in range(3)]
+    assert [None, {"a": 0.5}, {"k": None}] == [
+        None if rows[at]["map"] is None else dict(rows[at]["map"]) for at in range(3)
+    ]
+
+
+@pytest.mark.parametrize("form", FORMATS)
 def test_an_unset_message(form: str, tmp_path: Path) -> None:
     """A message of plain fields that is not set is null."""
     text = 'syntax = "proto3"; message M { int64 id = 1; A a = 2; } message A { string city = 1; }'

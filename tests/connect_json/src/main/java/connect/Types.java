@@ -121,7 +121,7 @@ final class Types {
     }
 
     private static SchemaBuilder struct(JsonNode type) {
-        SchemaBuilder builder = SchemaBuilder.struct().name(type.path("name").asText("shop.Inner"));
+        SchemaBuilder builder = SchemaBuilder.struct().name(type.path("record").asText(type.path("name").asText()));
         for (JsonNode field : type.get("fields")) {
             builder.field(field.get("name").asText(), schema(field));
         }
