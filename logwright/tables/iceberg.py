@@ -42,6 +42,7 @@ from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.files import DirectoryFiles, files_at
 from logwright.tables.iceberg_deletes import RowDelta, delete_file, read_deletes, write_deletes
 from logwright.tables.iceberg_history import (
+    kept_by_ref,
     newest_ours,
     properties_of,
     since_ours,
@@ -57,6 +58,7 @@ from logwright.tables.model import (
     Commit,
     DataFile,
     Form,
+    InDoubt,
     OtherForm,
     Snapshot,
     UnknownTable,
@@ -330,8 +332,11 @@ class IcebergStore(Store):
     def remove_old(self, keep_ms: int) -> int:
         """Let the catalog forget old snapshots, and remove their files if the table has a
         directory on this machine; others are left to the catalog. Logwright's newest snapshot
-        stays, with those of other programs since, which are judged by the next update. See
-        `Store.remove_old`.
+        stays, with those of other programs since, which are judged by the next update, and what a
+        branch or tag keeps. See `Store.remove_old`.
+
+        Raises:
+            InDoubt: nothing may be kept, and a branch or tag keeps something.
         """
         table = self._table
         before = datetime.now(UTC) - timedelta(milliseconds=keep_ms)
@@ -342,16 +347,31 @@ class IcebergStore(Store):
         expired = [one.snapshot_id for one in old if one.snapshot_id not in stay]
         if expired:
             table.maintenance.expire_snapshots().by_ids(expired).commit()
+        table.refresh()
+        removed = self._remove_unused(table, before.timestamp())
+        kept = kept_by_ref(table)
+        if keep_ms == 0 and kept is not None:
+            raise InDoubt(
+                f"the branch or tag {kept} of the Iceberg table {self.name} keeps an earlier"
+                " version, with rows that are to be gone.",
+                remedy="Remove it and update again, or remove the table; it is then made again"
+                " from the log.",
+            )
+        return removed
+
+    def _remove_unused(self, table: Table, before_s: float) -> int:
+        """Remove files below the directory that no snapshot has, and that are older; return how
+        many have rows. Effects: as said.
+        """
         directory = self._place.directory
         if directory is None:
             return 0
-        table.refresh()
         used = {local[1] for one in used_files(table) if (local := _LOCAL.fullmatch(one))}
         removed = 0
         candidates = [*(directory / _DATA).rglob("*.parquet")]
         candidates += [one for name in _OWN_METADATA for one in (directory / _METADATA).glob(name)]
         for path in candidates:
-            if str(path) not in used and path.stat().st_mtime < before.timestamp():
+            if str(path) not in used and path.stat().st_mtime < before_s:
                 path.unlink()
                 removed += path.suffix == ".parquet"
         return removed

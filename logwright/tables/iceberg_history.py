@@ -47,6 +47,15 @@ def newest_ours(table: Table) -> tuple[Snapshot | None, str | None]:
     return since[-1], change
 
 
+def kept_by_ref(table: Table) -> str | None:
+    """Return the name of a branch or tag that keeps a snapshot below logwright's
+    newest, or not below the current one; None: none does.
+    """
+    stay = {snapshot.snapshot_id for snapshot in since_ours(table)}
+    refs = sorted(table.metadata.refs.items())
+    return next((name for name, ref in refs if ref.snapshot_id not in stay), None)
+
+
 def properties_of(snapshot: Snapshot) -> Mapping[str, str]:
     """Return what the writer of a snapshot has noted in it."""
     return {} if snapshot.summary is None else snapshot.summary.additional_properties

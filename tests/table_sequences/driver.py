@@ -202,7 +202,7 @@ class _Judge:
         try:
             done = self._update(*limits)
         except LogwrightError as error:
-            if not self.changed:
+            if not (self.changed or self.world.has_refs):
                 raise
             done = self._refused(error, limits, undone=draw.random() < 0.5)
         self.changed = False
@@ -224,7 +224,7 @@ class _Judge:
             except Died:
                 self.figures.killed += 1
             except LogwrightError:
-                if not self.changed:
+                if not (self.changed or self.world.has_refs):
                     raise
             if self.world.bucket:
                 log = "".join(one.read_text() for one in self.world.table.rglob("*.json"))
@@ -277,6 +277,7 @@ class _Judge:
                     path.unlink()
         elif "emove the table" in remedy or "does not exist" in remedy:
             shutil.rmtree(self.world.table)
+            self.world.has_refs = False
             shutil.rmtree(self.world.quarantine, ignore_errors=True)
         else:
             raise Difference(f"no way out: {error}")

@@ -126,6 +126,7 @@ class Engine:
 def _act(engine: Engine, statements: list[str]) -> Act:
     def act(world: World, draw: random.Random) -> None:
         del draw
+        world.has_refs |= any("BRANCH" in statement for statement in statements)
         engine.run(world, statements)
 
     return act

@@ -49,6 +49,7 @@ class Spark:
             "spark.ui.enabled": "false",
             "spark.driver.memory": "1g",
             "spark.sql.shuffle.partitions": "1",
+            "spark.sql.sources.parallelPartitionDiscovery.parallelism": "1",  # of a vacuum
             "spark.sql.extensions": ",".join(extensions),
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             "spark.databricks.delta.retentionDurationCheck.enabled": "false",

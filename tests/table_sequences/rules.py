@@ -159,6 +159,7 @@ def iceberg_switch(world: World, draw: random.Random) -> None:
 def iceberg_refs(world: World, draw: random.Random) -> None:
     """A branch or a tag; perhaps a branch gets rows."""
     table = iceberg_at(world)
+    world.has_refs = True
     snapshot = draw.choice(table.snapshots()).snapshot_id
     name = f"r{draw.randrange(5)}"
     if draw.random() < 0.5:

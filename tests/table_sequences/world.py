@@ -104,6 +104,7 @@ class World:
             one more.
         schema: number of the newest one.
         written: partition and offset → number of the schema.
+        has_refs: another program has made branches or tags, which keep versions.
         undo: what takes back the last act for which an update is refused; None: there is nothing.
     """
 
@@ -125,6 +126,7 @@ class World:
     schemas: Schemas | None = None
     schema: int = 0
     written: dict[tuple[int, int], int] = field(default_factory=dict)
+    has_refs: bool = False
     undo: Callable[[], object] | None = None
 
     @property

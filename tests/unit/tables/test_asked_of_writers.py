@@ -20,7 +20,7 @@ from pyiceberg.types import LongType
 from logwright.errors import PreconditionError
 from logwright.tables.delta_log import commit_path
 from logwright.tables.delta_rules import same_types
-from logwright.tables.model import OtherForm, UnknownTable
+from logwright.tables.model import InDoubt, OtherForm, UnknownTable
 from tests.table_rows import expected_rows, table_rows
 from tests.table_world import place, update, write_logs
 from tests.unit.tables.test_others import PAIRS, Other, delta_rows, iceberg, two_updates
@@ -422,6 +422,23 @@ def branched(path: Path) -> None:
     assert snapshot is not None
     table.manage_snapshots().create_branch(snapshot.snapshot_id, "audit").commit()
     table.manage_snapshots().create_tag(snapshot.snapshot_id, "kept").commit()
+
+
+def test_a_tag_keeps_what_is_to_be_gone(tmp_path: Path) -> None:
+    """Nothing may be kept, and a tag keeps a version: it is named until it is gone."""
+    where, _ = two_updates(tmp_path, "iceberg", keep_versions_ms=0)
+    path = tmp_path / "table"
+    branched(path)
+    grown = write_logs(tmp_path / "3", {0: MORE, 1: PAIRS})
+    for _ in range(2):
+        with pytest.raises(InDoubt, match=r"the branch or tag audit .* keeps an earlier version"):
+            update(where, grown)
+        assert expected_rows(grown, "t") == table_rows("iceberg", path)
+    iceberg(path).manage_snapshots().remove_branch("audit").remove_tag("kept").commit()
+    files = len(list(path.rglob("*.parquet")))
+    update(where, grown)
+    assert expected_rows(grown, "t") == table_rows("iceberg", path)
+    assert files > len(list(path.rglob("*.parquet")))
 
 
 def documented(path: Path) -> None:
