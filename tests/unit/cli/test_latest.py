@@ -69,7 +69,7 @@ def test_a_partition_without_a_log_is_named(call: Call, log_dir: Path, tmp_path:
     """Its disk may only be unmounted, so its rows stay; that they were not updated is said."""
     words = ("latest", log_dir, "t", "--to", tmp_path / "table")
     words = (*words, "--key", "string", "--value", "string")
-    assert "without a key, and so without a row: 1" in call(*words, *JSON).err
+    assert "" == call(*words, *JSON).err
     shutil.rmtree(log_dir / "t-1")
     answer = call(*words, *JSON)
     rows = [(0, "a", "3", 3), (0, "c", "4", 5), (1, "a", "5", 0)]

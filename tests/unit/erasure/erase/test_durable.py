@@ -42,8 +42,10 @@ def planned(tmp_path: Path) -> ErasePlan:
     )
 
 
-def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+def open_files(directory: Path) -> int:
+    """How many files of a directory are open; others may be closed by a collection of garbage."""
+    places = Path("/proc/self/fd").iterdir()
+    return sum(os.path.realpath(place).startswith(f"{directory}/") for place in places)
 
 
 def test_all_that_is_staged_is_durable_when_it_is_checked(
@@ -51,7 +53,7 @@ def test_all_that_is_staged_is_durable_when_it_is_checked(
 ) -> None:
     """Its directory, too; the check of a segment does not wait for it, and no file stays open."""
     plan, synced, at_check = planned(tmp_path), set[int](), list[set[int]]()
-    fsync, before = os.fsync, open_files()
+    fsync, before = os.fsync, open_files(tmp_path)
     judge = ErasureChecks.judge
 
     def note(descriptor: int) -> None:
@@ -71,14 +73,14 @@ def test_all_that_is_staged_is_durable_when_it_is_checked(
     assert staged <= synced
     assert [set(), set()] == [names & staged for names in at_check]
     discard_staging(plan)
-    assert before - 2 == open_files()  # the sources are not mapped any more
+    assert before - 2 == open_files(tmp_path)  # the sources are not mapped any more
 
 
 def test_output_that_cannot_be_made_durable_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is the disk's, and the log is as it was."""
-    plan, fsync, checked, before = planned(tmp_path), os.fsync, list[int](), open_files()
+    plan, fsync, checked, before = planned(tmp_path), os.fsync, list[int](), open_files(tmp_path)
     judge = ErasureChecks.judge
     logs = logs_of(plan.log.directory)
 
@@ -98,4 +100,4 @@ def test_output_that_cannot_be_made_durable_is_removed(
     assert [0, 2] == checked
     assert not (plan.log.directory / ".logwright").exists()
     assert logs == logs_of(plan.log.directory)
-    assert before - 2 == open_files()  # the sources are not mapped any more
+    assert before - 2 == open_files(tmp_path)  # the sources are not mapped any more
