@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,10 @@ pytestmark = pytest.mark.e2e
 
 SECRETS = ("planted-s3a-7c1f", "planted-azure-7c1f", "planted-url-7c1f", "planted-env-7c1f")
 RUN_SECONDS = 300
+WRITTEN_SECONDS = 30
 PROGRAM = """
 import sys
+import time
 from pathlib import Path
 
 from dataclasses import replace
@@ -51,8 +54,13 @@ def test_a_run_on_spark(tmp_path: Path) -> None:
     )
     assert 0 == done.returncode, done.stderr[-2000:]
     assert "True True False" == done.stdout.splitlines()[-1]
-    contents = list(everything(tmp_path / "dagster"))
-    events = [content for path, content in contents if "spark_events" in str(path)]
-    assert any(b"fs.s3a.secret.key" in content for content in events), "they have the settings"
+    deadline = time.monotonic() + WRITTEN_SECONDS  # the JVM writes its events after the process
+    has_settings = False
+    while not has_settings and time.monotonic() < deadline:
+        time.sleep(0.2)
+        contents = list(everything(tmp_path / "dagster"))
+        events = [content for path, content in contents if "spark_events" in str(path)]
+        has_settings = any(b"fs.s3a.secret.key" in content for content in events)
+    assert has_settings, "they have the settings"
     texts = [*(content for _, content in contents), done.stdout.encode(), done.stderr.encode()]
     assert [] == [word for word in SECRETS for text in texts if word.encode() in text]
