@@ -53,12 +53,24 @@ class Rows:
             refused.update(dict.fromkeys(_others(parsed), NOT_AN_OBJECT))
             rows = pa.StructArray.from_arrays([texts], fields=list(self.type), mask=texts.is_null())
         else:
-            rows = objects(node, list(map(plain, parsed)), refused).values
+            rows = objects(node, _plain_of(parsed, refused), refused).values
         for row, reason in refused.items():
             inner = reason.replace("field ", f"field {self._path}.", 1)
             named = inner if reason.startswith("field ") else f"field {self._path} {reason}"
             reasons.setdefault(row, named)
         return rows
+
+
+def _plain_of(parsed: list[Any], refused: dict[int, str]) -> list[Any]:
+    """Return values of extended JSON as those of JSON; one that is nested too deep is refused."""
+    values = []
+    for row, value in enumerate(parsed):
+        try:
+            values.append(plain(value))
+        except RecursionError:
+            values.append(None)
+            refused[row] = "is nested too deep"
+    return values
 
 
 def _others(parsed: list[Any]) -> list[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
@@ -27,11 +28,15 @@ _ANY: Final = "json"
 _OBJECT: Final = "object"
 _ARRAY: Final = "array"
 _MAP: Final = "map"
+_DIGITS: Final = 20
+"""More than a whole number of 64 bits has."""
 
 
 def _whole(value: Any) -> int:
     """Return a whole number; JSON Schema has 1.0 as one."""
-    if type(value) in {float, Decimal} and value == value // 1:
+    if type(value) is Decimal and (not value or abs(value.adjusted()) <= _DIGITS):
+        value = int(value) if value == value.to_integral_value() else value
+    elif type(value) is float and value.is_integer():
         value = int(value)
     return _LONG(value)
 
@@ -254,7 +259,9 @@ class _Reader:
         relative, or as an address below that of the document that refers to it.
         """
         base = document.get("$id") if isinstance(document, dict) else None
-        address = urljoin(base, name) if isinstance(base, str) else name
+        address = name
+        with suppress(ValueError):  # not addresses
+            address = urljoin(base, name) if isinstance(base, str) else name
         for known in (name, name.removeprefix("./"), f"./{name}", address):
             if known in self._others:
                 return self._others[known]

@@ -124,7 +124,7 @@ class WindowedDecoder:
     def _end(self, start: pa.Array) -> pa.Array:
         """Return the ends of time windows, null where they are not known or beyond all years."""
         size_ms = self._spec.size_ms
-        if size_ms is None:
+        if size_ms is None or size_ms > LAST_MS - FIRST_MS:
             return pa.nulls(len(start), TIMESTAMP)
         starts = start.view(pa.int64())
         most = LAST_MS * _MICROSECONDS - size_ms * _MICROSECONDS

@@ -49,7 +49,6 @@ from logwright.tables.delta_log import (
     write_checkpoint,
 )
 from logwright.tables.delta_rules import (
-    Asked,
     asked_of_metadata,
     asked_of_protocol,
     same_types,
@@ -61,6 +60,7 @@ from logwright.tables.local_files import refuse_others
 from logwright.tables.model import (
     FORM_KEY,
     PROGRESS_KEY,
+    Asked,
     Commit,
     DataFile,
     OtherForm,

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from logwright.tables.deletion_vectors import FEATURE
+from logwright.tables.model import Asked
 
 _KNOWN_FEATURES: Final = frozenset(
     {
@@ -92,17 +93,6 @@ _CONSTRAINTS: Final = "delta.constraints."
 _DROP: Final = (
     "Drop it with the program that set it, or remove the table; it is then made again from the log."
 )
-
-
-class Asked(NamedTuple):
-    """Something that a table asks of its writers, and that logwright does not do.
-
-    Attributes:
-        problem: names it; remedy: the way out.
-    """
-
-    problem: str
-    remedy: str
 
 
 def asked_of_protocol(reader: int, writer: int, features: Iterable[str]) -> Asked | None:

@@ -81,9 +81,8 @@ def _records(topic_log: TopicLog, start: int | None) -> Iterator[pa.RecordBatch]
 def _note(known: dict[int, Example], part: str, partition: int, batch: pa.RecordBatch) -> None:
     content = with_ids(batch, part)
     ids, rows = np.unique(header_ids(content), return_index=True)
-    for row in sorted(rows[ids >= 0].tolist()):
-        schema_id = int(header_ids(content.slice(row, 1))[0])
-        if schema_id not in known and len(known) < _MOST:
+    for row, schema_id in sorted(zip(rows.tolist(), ids.tolist(), strict=True)):
+        if schema_id >= 0 and schema_id not in known and len(known) < _MOST:
             record = batch.take(pa.array([row]))  # a slice would keep the batch
             offset = int(record["offset"][0].as_py())
             known[schema_id] = Example(partition=partition, offset=offset, record=record, part=part)

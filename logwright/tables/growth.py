@@ -1,8 +1,8 @@
 """How the columns of a table change with a newer schema, and whether they may. Pure.
 
-The rules are those of docs/columns.md. A type is wider than another if each of its values is one of
-the other, as Avro's promotions have it (Avro 1.12, "Schema resolution"); a struct, if it has all
-fields of the other.
+The rules are those of docs/columns.md. A type is wider than another if Avro promotes to it (Avro
+1.12, "Schema resolution"), which rounds large whole numbers as floating point; a struct, if it has
+all fields of the other.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class ColumnChange:
     """What becomes of a column, or of a field in one.
 
     Attributes:
-        kind: added; widened: to a type that has all of its values; renamed; removed; changed: to a
-            type that does not have all of its values.
+        kind: added; widened: to a type that its values are promoted to; renamed; removed; changed:
+            to any other type.
         name: of the column, with the names of the fields in it: ``customer.address.city``.
         before, after: its types; empty: there is none. Of a renamed one `before` is its name.
     """

@@ -9,7 +9,7 @@ does not know is refused by its name.
 from __future__ import annotations
 
 import json
-from typing import Final, NamedTuple
+from typing import Final
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -20,7 +20,7 @@ from pyiceberg.types import ListType, MapType, NestedField, StructType
 
 from logwright.tables.columns import BUCKET, PARTITION
 from logwright.tables.iceberg_history import properties_of
-from logwright.tables.model import PROGRESS_KEY
+from logwright.tables.model import PROGRESS_KEY, Asked
 
 NAME_MAPPING: Final = "schema.name-mapping.default"
 """Property by which readers find columns in files without field ids."""
@@ -67,17 +67,6 @@ _OFF: Final = {
 }
 """Property → the value with which it asks for nothing; None: any, as another one switches it on."""
 _REMOVE: Final = "or remove the table; it is then made again from the log."
-
-
-class Asked(NamedTuple):
-    """Something that a table asks of its writers, and that logwright does not do.
-
-    Attributes:
-        problem: names it; remedy: the way out.
-    """
-
-    problem: str
-    remedy: str
 
 
 def asked_of(table: Table) -> Asked | None:

@@ -26,6 +26,17 @@ class UnknownTable(PreconditionError):
     """There is a table, but not one that logwright made, or one of a later version."""
 
 
+class Asked(NamedTuple):
+    """Something that a table asks of its writers, and that logwright does not do.
+
+    Attributes:
+        problem: names it; remedy: the way out.
+    """
+
+    problem: str
+    remedy: str
+
+
 class OtherForm(PreconditionError):
     """The table was made with another topic, other columns or another number of buckets."""
 

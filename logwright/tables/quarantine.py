@@ -44,7 +44,7 @@ class Reason(NamedTuple):
     """Why records are in the table.
 
     Attributes:
-        part: ``key`` or ``value``.
+        part: ``key``, ``value`` or ``headers``.
         reason: with names of the schema, and no bytes of a record.
         records: how many; a record whose key and value were refused counts for both.
     """

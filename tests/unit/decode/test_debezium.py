@@ -348,6 +348,9 @@ def test_documents_of_mongodb() -> None:
         assert {"list": [1, 2]} == json.loads(row["in"])
     wrong = by_value(spec, event("c", '{"n": "x"}'))
     assert ["field after.n is not a long"] == reasons(wrong)
+    deep = by_value(spec, event("c", '{"in":' * 800 + "1" + "}" * 800), content[0])
+    assert ["field after is nested too deep"] == reasons(deep)
+    assert 9007199254740993 == deep.rows[0]["n"]
 
 
 def test_specs_of_tables_that_were_made_before() -> None:

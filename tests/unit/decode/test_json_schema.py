@@ -209,6 +209,27 @@ def test_null_in_a_required_property(schema: object, expected: bool) -> None:
     assert decoded(schema_of(whole), '{"y": null}')[1]
 
 
+@pytest.mark.parametrize("content", ["1e100", "-1e300", "1e-300", "1.5e100"])
+def test_numbers_of_many_digits_beside_a_decimal(content: str) -> None:
+    """They are read exactly, and refused alone."""
+    price = {
+        "type": "number",
+        "title": f"{CONNECT}Decimal",
+        "connect.type": "bytes",
+        "connect.parameters": {"scale": "2"},
+    }
+    schema = schema_of(of({"n": {"type": "integer"}, "price": price}))
+    (row, refused) = decoded(schema, f'{{"n": {content}, "price": 1.5}}')
+    assert (None, [0]) == (row["n"], list(refused))
+
+
+def test_addresses_that_are_not_addresses() -> None:
+    """A reference that leads nowhere is JSON, as any other that is unknown."""
+    for base, name in (("http://[", "x.json"), ("http://a/", "http://[x")):
+        schema = schema_of(of({"a": {"$ref": name}}, **{"$id": base}))
+        assert {"a": pa.string()} == {field.name: field.type for field in kinds_of(schema)}
+
+
 def test_nothing_used() -> None:
     """An object that has none of the fields is not a row of nulls; an empty one is."""
     schema = schema_of(of({"a": {"type": "integer"}}))
