@@ -22,8 +22,7 @@ from logwright.config.decoding import DebeziumSpec, RegistrySpec
 from logwright.config.spec import Spec, resolve
 from logwright.decode.debezium import AFTER
 from logwright.decode.json_fields import UnusableSchema
-from logwright.decode.refusal import Refused
-from logwright.decode.registry import RegistryDecoder, decoder_of, read_indexes
+from logwright.decode.registry import HEADER_BYTES, RegistryDecoder, decoder_of, indexes_of
 from logwright.decode.renames import renamed_fields
 from logwright.decode.schema_sources import (
     SchemaDirectory,
@@ -33,14 +32,10 @@ from logwright.decode.schema_sources import (
 )
 from logwright.errors import PolicyError
 
-_HEADER_BYTES: Final = 5
 _NONE: Final = -1
 _DEFAULT: Final = "default"
 _DOCS: Final = {"AVRO": frozenset({"doc"}), "JSON": frozenset({"description", "$comment"})}
 """Kind of schema → names of its documentation."""
-
-_FIRST: Final = (0,)
-"""The indexes of a file's first message."""
 
 
 def followed(spec: Spec) -> RegistrySpec | None:
@@ -74,14 +69,14 @@ def header_ids(column: pa.Array) -> NDArray[np.int64]:
     Args:
         column: of type binary.
     """
-    heads = pc.binary_slice(column.cast(pa.binary()), 0, _HEADER_BYTES)
-    whole = pc.fill_null(pc.equal(pc.binary_length(heads), _HEADER_BYTES), False)  # noqa: FBT003 - a value
+    heads = pc.binary_slice(column.cast(pa.binary()), 0, HEADER_BYTES)
+    whole = pc.fill_null(pc.equal(pc.binary_length(heads), HEADER_BYTES), False)  # noqa: FBT003 - a value
     ids = np.full(len(column), _NONE, np.int64)
     rows = np.flatnonzero(whole.to_numpy(zero_copy_only=False))
     if not len(rows):
         return ids
     content = b"".join(heads.filter(whole).to_pylist())
-    table = np.frombuffer(content, np.uint8).reshape(-1, _HEADER_BYTES)
+    table = np.frombuffer(content, np.uint8).reshape(-1, HEADER_BYTES)
     numbers = np.ascontiguousarray(table[:, 1:]).view(">i4").ravel().astype(np.int64)
     ids[rows] = np.where((table[:, 0] == 0) & (numbers >= 0), numbers, _NONE)
     return ids
@@ -168,7 +163,7 @@ class Registry:
         if message is not None and not spec.records:
             spec = spec.model_copy(update={"message": message})
         try:
-            return decoder_of(spec, self._source, schema_id, _indexes_of(value))
+            return decoder_of(spec, self._source, schema_id, indexes_of(value or b""))
         except UnusableSchema:
             return None
 
@@ -196,14 +191,6 @@ def _pruned(value: Any, names: frozenset[str]) -> Any:
         for name, each in value.items()
         if name not in names or not isinstance(each, str)
     }
-
-
-def _indexes_of(value: bytes | None) -> tuple[int, ...]:
-    """Return what would be the indexes of the message of a value, of Protobuf."""
-    try:
-        return _FIRST if value is None else read_indexes(value, _HEADER_BYTES)[0]
-    except Refused:
-        return _FIRST
 
 
 def as_columns(renamed: Mapping[str, str], part: str, spec: Spec) -> Iterator[tuple[str, str]]:

@@ -44,7 +44,7 @@ from logwright.decode.schema_sources import (
 )
 from logwright.errors import PolicyError
 
-_HEADER_BYTES: Final = 5
+HEADER_BYTES: Final = 5
 _GUID_HEADER_BYTES: Final = 17
 _MOST_UNKNOWN: Final = 1000
 """Unknown ids that a source is asked for."""
@@ -344,8 +344,8 @@ class RegistryDecoder:
             count += 1
             if content is None:
                 continue
-            group = headers.get(content[:_HEADER_BYTES])
-            start = _HEADER_BYTES
+            group = headers.get(content[:HEADER_BYTES])
+            start = HEADER_BYTES
             if group is None:
                 try:
                     (schema_id, indexes, start) = self._frame(content)
@@ -353,8 +353,8 @@ class RegistryDecoder:
                     reasons[row] = refused.reason
                     continue
                 group = groups.setdefault((schema_id, indexes), ([], []))
-                if indexes is _NO_INDEXES and start == _HEADER_BYTES:
-                    headers[content[:_HEADER_BYTES]] = group
+                if indexes is _NO_INDEXES and start == HEADER_BYTES:
+                    headers[content[:HEADER_BYTES]] = group
             group[0].append(row)
             group[1].append(content[start:])
         parts = [pa.nulls(1, self.type)]
@@ -383,8 +383,8 @@ class RegistryDecoder:
             Refused: it has none, or its schema is unknown or unusable.
         """
         schema_id: int | str
-        if content[:1] == b"\0" and len(content) >= _HEADER_BYTES:
-            start = _HEADER_BYTES
+        if content[:1] == b"\0" and len(content) >= HEADER_BYTES:
+            start = HEADER_BYTES
             schema_id = int.from_bytes(content[1:start], "big", signed=True)
         elif content[:1] == b"\1" and len(content) >= _GUID_HEADER_BYTES:
             start = _GUID_HEADER_BYTES
@@ -483,16 +483,17 @@ def used_schemas(columns: Iterable[pa.Array]) -> dict[int, tuple[int, ...]]:
     schemas: dict[int, tuple[int, ...]] = {}
     for column in columns:
         for content in column.to_pylist():
-            if content is None or len(content) < _HEADER_BYTES or content[0] != 0:
+            if content is None or len(content) < HEADER_BYTES or content[0] != 0:
                 continue
-            schema_id = int.from_bytes(content[1:_HEADER_BYTES], "big", signed=True)
+            schema_id = int.from_bytes(content[1:HEADER_BYTES], "big", signed=True)
             if schema_id >= 0 and schema_id not in schemas:
-                schemas[schema_id] = _indexes_of(content)
+                schemas[schema_id] = indexes_of(content)
     return {one: schemas[one] for one in sorted(schemas, reverse=True)[:_MOST_UNKNOWN]}
 
 
-def _indexes_of(content: bytes) -> tuple[int, ...]:
+def indexes_of(content: bytes) -> tuple[int, ...]:
+    """Return what would be the indexes of the message of a value, of Protobuf."""
     try:
-        return read_indexes(content, _HEADER_BYTES)[0]
+        return read_indexes(content, HEADER_BYTES)[0]
     except Refused:
         return _FIRST
