@@ -169,7 +169,7 @@ def test_at_once(platform: Platform, tmp_path: Path) -> None:
     assert ["gone", "gone"] == [one.state for one in made.requests]
     assert "Close the case, and keep the certificate." == last["next step"]
     page = Path(last["certificate page"]).read_text()
-    assert "<strong>2 gone</strong>" in page
+    assert "<strong>2 gone from their topics</strong>" in page
     assert "erased at once" in page
     assert run(platform, ERASURE).success
     cases = cases_directory(platform.instance.storage_directory())
