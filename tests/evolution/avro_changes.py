@@ -230,7 +230,7 @@ def _symbols(each: Any, slot: Any, draw: Draw) -> Done:
     symbols = each["symbols"]
     what = draw.random.choice(["add", "remove", "reorder", "default"])
     if what == "add":
-        symbols.insert(draw.random.randint(0, len(symbols)), draw.name("S"))
+        symbols.insert(draw.random.randint(0, len(symbols)), draw.name("X"))
         return "symbol added", {"b", "f"} if "default" in each else {"b"}
     if what == "remove":
         others = [symbol for symbol in symbols if symbol != each.get("default")]

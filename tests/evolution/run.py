@@ -40,16 +40,18 @@ def run_many(seeds: Iterable[int], scratch: Path, *, kind: str | None = None) ->
     figures = Figures()
     with fast_protoc():
         for seed in seeds:
-            history = history_of(seed, kind)
-            for version in (*history.keys, *history.values):
-                figures.changes.update(f"{history.kind} {name}" for name in version.changes)
+            name = kind or "any"
             try:
+                history = history_of(seed, kind)
+                name = history.kind
+                for version in (*history.keys, *history.values):
+                    figures.changes.update(f"{name} {change}" for change in version.changes)
                 wrong = judged(history, scratch / "w", figures)
             except Exception as error:  # noqa: BLE001 -- whatever it is, it is a fault
                 last = traceback.extract_tb(error.__traceback__)[-1]
                 says = f"{error} ({last.filename.rpartition('/')[2]}:{last.lineno})"
                 wrong = [Difference(f"raised {type(error).__name__}", None, says)]
             by_kind = {each.kind: each for each in reversed(wrong)}
-            figures.differences += [(seed, history.kind, each) for each in by_kind.values()]
+            figures.differences += [(seed, name, each) for each in by_kind.values()]
             figures.different += bool(wrong)
     return figures
