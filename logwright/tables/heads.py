@@ -200,29 +200,49 @@ def forgettable(hidden: pa.Table) -> pa.Table:
     return hidden.filter(pa.array(~_is_needed(hidden)))
 
 
-def expired(hidden: pa.Table, seen_until_ms: int) -> pa.Table:
-    """Return the forgettable hidden heads that were seen until then."""
-    return hidden.filter(pa.array(~_is_needed(hidden) & ~_is_late(hidden, seen_until_ms)))
+def expired(hidden: pa.Table, seen_until_ms: int, *, in_log: pa.Table | None = None) -> pa.Table:
+    """Return the forgettable hidden heads that were seen until then.
+
+    Args:
+        in_log: of all others it does not matter when they were seen; None: it does of each.
+    """
+    return hidden.filter(pa.array(~_is_needed(hidden) & ~_is_late(hidden, seen_until_ms, in_log)))
 
 
 def remembered(
-    hidden: pa.Table, seen_until_ms: int, *, shown: pa.ChunkedArray, now_ms: int
+    hidden: pa.Table,
+    seen_until_ms: int,
+    *,
+    shown: pa.ChunkedArray,
+    now_ms: int,
+    in_log: pa.Table | None = None,
 ) -> pa.Table:
     """Return the hidden heads without those that are expired, unless their key has a row: it is of
     another partition. They count as seen now.
 
     Args:
         shown: of the keys of expired heads at least those that have a row.
+        in_log: as for `expired`.
     """
-    late, has_row = _is_late(hidden, seen_until_ms), of_keys(hidden, shown)
+    late, has_row = _is_late(hidden, seen_until_ms, in_log), of_keys(hidden, shown)
     seen = np.where(has_row & ~late, now_ms, _numbers(hidden, SEEN))
     columns = {name: hidden[name] for name in HEADS.names} | {SEEN: pa.array(seen)}
     kept = pa.array(late | has_row | _is_needed(hidden))
     return pa.table(columns, schema=HEADS).filter(kept)
 
 
-def _is_late(hidden: pa.Table, seen_until_ms: int) -> Flags:
-    return _numbers(hidden, SEEN) > seen_until_ms
+def _are_of(heads: pa.Table, others: pa.Table) -> Flags:
+    """Return which heads are of a record of the others."""
+    flags = np.zeros(len(heads), dtype=np.bool_)
+    for number in pc.unique(others[PARTITION]).to_pylist():
+        offsets = _numbers(others.filter(pc.equal(others[PARTITION], number)), OFFSET)
+        flags |= (_numbers(heads, PARTITION) == number) & np.isin(_numbers(heads, OFFSET), offsets)
+    return flags
+
+
+def _is_late(hidden: pa.Table, seen_until_ms: int, in_log: pa.Table | None) -> Flags:
+    late = _numbers(hidden, SEEN) > seen_until_ms
+    return late if in_log is None else late & _are_of(hidden, in_log)
 
 
 def _is_needed(hidden: pa.Table) -> Flags:

@@ -103,11 +103,13 @@ class _Changed(NamedTuple):
     Attributes:
         hidden: the hidden heads until now.
         new: the new ones.
+        in_log: those of them that were read from a log.
         keys: all that are concerned; None: every key is.
     """
 
     hidden: pa.Table
     new: pa.Table
+    in_log: pa.Table
     keys: pa.ChunkedArray | None
 
     def concerns(self, heads: pa.Table) -> pa.BooleanArray:
@@ -181,8 +183,10 @@ class _Update:
         return False
 
     def write(self, writer: HiddenWriter) -> None:
-        """Write all buckets. Effects: reads keys of the table, writes files."""
-        until_ms = INT64_MAX if self.erased else self.now_ms - self.target.keep_ms
+        """Write all buckets. After an erasure the deleted keys that no log has are forgotten: it is
+        unknown of which records were erased. Effects: reads keys of the table, writes files.
+        """
+        until_ms = self.now_ms - self.target.keep_ms
         for bucket in range(self.buckets):
             changed = self._changed(bucket)
             rows, before = self._rows(bucket, changed)
@@ -194,7 +198,8 @@ class _Update:
             self.lacking.update(decision.lacking[PARTITION].to_pylist())
             others = changed.hidden.filter(pc.invert(concerned))
             kept = pa.concat_tables([decision.hidden, decision.lacking, others]).combine_chunks()
-            old = expired(others, until_ms)[KEY]
+            in_log = changed.in_log if self.erased else None
+            old = expired(others, until_ms, in_log=in_log)[KEY]
             shown = pa.concat_tables(
                 [
                     decision.written,
@@ -202,7 +207,7 @@ class _Update:
                     self._rows(bucket, changed._replace(keys=old))[0],
                 ]
             )[KEY]
-            heads = remembered(kept, until_ms, shown=shown, now_ms=self.now_ms)
+            heads = remembered(kept, until_ms, shown=shown, now_ms=self.now_ms, in_log=in_log)
             writer.write(bucket, heads)
         for number, read in self.reads.items():
             if self._is_made(number):
@@ -222,7 +227,7 @@ class _Update:
         """Return what changes in a bucket. Effects: reads; also the keys and offsets of partitions
         that are compared with their log.
         """
-        hidden, new = [], []
+        hidden, new, in_log = [], [], []
         known = self.hidden.read(bucket) if self.renewed is None else self.renewed.hidden(bucket)
         for number, heads in _by_partition(known):
             read = self.reads.get(number)
@@ -238,9 +243,10 @@ class _Update:
         for number, read in self.reads.items():
             if read.held is not None:
                 new.append(self._vanished(read, self._heads(number, bucket)))
-            new.append(read.new_heads(bucket))
-        changes = heads_table(new)
-        return _Changed(heads_table(hidden), changes, None if self.again else changes[KEY])
+            in_log.append(read.new_heads(bucket))
+        changes = heads_table([*new, *in_log])
+        keys = None if self.again else changes[KEY]
+        return _Changed(heads_table(hidden), changes, heads_table(in_log), keys)
 
     def _vanished(self, read: _Read, heads: pa.Table) -> pa.Table:
         """Return the heads whose record is gone, as dead."""

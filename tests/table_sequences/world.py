@@ -224,7 +224,8 @@ class World:
                         for each, newest in self._newest_of_others(number)
                         if key in newest
                     )
-                if in_doubt or not is_read:
+                # What an erasure took out is unknown: the table knows what the logs have.
+                if in_doubt or self.erases or not is_read:
                     self.unread.add((number, key, offset))
 
     def _newest_of_others(self, number: int) -> list[tuple[int, dict[str, Record]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyroaring import BitMap64
 
@@ -109,6 +110,12 @@ def test_what_is_forgotten() -> None:
     seen = {(row["partition"], row["offset"]): row["seen"] for row in kept.to_pylist()}
     before = hidden["seen"][0].as_py()
     assert {(0, 1): before, (0, 2): 20, (0, 3): 11, (1, 1): before, (1, 2): 20} == seen
+    # After an erasure only what the logs have: when the others were seen does not matter.
+    late = hidden.filter(pc.equal(hidden["key"], b"late"))
+    for in_log, left in ((None, [(0, 3)]), (late, [(0, 3)]), (late[:0], [])):
+        assert left == places(remembered(late, 10, shown=nothing, now_ms=20, in_log=in_log))
+        assert len(left) == 1 - len(expired(late, 10, in_log=in_log))
+    assert [] == places(remembered(late, 11, shown=nothing, now_ms=20, in_log=late))
 
 
 LIVE, DEAD = (b"live", 0, 5, 1, False), (b"dead", 0, 6, 1, True)

@@ -189,6 +189,30 @@ def test_deleted_keys_are_forgotten(tmp_path: Path) -> None:
     assert not update(where, log_dir, now_ms=NOW_MS + DAY_MS).result.changed
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_after_an_erasure_deleted_keys_of_the_logs_are_known(tmp_path: Path, *, gone: bool) -> None:
+    """An older record of another partition gives a deleted key no row, if its log still has the
+    tombstone. If not, nothing tells it from the erased keys, and it is forgotten.
+    """
+    where = table(tmp_path, "parquet", keep_versions_ms=DAY_MS)
+    update(where, logs(tmp_path / "1", {0: [(2_000, [("b", None), ("e", "e0"), ("x", "x0")])]}))
+    erased = tmp_path / "2"
+    log = LogBuilder(erased, "t-0")
+    segment = log.segment(0)
+    if not gone:
+        segment.batch(0, [("b", None)], timestamps=[2_000])
+    segment.batch(2, [("x", "x0")], timestamps=[2_000])
+    log.write(cleaner_checkpoint=2)
+    mark = erased / "t-0/.logwright/erased.json"
+    mark.parent.mkdir(exist_ok=True)
+    mark.write_text("a mark")
+    update(where, erased, now_ms=NOW_MS + 1)
+    assert [b"x0"] == values(where)
+    logs(erased, {1: [(1_000, [("b", "b0")])]})
+    update(where, erased, now_ms=NOW_MS + 2)
+    assert ([b"b0", b"x0"] if gone else [b"x0"]) == values(where)
+
+
 def test_another_rule_needs_another_table(tmp_path: Path) -> None:
     """A table has one rule for its life."""
     log_dir = logs(tmp_path / "1", {0: OLD})
