@@ -194,7 +194,7 @@ def _look_again_ms(plan: ReadablePlan) -> int:
     """Return when the decision may change although the files do not, in ms."""
     lag_ms = plan.config.min_compaction_lag_ms
     instants: list[int | None] = [plan.compaction.due_at_ms, plan.roll.due_at_ms]
-    instants += [segment.largest_timestamp_ms + lag_ms + 1 for segment in plan.log.segments]
+    instants += [segment.largest_timestamp_ms + lag_ms for segment in plan.log.segments]
     coming = [instant for instant in instants if instant is not None and instant > plan.now_ms]
     return min(coming, default=NEVER_MS)
 

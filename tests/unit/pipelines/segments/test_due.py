@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from logwright.config.policy_models import SweepLimits
+from logwright.format.names import TopicPartition
 from logwright.pipelines.lib.skipped import (
     RETRY_AFTER_MS,
     SHOWN_REASON,
@@ -23,11 +26,14 @@ from logwright.pipelines.segments.due import (
     dump_readings,
     load_readings,
     load_spent,
+    reading_of,
     shown_cursor,
     with_requests,
 )
 from logwright.pipelines.segments.forecasts import FORECAST_BYTES, to_forecast
 from logwright.sweep.schedule import HOUR_MS, Occasion, Spent
+from tests.log_builder import LogBuilder
+from tests.plans import forced_plan
 
 NOW_MS = 1_760_000_000_000
 LIMITS = SweepLimits(max_logs=10, max_bytes=1_000)
@@ -138,6 +144,23 @@ def test_reading_is_kept_until_the_log_or_its_time_changes(
 ) -> None:
     """Only what may say something else is read again."""
     assert expected is reading(**changed).is_fresh(signature, now_ms)
+
+
+def test_a_log_is_read_again_when_its_segments_are_old_enough(tmp_path: Path) -> None:
+    """At the first ms at which `min.compaction.lag.ms` holds no segment back."""
+    log = LogBuilder(tmp_path, "t-0")
+    log.segment(0).batch(0, [("a", "1"), ("a", "2")], timestamps=[NOW_MS] * 2)
+    log.segment(2).batch(2, [("a", "3")], timestamps=[NOW_MS])
+    log.write(high_watermark=3)
+    settings = {"cleanup.policy": "compact", "min.compaction.lag.ms": "1000"}
+
+    def read_at(now_ms: int) -> Reading:
+        plan = forced_plan(tmp_path, TopicPartition("t", 0), settings, now_ms=now_ms)
+        return reading_of(plan, "s")
+
+    look_again_ms = read_at(NOW_MS).look_again_ms
+    assert NOW_MS + 1000 == look_again_ms
+    assert [False, True] == [read_at(look_again_ms + more).cleanable for more in (-1, 0)]
 
 
 def test_readings_are_brought_back() -> None:
