@@ -46,11 +46,15 @@ def name_of(shape: Shape) -> str:
 
 
 def fits_by_name(writer: Shape, reader: Shape) -> bool:
-    """Return whether the names of two named types let data of one be read as the other: equal
-    without their namespaces, or by an alias of the reader (Avro 1.12, "Schema resolution").
+    """Return whether the names of two named types let data of one be read as the other: that of the
+    writer is the reader's without namespaces, or one of its aliases (Avro 1.12, "Schema
+    resolution"). An alias without a namespace is of any, as fastavro has it.
     """
-    (name, known) = (name_of(writer), name_of(reader))
-    return _short(name) == _short(known) or name in aliases_of(reader)
+    name, known = name_of(writer), name_of(reader)
+    aliases = aliases_of(reader).union(
+        () if isinstance(reader, list) else reader.get("aliases", ())
+    )
+    return _short(name) == _short(known) or not aliases.isdisjoint((name, _short(name)))
 
 
 def aliases_of(shape: Shape) -> frozenset[str]:
@@ -58,9 +62,9 @@ def aliases_of(shape: Shape) -> frozenset[str]:
     if isinstance(shape, list):
         return frozenset()
     namespace = name_of(shape).rpartition(".")[0]
-    aliases = shape.get("aliases", ())
     return frozenset(
-        alias if "." in alias or not namespace else f"{namespace}.{alias}" for alias in aliases
+        alias if "." in alias or not namespace else f"{namespace}.{alias}"
+        for alias in shape.get("aliases", ())
     )
 
 

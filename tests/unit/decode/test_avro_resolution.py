@@ -73,6 +73,8 @@ SAME = [
     (field("x", enum("a", "b")), field("x", enum("b", "a", "c")), "a"),
     (field("x", enum("a", "z")), field("x", enum("a", "b", default="b")), "z"),
     (field("x", enum("a")), field("x", {**enum("a"), "name": "F", "aliases": ["E"]}), "a"),
+    (field("x", enum("a")), field("x", {**enum("a"), "name": "com.a.F", "aliases": ["E"]}), "a"),
+    (field("x", P), field("x", P | {"name": "com.a.Q", "aliases": ["P"]}), {"p": "v"}),
     (field("x", {"type": "fixed", "name": "F", "size": 2}),
      field("x", {"type": "fixed", "name": "F", "size": 2}), b"ab"),
     (field("old", "string"), field("new", "string", aliases=["old"], default="?"), "v"),
