@@ -106,6 +106,24 @@ _WIRES: Final = {
 """Number of a field's type in a descriptor → what can be read as one another."""
 
 
+_ZERO: Final = ({"varint", "zigzag"}, {"fixed32", "float"}, {"fixed64", "double"})
+"""What has the same bytes for zero."""
+
+
+def _is_read_as(field: Any, value: Any, other: Any) -> bool:
+    """Whether the bytes of a value can be read as another type: all of some types, zero of others;
+    and the 1 of a zigzag as a truth.
+    """
+    wires = {_WIRES[field.type], _WIRES[other.type]}
+    if len(wires) == 1:
+        return True
+    if wires not in _ZERO:
+        return False
+    values = list(value) if field.is_repeated else [value]
+    same = {"0", "0.0", "False", *(["1"] if other.type == other.TYPE_BOOL else [])}
+    return same.issuperset(str(each) for each in values)  # -0.0 is another one
+
+
 def _is_map(field: Any) -> bool:
     return field.message_type is not None and field.message_type.GetOptions().map_entry
 
@@ -116,7 +134,7 @@ def _loses(message: Any, reader: Any) -> bool:
         other = reader.fields_by_number.get(field.number)
         if other is None:
             continue
-        if _WIRES[field.type] != _WIRES[other.type] or _is_map(field) != _is_map(other):
+        if _is_map(field) != _is_map(other) or not _is_read_as(field, value, other):
             return True
         if field.message_type is None:
             lost = _differs(field, value, other)
