@@ -79,8 +79,9 @@ class _Pairs:
     def _field(self, written: Any, columns: Any, inside: tuple[Any, ...]) -> Check | None:
         """Return the check of two fields of the same number, None if there is nothing to check."""
         compare = self._values(written, columns, inside)
-        same_form = _form(written) == _form(columns)
-        if compare is None and same_form:
+        are_messages = written.cpp_type == columns.cpp_type == _MESSAGE
+        is_unordered = are_messages and _is_map(written) != _is_map(columns)
+        if compare is None and _form(written) == _form(columns) and not is_unordered:
             return None
         inner = compare or _equal
         is_implicit = not is_repeated(written) and not written.has_presence
@@ -92,6 +93,8 @@ class _Pairs:
             others = _values(parsed, columns)
             if len(values) != len(others):
                 return ""
+            if is_unordered:  # messages that are read as entries of a map, or the reverse
+                values, others = _by_key(values, written), _by_key(others, columns)
             pairs = zip(values, others, strict=True)
             return next((path for one in pairs if (path := inner(*one)) is not None), None)
 
@@ -167,9 +170,17 @@ def _values(message: Any, field: Any) -> list[Any]:
     return list(value)
 
 
+def _by_key(entries: list[Any], field: Any) -> list[Any]:
+    """Return entries of a map, or what is read as such, in the order of their keys."""
+    key = field.message_type.fields_by_number.get(1)
+    if key is None or is_repeated(key) or key.message_type is not None:
+        return entries
+    return sorted(entries, key=lambda each: getattr(each, key.name))
+
+
 def _equal(written: Any, parsed: Any) -> str | None:
     """Return where two values differ: nowhere, or here."""
-    if isinstance(written, Message) and isinstance(parsed, Message):
+    if isinstance(written, Message | _Entry) and isinstance(parsed, Message | _Entry):
         return None  # their fields are the same, or have checks
     if isinstance(written, Message) or isinstance(parsed, Message):
         return None if isinstance(written, bytes) or isinstance(parsed, bytes) else ""

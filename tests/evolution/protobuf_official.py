@@ -134,8 +134,12 @@ def _loses(message: Any, reader: Any) -> bool:
         other = reader.fields_by_number.get(field.number)
         if other is None:
             continue
-        if _is_map(field) != _is_map(other) or not _is_read_as(field, value, other):
+        if not _is_read_as(field, value, other):
             return True
+        if _is_map(field) != _is_map(other):
+            if _loses_entries(field, value, other):
+                return True
+            continue
         if field.message_type is None:
             lost = _differs(field, value, other)
         elif _is_map(field):
@@ -147,6 +151,22 @@ def _loses(message: Any, reader: Any) -> bool:
         if lost:
             return True
     return _two_of_a_oneof(message, reader)
+
+
+def _loses_entries(field: Any, value: Any, other: Any) -> bool:
+    """Whether messages that are read as entries of a map, or the reverse, lose something."""
+    if not (field.is_repeated and other.is_repeated):
+        return True
+    if _is_map(field):
+        entry = message_factory.GetMessageClass(field.message_type)
+        entries = [entry(key=key, value=value[key]) for key in value]
+    else:
+        entries = list(value)
+        key = field.message_type.fields_by_number.get(1)
+        keys = [None if key is None else getattr(each, key.name) for each in entries]
+        if len(set(keys)) < len(keys):
+            return True
+    return any(_loses(each, other.message_type) for each in entries)
 
 
 def _other_entries(field: Any, other: Any) -> bool:

@@ -62,6 +62,16 @@ def type_of(directory: Path, name: str, text: str, syntax: str = "proto3") -> An
             {"m": {"k": 5}},
         ),
         (
+            "message N { int64 x = 1; int32 y = 2; } message M { repeated N n = 1; }",
+            "message M { map<int32, int32> m = 1; }",
+            {"n": [{"x": 9, "y": 5}]},
+        ),
+        (
+            "message M { map<int32, string> m = 1; }",
+            "message N { int64 x = 1; string y = 2; } message M { repeated N n = 1; }",
+            {"m": {"9": "a", "1": "b"}},
+        ),
+        (
             "message M { int32 a = 1; string gone = 9; }",
             "message M { int32 a = 1; }",
             {"a": 1, "gone": "x"},
@@ -83,6 +93,17 @@ def test_as_googles_parser(written: str, columns: str, value: Any, tmp_path: Pat
     ).items():
         assert shown, field
         assert part.values[0].as_py()[field] is not None
+
+
+def test_entries_have_no_order(tmp_path: Path) -> None:
+    """Messages that are read as the entries of a map are the same in the order of their keys."""
+    theirs = "message N { int64 x = 1; int32 y = 2; } message M { repeated N n = 1; }"
+    written = type_of(tmp_path, "w", theirs)
+    columns = type_of(tmp_path, "c", "message M { map<int32, int32> m = 1; }")
+    value = {"n": [{"x": 9, "y": 5}, {"x": 1}]}
+    message = json_format.ParseDict(value, message_factory.GetMessageClass(written)())
+    part = ProtobufDecoder(columns, written).decode_values([message.SerializeToString()])
+    assert ({}, {9: 5, 1: 0}) == (part.reasons, dict(part.values[0].as_py()["m"]))
 
 
 @pytest.mark.parametrize(
@@ -118,6 +139,18 @@ def test_as_googles_parser(written: str, columns: str, value: Any, tmp_path: Pat
             "message M { map<string, int32> m = 1; }",
             {"m": {"k": 2**40}},
             "m.value",
+        ),
+        (
+            "message N { int32 x = 1; } message M { repeated N n = 1; }",
+            "message M { map<int32, int32> m = 1; }",
+            {"n": [{"x": 1}, {"x": 1}]},
+            "m",
+        ),
+        (
+            "message N { P p = 1; } message P { int32 x = 1; } message M { repeated N n = 1; }",
+            "message M { map<int32, int32> m = 1; }",
+            {"n": [{"p": {"x": 1}}]},
+            "m",
         ),
         (
             "message N { int32 x = 1; } message M { N n = 1; }",
