@@ -211,14 +211,15 @@ class World:
         """
         for number, log in self.logs.items():
             known = log.newest(log.held)
-            for key, (offset, _, value, _) in log.newest().items():
+            for key, (offset, _, value, time) in log.newest().items():
                 if value is not None or offset >= max(log.cleaned_to, log.start):
                     continue
                 is_read = offset < log.held
                 before = known.get(key)
                 if before is not None and not self.erases and before[0] >= log.start:
-                    # A row that is gone counts as deleted, with its own timestamp.
-                    its_own = (before[3], before[0], number)
+                    # A row that is gone counts as deleted, with its own timestamp: the tombstone
+                    # may have been late, so that another partition's record is newer.
+                    its_own = min((before[3], before[0], number), (time, offset, number))
                     is_read |= before[2] is not None and all(
                         its_own > (newest[key][3], newest[key][0], each)
                         for each, newest in self._newest_of_others(number)
