@@ -192,7 +192,7 @@ def test_deleted_keys_are_forgotten(tmp_path: Path) -> None:
 @pytest.mark.parametrize("gone", [False, True])
 def test_after_an_erasure_deleted_keys_of_the_logs_are_known(tmp_path: Path, *, gone: bool) -> None:
     """An older record of another partition gives a deleted key no row, if its log still has the
-    tombstone. If not, nothing tells it from the erased keys, and it is forgotten.
+    tombstone. If not, it cannot be distinguished from the erased keys, and is forgotten.
     """
     where = table(tmp_path, "parquet", keep_versions_ms=DAY_MS)
     update(where, logs(tmp_path / "1", {0: [(2_000, [("b", None), ("e", "e0"), ("x", "x0")])]}))
