@@ -117,6 +117,8 @@ def _is_read_as(field: Any, value: Any, other: Any) -> bool:
     wires = {_WIRES[field.type], _WIRES[other.type]}
     if len(wires) == 1:
         return True
+    if wires == {"message", "bytes"}:  # bytes may be a message, and a message is bytes
+        return field.TYPE_BYTES in {field.type, other.type}
     if wires not in _ZERO:
         return False
     values = list(value) if field.is_repeated else [value]
@@ -140,7 +142,7 @@ def _loses(message: Any, reader: Any) -> bool:
             if _loses_entries(field, value, other):
                 return True
             continue
-        if field.message_type is None:
+        if field.message_type is None or other.message_type is None:
             lost = _differs(field, value, other)
         elif _is_map(field):
             lost = _other_entries(field, other)
@@ -155,7 +157,7 @@ def _loses(message: Any, reader: Any) -> bool:
 
 def _loses_entries(field: Any, value: Any, other: Any) -> bool:
     """Whether messages that are read as entries of a map, or the reverse, lose something."""
-    if not (field.is_repeated and other.is_repeated):
+    if not (field.is_repeated and other.is_repeated and field.message_type and other.message_type):
         return True
     if _is_map(field):
         entry = message_factory.GetMessageClass(field.message_type)
