@@ -95,6 +95,7 @@ def compare_spark(place: Place, read: Consumed, spark: SparkSession) -> Found:
     options = {
         "path": str(place.log_dir),
         "subscribe": place.partition.topic,
+        "highWatermark": "end",
         "includeHeaders": "true",
     }
 
