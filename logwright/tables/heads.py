@@ -204,7 +204,8 @@ def expired(hidden: pa.Table, seen_until_ms: int, *, in_log: pa.Table | None = N
     """Return the forgettable hidden heads that were seen until then.
 
     Args:
-        in_log: of all others it does not matter when they were seen; None: it does of each.
+        in_log: those that were read from a log; all others count as seen long ago. None: each
+            counts as seen when it was.
     """
     return hidden.filter(pa.array(~_is_needed(hidden) & ~_is_late(hidden, seen_until_ms, in_log)))
 
